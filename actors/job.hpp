@@ -1,0 +1,81 @@
+#pragma once
+
+#include "kernels/data/dataset.hpp"
+#include "kernels/graph.hpp"
+#include "kernels/optimizer.hpp"
+#include "strategies/learning_rate.hpp"
+#include "strategies/plan.hpp"
+#include "strategies/sampling.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Everything that fixes what a job computes and how it is laid out. Parsed
+/// and checked once in apps/; travels as JSON from the coordinator to each
+/// role, so a role needs an address and certificates only.
+struct JobOptions {
+  std::string model = "mlp:784-512-256-10";
+  std::string data;
+  std::string eval_data;      ///< empty: none
+  double eval_fraction = 0.0; ///< excludes eval_data
+  Strategy strategy = Strategy::mirrored;
+  Synchronisation synchronisation = Synchronisation::sync;
+  std::vector<std::string> devices; ///< resolved: "cpu:0", "cpu:1", …
+  uint32_t threads_per_device = 1;
+  uint32_t workers = 2;
+  uint32_t shards = 1;
+  bool processes = false;
+  std::string partitioner = "max_size:1048576";
+  std::string reduction = "reproducible";
+  uint32_t virtual_ranks = 4;
+  uint32_t global_batch = 64;
+  uint64_t epochs = 1; ///< 0: no limit
+  uint64_t steps = 0;  ///< 0: no limit
+  std::string optimizer = "adam";
+  OptimizerOptions rule;
+  LrSchedule lr_schedule = LrSchedule::constant;
+  double learning_rate = 1e-3;
+  double min_lr = 0;
+  uint64_t warmup_steps = 0;
+  uint64_t seed = 0;
+  std::string isa = "auto";
+  uint64_t eval_every = 1; ///< epochs; 0: at the end only
+  uint32_t evaluators = 0; ///< evaluator roles with a process of their own
+  uint64_t join_deadline_ms = 30'000;
+};
+
+/// Errors of from_json: InputError naming the field.
+std::string to_json(const JobOptions& options);
+JobOptions job_from_json(const std::string& text);
+
+/// Train and evaluation samples of a job, loaded once per process and shared
+/// by its roles; `eval` may be null.
+using JobData = SplitData;
+JobData load_job_data(const JobOptions& options);
+
+/// A job's options with all that follows from them; equal in every process.
+struct Job {
+  JobOptions options;
+  Graph graph;
+  Layout layout;
+  Plan plan;
+  Sampling sampling;
+  uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
+  LrOptions lr;
+
+  /// `samples` is the size of the training part.
+  /// Errors: UsageError when the plan is refused.
+  Job(JobOptions options, uint64_t samples);
+
+  /// Versions at which owners send a snapshot for evaluation, the last one
+  /// included.
+  bool is_snapshot_version(uint64_t version) const;
+  /// Elements [begin, end) of the flat parameter buffer that a slice takes.
+  uint64_t flat_offset(const Slice& slice) const;
+};
+
+} // namespace troupe

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A named float32 tensor; `values` is row-major.
+struct NamedTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+
+/// Writes a safetensors file: temporary file beside it, fsync, rename, fsync
+/// of the folder, so that `path` is whole or as before.
+/// Errors: InputError with the system's reason.
+/// Source: the safetensors format (8-byte header length, JSON, raw data).
+void write_safetensors(const std::string& path,
+                       const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+struct SafetensorsFile {
+  std::vector<NamedTensor> tensors; ///< in order of name
+  std::map<std::string, std::string> metadata;
+};
+/// Errors: InputError; offsets, sizes and the header's length are checked
+/// against the file before anything is allocated; only F32 is read.
+SafetensorsFile read_safetensors(const std::string& path);
+
+/// SHA-256 over tensors in order of name as CLI.md defines weights_sha256:
+/// name, NUL, dtype name ("float32"), NUL, number of dimensions and dimensions
+/// as little-endian uint64, raw little-endian values. Lower-case hex.
+std::string tensors_sha256(std::vector<NamedTensor> tensors);
+std::string sha256(std::span<const std::byte> bytes);
+
+} // namespace troupe

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace troupe {
+
+enum class OptimizerKind : uint8_t {
+  sgd,
+  momentum,
+  nesterov,
+  adam,
+  adamw,
+  adagrad,
+  rmsprop,
+};
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adam;
+  float momentum = 0.9f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0.0f; ///< adamw: decoupled; others: added to gradient
+};
+
+/// Errors: UsageError for an unknown name (lists the known ones); "not
+/// available yet" for ftrl and lamb.
+OptimizerKind parse_optimizer(const std::string& name);
+std::string to_string(OptimizerKind kind);
+
+/// Number of float32 state values per parameter element (adam: 2).
+uint32_t state_slots(OptimizerKind kind);
+/// Name of a state slot as checkpoints use it, e.g. "adam_m".
+std::string state_name(OptimizerKind kind, uint32_t slot);
+
+/// One slice's update, fused into one pass: g = gradient_sum / samples, then
+/// the rule. Reads `in`, writes `out`; each pointer pair may be the same or
+/// disjoint. `state_in/out` hold state_slots() runs of `count` elements, each
+/// run `state_stride` elements after the one before.
+struct UpdateArgs {
+  const float* gradient_sum = nullptr;
+  float samples = 1;
+  uint64_t step = 1; ///< from 1, for bias correction
+  float learning_rate = 1e-3f;
+  const float* in = nullptr;
+  float* out = nullptr;
+  const float* state_in = nullptr;
+  float* state_out = nullptr;
+  size_t state_stride = 0;
+  size_t count = 0;
+};
+/// Bits: same for any offset, length and instruction set; bias corrections
+/// are computed in double once per call.
+void update(const OptimizerOptions& options, const UpdateArgs& args);
+
+} // namespace troupe

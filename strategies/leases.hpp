@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// A set of lease numbers kept as a floor and exceptions (PROTOCOL 11): every
+/// lease below `floor()` is in, and those listed above it.
+class LeaseSet {
+public:
+  LeaseSet() = default;
+  LeaseSet(uint64_t floor, std::set<uint64_t> above);
+
+  bool contains(uint64_t lease) const;
+  /// Returns false where the lease was in already.
+  bool insert(uint64_t lease);
+  uint64_t floor() const { return floor_; }
+  const std::set<uint64_t>& above() const { return above_; }
+  uint64_t size() const { return floor_ + above_.size(); }
+
+private:
+  uint64_t floor_ = 0;
+  std::set<uint64_t> above_;
+};
+
+/// Hands out the leases of an asynchronous run, each until it is consumed:
+/// applied by every shard (PROTOCOL 11). Lease l is virtual rank l mod V of
+/// step l / V.
+class LeaseBook {
+public:
+  LeaseBook(uint64_t total, uint32_t shards);
+
+  /// Grants up to `count` leases to a worker, returned ones first.
+  std::vector<uint64_t> grant(uint32_t worker, uint32_t count);
+  /// Records that a shard has applied a lease; returns true when that consumed
+  /// it. Repeats have no effect.
+  bool applied(uint64_t lease, uint32_t shard);
+  /// Takes back what a dead worker holds and has not been consumed.
+  void worker_lost(uint32_t worker);
+  /// A shard came back with this set: what it lacks and nobody holds is issued
+  /// again, also when it had been consumed before.
+  void shard_restored(uint32_t shard, const LeaseSet& applied);
+  /// Grants nothing beyond what has been granted so far (Ctrl-C).
+  void close();
+
+  uint64_t consumed() const;
+  uint64_t total() const;
+  bool done() const; ///< every lease (or, once closed, every granted one)
+                     ///< is consumed
+
+private:
+  uint64_t total_;
+  uint64_t next_ = 0;
+  std::vector<LeaseSet> applied_; ///< per shard
+  LeaseSet consumed_;
+  std::set<uint64_t> returned_;
+  std::map<uint64_t, uint32_t> holder_; ///< granted, not consumed
+};
+
+} // namespace troupe

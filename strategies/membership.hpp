@@ -1,0 +1,96 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+enum class RoleKind : uint8_t { coordinator, worker, shard, evaluator };
+
+/// Names a role of the plan: `worker:0`, `ps:1`, `coordinator`, `evaluator:0`.
+struct RoleId {
+  RoleKind kind = RoleKind::worker;
+  uint32_t index = 0;
+
+  friend auto operator<=>(const RoleId&, const RoleId&) = default;
+};
+std::string to_string(RoleId role);
+
+/// Moves a job from epoch to epoch (PROTOCOL 14): proposed, sealed by all who
+/// stay, then active. Pure: time comes with each event, in milliseconds of any
+/// steady clock; what to do comes back as actions.
+///
+///            every role present          all sealed
+///   forming ---------------------> sealing ----------> active
+///      ^                              |                   |
+///      |   a member lost, or did not  |                   |
+///      |   seal in time: left out     |                   |
+///      +------------------------------+<---- lost --------+
+///
+/// A role that stays away past `join_deadline_ms` ends the job.
+class Membership {
+public:
+  enum class State { forming, sealing, active, failed };
+
+  struct Options {
+    std::vector<RoleId> roles; ///< who must be present in an epoch
+    uint64_t join_deadline_ms = 30'000;
+    uint64_t seal_deadline_ms = 5'000;
+  };
+
+  /// Ask each member to seal: stop, report, drop the epoch before.
+  struct Propose {
+    uint64_t epoch;
+    std::vector<RoleId> members;
+  };
+  /// All have sealed: the epoch is active.
+  struct Activate {
+    uint64_t epoch;
+  };
+  /// The member did not answer; whoever supervises it should replace it.
+  struct LeaveOut {
+    RoleId role;
+    uint64_t incarnation;
+    std::string reason;
+  };
+  /// The job cannot go on; the reason names the role.
+  struct Fail {
+    std::string reason;
+  };
+  using Action = std::variant<Propose, Activate, LeaveOut, Fail>;
+  using Actions = std::vector<Action>;
+
+  Membership(Options options, uint64_t now_ms);
+
+  /// A role asks to join as `incarnation`; an older incarnation of it counts as
+  /// lost. A lower or equal incarnation than the present one is ignored.
+  Actions join(RoleId role, uint64_t incarnation, uint64_t now_ms);
+  /// Ignored unless that incarnation is the present one.
+  Actions lost(RoleId role, uint64_t incarnation, uint64_t now_ms);
+  /// Ignored unless `epoch` is the one being sealed.
+  Actions sealed(RoleId role, uint64_t incarnation, uint64_t epoch,
+                 uint64_t now_ms);
+  /// Call at least every few hundred milliseconds.
+  Actions tick(uint64_t now_ms);
+
+  State state() const { return state_; }
+  uint64_t epoch() const { return epoch_; } ///< newest proposed
+  std::vector<RoleId> absent() const;
+
+private:
+  Actions propose(uint64_t now_ms);
+
+  Options options_;
+  State state_ = State::forming;
+  uint64_t epoch_ = 0;
+  uint64_t since_ms_;
+  std::map<RoleId, uint64_t> present_; ///< role -> incarnation
+  std::set<RoleId> awaiting_seal_;
+};
+
+} // namespace troupe

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "strategies/membership.hpp"
+#include "strategies/rank_tree.hpp"
+#include "strategies/slicing.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+enum class Strategy : uint8_t {
+  one_device,
+  mirrored,
+  multi_worker_mirrored,
+  central_storage,
+  parameter_server,
+  pipeline,
+  tensor,
+  hybrid,
+};
+enum class Synchronisation : uint8_t { sync, async };
+
+/// What a strategy needs to know of the job; counts of what exists, no names
+/// of machines.
+struct PlanOptions {
+  Strategy strategy = Strategy::mirrored;
+  Synchronisation synchronisation = Synchronisation::sync;
+  uint32_t workers = 2; ///< parameter_server
+  uint32_t shards = 1;  ///< parameter_server
+  std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
+  uint32_t virtual_ranks = 4;
+  uint32_t global_batch = 64;
+  bool processes = false;
+  Partitioner partitioner = MaxSize{};
+};
+
+struct RolePlan {
+  RoleId role;
+  std::string device; ///< where it computes; "cpu" for a shard
+  RankRange ranks;    ///< empty for a shard, the evaluator, the coordinator
+  std::vector<uint32_t> slices; ///< owned slice ids
+};
+
+/// Which role runs where, which variable lives where, how a step is
+/// synchronised. Plain data; two jobs with equal plans exchange equal messages.
+struct Plan {
+  Strategy strategy = Strategy::mirrored;
+  Synchronisation synchronisation = Synchronisation::sync;
+  bool processes = false;
+  uint32_t virtual_ranks = 4;
+  uint32_t global_batch = 64;
+  std::vector<Variable> variables;
+  std::vector<Slice> slices;
+  std::vector<uint32_t> owner; ///< per slice: index of the owning role
+  RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server
+  std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
+  std::string reduction; ///< in words, e.g. "direct exchange, fixed tree"
+
+  std::vector<RolePlan> of_kind(RoleKind kind) const;
+};
+
+/// A mistake that the options alone reveal; `message` is the user's one line
+/// and names the flag to change.
+struct PlanError {
+  std::string message;
+};
+
+/// Makes the plan of a strategy; a pure function. one_device and mirrored have
+/// one worker per device, every slice owned by a worker; parameter_server has
+/// `workers` workers on devices[index mod size] and `shards` shards that own
+/// the slices.
+/// Errors: returns false and fills `error` (more workers or devices than
+/// virtual ranks, virtual ranks above the global batch, a strategy that is not
+/// available yet, async without parameter_server, zero counts).
+bool make_plan(const PlanOptions& options,
+               const std::vector<Variable>& variables, Plan& plan,
+               PlanError& error);
+
+/// Prints the plan as an aligned table for people (`troupe plan`).
+std::string to_table(const Plan& plan);
+
+std::string to_string(Strategy strategy);
+/// Errors: returns false for an unknown name.
+bool parse(const std::string& name, Strategy& strategy);
+
+} // namespace troupe

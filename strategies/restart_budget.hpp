@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "strategies/membership.hpp"
+
+namespace troupe {
+
+/// Decides whether a dead role is started again. Every restart spends one of
+/// `budget`; a step committed after it gives all back. Restarts without
+/// progress are a crash loop.
+class RestartBudget {
+public:
+  struct Verdict {
+    bool restart = false;
+    uint32_t left = 0;
+    std::string reason; ///< e.g. "worker:0 died (signal 9): restart 2 of 5"
+  };
+
+  explicit RestartBudget(uint32_t budget = 5);
+
+  Verdict died(RoleId role, const std::string& how);
+  void committed(uint64_t step);
+  uint32_t restarts() const { return restarts_; } ///< over the whole run
+
+private:
+  uint32_t budget_;
+  uint32_t spent_ = 0;
+  uint32_t restarts_ = 0;
+  uint64_t newest_step_ = 0;
+};
+
+} // namespace troupe
