@@ -1,0 +1,118 @@
+#include "kernels/cpu/isa.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/replica.hpp"
+
+#include <immintrin.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <omp.h>
+
+#include <atomic>
+#include <cfenv>
+
+namespace troupe {
+
+namespace kernels {
+
+namespace {
+
+std::atomic<const LoopTable*>& selected() {
+  static std::atomic<const LoopTable*> table = &loop_table(highest_isa());
+  return table;
+}
+
+dnnl::cpu_isa dnnl_isa(Isa isa) {
+  switch (isa) {
+    case Isa::sse4:
+      return dnnl::cpu_isa::sse41;
+    case Isa::avx2:
+      return dnnl::cpu_isa::avx2;
+    case Isa::avx512:
+      return dnnl::cpu_isa::avx512_core;
+  }
+  return dnnl::cpu_isa::sse41;
+}
+
+} // namespace
+
+bool has_isa(Isa isa) {
+  switch (isa) {
+    case Isa::sse4:
+      return __builtin_cpu_supports("sse4.2");
+    case Isa::avx2:
+      // oneDNN's avx2 kernels take FMA for granted.
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::avx512:
+      return __builtin_cpu_supports("avx512f")
+             && __builtin_cpu_supports("avx512bw")
+             && __builtin_cpu_supports("avx512dq")
+             && __builtin_cpu_supports("avx512vl");
+  }
+  return false;
+}
+
+Isa highest_isa() {
+  for (auto isa : {Isa::avx512, Isa::avx2})
+    if (has_isa(isa))
+      return isa;
+  return Isa::sse4;
+}
+
+const LoopTable& loop_table(Isa isa) {
+  switch (isa) {
+    case Isa::sse4:
+      return loops_sse4;
+    case Isa::avx2:
+      return loops_avx2;
+    case Isa::avx512:
+      return loops_avx512;
+  }
+  return loops_sse4;
+}
+
+const LoopTable& loops() {
+  return *selected().load(std::memory_order_relaxed);
+}
+
+void select_loops(const LoopTable& table) {
+  selected().store(&table, std::memory_order_relaxed);
+}
+
+} // namespace kernels
+
+std::string select_isa(const std::string& name) {
+  using namespace kernels;
+  Isa isa = Isa::sse4;
+  if (name == "auto")
+    isa = highest_isa();
+  else if (name == "avx512")
+    isa = Isa::avx512;
+  else if (name == "avx2")
+    isa = Isa::avx2;
+  else if (name != "sse4")
+    throw UsageError("--isa " + name
+                     + ": unknown instruction set; use auto, sse4, avx2 or "
+                       "avx512");
+  if (!has_isa(isa))
+    throw InputError("--isa " + name + ": this machine lacks it; use "
+                     + loop_table(highest_isa()).isa + " or auto");
+  // oneDNN fixes its set at its first use and refuses to change it after.
+  if (dnnl::set_max_cpu_isa(dnnl_isa(isa)) != dnnl::status::success
+      && dnnl::get_effective_cpu_isa() != dnnl_isa(isa))
+    throw InputError("--isa " + name
+                     + ": oneDNN has chosen another instruction set already; "
+                       "unset DNNL_MAX_CPU_ISA and ONEDNN_MAX_CPU_ISA");
+  select_loops(loop_table(isa));
+  return loop_table(isa).isa;
+}
+
+void prepare_compute_thread() {
+  std::fesetround(FE_TONEAREST);
+  // Denormals are kept: flushing would make bits depend on the thread.
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_OFF);
+  _mm_setcsr(_mm_getcsr() & ~0x0040u); // denormals are zero: off
+  // oneDNN gives other bits for other thread counts.
+  omp_set_num_threads(1);
+}
+
+} // namespace troupe

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "kernels/replica.hpp"
+
+namespace troupe::kernels {
+
+std::unique_ptr<Replica> make_cpu_replica(const Graph& graph,
+                                          uint32_t max_rows);
+
+} // namespace troupe::kernels

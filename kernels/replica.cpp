@@ -1,0 +1,32 @@
+#include "kernels/replica.hpp"
+
+#include "kernels/cpu/replica.hpp"
+#include "kernels/cuda/replica.hpp"
+
+#include <oneapi/dnnl/dnnl.h>
+
+namespace troupe {
+
+std::string to_string(DeviceId device) {
+  auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
+  return kind + std::to_string(device.index);
+}
+
+std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
+                                      uint32_t max_rows) {
+  if (device.kind == DeviceId::Kind::cuda)
+    return kernels::make_cuda_replica(graph, device.index, max_rows);
+  return kernels::make_cpu_replica(graph, max_rows);
+}
+
+std::string library_versions() {
+  const auto* version = dnnl_version();
+  auto result = "oneDNN " + std::to_string(version->major) + "."
+                + std::to_string(version->minor) + "."
+                + std::to_string(version->patch);
+  if (auto cuda = kernels::cuda_versions(); !cuda.empty())
+    result += ", " + cuda;
+  return result;
+}
+
+} // namespace troupe
