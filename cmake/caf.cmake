@@ -1,0 +1,26 @@
+# Finds CAF where cmake/setup put it, unless CMAKE_PREFIX_PATH or CAF_DIR already
+# names one.
+
+if(CAF_DIR AND NOT EXISTS "${CAF_DIR}/CAFConfig.cmake")
+  unset(CAF_DIR CACHE) # the cache was emptied since
+endif()
+if(NOT CAF_DIR)
+  set(variant)
+  if(TROUPE_SANITIZE STREQUAL "thread")
+    set(variant --tsan)
+  endif()
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env "CXX=${CMAKE_CXX_COMPILER}"
+            "${PROJECT_SOURCE_DIR}/cmake/setup" --print-caf ${variant}
+    OUTPUT_VARIABLE caf_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
+    RESULT_VARIABLE caf_absent)
+  # Later entries lose: a CAF on CMAKE_PREFIX_PATH wins over the cached one.
+  list(APPEND CMAKE_PREFIX_PATH "${caf_prefix}")
+endif()
+find_package(OpenSSL REQUIRED) # CAF's own configuration takes it for granted
+find_package(CAF 0.18.7 QUIET)
+if(NOT CAF_FOUND)
+  message(FATAL_ERROR "CAF 0.18.7 or newer was not found: run "
+                      "'cmake/setup${variant}' once, or set CMAKE_PREFIX_PATH")
+endif()
+message(STATUS "CAF ${CAF_VERSION} in ${CAF_DIR}")

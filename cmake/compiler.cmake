@@ -1,0 +1,56 @@
+# One set of flags for every file: mixing instruction sets or floating-point
+# rules between translation units would break both the one definition rule and
+# the promise of equal bits.
+
+get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+
+# Libraries and programs get the same code model, so that they share one
+# precompiled header; the linker still makes programs position independent.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+add_link_options(-pie -Wl,--as-needed)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v2>)
+endif()
+add_compile_options(
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
+if(TROUPE_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+
+if(TROUPE_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined
+                      -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(TROUPE_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(TROUPE_SANITIZE)
+  message(FATAL_ERROR "TROUPE_SANITIZE is '${TROUPE_SANITIZE}': "
+                      "use address, thread or nothing")
+endif()
+
+# ccache, told how to treat precompiled headers and to let a second checkout
+# share the first one's results.
+find_program(TROUPE_CCACHE ccache)
+mark_as_advanced(TROUPE_CCACHE)
+if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(launcher ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${TROUPE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
+endif()
