@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe {
@@ -17,15 +19,24 @@ struct MetricSample {
   std::string name;
   std::string help;
   MetricLabels labels;
-  double value = 0;                  ///< counter, gauge
-  std::vector<double> bounds;        ///< histogram: upper bounds, rising
-  std::vector<uint64_t> cumulative;  ///< histogram: count <= bound, and +Inf
-  double sum = 0;                    ///< histogram
+  double value = 0;                 ///< counter, gauge
+  std::vector<double> bounds;       ///< histogram: upper bounds, rising
+  std::vector<uint64_t> cumulative; ///< histogram: count <= bound, and +Inf
+  double sum = 0;                   ///< histogram
+};
+
+/// A metric as names.hpp lists it; lives as long as the program.
+struct MetricDescription {
+  MetricSample::Kind kind;
+  const char* name;
+  const char* help;
+  std::span<const double> bounds = {}; ///< histogram; empty: default bounds
 };
 
 class Counter {
 public:
   virtual ~Counter() = default;
+  /// An amount that is negative or not a number is ignored.
   virtual void add(double amount = 1) = 0;
 };
 class Gauge {
@@ -36,12 +47,17 @@ public:
 class Histogram {
 public:
   virtual ~Histogram() = default;
+  /// A value that is not a number is ignored.
   virtual void observe(double value) = 0;
 };
 
 /// The metrics of one process; all calls are thread-safe. Names follow
 /// Prometheus' conventions: troupe_…_total, base units, bounded labels. The
-/// same name and labels give the same object; references stay valid.
+/// same name and labels give the same object; references stay valid. The
+/// first help and bounds win; characters that Prometheus refuses in a name
+/// become '_'.
+/// Errors: std::invalid_argument, when a name is used for two kinds or bounds
+/// do not rise.
 class MetricRegistry {
 public:
   MetricRegistry();
@@ -54,6 +70,13 @@ public:
   Histogram& histogram(const std::string& name, const std::string& help,
                        const MetricLabels& labels = {},
                        std::vector<double> bounds = {});
+  /// The same for a description of names.hpp, which must be of that kind.
+  Counter& counter(const MetricDescription& metric,
+                   const MetricLabels& labels = {});
+  Gauge& gauge(const MetricDescription& metric,
+               const MetricLabels& labels = {});
+  Histogram& histogram(const MetricDescription& metric,
+                       const MetricLabels& labels = {});
   std::vector<MetricSample> collect() const;
 
 private:
@@ -61,18 +84,30 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
+/// The name with each character that Prometheus refuses replaced by '_'
+/// ("caf.system.running-actors" -> "caf_system_running_actors").
+std::string metric_name(std::string_view raw);
+
 /// Serves /metrics over HTTP. Every series gets a label `role`; series of
-/// other processes arrive by publish().
+/// other processes arrive by publish(). All calls are thread-safe.
+///
+/// Whatever arrives, the answer stays one that Prometheus accepts: of two
+/// kinds under one name the first seen wins and the other is dropped and
+/// counted in troupe_metrics_conflicts_total; malformed and duplicate series
+/// and those beyond 4096 roles or 100000 series are dropped and counted in
+/// troupe_metrics_dropped_total{reason}.
 class MetricExporter {
 public:
-  /// Binds `address`, HOST:PORT, port 0 for any.
+  /// Binds `address`, HOST:PORT, port 0 for any; HOST is an IPv4 address or a
+  /// name that has one.
   /// Errors: std::runtime_error, one line ("metrics address 127.0.0.1:9100:
   /// in use"; what to do).
   explicit MetricExporter(const std::string& address);
   ~MetricExporter();
 
-  std::string address() const; ///< HOST:PORT really bound
-  /// Replaces all that `role` (e.g. "worker:0") has published before.
+  std::string address() const; ///< HOST:PORT really bound, HOST as numbers
+  /// Replaces all that `role` (e.g. "worker:0") has published before; no
+  /// samples: forgets the role.
   void publish(const std::string& role, std::vector<MetricSample> samples);
   /// Scrapes also collect this local registry under `role`; it must outlive
   /// the exporter.

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "monitoring/metrics.hpp"
+
+#include <array>
+
+/// Every metric that troupe exports: one list for the actors that feed them,
+/// the dashboard, the alerts and the tests. A constant is called as its metric
+/// without "troupe_". Labels beside `role` are named in the help.
+namespace troupe::metrics {
+
+// -- progress (coordinator) --------------------------------------------------
+
+inline constexpr MetricDescription steps_committed_total{
+  MetricSample::Kind::counter, "troupe_steps_committed_total",
+  "Training steps committed; asynchronous: pushes applied."};
+inline constexpr MetricDescription
+  samples_committed_total{MetricSample::Kind::counter,
+                          "troupe_samples_committed_total",
+                          "Training samples in committed steps."};
+inline constexpr MetricDescription
+  training_loss{MetricSample::Kind::gauge, "troupe_training_loss",
+                "Mean loss of the last committed step."};
+inline constexpr MetricDescription evaluation_loss{
+  MetricSample::Kind::gauge, "troupe_evaluation_loss",
+  "Mean loss over the held-out samples at the last evaluation."};
+inline constexpr MetricDescription evaluation_accuracy{
+  MetricSample::Kind::gauge, "troupe_evaluation_accuracy",
+  "Share of held-out samples classified right at the last evaluation, 0 to 1."};
+inline constexpr MetricDescription
+  last_commit_timestamp_seconds{MetricSample::Kind::gauge,
+                                "troupe_last_commit_timestamp_seconds",
+                                "Unix time of the last committed step."};
+inline constexpr MetricDescription
+  step_duration_seconds{MetricSample::Kind::histogram,
+                        "troupe_step_duration_seconds",
+                        "Time from one committed step to the next."};
+
+// -- workers -----------------------------------------------------------------
+
+inline constexpr MetricDescription
+  compute_duration_seconds{MetricSample::Kind::histogram,
+                           "troupe_compute_duration_seconds",
+                           "Time a worker computes the gradients of one step."};
+inline constexpr MetricDescription push_duration_seconds{
+  MetricSample::Kind::histogram, "troupe_push_duration_seconds",
+  "Time from a worker's push until the last shard acknowledged it."};
+inline constexpr MetricDescription pull_duration_seconds{
+  MetricSample::Kind::histogram, "troupe_pull_duration_seconds",
+  "Time from a worker's pull until the last slice arrived."};
+inline constexpr MetricDescription
+  pushed_bytes_total{MetricSample::Kind::counter, "troupe_pushed_bytes_total",
+                     "Gradient bytes that workers pushed."};
+inline constexpr MetricDescription
+  pulled_bytes_total{MetricSample::Kind::counter, "troupe_pulled_bytes_total",
+                     "Parameter bytes that workers pulled."};
+inline constexpr MetricDescription
+  executor_queue_tasks{MetricSample::Kind::gauge, "troupe_executor_queue_tasks",
+                       "Tasks that wait for a device's executor."};
+
+// -- shards ------------------------------------------------------------------
+
+inline constexpr double staleness_bounds[] = {0, 1,  2,  3,  4, 6,
+                                              8, 12, 16, 32, 64};
+inline constexpr MetricDescription push_staleness_steps{
+  MetricSample::Kind::histogram, "troupe_push_staleness_steps",
+  "Versions between the pull a gradient was computed on and its application.",
+  staleness_bounds};
+inline constexpr MetricDescription pending_nodes{
+  MetricSample::Kind::gauge, "troupe_pending_nodes",
+  "Nodes of the reduction tree that a shard holds until their tree is whole."};
+inline constexpr MetricDescription
+  duplicates_dropped_total{MetricSample::Kind::counter,
+                           "troupe_duplicates_dropped_total",
+                           "Pushes recognised as already applied and dropped."};
+
+// -- supervision (coordinator) -----------------------------------------------
+
+inline constexpr MetricDescription
+  restarts_total{MetricSample::Kind::counter, "troupe_restarts_total",
+                 "Roles started again by their supervisor."};
+inline constexpr MetricDescription membership_epoch{
+  MetricSample::Kind::gauge, "troupe_membership_epoch",
+  "Number of the current membership; rises when a role joins or is lost."};
+inline constexpr MetricDescription leaves_recomputed_total{
+  MetricSample::Kind::counter, "troupe_leaves_recomputed_total",
+  "Leaves of the reduction tree computed again after a loss."};
+inline constexpr MetricDescription
+  recoveries_total{MetricSample::Kind::counter, "troupe_recoveries_total",
+                   "Failures that the run survived, by label kind."};
+
+// -- the exporter itself -----------------------------------------------------
+
+inline constexpr MetricDescription metrics_conflicts_total{
+  MetricSample::Kind::counter, "troupe_metrics_conflicts_total",
+  "Series dropped because their name is taken by another kind of metric."};
+inline constexpr MetricDescription metrics_dropped_total{
+  MetricSample::Kind::counter, "troupe_metrics_dropped_total",
+  "Series dropped, by label reason: malformed, duplicate or limit."};
+
+inline constexpr std::array all{
+  steps_committed_total,   samples_committed_total,
+  training_loss,           evaluation_loss,
+  evaluation_accuracy,     last_commit_timestamp_seconds,
+  step_duration_seconds,   compute_duration_seconds,
+  push_duration_seconds,   pull_duration_seconds,
+  pushed_bytes_total,      pulled_bytes_total,
+  executor_queue_tasks,    push_staleness_steps,
+  pending_nodes,           duplicates_dropped_total,
+  restarts_total,          membership_epoch,
+  leaves_recomputed_total, recoveries_total,
+  metrics_conflicts_total, metrics_dropped_total,
+};
+
+} // namespace troupe::metrics
