@@ -1,0 +1,323 @@
+#include "kernels/data/idx.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/files/input_file.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+namespace troupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t side = 28;
+constexpr uint32_t classes = 10;
+constexpr uint32_t images_magic = 0x00000803; // bytes, three dimensions
+constexpr uint32_t labels_magic = 0x00000801; // bytes, one dimension
+
+[[noreturn]] void
+refuse(const std::string& path, const std::string& what,
+       const std::string& advice = "copy or download it again") {
+  throw InputError(path + ": " + what + "; " + advice);
+}
+
+// --- bytes of a plain or a compressed file -----------------------------------
+
+class Bytes {
+public:
+  virtual ~Bytes() = default;
+  /// Returns less than the size of `out` only at the end.
+  virtual size_t read(std::span<std::byte> out) = 0;
+  /// No more than this many bytes can come out, as far as is known.
+  virtual uint64_t most() const = 0;
+};
+
+class PlainBytes : public Bytes {
+public:
+  explicit PlainBytes(const std::string& path) : file_(path) {}
+  size_t read(std::span<std::byte> out) override {
+    return file_.read(out);
+  }
+  uint64_t most() const override {
+    return file_.size();
+  }
+
+private:
+  InputFile file_;
+};
+
+/// Inflates a gzip file of one or more members.
+class GzipBytes : public Bytes {
+public:
+  explicit GzipBytes(const std::string& path) : file_(path) {
+    constexpr int gzip_only = 16;
+    if (inflateInit2(&stream_, MAX_WBITS + gzip_only) != Z_OK)
+      throw std::bad_alloc{};
+  }
+
+  ~GzipBytes() override {
+    inflateEnd(&stream_);
+  }
+
+  GzipBytes(const GzipBytes&) = delete;
+  GzipBytes& operator=(const GzipBytes&) = delete;
+
+  uint64_t most() const override {
+    // Deflate's best: 258 bytes from two bits.
+    constexpr uint64_t best_ratio = 1032;
+    return file_.size() * best_ratio;
+  }
+
+  size_t read(std::span<std::byte> out) override {
+    constexpr size_t most_per_call = size_t{1} << 30;
+    size_t done = 0;
+    while (done < out.size() && more_input()) {
+      const auto room = std::min(out.size() - done, most_per_call);
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
+      stream_.avail_out = static_cast<uInt>(room);
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      done += room - stream_.avail_out;
+      between_members_ = code == Z_STREAM_END;
+      if (code != Z_OK && code != Z_STREAM_END)
+        refuse(file_.path(), complaint());
+      if (between_members_) {
+        inflateReset(&stream_);
+        ++members_;
+      }
+    }
+    return done;
+  }
+
+private:
+  /// False at the end, which has to be that of a member.
+  bool more_input() {
+    if (stream_.avail_in > 0)
+      return true;
+    const auto got = file_.read(std::as_writable_bytes(std::span{input_}));
+    stream_.next_in = input_.data();
+    stream_.avail_in = static_cast<uInt>(got);
+    if (got == 0 && !between_members_)
+      refuse(file_.path(), "its gzip stream ends too early");
+    return got > 0;
+  }
+
+  const char* complaint() const {
+    constexpr uLong header_bytes = 10;
+    if (stream_.total_in > header_bytes)
+      return "its gzip stream is damaged";
+    return members_ == 0 ? "is not a gzip stream"
+                         : "something follows its gzip stream";
+  }
+
+  InputFile file_;
+  z_stream stream_{};
+  std::array<Bytef, 64 * 1024> input_;
+  uint64_t members_ = 0;
+  bool between_members_ = false;
+};
+
+// --- one IDX file ------------------------------------------------------------
+
+bool is_gzip_name(const std::string& path) {
+  return path.ends_with(".gz");
+}
+
+/// One file with its header read: a magic number and the dimensions, all
+/// big-endian and of 32 bits.
+class IdxFile {
+public:
+  IdxFile(const std::string& path, uint32_t magic) : path_(path) {
+    if (is_gzip_name(path))
+      bytes_ = std::make_unique<GzipBytes>(path);
+    else
+      bytes_ = std::make_unique<PlainBytes>(path);
+    const auto found = next_number();
+    if (!is_gzip_name(path) && (found >> 16) == 0x1f8b)
+      refuse(path, "is a gzip stream", "add .gz to its name");
+    if (found != magic)
+      refuse(path, "starts with the magic number " + std::to_string(found)
+                     + ", not " + std::to_string(magic));
+    header_bytes_ = sizeof(uint32_t) * (1 + dimension_count(magic));
+    for (auto& dimension : dimensions_)
+      dimension = 1;
+    for (size_t i = 0; i < dimension_count(magic); ++i)
+      dimensions_[i] = next_number();
+    if (dimensions_[0] == 0)
+      refuse(path, "holds no samples");
+  }
+
+  const std::string& path() const {
+    return path_;
+  }
+  uint32_t samples() const {
+    return dimensions_[0];
+  }
+  uint32_t rows() const {
+    return dimensions_[1];
+  }
+  uint32_t columns() const {
+    return dimensions_[2];
+  }
+
+  /// The data after the header, whose length has to be exactly `size`.
+  std::vector<uint8_t> data(uint64_t size) {
+    const auto whole = header_bytes_ + size;
+    if (whole > bytes_->most())
+      too_short(whole, "its header announces, more than such a file can hold");
+    if (!is_gzip_name(path_) && whole < bytes_->most())
+      too_long(whole);
+    // A compressed file can claim a lot more than it holds: it gets only as
+    // much room again as data has come out already.
+    const auto first_step = is_gzip_name(path_) ? first_step_bytes : size;
+    std::vector<uint8_t> result;
+    while (result.size() < size) {
+      const uint64_t have = result.size();
+      result.resize(std::min(size, std::max(2 * have, first_step)));
+      const auto fresh = std::span{result}.subspan(have);
+      if (bytes_->read(std::as_writable_bytes(fresh)) != fresh.size())
+        too_short(whole, "its header announces");
+    }
+    std::byte extra;
+    if (bytes_->read({&extra, 1}) != 0)
+      too_long(whole);
+    return result;
+  }
+
+private:
+  static constexpr uint64_t first_step_bytes = uint64_t{1} << 20;
+
+  static size_t dimension_count(uint32_t magic) {
+    return magic & 0xff;
+  }
+
+  [[noreturn]] void too_short(uint64_t whole, const std::string& source) {
+    refuse(path_,
+           "is shorter than the " + std::to_string(whole) + " bytes " + source);
+  }
+
+  [[noreturn]] void too_long(uint64_t whole) {
+    refuse(path_, "is longer than the " + std::to_string(whole)
+                    + " bytes its header announces");
+  }
+
+  uint32_t next_number() {
+    std::array<std::byte, 4> big;
+    if (bytes_->read(big) != big.size())
+      refuse(path_, "ends within its header");
+    uint32_t result = 0;
+    for (auto byte : big)
+      result = result << 8 | std::to_integer<uint32_t>(byte);
+    return result;
+  }
+
+  std::string path_;
+  std::unique_ptr<Bytes> bytes_;
+  uint64_t header_bytes_ = 0;
+  std::array<uint32_t, 3> dimensions_;
+};
+
+// --- a folder ----------------------------------------------------------------
+
+/// Some mirrors write a dot where the original names have a dash.
+std::optional<std::string> existing_file(const std::string& folder,
+                                         const std::string& start,
+                                         const std::string& end) {
+  for (const char* suffix : {"", ".gz"})
+    for (const char* joint : {"-", "."}) {
+      const auto path = fs::path{folder} / (start + joint + end + suffix);
+      std::error_code ignored;
+      if (fs::exists(path, ignored))
+        return path.string();
+    }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_images(const std::string& folder,
+                                       const std::string& part) {
+  return existing_file(folder, part + "-images", "idx3-ubyte");
+}
+
+std::optional<std::string> find_labels(const std::string& folder,
+                                       const std::string& part) {
+  return existing_file(folder, part + "-labels", "idx1-ubyte");
+}
+
+/// "train" or "t10k", the start of the names.
+std::string part_of(const std::string& folder, const std::string& split) {
+  if (split == "train")
+    return "train";
+  if (split == "test")
+    return "t10k";
+  return find_images(folder, "train") || find_labels(folder, "train") ? "train"
+                                                                      : "t10k";
+}
+
+[[noreturn]] void missing(const std::string& folder, const std::string& split,
+                          const std::string& name) {
+  std::error_code ignored;
+  if (!fs::exists(folder, ignored))
+    throw InputError(folder + ": there is no such folder; check the path");
+  if (!fs::is_directory(folder, ignored))
+    throw InputError(folder + ": is not a folder; name the one with the files "
+                     + name);
+  const auto also = split == "auto" && name.starts_with("t10k")
+                      ? " (nor the train files)"
+                      : "";
+  throw InputError(folder + ": holds no " + name + ", plain or .gz" + also
+                   + "; put it there or name another folder");
+}
+
+std::vector<int32_t> checked_labels(const std::string& path,
+                                    const std::vector<uint8_t>& raw) {
+  std::vector<int32_t> result(raw.size());
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] >= classes)
+      refuse(path, "label " + std::to_string(i) + " is "
+                     + std::to_string(raw[i]) + ", above 9");
+    result[i] = raw[i];
+  }
+  return result;
+}
+
+} // namespace
+
+Dataset read_mnist(const std::string& folder, const std::string& split) {
+  const auto part = part_of(folder, split);
+  const auto images_path = find_images(folder, part);
+  if (!images_path)
+    missing(folder, split, part + "-images-idx3-ubyte");
+  const auto labels_path = find_labels(folder, part);
+  if (!labels_path)
+    missing(folder, split, part + "-labels-idx1-ubyte");
+  IdxFile labels{*labels_path, labels_magic};
+  IdxFile images{*images_path, images_magic};
+  if (images.rows() != side || images.columns() != side)
+    refuse(*images_path, "its images are of " + std::to_string(images.rows())
+                           + " x " + std::to_string(images.columns())
+                           + " pixels, MNIST's are of 28 x 28");
+  Dataset result;
+  result.name = "mnist:" + folder;
+  result.features = side * side;
+  result.classes = classes;
+  result.scale = 1.0f / 255.0f;
+  // Each file is compared with its own length first: then it is clear which
+  // of the two lies where their counts differ.
+  result.labels = checked_labels(*labels_path, labels.data(labels.samples()));
+  result.bytes = images.data(uint64_t{images.samples()} * result.features);
+  if (images.samples() != labels.samples())
+    refuse(*images_path,
+           "holds " + std::to_string(images.samples()) + " images, "
+             + *labels_path + " " + std::to_string(labels.samples())
+             + " labels",
+           "take both from the same set");
+  return result;
+}
+
+} // namespace troupe

@@ -1,0 +1,64 @@
+#include "kernels/files/input_file.hpp"
+
+#include "kernels/error.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace troupe {
+
+namespace {
+
+std::string reason(int code) {
+  return std::generic_category().message(code);
+}
+
+} // namespace
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  // Not blocking, so that a FIFO is refused below rather than waited for.
+  handle_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (handle_ < 0)
+    throw InputError(path + ": cannot be opened (" + reason(errno)
+                     + "); check the path and its permissions");
+  struct stat about;
+  if (::fstat(handle_, &about) != 0 || !S_ISREG(about.st_mode)) {
+    ::close(handle_);
+    throw InputError(path + ": is not a regular file; name a file");
+  }
+  size_ = static_cast<uint64_t>(about.st_size);
+}
+
+InputFile::~InputFile() {
+  ::close(handle_);
+}
+
+size_t InputFile::read(std::span<std::byte> out) {
+  constexpr size_t most_per_call = size_t{1} << 30;
+  size_t done = 0;
+  while (done < out.size()) {
+    const auto got = ::read(handle_, out.data() + done,
+                            std::min(out.size() - done, most_per_call));
+    if (got == 0)
+      break;
+    if (got > 0)
+      done += static_cast<size_t>(got);
+    else if (errno != EINTR)
+      throw InputError(path_ + ": cannot be read (" + reason(errno)
+                       + "); check the disk");
+  }
+  return done;
+}
+
+void InputFile::read_all(std::span<std::byte> out) {
+  if (read(out) != out.size())
+    throw InputError(path_ + ": became shorter while it was read; let its "
+                     + "writer finish, then try again");
+}
+
+} // namespace troupe

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace troupe {
+
+/// A regular file opened for reading from its start to its end.
+class InputFile {
+public:
+  /// Errors: InputError (missing, not a regular file, not readable).
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const {
+    return path_;
+  }
+  /// Bytes it held when it was opened.
+  uint64_t size() const {
+    return size_;
+  }
+
+  /// Fills `out`; returns less than its size only at the end of the file.
+  /// Errors: InputError with the system's reason.
+  size_t read(std::span<std::byte> out);
+
+  /// Fills all of `out`.
+  /// Errors: InputError, also when the file shrank since it was opened.
+  void read_all(std::span<std::byte> out);
+
+private:
+  std::string path_;
+  uint64_t size_ = 0;
+  int handle_ = -1;
+};
+
+} // namespace troupe

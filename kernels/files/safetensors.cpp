@@ -1,0 +1,257 @@
+#include "kernels/files/safetensors.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+#include "kernels/files/input_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "weights are hashed and stored in the machine's own order");
+
+/// The reference library's limit.
+constexpr uint64_t most_header_bytes = 100'000'000;
+constexpr const char* metadata_key = "__metadata__";
+
+/// The product of the dimensions times `factor`; nothing on overflow.
+std::optional<uint64_t> product(const std::vector<uint64_t>& shape,
+                                uint64_t factor) {
+  uint64_t result = factor;
+  for (auto dimension : shape)
+    if (__builtin_mul_overflow(result, dimension, &result))
+      return std::nullopt;
+  return result;
+}
+
+// --- writing -----------------------------------------------------------------
+
+/// Refuses what no reader would accept: a bug of the caller.
+void check_tensors(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> names{metadata_key};
+  for (const auto& tensor : tensors) {
+    if (!names.insert(tensor.name).second)
+      throw std::logic_error("two tensors are called " + tensor.name);
+    if (product(tensor.shape, 1) != tensor.values.size())
+      throw std::logic_error("the shape of tensor " + tensor.name
+                             + " does not match its values");
+  }
+}
+
+/// Length and JSON, filled up with spaces so that the data starts at a
+/// multiple of eight, as the reference library does.
+std::string header_of(const std::vector<const NamedTensor*>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  auto header = json::object();
+  if (!metadata.empty())
+    header[metadata_key] = metadata;
+  uint64_t offset = 0;
+  for (const auto* tensor : tensors) {
+    const auto end = offset + tensor->values.size() * sizeof(float);
+    header[tensor->name] = {{"dtype", "F32"},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  auto text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  std::string result(sizeof(length), '\0');
+  std::memcpy(result.data(), &length, sizeof(length));
+  return result + text;
+}
+
+// --- reading -----------------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw InputError(path + ": " + what
+                   + "; the file is damaged or not in the safetensors format: "
+                     "write it again");
+}
+
+/// Parses the header; keys that occur twice and values nested deeper than any
+/// header's are refused, which the JSON library leaves to its caller.
+json parse_header(const std::string& path, const std::string& text) {
+  if (text.empty() || text.front() != '{')
+    refuse(path, "its header is not a JSON object");
+  constexpr int deepest = 3;
+  std::vector<std::set<std::string>> keys;
+  auto watch = [&](int depth, json::parse_event_t event, json& value) {
+    switch (event) {
+      case json::parse_event_t::object_start:
+        keys.emplace_back();
+        [[fallthrough]];
+      case json::parse_event_t::array_start:
+        if (depth > deepest)
+          refuse(path, "its header is nested too deeply");
+        break;
+      case json::parse_event_t::object_end:
+        keys.pop_back();
+        break;
+      case json::parse_event_t::key:
+        if (!keys.back().insert(value.get<std::string>()).second)
+          refuse(path, "its header has the key " + value.dump() + " twice");
+        break;
+      default:
+        break;
+    }
+    return true;
+  };
+  try {
+    return json::parse(text, watch);
+  } catch (const json::exception&) {
+    refuse(path, "its header is not valid JSON");
+  }
+}
+
+std::optional<std::vector<uint64_t>> numbers(const json& object,
+                                             const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array())
+    return std::nullopt;
+  std::vector<uint64_t> result;
+  for (const auto& value : *found) {
+    if (!value.is_number_unsigned())
+      return std::nullopt;
+    result.push_back(value.get<uint64_t>());
+  }
+  return result;
+}
+
+/// A tensor before its values are read.
+struct Entry {
+  NamedTensor tensor;
+  uint64_t begin;
+  uint64_t end;
+};
+
+Entry parse_entry(const std::string& path, const std::string& name,
+                  const json& info) {
+  const auto who = "tensor " + json(name).dump();
+  if (!info.is_object())
+    refuse(path, who + " is not described by a JSON object");
+  const auto dtype = info.find("dtype");
+  if (dtype == info.end() || !dtype->is_string())
+    refuse(path, who + " has no dtype");
+  if (*dtype != "F32")
+    throw InputError(path + ": " + who + " is of type " + dtype->dump()
+                     + ", only F32 is read; convert it to float32 first");
+  auto shape = numbers(info, "shape");
+  if (!shape)
+    refuse(path, who + " has no shape of whole numbers");
+  const auto offsets = numbers(info, "data_offsets");
+  if (!offsets || offsets->size() != 2)
+    refuse(path, who + " has no pair of data_offsets");
+  const auto bytes = product(*shape, sizeof(float));
+  const auto begin = (*offsets)[0];
+  const auto end = (*offsets)[1];
+  if (!bytes || end < begin || end - begin != *bytes)
+    refuse(path, who + " has data_offsets that do not match its shape");
+  return {{name, std::move(*shape), {}}, begin, end};
+}
+
+void read_metadata(const std::string& path, const json& object,
+                   std::map<std::string, std::string>& out) {
+  if (!object.is_object())
+    refuse(path, "its __metadata__ is not a JSON object");
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_string())
+      refuse(path, "its __metadata__ holds something that is not a string");
+    out.emplace(key, value.get<std::string>());
+  }
+}
+
+/// Sorts entries by place and checks that they fill the data without a gap.
+void check_places(const std::string& path, std::vector<Entry>& entries,
+                  uint64_t data_bytes) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.begin, a.end} < std::pair{b.begin, b.end};
+  });
+  uint64_t next = 0;
+  for (const auto& entry : entries) {
+    if (entry.begin != next)
+      refuse(path, "tensor " + json(entry.tensor.name).dump()
+                     + " leaves a gap or overlaps another");
+    next = entry.end;
+  }
+  if (next != data_bytes)
+    refuse(path, "its header announces " + std::to_string(next)
+                   + " bytes of data, " + std::to_string(data_bytes)
+                   + " follow");
+}
+
+std::string read_header(InputFile& file) {
+  uint64_t length = 0;
+  if (file.size() < sizeof(length))
+    refuse(file.path(), "it is shorter than a header");
+  file.read_all(std::as_writable_bytes(std::span{&length, 1}));
+  if (length > most_header_bytes || length > file.size() - sizeof(length))
+    refuse(file.path(), "its header is said to have " + std::to_string(length)
+                          + " bytes, more than the file or the format allows");
+  std::string header(length, '\0');
+  file.read_all(std::as_writable_bytes(std::span{header}));
+  return header;
+}
+
+} // namespace
+
+void write_safetensors(const std::string& path,
+                       const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  check_tensors(tensors);
+  std::vector<const NamedTensor*> sorted;
+  for (const auto& tensor : tensors)
+    sorted.push_back(&tensor);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::string header;
+  try {
+    header = header_of(sorted, metadata);
+  } catch (const json::exception&) {
+    throw InputError(path + ": a name or a line of metadata is not UTF-8; "
+                     + "rename it");
+  }
+  std::vector<std::span<const std::byte>> parts;
+  parts.push_back(std::as_bytes(std::span{header}));
+  for (const auto* tensor : sorted)
+    parts.push_back(std::as_bytes(std::span{tensor->values}));
+  write_atomically(path, parts);
+}
+
+SafetensorsFile read_safetensors(const std::string& path) {
+  InputFile file{path};
+  const auto text = read_header(file);
+  const auto header = parse_header(path, text);
+  SafetensorsFile result;
+  std::vector<Entry> entries;
+  for (const auto& [name, info] : header.items()) {
+    if (name == metadata_key)
+      read_metadata(path, info, result.metadata);
+    else
+      entries.push_back(parse_entry(path, name, info));
+  }
+  check_places(path, entries, file.size() - sizeof(uint64_t) - text.size());
+  for (auto& entry : entries) {
+    entry.tensor.values.resize((entry.end - entry.begin) / sizeof(float));
+    file.read_all(std::as_writable_bytes(std::span{entry.tensor.values}));
+    result.tensors.push_back(std::move(entry.tensor));
+  }
+  std::sort(result.tensors.begin(), result.tensors.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return result;
+}
+
+} // namespace troupe
