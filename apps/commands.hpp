@@ -1,0 +1,17 @@
+#pragma once
+
+#include "apps/settings.hpp"
+
+namespace troupe {
+
+/// The commands of the program. Each returns the exit status; main turns an
+/// exception into one line and a status (UsageError: 2, all others: 1).
+int run_train(const Settings& settings);
+int run_role(const Settings& settings);
+int run_bench_step(const Settings& settings);
+int run_plan(const Settings& settings);
+int run_evaluate(const Settings& settings);
+int run_predict(const Settings& settings);
+int run_version(const Settings& settings);
+
+} // namespace troupe

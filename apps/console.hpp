@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// Shows how training goes: on a terminal one line, redrawn in place at most
+/// ten times a second; on a pipe one plain line an epoch. Used by one thread
+/// at a time.
+class Console {
+public:
+  struct Evaluation {
+    double loss = 0;     ///< nats
+    double accuracy = 0; ///< 0 … 1
+  };
+
+  /// `out` is borrowed. quiet: nothing is shown but line(). color: escape
+  /// sequences beyond what redrawing takes, on a terminal only.
+  Console(bool quiet, bool color, bool is_tty, std::FILE* out);
+  /// As done().
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  /// Redraws the bar; `step` of `total` are committed (total 0: no known end).
+  /// A loss that is not finite yet shows as "-", an ETA below 0 not at all.
+  void progress(uint64_t step, uint64_t total, double loss,
+                double samples_per_second, double eta_seconds);
+  /// Prints a line for an epoch that ended; `epoch` counts from 1.
+  void epoch(uint64_t epoch, uint64_t step, double loss,
+             double samples_per_second, std::optional<Evaluation> evaluation);
+  /// Prints a line of its own, clear of the bar, also when quiet.
+  void line(const std::string& text);
+  /// Wipes the bar; call before others write to the terminal.
+  void done();
+
+private:
+  void clear();
+  void draw();
+
+  const bool quiet_;
+  const bool color_;
+  const bool is_tty_;
+  std::FILE* const out_;
+  std::string bar_;       ///< what progress() composed last
+  bool drawn_ = false;    ///< the bar is on the screen
+  uint64_t drawn_ms_ = 0; ///< steady clock, when it was drawn last
+};
+
+} // namespace troupe

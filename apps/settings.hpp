@@ -1,0 +1,67 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "strategies/membership.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What one call of the program is to do: parsed and checked once, then passed
+/// as plain values.
+struct Settings {
+  std::string command; ///< "train", "role", "bench step", "help", …
+  JobOptions job;
+
+  std::string save; ///< empty: nowhere; so all paths below
+  std::string summary;
+  std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
+  std::string log_dir;
+  std::string log_level = "warning"; ///< error, warning, info or debug
+  uint64_t log_every = 0;            ///< steps; 0: a line an epoch
+  bool quiet = false;
+  bool color = true; ///< false: --no-color
+
+  std::string listen = "127.0.0.1:0"; ///< where this role takes connections
+  std::string coordinator;            ///< HOST:PORT; empty: not given
+  std::string certificates;           ///< folder; empty: the job makes its own
+  std::optional<RoleId> role;         ///< whom `troupe role` plays
+  int state_fd = -1; ///< inherited memory of a shard's states; -1: none
+
+  std::string checkpoint; ///< evaluate, predict: safetensors file to read
+  std::string out;        ///< predict: file to write
+  std::string json;       ///< bench: file to write
+
+  std::string topic; ///< command "help": whose; empty: the program's
+  bool print_config = false;
+  std::set<std::string>
+    given; ///< names of what is not a default: "global-batch"
+};
+
+/// What surrounds the process, passed in so that tests choose it.
+struct Surroundings {
+  std::string tf_config; ///< text of TF_CONFIG, empty when not set
+  uint32_t cores = 1;
+  uint32_t cuda_devices = 0;
+};
+/// Reads TF_CONFIG, counts the cores this process may use, asks for GPUs.
+Surroundings surroundings_of_process();
+
+/// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,
+/// --config FILE, default. Devices and threads come back resolved, model, data
+/// specification, plan and optimizer checked; no file but the configuration is
+/// opened.
+/// Errors: UsageError (exit status 2) for what flags, configuration and
+/// TF_CONFIG alone reveal; InputError (1) for an unreadable configuration file
+/// and for a public address without certificates.
+Settings parse_settings(const std::vector<std::string>& arguments,
+                        const Surroundings& surroundings);
+
+/// Prints what holds as TOML that --config reads back (`--print-config`).
+std::string to_toml(const Settings& settings);
+
+} // namespace troupe
