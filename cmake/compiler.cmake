@@ -26,6 +26,8 @@ add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>"
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>"
   "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
+# For every target: those that share a precompiled header must agree on it.
+add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERSION}">)
 if(TROUPE_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
