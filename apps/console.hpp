@@ -17,7 +17,7 @@ public:
     double accuracy = 0; ///< 0 … 1
   };
 
-  /// `out` is borrowed. quiet: nothing is shown but line(). color: escape
+  /// `out` is borrowed. quiet: nothing at all is shown. color: escape
   /// sequences beyond what redrawing takes, on a terminal only.
   Console(bool quiet, bool color, bool is_tty, std::FILE* out);
   /// As done().
@@ -32,7 +32,7 @@ public:
   /// Prints a line for an epoch that ended; `epoch` counts from 1.
   void epoch(uint64_t epoch, uint64_t step, double loss,
              double samples_per_second, std::optional<Evaluation> evaluation);
-  /// Prints a line of its own, clear of the bar, also when quiet.
+  /// Prints a line of its own, clear of the bar.
   void line(const std::string& text);
   /// Wipes the bar; call before others write to the terminal.
   void done();
