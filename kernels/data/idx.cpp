@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace troupe {
 

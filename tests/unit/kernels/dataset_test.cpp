@@ -1,0 +1,249 @@
+#include "kernels/data/dataset.hpp"
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace {
+
+using troupe::Dataset;
+using troupe::InputError;
+using troupe::load_dataset;
+using troupe::parse_data_spec;
+using troupe::UsageError;
+
+/// True where the message has all of `words` and is one line.
+auto says(std::vector<std::string> words) {
+  return [words](const InputError& error) {
+    const std::string text = error.what();
+    bool result = text.find('\n') == text.npos;
+    for (const auto& word : words)
+      result = result && text.find(word) != text.npos;
+    BOOST_TEST_MESSAGE(text);
+    return result;
+  };
+}
+
+void refuses(const std::string& spec, std::vector<std::string> words) {
+  BOOST_TEST_CONTEXT(spec)
+  BOOST_CHECK_EXCEPTION(parse_data_spec(spec), UsageError, says(words));
+}
+
+Dataset numbered(uint32_t samples) {
+  Dataset result;
+  result.name = "numbered";
+  result.features = 3;
+  result.classes = samples;
+  result.scale = 0.1f;
+  result.bytes.resize(size_t{3} * samples);
+  result.labels.resize(samples);
+  std::iota(result.bytes.begin(), result.bytes.end(), uint8_t{0});
+  std::iota(result.labels.begin(), result.labels.end(), 0);
+  return result;
+}
+
+uint64_t held_out(uint32_t samples, double fraction) {
+  const auto parts = troupe::split(numbered(samples), fraction);
+  const uint64_t result = parts.eval ? parts.eval->samples() : 0;
+  BOOST_TEST(parts.train->samples() + result == samples);
+  return result;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(dataset)
+
+BOOST_AUTO_TEST_CASE(a_specification_is_taken_apart) {
+  const auto plain = parse_data_spec("mnist:some/folder");
+  BOOST_TEST(plain.kind == "mnist");
+  BOOST_TEST(plain.where == "some/folder");
+  BOOST_TEST(plain.options.empty());
+  const auto full = parse_data_spec("synthetic:digits?samples=100&seed=7");
+  BOOST_TEST(full.kind == "synthetic");
+  BOOST_TEST(full.where == "digits");
+  BOOST_REQUIRE(full.options.size() == 2u);
+  BOOST_TEST(full.options[0].first == "samples");
+  BOOST_TEST(full.options[0].second == "100");
+  BOOST_TEST(full.options[1].first == "seed");
+  BOOST_TEST(full.options[1].second == "7");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_may_hold_a_question_mark_a_colon_a_percent_sign) {
+  const auto spec = parse_data_spec("mnist:what%3Fc:%20&=%3f?split=test");
+  BOOST_TEST(spec.where == "what?c:%20&=?");
+  BOOST_REQUIRE(spec.options.size() == 1u);
+  BOOST_TEST(spec.options[0].second == "test");
+}
+
+BOOST_AUTO_TEST_CASE(a_specification_without_a_kind_lists_the_kinds) {
+  refuses("", {"KIND:WHERE", "mnist", "synthetic"});
+  refuses("folder", {"\"folder\"", "KIND:WHERE", "mnist", "synthetic"});
+  refuses("folder?a:b", {"KIND:WHERE"});
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_kind_lists_the_kinds) {
+  refuses("minst:d", {"unknown kind \"minst\"", "mnist", "synthetic"});
+  refuses(":d", {"unknown kind \"\""});
+  refuses("synthetic:numbers", {"\"numbers\"", "digits"});
+  refuses("synthetic:", {"\"\"", "digits"});
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_key_lists_the_keys) {
+  refuses("mnist:d?splt=test", {"\"splt\"", "knows: split"});
+  refuses("mnist:d?samples=3", {"\"samples\"", "split"});
+  refuses("synthetic:digits?split=test", {"\"split\"", "samples, seed"});
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_exist_yet_says_so) {
+  for (auto spec : {"cifar10:d", "csv:f?header=true", "libsvm:f", "criteo:f",
+                    "text:f?level=char", "npy:f?labels=g", "synthetic:clicks",
+                    "synthetic:text?samples=5", "mnist:d?scale=standard"})
+    refuses(spec, {"not available yet"});
+}
+
+BOOST_AUTO_TEST_CASE(malformed_options_are_refused) {
+  for (auto spec : {"mnist:d?", "mnist:d?split", "mnist:d?=test",
+                    "mnist:d?split=", "mnist:d?split=test&",
+                    "mnist:d?&split=test", "mnist:d?split=test&&split=train"})
+    refuses(spec, {"key=value"});
+  refuses("mnist:d?split=test&split=test", {"\"split\"", "twice"});
+  refuses("mnist:d?split=te?st", {"%3F"});
+  refuses("mnist:d?split=validation", {"\"validation\"", "auto, train, test"});
+  refuses("mnist:", {"no folder"});
+  refuses("mnist:?split=test", {"no folder"});
+}
+
+BOOST_AUTO_TEST_CASE(numbers_out_of_range_are_refused) {
+  for (auto value : {"0", "10000001", "-1", "+1", "1.5", "1e3", " 1", "1 ",
+                     "0x10", "ten", "99999999999999999999999"})
+    refuses(std::string{"synthetic:digits?samples="} + value,
+            {"samples=", "from 1 to 10000000"});
+  for (auto value : {"18446744073709551616", "-1", "x"})
+    refuses(std::string{"synthetic:digits?seed="} + value, {"seed="});
+  parse_data_spec("synthetic:digits?samples=10000000");
+  parse_data_spec("synthetic:digits?seed=18446744073709551615");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_stays_one_line) {
+  refuses("mn\nist:d\r\t", {"mn?ist"});
+}
+
+BOOST_AUTO_TEST_CASE(a_synthetic_set_is_what_its_options_say) {
+  const auto set = load_dataset(
+    parse_data_spec("synthetic:digits?samples=50&seed=9"));
+  BOOST_TEST(set.samples() == 50u);
+  const auto other = load_dataset(
+    parse_data_spec("synthetic:digits?samples=50&seed=10"));
+  BOOST_TEST((set.bytes != other.bytes));
+  const auto by_default = load_dataset(
+    parse_data_spec("synthetic:digits?samples=50"));
+  const auto zero = load_dataset(
+    parse_data_spec("synthetic:digits?seed=0&samples=50"));
+  BOOST_TEST((by_default.bytes == zero.bytes));
+  BOOST_TEST(load_dataset(parse_data_spec("synthetic:digits")).samples()
+             == 60000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_folder_is_named_when_it_is_loaded) {
+  const auto spec = parse_data_spec("mnist:no/such/folder");
+  BOOST_CHECK_EXCEPTION(load_dataset(spec), InputError,
+                        says({"no/such/folder", "no such folder"}));
+}
+
+BOOST_AUTO_TEST_CASE(the_held_out_part_is_rounded_to_the_nearest) {
+  BOOST_TEST(held_out(60, 0.15) == 9u);
+  BOOST_TEST(held_out(10, 0.0) == 0u);
+  BOOST_TEST(held_out(10, 0.05) == 1u);
+  BOOST_TEST(held_out(10, 0.14) == 1u);
+  BOOST_TEST(held_out(10, 0.16) == 2u);
+  BOOST_TEST(held_out(10, 0.25) == 3u);
+  BOOST_TEST(held_out(7, 0.5) == 4u);
+  BOOST_TEST(held_out(2, 0.5) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_held_out_part_is_the_last_in_file_order) {
+  auto parts = troupe::split(numbered(10), 0.3);
+  BOOST_TEST(parts.train->labels == (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6}),
+             boost::test_tools::per_element());
+  BOOST_TEST(parts.eval->labels == (std::vector<int32_t>{7, 8, 9}),
+             boost::test_tools::per_element());
+  BOOST_TEST(parts.train->bytes.size() == 21u);
+  BOOST_TEST(parts.eval->bytes
+               == (std::vector<uint8_t>{21, 22, 23, 24, 25, 26, 27, 28, 29}),
+             boost::test_tools::per_element());
+  BOOST_TEST(parts.eval->features == 3u);
+  BOOST_TEST(parts.eval->classes == 10u);
+  BOOST_TEST(parts.eval->scale == 0.1f);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_fraction_nothing_is_held_out) {
+  const auto parts = troupe::split(numbered(4), 0.0);
+  BOOST_TEST(parts.train->samples() == 4u);
+  BOOST_TEST(!parts.eval);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_part_is_refused) {
+  auto split = [](uint32_t samples, double fraction) {
+    troupe::split(numbered(samples), fraction);
+  };
+  BOOST_CHECK_EXCEPTION(split(10, 0.04), InputError, says({"numbered", "10"}));
+  BOOST_CHECK_EXCEPTION(split(10, 0.96), InputError, says({"numbered", "10"}));
+  BOOST_CHECK_EXCEPTION(split(1, 0.5), InputError, says({"numbered"}));
+  BOOST_CHECK_EXCEPTION(split(0, 0.0), InputError, says({"numbered"}));
+  for (auto fraction :
+       {-0.1, 1.0, 1.5, std::nan(""), std::numeric_limits<double>::infinity()})
+    BOOST_CHECK_EXCEPTION(split(10, fraction), UsageError, says({"fraction"}));
+}
+
+BOOST_AUTO_TEST_CASE(gathering_in_any_grouping_gives_the_same_bits) {
+  const auto set = load_dataset(parse_data_spec("synthetic:digits?samples=40"));
+  std::vector<uint32_t> rows(64);
+  for (uint32_t i = 0; i < 64; ++i)
+    rows[i] = i * 17 % 40;
+  std::vector<float> whole(64 * 784, -1.0f);
+  std::vector<int32_t> whole_labels(64, -1);
+  set.gather(rows.data(), 64, whole.data(), whole_labels.data());
+  for (uint32_t group : {1u, 3u, 16u, 63u}) {
+    std::vector<float> parts(64 * 784, -1.0f);
+    std::vector<int32_t> labels(64, -1);
+    for (uint32_t first = 0; first < 64; first += group)
+      set.gather(&rows[first], std::min(group, 64 - first),
+                 &parts[size_t{first} * 784], &labels[first]);
+    BOOST_TEST((parts == whole));
+    BOOST_TEST((labels == whole_labels));
+  }
+  for (size_t i = 0; i < 64; ++i) {
+    BOOST_TEST(whole_labels[i] == set.labels[rows[i]]);
+    for (size_t k = 0; k < 784; ++k)
+      BOOST_REQUIRE(
+        std::bit_cast<uint32_t>(whole[i * 784 + k])
+        == std::bit_cast<uint32_t>(
+          static_cast<float>(set.bytes[rows[i] * 784 + k]) * set.scale));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gathering_copies_values_and_refuses_a_row_too_far) {
+  Dataset set;
+  set.features = 2;
+  set.values = {1, 2, 3, 4, 5, 6};
+  set.labels = {7, 8, 9};
+  const std::vector<uint32_t> rows{2, 0, 2};
+  std::vector<float> out(6);
+  std::vector<int32_t> labels(3);
+  set.gather(rows.data(), 3, out.data(), labels.data());
+  BOOST_TEST(out == (std::vector<float>{5, 6, 1, 2, 5, 6}),
+             boost::test_tools::per_element());
+  BOOST_TEST(labels == (std::vector<int32_t>{9, 7, 9}),
+             boost::test_tools::per_element());
+  const uint32_t too_far = 3;
+  BOOST_CHECK_THROW(set.gather(&too_far, 1, out.data(), labels.data()),
+                    std::logic_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
