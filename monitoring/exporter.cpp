@@ -85,10 +85,9 @@ int bind_error(const Endpoint& endpoint) {
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const auto where = socket_address(endpoint);
-  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&where),
-                          sizeof where)
-                       == 0
-                     && listen(fd, 1) == 0;
+  const bool bound =
+    bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0
+    && listen(fd, 1) == 0;
   const int error = bound ? 0 : errno;
   close(fd);
   return error;
@@ -113,11 +112,9 @@ std::unique_ptr<prometheus::Exposer> serve(const std::string& address,
   if (const int error = bind_error(endpoint))
     refuse(address, reason(error));
   try {
-    return std::make_unique<prometheus::Exposer>(
-      std::vector<std::string>{"listening_ports",
-                               host_port(endpoint.host, endpoint.port),
-                               "num_threads", "2", "request_timeout_ms",
-                               "1000"});
+    return std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+      "listening_ports", host_port(endpoint.host, endpoint.port), "num_threads",
+      "2", "request_timeout_ms", "1000"});
   } catch (const std::exception&) {
     // Taken since the probe, or something the web server keeps to itself.
     const int error = bind_error(endpoint);

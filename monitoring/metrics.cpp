@@ -31,9 +31,7 @@ struct CounterCell : Counter {
 
 struct GaugeCell : Gauge {
   explicit GaugeCell(prometheus::Gauge& cell) : cell_(cell) {}
-  void set(double value) override {
-    cell_.Set(value);
-  }
+  void set(double value) override { cell_.Set(value); }
   prometheus::Gauge& cell_;
 };
 

@@ -14,49 +14,45 @@ namespace troupe::metrics {
 inline constexpr MetricDescription steps_committed_total{
   MetricSample::Kind::counter, "troupe_steps_committed_total",
   "Training steps committed; asynchronous: pushes applied."};
-inline constexpr MetricDescription
-  samples_committed_total{MetricSample::Kind::counter,
-                          "troupe_samples_committed_total",
-                          "Training samples in committed steps."};
-inline constexpr MetricDescription
-  training_loss{MetricSample::Kind::gauge, "troupe_training_loss",
-                "Mean loss of the last committed step."};
+inline constexpr MetricDescription samples_committed_total{
+  MetricSample::Kind::counter, "troupe_samples_committed_total",
+  "Training samples in committed steps."};
+inline constexpr MetricDescription training_loss{
+  MetricSample::Kind::gauge, "troupe_training_loss",
+  "Mean loss of the last committed step."};
 inline constexpr MetricDescription evaluation_loss{
   MetricSample::Kind::gauge, "troupe_evaluation_loss",
   "Mean loss over the held-out samples at the last evaluation."};
 inline constexpr MetricDescription evaluation_accuracy{
   MetricSample::Kind::gauge, "troupe_evaluation_accuracy",
   "Share of held-out samples classified right at the last evaluation, 0 to 1."};
-inline constexpr MetricDescription
-  last_commit_timestamp_seconds{MetricSample::Kind::gauge,
-                                "troupe_last_commit_timestamp_seconds",
-                                "Unix time of the last committed step."};
-inline constexpr MetricDescription
-  step_duration_seconds{MetricSample::Kind::histogram,
-                        "troupe_step_duration_seconds",
-                        "Time from one committed step to the next."};
+inline constexpr MetricDescription last_commit_timestamp_seconds{
+  MetricSample::Kind::gauge, "troupe_last_commit_timestamp_seconds",
+  "Unix time of the last committed step."};
+inline constexpr MetricDescription step_duration_seconds{
+  MetricSample::Kind::histogram, "troupe_step_duration_seconds",
+  "Time from one committed step to the next."};
 
 // -- workers -----------------------------------------------------------------
 
-inline constexpr MetricDescription
-  compute_duration_seconds{MetricSample::Kind::histogram,
-                           "troupe_compute_duration_seconds",
-                           "Time a worker computes the gradients of one step."};
+inline constexpr MetricDescription compute_duration_seconds{
+  MetricSample::Kind::histogram, "troupe_compute_duration_seconds",
+  "Time a worker computes the gradients of one step."};
 inline constexpr MetricDescription push_duration_seconds{
   MetricSample::Kind::histogram, "troupe_push_duration_seconds",
   "Time from a worker's push until the last shard acknowledged it."};
 inline constexpr MetricDescription pull_duration_seconds{
   MetricSample::Kind::histogram, "troupe_pull_duration_seconds",
   "Time from a worker's pull until the last slice arrived."};
-inline constexpr MetricDescription
-  pushed_bytes_total{MetricSample::Kind::counter, "troupe_pushed_bytes_total",
-                     "Gradient bytes that workers pushed."};
-inline constexpr MetricDescription
-  pulled_bytes_total{MetricSample::Kind::counter, "troupe_pulled_bytes_total",
-                     "Parameter bytes that workers pulled."};
-inline constexpr MetricDescription
-  executor_queue_tasks{MetricSample::Kind::gauge, "troupe_executor_queue_tasks",
-                       "Tasks that wait for a device's executor."};
+inline constexpr MetricDescription pushed_bytes_total{
+  MetricSample::Kind::counter, "troupe_pushed_bytes_total",
+  "Gradient bytes that workers pushed."};
+inline constexpr MetricDescription pulled_bytes_total{
+  MetricSample::Kind::counter, "troupe_pulled_bytes_total",
+  "Parameter bytes that workers pulled."};
+inline constexpr MetricDescription executor_queue_tasks{
+  MetricSample::Kind::gauge, "troupe_executor_queue_tasks",
+  "Tasks that wait for a device's executor."};
 
 // -- shards ------------------------------------------------------------------
 
@@ -69,25 +65,24 @@ inline constexpr MetricDescription push_staleness_steps{
 inline constexpr MetricDescription pending_nodes{
   MetricSample::Kind::gauge, "troupe_pending_nodes",
   "Nodes of the reduction tree that a shard holds until their tree is whole."};
-inline constexpr MetricDescription
-  duplicates_dropped_total{MetricSample::Kind::counter,
-                           "troupe_duplicates_dropped_total",
-                           "Pushes recognised as already applied and dropped."};
+inline constexpr MetricDescription duplicates_dropped_total{
+  MetricSample::Kind::counter, "troupe_duplicates_dropped_total",
+  "Pushes recognised as already applied and dropped."};
 
 // -- supervision (coordinator) -----------------------------------------------
 
-inline constexpr MetricDescription
-  restarts_total{MetricSample::Kind::counter, "troupe_restarts_total",
-                 "Roles started again by their supervisor."};
+inline constexpr MetricDescription restarts_total{
+  MetricSample::Kind::counter, "troupe_restarts_total",
+  "Roles started again by their supervisor."};
 inline constexpr MetricDescription membership_epoch{
   MetricSample::Kind::gauge, "troupe_membership_epoch",
   "Number of the current membership; rises when a role joins or is lost."};
 inline constexpr MetricDescription leaves_recomputed_total{
   MetricSample::Kind::counter, "troupe_leaves_recomputed_total",
   "Leaves of the reduction tree computed again after a loss."};
-inline constexpr MetricDescription
-  recoveries_total{MetricSample::Kind::counter, "troupe_recoveries_total",
-                   "Failures that the run survived, by label kind."};
+inline constexpr MetricDescription recoveries_total{
+  MetricSample::Kind::counter, "troupe_recoveries_total",
+  "Failures that the run survived, by label kind."};
 
 // -- the exporter itself -----------------------------------------------------
 

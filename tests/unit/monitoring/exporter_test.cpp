@@ -29,9 +29,8 @@ std::string http_get(uint16_t port, const std::string& path) {
   where.sin_family = AF_INET;
   where.sin_port = htons(port);
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  BOOST_REQUIRE_EQUAL(connect(fd, reinterpret_cast<sockaddr*>(&where),
-                              sizeof where),
-                      0);
+  BOOST_REQUIRE_EQUAL(
+    connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof where), 0);
   const auto request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
   BOOST_REQUIRE_EQUAL(send(fd, request.data(), request.size(), 0),
                       static_cast<ssize_t>(request.size()));
@@ -58,9 +57,9 @@ std::map<std::string, std::string> scrape(const MetricExporter& exporter) {
     }
     const auto space = line.rfind(' ');
     BOOST_REQUIRE_MESSAGE(space != std::string::npos, line);
-    BOOST_TEST(out.emplace(line.substr(0, space), line.substr(space + 1))
-                 .second,
-               "twice: " << line);
+    BOOST_TEST(
+      out.emplace(line.substr(0, space), line.substr(space + 1)).second,
+      "twice: " << line);
   }
   return out;
 }
