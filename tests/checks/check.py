@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Checks on the source tree itself; each prints what it found and where.
+
+    check.py includes|headers|format|orphans|sizes|paths|tidy [--build DIR]
+    check.py sizes --record     accept today's outliers as their ceilings
+
+Status: 0 nothing found, 1 something found, 77 cannot be checked here.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOMS = ("kernels", "strategies", "monitoring", "actors", "apps")
+CODE = {".hpp", ".cpp", ".inc", ".cu", ".cuh"}
+
+
+class Skip(Exception):
+    """A check that this machine cannot run, and why."""
+
+
+def source_files(root):
+    """Every file git tracks or would track, relative to the root."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
+         "--exclude-standard"], capture_output=True)
+    if listed.returncode == 0:
+        names = [Path(os.fsdecode(n)) for n in listed.stdout.split(b"\0") if n]
+    else:
+        names = [p.relative_to(root) for p in Path(root).rglob("*")
+                 if p.relative_to(root).parts[0] != "build"]
+    return sorted({n for n in names if (root / n).is_file()})
+
+
+def code_files(root):
+    """C++ and CUDA sources of the rooms and the tests."""
+    return [f for f in source_files(root)
+            if f.suffix in CODE and f.parts[0] in ROOMS + ("tests",)]
+
+
+# --- includes: folder = library = layer ---------------------------------------
+
+STANDARD = set("""
+algorithm any array atomic barrier bit bitset cassert ccomplex cctype cerrno
+cfenv cfloat charconv chrono cinttypes climits clocale cmath codecvt compare
+complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef
+cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype deque exception
+execution filesystem format forward_list fstream functional future
+initializer_list iomanip ios iosfwd iostream istream iterator latch limits list
+locale map memory memory_resource mutex new numbers numeric optional ostream
+queue random ranges ratio regex scoped_allocator semaphore set shared_mutex
+source_location span sstream stack stdexcept stop_token streambuf string
+string_view strstream syncstream system_error thread tuple type_traits typeindex
+typeinfo unordered_map unordered_set utility valarray variant vector version
+""".split())
+# Threads, clocks and files have no place where protocols are pure.
+IMPURE = set("""
+atomic barrier chrono condition_variable filesystem fstream future iostream
+latch mutex random semaphore shared_mutex stop_token thread
+""".split())
+POSIX = (r"(unistd|fcntl|signal|poll|pthread|sched|dlfcn|glob|netdb|ifaddrs|"
+         r"termios|dirent|errno|time|pwd|spawn|cpuid|cxxabi|execinfo|malloc)\.h|"
+         r"(sys|arpa|netinet|net|linux)/.*|(x86|[a-z]mm|imm)intrin\.h")
+CUDA = (r"(cuda|cublas|cudnn|curand|nccl|nvtx|mma)\w*\.h|cuda_.*|"
+        r"(cub|thrust|cuda|nvtx3|cooperative_groups)(/.*|\.h)")
+
+# Per room: the rooms it may enter, then the libraries it may use.
+RULES = {
+    "strategies": (("strategies",), r"$^"),
+    "kernels": (("kernels",), "|".join([
+        POSIX, CUDA, r"(unsupported/)?Eigen/.*", r"(oneapi/dnnl/)?dnnl.*",
+        r"hwy/.*", r"zlib\.h", r"nlohmann/.*", r"toml\+\+/.*", r"openssl/.*",
+        r"omp\.h"])),
+    "monitoring": (("monitoring",), POSIX + r"|prometheus/.*"),
+    "actors": (("actors", "kernels", "strategies", "monitoring"), "|".join([
+        POSIX, r"caf/.*", r"sqlite3\.h", r"openssl/.*", r"prometheus/.*",
+        r"nlohmann/.*"])),
+    "apps": (ROOMS, ".*"),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def check_includes(root, _build=None):
+    """No include breaks the rooms' rule."""
+    found = []
+    for file in code_files(root):
+        room = file.parts[0]
+        if room not in RULES:
+            continue
+        rooms, libraries = RULES[room]
+        text = (root / file).read_text(errors="replace")
+        for match in INCLUDE.finditer(text):
+            line = text.count("\n", 0, match.start(2)) + 1
+            where = f"{file}:{line}: "
+            bracket, name = match.groups()
+            if bracket == '"':
+                beside = os.path.normpath(file.parent / name)
+                target = name if (root / name).exists() else beside
+                entered = Path(target).parts[0]
+                if not (root / target).exists():
+                    found.append(where + f'"{name}" is no file of the tree; '
+                                 "libraries are included with <>")
+                elif entered not in rooms:
+                    found.append(where + f"{room}/ must not include {entered}/ "
+                                 f'("{name}")')
+            elif name in STANDARD:
+                if room == "strategies" and name in IMPURE:
+                    found.append(where + f"strategies/ is pure: no <{name}>")
+            elif not re.fullmatch(libraries, name):
+                found.append(where + f"{room}/ must not include <{name}>")
+    return found
+
+
+# --- headers: each compiles alone ---------------------------------------------
+
+def compile_commands(build):
+    path = build / "compile_commands.json"
+    if not path.exists():
+        raise Skip(f"{path} is missing: configure first")
+    return json.loads(path.read_text())
+
+
+def plain_flags(command):
+    """The flags of a compile command without launcher, files and
+    precompiled header."""
+    words = shlex.split(command)
+    start = next(i for i, word in enumerate(words)
+                 if re.search(r"(\+\+|cc|clang)(-[\d.]+)?$", Path(word).name)
+                 and "ccache" not in Path(word).name)
+    flags, skip = [words[start]], 0
+    for i, word in enumerate(words[start + 1:], start + 1):
+        if skip:
+            skip -= 1
+        elif word in ("-o", "-c", "-MT", "-MF"):
+            skip = 1
+        elif word == "-include" and "cmake_pch" in words[i + 1]:
+            skip = 1
+        elif word not in ("-MD", "-fpch-preprocess", "-Winvalid-pch"):
+            flags.append(word)
+    return flags
+
+
+def check_headers(root, build):
+    """Every header of the rooms compiles alone."""
+    flags = {}
+    for entry in compile_commands(build):
+        file = Path(entry["file"])
+        if file.suffix == ".cpp" and file.is_relative_to(root):
+            room = file.relative_to(root).parts[0]
+            flags.setdefault(room, plain_flags(entry["command"]))
+    folder = build / "tests" / "headers"
+    ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
+    environment = dict(os.environ, CCACHE_BASEDIR=str(root),
+                       CCACHE_NOHASHDIR="1")
+
+    def compile_alone(header):
+        room_flags = flags.get(header.parts[0])
+        if room_flags is None:
+            return None
+        unit = folder / header.with_suffix(".cpp")
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        # Twice: it also needs its guard.
+        text = f'#include "{header}"\n#include "{header}"\n'
+        if not unit.exists() or unit.read_text() != text:
+            unit.write_text(text)
+        done = subprocess.run(
+            ccache + room_flags + [f"-I{root}", "-O0", "-c", str(unit), "-o",
+                                   str(unit.with_suffix(".o"))],
+            capture_output=True, text=True, cwd=build, env=environment)
+        if done.returncode:
+            return f"{header} does not compile alone:\n{done.stderr.strip()}"
+        return None
+
+    headers = [f for f in code_files(root)
+               if f.suffix == ".hpp" and f.parts[0] in ROOMS]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [line for line in pool.map(compile_alone, headers) if line]
+
+
+# --- format -------------------------------------------------------------------
+
+def check_format(root, _build=None):
+    """Every source is formatted by .clang-format."""
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    if tool is None:
+        raise Skip("clang-format is missing: cmake/setup --tests installs it")
+    version = subprocess.run([tool, "--version"], capture_output=True,
+                             text=True).stdout
+    if " 14." not in version:
+        raise Skip(f"clang-format 14 is meant; here is {version.strip()}")
+    files = [str(f) for f in code_files(root)]
+    if not files:
+        return []
+    done = subprocess.run([tool, "--dry-run", "--Werror", *files],
+                          capture_output=True, text=True, cwd=root)
+    if done.returncode == 0:
+        return []
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr,
+                                  re.MULTILINE)))
+    return [f"{name} is not formatted: clang-format -i {name}"
+            for name in wrong] or [done.stderr.strip()]
+
+
+# --- orphans: every source and every test is part of the build ------------------
+
+def check_orphans(root, build):
+    """Every source is compiled and every test is registered."""
+    compiled = {os.path.realpath(os.path.join(e["directory"], e["file"]))
+                for e in compile_commands(build)}
+    listed = subprocess.run(
+        ["ctest", "--test-dir", str(build), "--show-only=json-v1"],
+        capture_output=True, text=True)
+    tests = json.loads(listed.stdout) if listed.returncode == 0 else {}
+    arguments = {os.path.realpath(word) for test in tests.get("tests", [])
+                 for word in test.get("command", [])}
+    with_cuda = any(name.endswith(".cu") for name in compiled)
+    found = []
+    for file in source_files(root):
+        path = os.path.realpath(root / file)
+        room = file.parts[0]
+        if room not in ROOMS + ("tests",):
+            continue
+        if "kernels/cuda" in str(file):
+            absent = file.name == "cuda_absent.cpp"
+            has_sources = any((root / "kernels/cuda").rglob("*.cu"))
+            if absent == with_cuda or not has_sources:
+                continue
+        outside = file.parts[:2] == ("tests", "install")
+        if file.suffix in (".cpp", ".cu") and not outside:
+            if path not in compiled:
+                found.append(f"{file} is compiled by no target")
+        elif file.name.endswith("_test.py") and path not in arguments:
+            found.append(f"{file} is run by no test: tests/CMakeLists.txt says "
+                         "which folders are looked at")
+    return found
+
+
+# --- sizes: outliers only ever shrink -------------------------------------------
+
+LIMITS = {"header": 150, "source": 400, "function": 70}
+OPENS_SCOPE = re.compile(r"\b(namespace|class|struct|union|enum)\b|extern \"C\"")
+
+
+def functions(text):
+    """(name, lines) of each function whose body spans lines, by indentation:
+    the tree is formatted, so a body ends at the first } as deep as its head."""
+    lines = text.splitlines()
+    result = []
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        if not line.endswith("{") or line.lstrip().startswith(("//", "#", "}")):
+            i += 1
+            continue
+        # The head: back to the end of what came before it.
+        head = i
+        while head > 0 and lines[head - 1].strip() and not re.search(
+                r"([;{}:]|\*/)$|^\s*(//|#)", lines[head - 1]):
+            head -= 1
+        text_of_head = " ".join(lines[head:i + 1])
+        before_arguments = text_of_head.split("(")[0]
+        if "(" not in text_of_head or OPENS_SCOPE.search(before_arguments):
+            i += 1
+            continue
+        depth = len(lines[head]) - len(lines[head].lstrip())
+        end = next((j for j in range(i + 1, len(lines))
+                    if lines[j].strip() and re.match(r" {%d}\}" % depth,
+                                                     lines[j])), i)
+        name = re.search(r"(?:\b[A-Z_]+\((?=\w)([^,)]+)|([\w:~]+|operator\S+)\s*\()",
+                         text_of_head)
+        result.append((name.group(1) or name.group(2) if name else "?",
+                       end - head + 1))
+        i = end + 1
+    return result
+
+
+def measure(root):
+    """{what: lines} of everything past its limit."""
+    outliers = {}
+    for file in code_files(root):
+        text = (root / file).read_text(errors="replace")
+        kind = "header" if file.suffix in (".hpp", ".cuh") else "source"
+        count = text.count("\n")
+        if count > LIMITS[kind]:
+            outliers[str(file)] = count
+        for name, lines in functions(text):
+            if lines > LIMITS["function"]:
+                key = f"{file}:{name}"
+                outliers[key] = max(lines, outliers.get(key, 0))
+    return outliers
+
+
+def read_ceilings(path):
+    ceilings = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                lines, what = line.split(None, 1)
+                ceilings[what] = int(lines)
+    return ceilings
+
+
+def ceilings_file(root):
+    return root / "tests" / "checks" / "size_ceilings.txt"
+
+
+def check_sizes(root, _build=None):
+    """Nothing outgrows its limit, or the ceiling recorded for it."""
+    ceilings = read_ceilings(ceilings_file(root))
+    outliers = measure(root)
+    found = []
+    for what, lines in sorted(outliers.items()):
+        ceiling = ceilings.get(what)
+        print(f"outlier: {what}: {lines} lines")
+        if ceiling is None:
+            found.append(f"{what} has {lines} lines: look for the seam")
+        elif lines > ceiling:
+            found.append(f"{what} grew from {ceiling} to {lines} lines")
+    for what, ceiling in sorted(ceilings.items()):
+        lines = outliers.get(what, 0)
+        if lines < ceiling:
+            found.append(f"{what} shrank below its ceiling of {ceiling}: lower "
+                         "it with tests/checks/check.py sizes --record")
+    return found
+
+
+def record_sizes(root):
+    text = ("# What is longer than STYLE's limits, and may only shrink.\n"
+            "# Written by tests/checks/check.py sizes --record\n")
+    for what, lines in sorted(measure(root).items()):
+        text += f"{lines} {what}\n"
+    ceilings_file(root).write_text(text)
+
+
+# --- paths: no file knows one machine -------------------------------------------
+
+MACHINE = re.compile(
+    r"(?<![\w./$}-])/(work|root|home/[a-z]\w*|Users/\w+)(?=[/\s\"'`:;,)]|$)")
+REGISTRY = re.compile(
+    r"\b(deb|security|ftp\.?\w*|snapshot)\.debian\.org|archive\.ubuntu\.com|"
+    r"files\.pythonhosted\.org|\bpypi\.org|registry\.npmjs\.org|"
+    r"\bcrates\.io|conda\.anaconda\.org|\bnvcr\.io|\bghcr\.io|\bdocker\.io|"
+    r"\bquay\.io|proxy\.golang\.org|developer\.download\.nvidia\.com")
+
+
+def check_paths(root, _build=None):
+    """No file holds a machine's own path or a registry's host name."""
+    found = []
+    for file in source_files(root):
+        data = (root / file).read_bytes()
+        if b"\0" in data[:4096] or file.name == "LICENSE":
+            continue
+        lines = data.decode(errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            for pattern, what in ((MACHINE, "a path of one machine"),
+                                  (REGISTRY, "a registry's host name")):
+                match = pattern.search(line)
+                if match:
+                    found.append(f"{file}:{number}: {what}: {match.group(0)}")
+    return found
+
+
+# --- tidy: clang-tidy over what changed -----------------------------------------
+
+TIDY_AT_MOST = 30
+
+
+def changed_files(root):
+    def git(*words):
+        done = subprocess.run(["git", "-C", str(root), *words],
+                              capture_output=True, text=True)
+        return done.stdout.split() if done.returncode == 0 else None
+
+    base = (git("merge-base", "HEAD", "origin/main") or [None])[0]
+    head = (git("rev-parse", "HEAD") or [None])[0]
+    if base is None or base == head:
+        base = (git("rev-parse", "--verify", "--quiet", "HEAD~1") or [None])[0]
+    if base is None:
+        raise Skip("no commit to compare with")
+    return git("diff", "--name-only", "--diff-filter=d", base) or []
+
+
+def check_tidy(root, build):
+    """clang-tidy finds nothing in the sources changed since the main branch."""
+    tool = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
+    if tool is None:
+        raise Skip("clang-tidy is missing")
+    changed = {os.path.realpath(root / name) for name in changed_files(root)}
+    entries = []
+    for entry in compile_commands(build):
+        file = os.path.realpath(entry["file"])
+        if file in changed and file.endswith(".cpp"):
+            command = shlex.join(plain_flags(entry["command"])
+                                 + ["-c", entry["file"]])
+            entries.append({"directory": entry["directory"],
+                            "command": command, "file": entry["file"]})
+    if len(entries) > TIDY_AT_MOST:
+        print(f"{len(entries)} files changed; looking at {TIDY_AT_MOST}")
+        entries = entries[:TIDY_AT_MOST]
+    folder = build / "tests" / "tidy"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
+
+    def tidy(entry):
+        done = subprocess.run(
+            [tool, "--quiet", "-p", str(folder), entry["file"]],
+            capture_output=True, text=True, cwd=root)
+        return done.stdout.strip() if done.returncode else None
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [line for line in pool.map(tidy, entries) if line]
+
+
+CHECKS = {"includes": check_includes, "headers": check_headers,
+          "format": check_format, "orphans": check_orphans,
+          "sizes": check_sizes, "paths": check_paths, "tidy": check_tidy}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("check", choices=CHECKS)
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--record", action="store_true",
+                        help="sizes: write today's outliers as ceilings")
+    options = parser.parse_args()
+    root = Path(__file__).resolve().parents[2]
+    build = (options.build or root / "build" / "release").resolve()
+    if options.record:
+        record_sizes(root)
+        return 0
+    try:
+        found = CHECKS[options.check](root, build)
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        return 77
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Every check finds a violation planted for it, and passes a clean tree."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import check  # noqa: E402
+
+
+class Planted(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = Path(self.folder.name).resolve()
+        self.build = self.root / "build"
+        self.build.mkdir()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def plant(self, name, text):
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def compiled(self, *names):
+        commands = [{"directory": str(self.build), "file": str(self.root / n),
+                     "command": f"ccache g++ -std=c++20 -Wall -o x.o -c {n}"}
+                    for n in names]
+        (self.build / "compile_commands.json").write_text(json.dumps(commands))
+
+    def assert_found(self, found, *words):
+        self.assertTrue(any(all(w in line for w in words) for line in found),
+                        f"{words} not in {found}")
+
+
+class Includes(Planted):
+    def test_allowed_includes_pass(self):
+        self.plant("kernels/a.hpp", "#include <vector>\n")
+        self.plant("kernels/a.cpp",
+                   '#include "kernels/a.hpp"\n#include <Eigen/Core>\n'
+                   "#include <zlib.h>\n#include <cublas_v2.h>\n")
+        self.plant("strategies/s.hpp", "#include <span>\n")
+        self.plant("actors/b.cpp",
+                   '#include "kernels/a.hpp"\n#include "strategies/s.hpp"\n'
+                   "#include <caf/all.hpp>\n")
+        self.assertEqual(check.check_includes(self.root), [])
+
+    def test_a_room_that_enters_another_is_found(self):
+        self.plant("actors/b.hpp", "")
+        self.plant("kernels/a.hpp", '#include "actors/b.hpp"\n')
+        self.plant("kernels/c.hpp", "")
+        self.plant("strategies/s.hpp", '\n#include "../kernels/c.hpp"\n')
+        found = check.check_includes(self.root)
+        self.assert_found(found, "kernels/a.hpp:1", "actors/")
+        self.assert_found(found, "strategies/s.hpp:2", "kernels/c.hpp")
+
+    def test_a_library_of_another_room_is_found(self):
+        self.plant("kernels/cuda/k.cu", "#include <caf/all.hpp>\n")
+        self.plant("strategies/s.cpp", "#include <Eigen/Core>\n")
+        self.plant("monitoring/m.cpp", "#include <caf/telemetry/counter.hpp>\n")
+        self.plant("actors/a.cpp", "#  include <CLI/CLI.hpp>\n")
+        found = check.check_includes(self.root)
+        self.assertEqual(len(found), 4, found)
+
+    def test_threads_and_clocks_in_strategies_are_found(self):
+        self.plant("strategies/s.cpp", "#include <thread>\n")
+        self.plant("strategies/t.cpp", "#include <unistd.h>\n")
+        found = check.check_includes(self.root)
+        self.assert_found(found, "<thread>")
+        self.assert_found(found, "<unistd.h>")
+
+    def test_production_code_that_includes_test_code_is_found(self):
+        self.plant("tests/fake.hpp", "")
+        self.plant("apps/main.cpp", '#include "tests/fake.hpp"\n')
+        self.assert_found(check.check_includes(self.root), "tests/")
+
+
+class Headers(Planted):
+    def test_a_header_that_needs_another_first_is_found(self):
+        self.plant("kernels/a.cpp", "")
+        self.plant("kernels/good.hpp",
+                   "#pragma once\n#include <vector>\nstruct g {};\n")
+        self.plant("kernels/bad.hpp", "#pragma once\nstd::vector<int> f();\n")
+        self.compiled("kernels/a.cpp")
+        found = check.check_headers(self.root, self.build)
+        self.assertEqual(len(found), 1, found)
+        self.assert_found(found, "kernels/bad.hpp")
+
+    def test_a_header_without_guard_is_found(self):
+        self.plant("kernels/a.cpp", "")
+        self.plant("kernels/twice.hpp", "struct twice {};\n")
+        self.compiled("kernels/a.cpp")
+        self.assert_found(check.check_headers(self.root, self.build),
+                          "kernels/twice.hpp")
+
+
+class Format(Planted):
+    def test_only_what_is_not_formatted_is_found(self):
+        real = Path(check.__file__).parents[2] / ".clang-format"
+        self.plant(".clang-format", real.read_text())
+        self.plant("kernels/good.cpp", "int f(int a) {\n  return a + 1;\n}\n")
+        self.plant("kernels/bad.cpp", "int f( int a ){return a+1;}\n")
+        try:
+            found = check.check_format(self.root)
+        except check.Skip as reason:
+            self.skipTest(str(reason))
+        self.assertEqual(len(found), 1, found)
+        self.assert_found(found, "kernels/bad.cpp")
+
+
+class Orphans(Planted):
+    def test_sources_and_tests_outside_the_build_are_found(self):
+        self.plant("kernels/a.cpp", "")
+        self.plant("kernels/forgotten.cpp", "")
+        self.plant("tests/unit/kernels/a_test.cpp", "")
+        self.plant("tests/unit/elsewhere/b_test.cpp", "")
+        self.plant("tests/process/c_test.py", "")
+        self.compiled("kernels/a.cpp", "tests/unit/kernels/a_test.cpp")
+        found = check.check_orphans(self.root, self.build)
+        self.assertEqual(len(found), 3, found)
+        self.assert_found(found, "kernels/forgotten.cpp")
+        self.assert_found(found, "b_test.cpp")
+        self.assert_found(found, "c_test.py")
+
+
+class Sizes(Planted):
+    def function(self, lines, name="f"):
+        body = "".join(f"  g({i});\n" for i in range(lines - 2))
+        return f"void {name}(int a,\n       int b) {{\n{body[:-1]}\n}}\n"
+
+    def test_short_code_passes(self):
+        self.plant("kernels/a.cpp", self.function(60) + self.function(60))
+        self.assertEqual(check.check_sizes(self.root), [])
+
+    def test_long_files_and_functions_are_found(self):
+        self.plant("kernels/a.hpp", "\n" * 151)
+        self.plant("kernels/a.cpp", "\n" * 401)
+        self.plant("kernels/b.cpp", "namespace troupe {\n"
+                   + self.function(71, "state::long_one") + "}\n")
+        found = check.check_sizes(self.root)
+        self.assert_found(found, "kernels/a.hpp has 151")
+        self.assert_found(found, "kernels/a.cpp has 401")
+        self.assert_found(found, "kernels/b.cpp:state::long_one")
+
+    def test_a_ceiling_holds_and_only_goes_down(self):
+        self.plant("tests/checks/size_ceilings.txt", "")
+        self.plant("kernels/a.cpp", "\n" * 450)
+        check.record_sizes(self.root)
+        self.assertEqual(check.check_sizes(self.root), [])
+        self.plant("kernels/a.cpp", "\n" * 451)
+        self.assert_found(check.check_sizes(self.root), "grew from 450 to 451")
+        self.plant("kernels/a.cpp", "\n" * 440)
+        self.assert_found(check.check_sizes(self.root), "shrank")
+        self.plant("kernels/a.cpp", "\n")
+        self.assert_found(check.check_sizes(self.root), "shrank")
+
+
+class Paths(Planted):
+    def test_ordinary_paths_pass(self):
+        self.plant("a.md", "see /usr/local/cuda, $HOME/work/x, ../work/y, "
+                   "docs/root/z and https://example.org/work/a\n")
+        self.assertEqual(check.check_paths(self.root), [])
+
+    def test_a_machines_own_path_is_found(self):
+        # Put together here, so that this file passes the check itself.
+        for path in ("work/main/x", "root/.cache", "home/joe/x"):
+            self.plant("a.md", f"run /{path} now\n")
+            self.assert_found(check.check_paths(self.root), "a.md:1")
+
+    def test_a_registrys_host_name_is_found(self):
+        for host in (("deb", "debian", "org"), ("pypi", "org")):
+            self.plant("a.sh", "\nfetch https://" + ".".join(host) + "/x\n")
+            self.assert_found(check.check_paths(self.root), "a.sh:2")
+
+
+if __name__ == "__main__":
+    unittest.main()
