@@ -97,7 +97,10 @@ std::string text_of(const DataSpec& spec) {
   auto result = spec.kind + ":" + spec.where;
   auto separator = '?';
   for (const auto& [key, value] : spec.options) {
-    result += separator + key + "=" + value;
+    result += separator;
+    result += key;
+    result += '=';
+    result += value;
     separator = '&';
   }
   return result;

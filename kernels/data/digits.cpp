@@ -130,25 +130,27 @@ public:
   Random(uint64_t seed, uint64_t sample)
     : state_(mix(mix(seed + golden_ratio) + golden_ratio * (sample + 1))) {}
 
-  uint64_t bits() {
-    return mix(state_ += golden_ratio);
-  }
+  uint64_t bits() { return mix(state_ += golden_ratio); }
 
   /// Uniform in [low, high].
   int between(int low, int high) {
-    const auto span = static_cast<uint64_t>(high - low + 1);
-    return low + static_cast<int>(((bits() >> 32) * span) >> 32);
+    const int values = high - low + 1;
+    return low + scaled(bits() >> 32, values);
   }
 
   /// In [-reach, reach], the middle more often than the ends.
   int about_zero(int reach) {
     const auto both = bits();
-    const auto span = static_cast<uint64_t>(reach + 1);
-    return static_cast<int>(((both >> 32) * span) >> 32)
-           - static_cast<int>(((both & 0xffffffffu) * span) >> 32);
+    return scaled(both >> 32, reach + 1)
+           - scaled(both & 0xffffffffu, reach + 1);
   }
 
 private:
+  /// From 32 random bits to [0, values).
+  static int scaled(uint64_t bits, int values) {
+    return static_cast<int>((bits * static_cast<uint64_t>(values)) >> 32);
+  }
+
   uint64_t state_;
 };
 
@@ -163,9 +165,7 @@ public:
   static constexpr int stamp_side = 8;
   static constexpr int stride = side + 2 * margin;
 
-  Plane() {
-    ink_.fill(nothing);
-  }
+  Plane() { ink_.fill(nothing); }
 
   /// Puts a disc down; its centre is kept within four pixels of the picture.
   void stamp(int x_points, int y_points, int radius_subs) {
@@ -179,27 +179,28 @@ public:
     std::array<int16_t, stamp_side> across;
     for (int i = 0; i < stamp_side; ++i) {
       const int dx = 16 * (column + i) + 8 - x;
-      across[static_cast<size_t>(i)] = static_cast<int16_t>(
-        radius_subs * radius_subs - dx * dx);
+      across[static_cast<size_t>(i)] =
+        static_cast<int16_t>(radius_subs * radius_subs - dx * dx);
     }
-    auto* line = &ink_[static_cast<size_t>((row + margin) * stride + column
-                                           + margin)];
+    auto* line = ink_.data() + index(column, row);
     for (int j = 0; j < stamp_side; ++j, line += stride) {
       const int dy = 16 * (row + j) + 8 - y;
       const auto down = static_cast<int16_t>(dy * dy);
       for (int i = 0; i < stamp_side; ++i) {
-        const auto value = static_cast<int16_t>(across[static_cast<size_t>(i)]
-                                                - down);
+        const auto value =
+          static_cast<int16_t>(across[static_cast<size_t>(i)] - down);
         line[i] = std::max(line[i], value);
       }
     }
   }
 
-  const int16_t* row(int y) const {
-    return &ink_[static_cast<size_t>((y + margin) * stride + margin)];
-  }
+  const int16_t* row(int y) const { return ink_.data() + index(0, y); }
 
 private:
+  static constexpr int index(int x, int y) {
+    return (y + margin) * stride + x + margin;
+  }
+
   static constexpr int16_t nothing = -16384;
   std::array<int16_t, static_cast<size_t>(stride) * stride> ink_;
 };
@@ -242,7 +243,9 @@ public:
   Place place(Point point, Random& random) const {
     int64_t x = 16 * (point.x - 50) + random.about_zero(16 * jitter_);
     const int64_t y = 16 * (point.y - 50) + random.about_zero(16 * jitter_);
-    x += bend_ * (y * y - 800 * 800 / 3) * 16 / (800 * 800);
+    // Least at the middle, most at both ends, zero on the average.
+    constexpr int64_t end = 800; // sixteenths of a unit
+    x += bend_ * (y * y - end * end / 3) * 16 / (end * end);
     return {static_cast<int>((xx_ * x + xy_ * y) >> 16) + x_shift_,
             static_cast<int>((yx_ * x + yy_ * y) >> 16) + y_shift_};
   }

@@ -44,12 +44,8 @@ public:
 class PlainBytes : public Bytes {
 public:
   explicit PlainBytes(const std::string& path) : file_(path) {}
-  size_t read(std::span<std::byte> out) override {
-    return file_.read(out);
-  }
-  uint64_t most() const override {
-    return file_.size();
-  }
+  size_t read(std::span<std::byte> out) override { return file_.read(out); }
+  uint64_t most() const override { return file_.size(); }
 
 private:
   InputFile file_;
@@ -64,9 +60,7 @@ public:
       throw std::bad_alloc{};
   }
 
-  ~GzipBytes() override {
-    inflateEnd(&stream_);
-  }
+  ~GzipBytes() override { inflateEnd(&stream_); }
 
   GzipBytes(const GzipBytes&) = delete;
   GzipBytes& operator=(const GzipBytes&) = delete;
@@ -120,7 +114,7 @@ private:
 
   InputFile file_;
   z_stream stream_{};
-  std::array<Bytef, 64 * 1024> input_;
+  std::array<Bytef, 65536> input_;
   uint64_t members_ = 0;
   bool between_members_ = false;
 };
@@ -155,18 +149,10 @@ public:
       refuse(path, "holds no samples");
   }
 
-  const std::string& path() const {
-    return path_;
-  }
-  uint32_t samples() const {
-    return dimensions_[0];
-  }
-  uint32_t rows() const {
-    return dimensions_[1];
-  }
-  uint32_t columns() const {
-    return dimensions_[2];
-  }
+  const std::string& path() const { return path_; }
+  uint32_t samples() const { return dimensions_[0]; }
+  uint32_t rows() const { return dimensions_[1]; }
+  uint32_t columns() const { return dimensions_[2]; }
 
   /// The data after the header, whose length has to be exactly `size`.
   std::vector<uint8_t> data(uint64_t size) {
@@ -195,9 +181,7 @@ public:
 private:
   static constexpr uint64_t first_step_bytes = uint64_t{1} << 20;
 
-  static size_t dimension_count(uint32_t magic) {
-    return magic & 0xff;
-  }
+  static size_t dimension_count(uint32_t magic) { return magic & 0xff; }
 
   [[noreturn]] void too_short(uint64_t whole, const std::string& source) {
     refuse(path_,
@@ -233,7 +217,9 @@ std::optional<std::string> existing_file(const std::string& folder,
                                          const std::string& end) {
   for (const char* suffix : {"", ".gz"})
     for (const char* joint : {"-", "."}) {
-      const auto path = fs::path{folder} / (start + joint + end + suffix);
+      auto name = start;
+      name.append(joint).append(end).append(suffix);
+      const auto path = fs::path{folder} / name;
       std::error_code ignored;
       if (fs::exists(path, ignored))
         return path.string();
@@ -269,9 +255,8 @@ std::string part_of(const std::string& folder, const std::string& split) {
   if (!fs::is_directory(folder, ignored))
     throw InputError(folder + ": is not a folder; name the one with the files "
                      + name);
-  const auto also = split == "auto" && name.starts_with("t10k")
-                      ? " (nor the train files)"
-                      : "";
+  const auto also =
+    split == "auto" && name.starts_with("t10k") ? " (nor the train files)" : "";
   throw InputError(folder + ": holds no " + name + ", plain or .gz" + also
                    + "; put it there or name another folder");
 }

@@ -16,13 +16,9 @@ public:
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  const std::string& path() const {
-    return path_;
-  }
+  const std::string& path() const { return path_; }
   /// Bytes it held when it was opened.
-  uint64_t size() const {
-    return size_;
-  }
+  uint64_t size() const { return size_; }
 
   /// Fills `out`; returns less than its size only at the end of the file.
   /// Errors: InputError with the system's reason.

@@ -212,6 +212,7 @@ void write_safetensors(const std::string& path,
                        const std::map<std::string, std::string>& metadata) {
   check_tensors(tensors);
   std::vector<const NamedTensor*> sorted;
+  sorted.reserve(tensors.size());
   for (const auto& tensor : tensors)
     sorted.push_back(&tensor);
   std::sort(sorted.begin(), sorted.end(),

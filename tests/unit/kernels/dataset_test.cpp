@@ -135,16 +135,16 @@ BOOST_AUTO_TEST_CASE(a_message_stays_one_line) {
 }
 
 BOOST_AUTO_TEST_CASE(a_synthetic_set_is_what_its_options_say) {
-  const auto set = load_dataset(
-    parse_data_spec("synthetic:digits?samples=50&seed=9"));
+  const auto set =
+    load_dataset(parse_data_spec("synthetic:digits?samples=50&seed=9"));
   BOOST_TEST(set.samples() == 50u);
-  const auto other = load_dataset(
-    parse_data_spec("synthetic:digits?samples=50&seed=10"));
+  const auto other =
+    load_dataset(parse_data_spec("synthetic:digits?samples=50&seed=10"));
   BOOST_TEST((set.bytes != other.bytes));
-  const auto by_default = load_dataset(
-    parse_data_spec("synthetic:digits?samples=50"));
-  const auto zero = load_dataset(
-    parse_data_spec("synthetic:digits?seed=0&samples=50"));
+  const auto by_default =
+    load_dataset(parse_data_spec("synthetic:digits?samples=50"));
+  const auto zero =
+    load_dataset(parse_data_spec("synthetic:digits?seed=0&samples=50"));
   BOOST_TEST((by_default.bytes == zero.bytes));
   BOOST_TEST(load_dataset(parse_data_spec("synthetic:digits")).samples()
              == 60000u);

@@ -26,9 +26,7 @@ struct Folder {
     fs::remove_all(path);
     fs::create_directories(path);
   }
-  ~Folder() {
-    fs::remove_all(path);
-  }
+  ~Folder() { fs::remove_all(path); }
 
   void put(const std::string& name, const Bytes& bytes) const {
     std::ofstream out{path / name, std::ios::binary};
@@ -192,11 +190,10 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_named) {
   refuses(folder, {folder.path.string(), labels_name});
   const auto file = (folder.path / images_name).string();
   for (const auto& where : {file, (folder.path / "absent").string()})
-    BOOST_CHECK_EXCEPTION(read_mnist(where, "auto"), InputError,
-                          [&](const InputError& error) {
-                            return std::string{error.what()}.find(where)
-                                   != std::string::npos;
-                          });
+    BOOST_CHECK_EXCEPTION(
+      read_mnist(where, "auto"), InputError, [&](const InputError& error) {
+        return std::string{error.what()}.find(where) != std::string::npos;
+      });
   fs::create_directory(folder.path / labels_name);
   refuses(folder, {labels_name, "not a regular file"});
 }

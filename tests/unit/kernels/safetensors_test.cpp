@@ -33,9 +33,7 @@ struct Folder {
     fs::remove_all(path);
     fs::create_directories(path);
   }
-  ~Folder() {
-    fs::remove_all(path);
-  }
+  ~Folder() { fs::remove_all(path); }
 
   std::string file(const std::string& name = "weights.safetensors") const {
     return (path / name).string();
@@ -119,9 +117,9 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
   const Folder folder;
   write_safetensors(folder.file(), {{"b", {1}, {1}}, {"a", {1, 2}, {2, 3}}},
                     {});
-  const std::string
-    header = R"({"a":{"data_offsets":[0,8],"dtype":"F32","shape":[1,2]},)"
-             R"("b":{"data_offsets":[8,12],"dtype":"F32","shape":[1]}})";
+  const std::string header =
+    R"({"a":{"data_offsets":[0,8],"dtype":"F32","shape":[1,2]},)"
+    R"("b":{"data_offsets":[8,12],"dtype":"F32","shape":[1]}})";
   const auto bytes = content(folder.file());
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
