@@ -61,8 +61,11 @@ std::vector<Slice> cut(const std::vector<Variable>& variables,
 std::vector<uint32_t> assign(const std::vector<Slice>& slices,
                              uint32_t owners);
 
-/// Names a partitioner as the command line does: `fixed:N`,
-/// `min_size:BYTES:N` or `max_size:BYTES`.
+/// Names a partitioner as the command line does: `fixed:N`, `min_size:BYTES:N`
+/// or `max_size:BYTES`, the latter with `:N` where the pieces are limited.
 std::string to_string(const Partitioner& partitioner);
+/// Reads what to_string writes; `min_size:BYTES` alone means 1 piece or more.
+/// Errors: returns false for anything else, zero included.
+bool parse(const std::string& text, Partitioner& partitioner);
 
 } // namespace troupe
