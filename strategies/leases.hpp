@@ -36,12 +36,14 @@ public:
   /// Grants up to `count` leases to a worker, returned ones first.
   std::vector<uint64_t> grant(uint32_t worker, uint32_t count);
   /// Records that a shard has applied a lease; returns true when that consumed
-  /// it. Repeats have no effect.
+  /// it. Repeats, and leases never granted, have no effect.
   bool applied(uint64_t lease, uint32_t shard);
   /// Takes back what a dead worker holds and has not been consumed.
   void worker_lost(uint32_t worker);
   /// A shard came back with this set: what it lacks and nobody holds is issued
-  /// again, also when it had been consumed before.
+  /// again, also when it had been consumed before. Leases of the set that this
+  /// book has not granted count as granted: a restarted coordinator opens a new
+  /// book and passes in the set of every shard (PROTOCOL 16).
   void shard_restored(uint32_t shard, const LeaseSet& applied);
   /// Grants nothing beyond what has been granted so far (Ctrl-C).
   void close();
@@ -53,7 +55,8 @@ public:
 
 private:
   uint64_t total_;
-  uint64_t next_ = 0;
+  uint64_t next_ = 0; ///< below it, every lease is consumed, returned or held
+  bool closed_ = false;
   std::vector<LeaseSet> applied_; ///< per shard
   LeaseSet consumed_;
   std::set<uint64_t> returned_;

@@ -68,7 +68,9 @@ public:
   Membership(Options options, uint64_t now_ms);
 
   /// A role asks to join as `incarnation`; an older incarnation of it counts as
-  /// lost. A lower or equal incarnation than the present one is ignored.
+  /// lost. A lower or equal incarnation than the present one is ignored, and so
+  /// is one that was lost or left out: a late copy of its request must not
+  /// bring the dead back. Ignored too: a role that `Options` does not name.
   Actions join(RoleId role, uint64_t incarnation, uint64_t now_ms);
   /// Ignored unless that incarnation is the present one.
   Actions lost(RoleId role, uint64_t incarnation, uint64_t now_ms);
@@ -84,12 +86,15 @@ public:
 
 private:
   Actions propose(uint64_t now_ms);
+  void remove(RoleId role, uint64_t now_ms);
 
   Options options_;
   State state_ = State::forming;
   uint64_t epoch_ = 0;
-  uint64_t since_ms_;
-  std::map<RoleId, uint64_t> present_; ///< role -> incarnation
+  uint64_t proposed_ms_ = 0;
+  std::map<RoleId, uint64_t> present_;      ///< role -> incarnation
+  std::map<RoleId, uint64_t> gone_;         ///< role -> newest one removed
+  std::map<RoleId, uint64_t> absent_since_; ///< in milliseconds
   std::set<RoleId> awaiting_seal_;
 };
 

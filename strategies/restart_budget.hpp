@@ -22,6 +22,8 @@ public:
   explicit RestartBudget(uint32_t budget = 5);
 
   Verdict died(RoleId role, const std::string& how);
+  /// Only a step newer than all before counts: repeating steps after a
+  /// rollback is no progress.
   void committed(uint64_t step);
   uint32_t restarts() const { return restarts_; } ///< over the whole run
 
@@ -29,7 +31,7 @@ private:
   uint32_t budget_;
   uint32_t spent_ = 0;
   uint32_t restarts_ = 0;
-  uint64_t newest_step_ = 0;
+  uint64_t committed_steps_ = 0; ///< newest committed step + 1
 };
 
 } // namespace troupe

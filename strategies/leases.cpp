@@ -1,0 +1,128 @@
+#include "strategies/leases.hpp"
+
+#include "strategies/require.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Raises the floor over the exceptions that touch it.
+void settle(uint64_t& floor, std::set<uint64_t>& above) {
+  above.erase(above.begin(), above.lower_bound(floor));
+  while (!above.empty() && *above.begin() == floor) {
+    above.erase(above.begin());
+    ++floor;
+  }
+}
+
+/// Returns one past the largest lease of the set.
+uint64_t end_of(const LeaseSet& set) {
+  return set.above().empty() ? set.floor() : *set.above().rbegin() + 1;
+}
+
+} // namespace
+
+LeaseSet::LeaseSet(uint64_t floor, std::set<uint64_t> above)
+  : floor_(floor), above_(std::move(above)) {
+  settle(floor_, above_);
+}
+
+bool LeaseSet::contains(uint64_t lease) const {
+  return lease < floor_ || above_.contains(lease);
+}
+
+bool LeaseSet::insert(uint64_t lease) {
+  if (lease < floor_ || !above_.insert(lease).second)
+    return false;
+  settle(floor_, above_);
+  return true;
+}
+
+LeaseBook::LeaseBook(uint64_t total, uint32_t shards)
+  : total_(total), applied_(shards) {
+  strategies::require(shards > 0, "a lease is consumed by one shard or more");
+}
+
+std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
+  std::vector<uint64_t> out;
+  while (out.size() < count) {
+    if (!returned_.empty())
+      out.push_back(returned_.extract(returned_.begin()).value());
+    else if (!closed_ && next_ < total_)
+      out.push_back(next_++);
+    else
+      break;
+    holder_.emplace(out.back(), worker);
+  }
+  return out;
+}
+
+bool LeaseBook::applied(uint64_t lease, uint32_t shard) {
+  strategies::require(shard < applied_.size(), "the shard is out of range");
+  if (lease >= next_ || !applied_[shard].insert(lease))
+    return false;
+  auto has_it = [lease](const LeaseSet& x) { return x.contains(lease); };
+  if (!std::ranges::all_of(applied_, has_it))
+    return false;
+  // It may be in either: a push can outlive the worker that sent it.
+  holder_.erase(lease);
+  returned_.erase(lease);
+  return consumed_.insert(lease);
+}
+
+void LeaseBook::worker_lost(uint32_t worker) {
+  for (auto i = holder_.begin(); i != holder_.end();) {
+    if (i->second != worker) {
+      ++i;
+      continue;
+    }
+    returned_.insert(i->first);
+    i = holder_.erase(i);
+  }
+}
+
+void LeaseBook::shard_restored(uint32_t shard, const LeaseSet& applied) {
+  strategies::require(shard < applied_.size(), "the shard is out of range");
+  strategies::require(end_of(applied) <= total_,
+                      "the restored set is of a longer run");
+  applied_[shard] = applied;
+  next_ = std::max(next_, end_of(applied));
+  // All shards have what lies below every floor; the rest is decided anew.
+  auto floor = applied_.front().floor();
+  for (const auto& x : applied_)
+    floor = std::min(floor, x.floor());
+  consumed_ = LeaseSet{floor, {}};
+  returned_.erase(returned_.begin(), returned_.lower_bound(floor));
+  holder_.erase(holder_.begin(), holder_.lower_bound(floor));
+  for (auto lease = floor; lease < next_; ++lease) {
+    auto has_it = [lease](const LeaseSet& x) { return x.contains(lease); };
+    if (std::ranges::all_of(applied_, has_it)) {
+      holder_.erase(lease);
+      returned_.erase(lease);
+      consumed_.insert(lease);
+    } else if (!holder_.contains(lease)) {
+      returned_.insert(lease);
+    }
+  }
+}
+
+void LeaseBook::close() {
+  closed_ = true;
+}
+
+uint64_t LeaseBook::consumed() const {
+  return consumed_.size();
+}
+
+uint64_t LeaseBook::total() const {
+  return total_;
+}
+
+bool LeaseBook::done() const {
+  return consumed() == (closed_ ? next_ : total_);
+}
+
+} // namespace troupe

@@ -1,0 +1,157 @@
+#include "strategies/membership.hpp"
+
+#include "strategies/require.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+uint64_t elapsed(uint64_t since_ms, uint64_t now_ms) {
+  return now_ms > since_ms ? now_ms - since_ms : 0;
+}
+
+/// Prints a duration for people: "30 s" or "250 ms".
+std::string duration(uint64_t ms) {
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s"
+                        : std::to_string(ms) + " ms";
+}
+
+std::string names(const std::vector<RoleId>& roles) {
+  std::string out;
+  for (auto role : roles)
+    out += (out.empty() ? "" : ", ") + to_string(role);
+  return out;
+}
+
+} // namespace
+
+std::string to_string(RoleId role) {
+  auto numbered = [&](const char* kind) {
+    return kind + (':' + std::to_string(role.index));
+  };
+  switch (role.kind) {
+    case RoleKind::coordinator:
+      return "coordinator";
+    case RoleKind::worker:
+      return numbered("worker");
+    case RoleKind::shard:
+      return numbered("ps");
+    case RoleKind::evaluator:
+      return numbered("evaluator");
+  }
+  return numbered("role");
+}
+
+Membership::Membership(Options options, uint64_t now_ms)
+  : options_(std::move(options)) {
+  strategies::require(!options_.roles.empty(), "an epoch needs a member");
+  for (auto role : options_.roles)
+    absent_since_.emplace(role, now_ms);
+}
+
+Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
+                                     uint64_t now_ms) {
+  if (state_ == State::failed
+      || std::ranges::find(options_.roles, role) == options_.roles.end())
+    return {};
+  if (auto i = present_.find(role); i != present_.end()) {
+    if (incarnation <= i->second)
+      return {};
+    remove(role, now_ms);
+  }
+  if (auto i = gone_.find(role); i != gone_.end() && incarnation <= i->second)
+    return {};
+  present_.emplace(role, incarnation);
+  absent_since_.erase(role);
+  if (!absent_since_.empty())
+    return {};
+  return propose(now_ms);
+}
+
+Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
+                                     uint64_t now_ms) {
+  auto i = present_.find(role);
+  if (state_ != State::failed && i != present_.end()
+      && i->second == incarnation)
+    remove(role, now_ms);
+  return {};
+}
+
+Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
+                                       uint64_t epoch, uint64_t) {
+  if (state_ != State::sealing || epoch != epoch_)
+    return {};
+  auto i = present_.find(role);
+  if (i == present_.end() || i->second != incarnation)
+    return {};
+  awaiting_seal_.erase(role);
+  if (!awaiting_seal_.empty())
+    return {};
+  state_ = State::active;
+  return {Activate{epoch_}};
+}
+
+Membership::Actions Membership::tick(uint64_t now_ms) {
+  Actions out;
+  if (state_ == State::sealing
+      && elapsed(proposed_ms_, now_ms) >= options_.seal_deadline_ms) {
+    for (auto role : std::exchange(awaiting_seal_, {})) {
+      auto incarnation = present_.at(role);
+      remove(role, now_ms);
+      out.push_back(LeaveOut{role, incarnation,
+                             to_string(role) + " did not seal epoch "
+                               + std::to_string(epoch_) + " within "
+                               + duration(options_.seal_deadline_ms)});
+    }
+    return out;
+  }
+  if (state_ != State::forming)
+    return out;
+  std::vector<RoleId> late;
+  for (auto [role, since_ms] : absent_since_)
+    if (elapsed(since_ms, now_ms) >= options_.join_deadline_ms)
+      late.push_back(role);
+  if (late.empty())
+    return out;
+  auto again = std::ranges::all_of(late, [this](RoleId role) {
+    return gone_.contains(role);
+  });
+  state_ = State::failed;
+  out.push_back(Fail{names(late) + " did not join " + (again ? "again " : "")
+                     + "within " + duration(options_.join_deadline_ms)
+                     + ": look at its last output, or start it with `troupe"
+                       " role "
+                     + to_string(late.front()) + '`'});
+  return out;
+}
+
+std::vector<RoleId> Membership::absent() const {
+  std::vector<RoleId> out;
+  for (auto [role, since_ms] : absent_since_)
+    out.push_back(role);
+  return out;
+}
+
+Membership::Actions Membership::propose(uint64_t now_ms) {
+  state_ = State::sealing;
+  proposed_ms_ = now_ms;
+  Propose out{++epoch_, {}};
+  for (auto [role, incarnation] : present_)
+    out.members.push_back(role);
+  awaiting_seal_ = {out.members.begin(), out.members.end()};
+  return {std::move(out)};
+}
+
+void Membership::remove(RoleId role, uint64_t now_ms) {
+  auto i = present_.find(role);
+  gone_[role] = i->second;
+  present_.erase(i);
+  absent_since_[role] = now_ms;
+  awaiting_seal_.clear();
+  state_ = State::forming;
+}
+
+} // namespace troupe

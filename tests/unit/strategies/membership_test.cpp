@@ -1,0 +1,355 @@
+#include "strategies/membership.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <random>
+
+using namespace troupe;
+using State = Membership::State;
+
+namespace {
+
+constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId worker1{RoleKind::worker, 1};
+constexpr RoleId shard0{RoleKind::shard, 0};
+
+Membership::Options two_workers() {
+  Membership::Options out;
+  out.roles = {worker0, worker1};
+  return out;
+}
+
+/// Returns a membership of two workers whose epoch 1 is proposed at 0 ms.
+Membership sealing() {
+  Membership out{two_workers(), 0};
+  out.join(worker0, 1, 0);
+  out.join(worker1, 1, 0);
+  return out;
+}
+
+Membership active() {
+  auto out = sealing();
+  out.sealed(worker0, 1, 1, 0);
+  out.sealed(worker1, 1, 1, 0);
+  return out;
+}
+
+/// Returns the only action, which must be an `Action`.
+template <class Action>
+Action only(const Membership::Actions& actions) {
+  BOOST_REQUIRE(actions.size() == 1u);
+  BOOST_REQUIRE(std::holds_alternative<Action>(actions.front()));
+  return std::get<Action>(actions.front());
+}
+
+/// Feeds random events, late and repeated ones too, and checks every action
+/// against its own account of who is present and who has sealed.
+class RandomRun {
+public:
+  explicit RandomRun(uint32_t seed)
+    : random_(seed), roles_(roles_of(seed)), it_(options_of(roles_), 0) {
+    absent_.insert(roles_.begin(), roles_.end());
+    for (auto role : roles_)
+      newest_[role] = 0;
+  }
+
+  void event() {
+    now_ += random_() % 300;
+    auto role = roles_[random_() % roles_.size()];
+    switch (random_() % 8) {
+      case 0:
+      case 1:
+        join(role);
+        break;
+      case 2:
+        lose(role, newest_[role] - back(newest_[role]));
+        break;
+      case 3: // a second copy
+        if (newest_[role] > 0)
+          check(it_.join(role, newest_[role], now_));
+        break;
+      case 4:
+        check(it_.tick(now_));
+        break;
+      default:
+        seal(role, newest_[role] - back(newest_[role]),
+             proposed_ - back(proposed_));
+    }
+  }
+
+  /// No more faults: everybody joins and seals.
+  void settle() {
+    for (auto role : roles_)
+      if (absent_.contains(role))
+        join(role);
+    for (auto role : roles_)
+      seal(role, newest_[role], proposed_);
+    BOOST_TEST((it_.state() == State::active));
+  }
+
+  int activations = 0;
+  int left_out = 0;
+
+private:
+  static std::vector<RoleId> roles_of(uint32_t seed) {
+    std::vector<RoleId> out{shard0};
+    for (uint32_t i = 0; i <= seed % 4; ++i)
+      out.push_back({RoleKind::worker, i});
+    return out;
+  }
+
+  static Membership::Options options_of(const std::vector<RoleId>& roles) {
+    Membership::Options out;
+    out.roles = roles;
+    out.join_deadline_ms = 1'000'000;
+    out.seal_deadline_ms = 1000;
+    return out;
+  }
+
+  /// Now and then 1: an event of the past.
+  uint64_t back(uint64_t newest) {
+    return newest > 0 && random_() % 4 == 0 ? 1 : 0;
+  }
+
+  void join(RoleId role) {
+    absent_.erase(role);
+    sealed_.erase(role);
+    check(it_.join(role, ++newest_[role], now_));
+  }
+
+  void lose(RoleId role, uint64_t incarnation) {
+    if (incarnation == newest_[role])
+      absent_.insert(role);
+    check(it_.lost(role, incarnation, now_));
+  }
+
+  void seal(RoleId role, uint64_t incarnation, uint64_t epoch) {
+    if (epoch == proposed_ && incarnation == newest_[role]
+        && !absent_.contains(role))
+      sealed_.insert(role);
+    check(it_.sealed(role, incarnation, epoch, now_));
+  }
+
+  void check(const Membership::Actions& actions) {
+    for (const auto& action : actions)
+      std::visit([this](const auto& x) { take(x); }, action);
+    BOOST_TEST((it_.state() != State::active || absent_.empty()));
+    BOOST_TEST(it_.epoch() == proposed_);
+    auto absent = it_.absent();
+    BOOST_TEST((std::set<RoleId>(absent.begin(), absent.end()) == absent_));
+  }
+
+  void take(const Membership::Propose& x) {
+    BOOST_TEST(x.epoch > proposed_);
+    BOOST_TEST(x.members.size() == roles_.size());
+    BOOST_TEST(absent_.empty());
+    proposed_ = x.epoch;
+    sealed_.clear();
+  }
+
+  void take(const Membership::Activate& x) {
+    BOOST_TEST(x.epoch == proposed_);
+    BOOST_TEST(x.epoch > activated_);
+    BOOST_TEST(absent_.empty());
+    BOOST_TEST(sealed_.size() == roles_.size());
+    activated_ = x.epoch;
+    ++activations;
+  }
+
+  void take(const Membership::LeaveOut& x) {
+    BOOST_TEST(x.incarnation == newest_[x.role]);
+    BOOST_TEST(!sealed_.contains(x.role));
+    absent_.insert(x.role);
+    ++left_out;
+  }
+
+  void take(const Membership::Fail& x) {
+    BOOST_ERROR("nobody stays away that long: " << x.reason);
+  }
+
+  std::mt19937 random_;
+  std::vector<RoleId> roles_;
+  Membership it_;
+  std::map<RoleId, uint64_t> newest_; ///< incarnation
+  std::set<RoleId> absent_;
+  std::set<RoleId> sealed_; ///< the newest epoch, by the newest incarnation
+  uint64_t now_ = 0;
+  uint64_t proposed_ = 0;
+  uint64_t activated_ = 0;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(membership)
+
+BOOST_AUTO_TEST_CASE(roles_print_as_users_write_them) {
+  BOOST_TEST(to_string(worker1) == "worker:1");
+  BOOST_TEST(to_string(shard0) == "ps:0");
+  BOOST_TEST(to_string(RoleId{RoleKind::coordinator, 0}) == "coordinator");
+  BOOST_TEST(to_string(RoleId{RoleKind::evaluator, 0}) == "evaluator:0");
+}
+
+BOOST_AUTO_TEST_CASE(an_epoch_is_proposed_when_every_role_is_present) {
+  Membership it{two_workers(), 0};
+  BOOST_TEST((it.state() == State::forming));
+  BOOST_TEST((it.absent() == std::vector<RoleId>{worker0, worker1}));
+  BOOST_TEST(it.join(worker1, 1, 10).empty());
+  BOOST_TEST((it.absent() == std::vector<RoleId>{worker0}));
+  auto proposal = only<Membership::Propose>(it.join(worker0, 1, 20));
+  BOOST_TEST(proposal.epoch == 1u);
+  BOOST_TEST((proposal.members == std::vector<RoleId>{worker0, worker1}));
+  BOOST_TEST((it.state() == State::sealing));
+  BOOST_TEST(it.epoch() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_epoch_is_active_when_all_have_sealed) {
+  // PROTOCOL 14.
+  auto it = sealing();
+  BOOST_TEST(it.sealed(worker0, 1, 1, 5).empty());
+  BOOST_TEST(it.sealed(worker0, 1, 1, 6).empty());
+  BOOST_TEST((it.state() == State::sealing));
+  auto decision = only<Membership::Activate>(it.sealed(worker1, 1, 1, 7));
+  BOOST_TEST(decision.epoch == 1u);
+  BOOST_TEST((it.state() == State::active));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_ends_the_epoch_until_the_role_is_replaced) {
+  auto it = active();
+  BOOST_TEST(it.lost(worker1, 1, 50).empty());
+  BOOST_TEST((it.state() == State::forming));
+  auto proposal = only<Membership::Propose>(it.join(worker1, 2, 60));
+  BOOST_TEST(proposal.epoch == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_newer_incarnation_counts_as_the_loss_of_the_older) {
+  auto it = active();
+  BOOST_TEST(only<Membership::Propose>(it.join(worker1, 2, 60)).epoch == 2u);
+  BOOST_TEST(it.lost(worker1, 1, 61).empty()); // news of the dead: too late
+  BOOST_TEST((it.state() == State::sealing));
+}
+
+BOOST_AUTO_TEST_CASE(a_late_copy_of_a_request_brings_nobody_back) {
+  // Messages are duplicated and reordered: see the failure model.
+  auto it = active();
+  BOOST_TEST(it.join(worker1, 1, 1).empty());
+  BOOST_TEST((it.state() == State::active));
+  it.lost(worker1, 1, 2);
+  BOOST_TEST(it.join(worker1, 1, 3).empty());
+  BOOST_TEST((it.absent() == std::vector<RoleId>{worker1}));
+  it.join(worker1, 3, 4);
+  BOOST_TEST(it.join(worker1, 2, 5).empty());
+  BOOST_TEST(it.epoch() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_outside_the_plan_is_ignored) {
+  auto it = sealing();
+  BOOST_TEST(it.join(shard0, 1, 1).empty());
+  BOOST_TEST(it.sealed(shard0, 1, 1, 1).empty());
+  BOOST_TEST(it.lost(shard0, 1, 1).empty());
+  BOOST_TEST((it.state() == State::sealing));
+}
+
+BOOST_AUTO_TEST_CASE(a_death_while_sealing_starts_over) {
+  auto it = sealing();
+  it.sealed(worker0, 1, 1, 1);
+  it.lost(worker1, 1, 2);
+  BOOST_TEST((it.state() == State::forming));
+  BOOST_TEST(only<Membership::Propose>(it.join(worker1, 2, 3)).epoch == 2u);
+  // Who sealed epoch 1 has to seal epoch 2 as well.
+  BOOST_TEST(it.sealed(worker1, 2, 2, 4).empty());
+  BOOST_TEST(only<Membership::Activate>(it.sealed(worker0, 1, 2, 5)).epoch
+             == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_late_seal_of_an_older_epoch_is_ignored) {
+  // I4: nothing from an older epoch has effect.
+  auto it = sealing();
+  it.lost(worker1, 1, 1);
+  it.join(worker1, 2, 2);
+  BOOST_TEST(it.sealed(worker0, 1, 1, 3).empty());
+  BOOST_TEST(it.sealed(worker1, 1, 1, 3).empty());
+  BOOST_TEST(it.sealed(worker1, 1, 2, 3).empty()); // nor an older incarnation
+  BOOST_TEST(it.sealed(worker1, 2, 2, 4).empty());
+  BOOST_TEST((it.state() == State::sealing));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_seal_in_time_is_left_out) {
+  auto it = sealing();
+  it.sealed(worker0, 1, 1, 100);
+  BOOST_TEST(it.tick(4999).empty());
+  auto out = only<Membership::LeaveOut>(it.tick(5000));
+  BOOST_TEST((out.role == worker1));
+  BOOST_TEST(out.incarnation == 1u);
+  BOOST_TEST(out.reason == "worker:1 did not seal epoch 1 within 5 s");
+  BOOST_TEST((it.state() == State::forming));
+  BOOST_TEST(it.sealed(worker1, 1, 1, 5001).empty());
+  BOOST_TEST(it.join(worker1, 1, 5002).empty()); // it must be replaced
+  BOOST_TEST(only<Membership::Propose>(it.join(worker1, 2, 6000)).epoch == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(everybody_may_be_left_out_at_once) {
+  auto it = sealing();
+  BOOST_TEST(it.tick(5000).size() == 2u);
+  BOOST_TEST(it.absent().size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_that_never_joins_ends_the_job_by_name) {
+  // I11.
+  Membership it{two_workers(), 1000};
+  it.join(worker0, 1, 1000);
+  BOOST_TEST(it.tick(30'999).empty());
+  auto failure = only<Membership::Fail>(it.tick(31'000));
+  BOOST_TEST(failure.reason
+             == "worker:1 did not join within 30 s: look at its last output, "
+                "or start it with `troupe role worker:1`");
+  BOOST_TEST((it.state() == State::failed));
+  BOOST_TEST(it.tick(99'000).empty()); // said once
+  BOOST_TEST(it.join(worker1, 1, 99'000).empty());
+  BOOST_TEST((it.state() == State::failed));
+}
+
+BOOST_AUTO_TEST_CASE(all_that_never_joined_are_named) {
+  auto options = two_workers();
+  options.join_deadline_ms = 1500;
+  Membership it{options, 0};
+  auto failure = only<Membership::Fail>(it.tick(1500));
+  BOOST_TEST(failure.reason.starts_with(
+    "worker:0, worker:1 did not join within 1500 ms: "));
+}
+
+BOOST_AUTO_TEST_CASE(a_role_that_does_not_come_back_ends_the_job) {
+  auto it = active();
+  BOOST_TEST(it.tick(1'000'000).empty()); // an active epoch has no deadline
+  it.lost(worker1, 1, 1'000'000);
+  BOOST_TEST(it.tick(1'029'999).empty());
+  auto failure = only<Membership::Fail>(it.tick(1'030'000));
+  BOOST_TEST(
+    failure.reason.starts_with("worker:1 did not join again within 30 s: "));
+}
+
+BOOST_AUTO_TEST_CASE(the_loss_of_another_role_gives_no_extra_time) {
+  auto it = active();
+  it.lost(worker1, 1, 0);
+  it.lost(worker0, 1, 20'000);
+  auto failure = only<Membership::Fail>(it.tick(30'000));
+  BOOST_TEST(failure.reason.starts_with("worker:1 did not join again"));
+}
+
+BOOST_AUTO_TEST_CASE(random_events_never_activate_an_incomplete_epoch) {
+  // I4: epochs strictly increase, one decision each. I11: it settles at last.
+  int activations = 0;
+  int left_out = 0;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    RandomRun run{seed};
+    for (int i = 0; i < 300; ++i)
+      run.event();
+    run.settle();
+    activations += run.activations;
+    left_out += run.left_out;
+  }
+  BOOST_TEST(activations > 1000); // the events really met
+  BOOST_TEST(left_out > 100);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

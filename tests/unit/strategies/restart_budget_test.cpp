@@ -1,0 +1,70 @@
+#include "strategies/restart_budget.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+
+namespace {
+
+constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId shard1{RoleKind::shard, 1};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(restart_budget)
+
+BOOST_AUTO_TEST_CASE(a_dead_role_is_restarted_with_the_reason) {
+  RestartBudget budget{5};
+  budget.died(worker0, "signal 9");
+  auto verdict = budget.died(worker0, "signal 9");
+  BOOST_TEST(verdict.restart);
+  BOOST_TEST(verdict.left == 3u);
+  BOOST_TEST(verdict.reason == "worker:0 died (signal 9): restart 2 of 5");
+}
+
+BOOST_AUTO_TEST_CASE(restarts_without_progress_end) {
+  // I12.
+  RestartBudget budget{3};
+  for (int i = 0; i < 3; ++i)
+    BOOST_TEST(budget.died(i % 2 == 0 ? worker0 : shard1, "").restart);
+  for (int i = 0; i < 5; ++i) {
+    auto verdict = budget.died(shard1, "exit 1");
+    BOOST_TEST(!verdict.restart);
+    BOOST_TEST(verdict.left == 0u);
+    BOOST_TEST(verdict.reason
+               == "ps:1 died (exit 1): all 3 restarts were spent without a "
+                  "committed step; look at the role's last output");
+  }
+  BOOST_TEST(budget.restarts() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_committed_step_gives_the_budget_back) {
+  RestartBudget budget{2};
+  for (uint64_t step = 0; step < 10; ++step) {
+    BOOST_TEST(budget.died(worker0, "").restart);
+    BOOST_TEST(budget.died(worker0, "").restart);
+    budget.committed(step);
+  }
+  BOOST_TEST(budget.restarts() == 20u);
+}
+
+BOOST_AUTO_TEST_CASE(repeating_steps_after_a_rollback_is_no_progress) {
+  RestartBudget budget{1};
+  budget.committed(10);
+  BOOST_TEST(budget.died(worker0, "").restart);
+  for (uint64_t step = 5; step <= 10; ++step)
+    budget.committed(step);
+  BOOST_TEST(!budget.died(worker0, "").restart);
+  budget.committed(11);
+  BOOST_TEST(budget.died(worker0, "").restart);
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_of_zero_restarts_nothing) {
+  RestartBudget budget{0};
+  auto verdict = budget.died(worker0, "exit 1");
+  BOOST_TEST(!verdict.restart);
+  BOOST_TEST(verdict.reason == "worker:0 died (exit 1): restarts are off");
+  BOOST_TEST(budget.restarts() == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
