@@ -1,0 +1,129 @@
+#include "strategies/plan.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace troupe {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// Prints the rows with aligned columns, two spaces apart.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      out += row[i];
+      if (i + 1 < row.size())
+        out.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+/// Prints ascending numbers as runs: "0-3,7".
+std::string runs(const std::vector<uint32_t>& numbers) {
+  std::string out;
+  for (size_t i = 0; i < numbers.size();) {
+    auto last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
+      ++last;
+    out += (out.empty() ? "" : ",") + std::to_string(numbers[i]);
+    if (last > i)
+      out += '-' + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return out.empty() ? "-" : out;
+}
+
+std::string bytes(uint64_t elements) {
+  return std::to_string(elements * sizeof(float));
+}
+
+std::string ranks_of(const RolePlan& role, const Plan& plan) {
+  if (role.role.kind == RoleKind::worker
+      && plan.synchronisation == Synchronisation::async)
+    return "leases";
+  if (role.ranks.empty())
+    return "-";
+  std::vector<uint32_t> numbers;
+  for (auto rank = role.ranks.lo; rank < role.ranks.hi; ++rank)
+    numbers.push_back(rank);
+  return runs(numbers);
+}
+
+std::string summary_of(const Plan& plan) {
+  uint64_t parameters = 0;
+  for (const auto& variable : plan.variables)
+    parameters += variable.size();
+  auto synchronisation =
+    plan.synchronisation == Synchronisation::sync ? "sync" : "async";
+  return aligned({
+    {"strategy", to_string(plan.strategy)},
+    {"synchronisation", synchronisation},
+    {"reduction", plan.reduction},
+    {"roles run as", plan.processes ? "processes" : "actors of one process"},
+    {"virtual ranks", std::to_string(plan.virtual_ranks)},
+    {"global batch", std::to_string(plan.global_batch)},
+    {"parameters", std::to_string(parameters)},
+  });
+}
+
+std::string roles_of(const Plan& plan) {
+  std::vector<Row> rows{{"role", "device", "virtual ranks", "slices", "bytes"}};
+  for (const auto& role : plan.roles) {
+    uint64_t elements = 0;
+    for (auto id : role.slices)
+      elements += plan.slices[id].count;
+    rows.push_back({to_string(role.role), role.device, ranks_of(role, plan),
+                    runs(role.slices),
+                    role.slices.empty() ? "-" : bytes(elements)});
+  }
+  return aligned(rows);
+}
+
+std::string variables_of(const Plan& plan) {
+  struct Place {
+    std::vector<uint32_t> slices;
+    std::set<RoleId> owners;
+  };
+  std::vector<Place> places(plan.variables.size());
+  for (const auto& slice : plan.slices) {
+    auto& place = places[slice.variable];
+    place.slices.push_back(slice.id);
+    place.owners.insert({plan.owner_kind, plan.owner[slice.id]});
+  }
+  std::vector<Row> rows{{"variable", "shape", "bytes", "slices", "owners"}};
+  for (size_t i = 0; i < plan.variables.size(); ++i) {
+    const auto& variable = plan.variables[i];
+    std::string shape;
+    for (auto extent : variable.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(extent);
+    std::string owners;
+    for (auto role : places[i].owners)
+      owners += (owners.empty() ? "" : ",") + to_string(role);
+    rows.push_back({variable.name, shape.empty() ? "scalar" : shape,
+                    bytes(variable.size()), runs(places[i].slices),
+                    owners.empty() ? "-" : owners});
+  }
+  return aligned(rows);
+}
+
+} // namespace
+
+std::string to_table(const Plan& plan) {
+  auto out = summary_of(plan) + '\n' + roles_of(plan);
+  if (!plan.variables.empty())
+    out += '\n' + variables_of(plan);
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,220 @@
+#include "strategies/plan.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <numeric>
+#include <set>
+
+using namespace troupe;
+
+namespace {
+
+const std::vector<Variable> some_variables{
+  {"fc1.weight", {512, 784}}, {"fc1.bias", {512}}, {"fc2.weight", {10, 512}},
+  {"fc2.bias", {10}},         {"scale", {}},
+};
+
+PlanOptions mirrored(uint32_t devices) {
+  PlanOptions out;
+  for (uint32_t i = 0; i < devices; ++i)
+    out.devices.push_back("cpu:" + std::to_string(i));
+  return out;
+}
+
+PlanOptions parameter_server(uint32_t workers, uint32_t shards) {
+  auto out = mirrored(2);
+  out.strategy = Strategy::parameter_server;
+  out.workers = workers;
+  out.shards = shards;
+  out.processes = true;
+  return out;
+}
+
+Plan planned(const PlanOptions& options) {
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE_MESSAGE(make_plan(options, some_variables, plan, error),
+                        error.message);
+  return plan;
+}
+
+/// Returns the error's line; the plan must stay as it was.
+std::string refusal(const PlanOptions& options) {
+  Plan plan;
+  plan.reduction = "untouched";
+  PlanError error;
+  BOOST_TEST(!make_plan(options, some_variables, plan, error));
+  BOOST_TEST(plan.reduction == "untouched");
+  BOOST_TEST(plan.roles.empty());
+  return error.message;
+}
+
+/// Checks what holds for every plan.
+void check(const Plan& plan) {
+  // I1: each virtual rank has one worker.
+  uint32_t next = 0;
+  for (const auto& role : plan.of_kind(RoleKind::worker)) {
+    BOOST_TEST(role.ranks.lo == next);
+    BOOST_TEST(!role.ranks.empty());
+    next = role.ranks.hi;
+  }
+  BOOST_TEST(next == plan.virtual_ranks);
+  // Each slice has one owner, of the right kind, and both lists agree.
+  std::vector<int> owned(plan.slices.size());
+  for (const auto& role : plan.roles) {
+    for (auto id : role.slices) {
+      ++owned.at(id);
+      BOOST_TEST((role.role.kind == plan.owner_kind));
+      BOOST_TEST(plan.owner.at(id) == role.role.index);
+    }
+    if (role.role.kind != RoleKind::worker)
+      BOOST_TEST(role.ranks.empty());
+    BOOST_TEST(!role.device.empty());
+  }
+  for (auto n : owned)
+    BOOST_TEST(n == 1);
+  std::set<RoleId> names;
+  for (const auto& role : plan.roles)
+    BOOST_TEST(names.insert(role.role).second);
+  BOOST_TEST(names.contains({RoleKind::coordinator, 0}));
+  BOOST_TEST(names.contains({RoleKind::evaluator, 0}));
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(plan)
+
+BOOST_AUTO_TEST_CASE(one_device_has_one_worker_that_owns_everything) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::one_device;
+  auto plan = planned(options);
+  check(plan);
+  auto workers = plan.of_kind(RoleKind::worker);
+  BOOST_TEST(workers.size() == 1u);
+  BOOST_TEST(workers[0].device == "cpu:0");
+  BOOST_TEST(workers[0].slices.size() == plan.slices.size());
+  BOOST_TEST(plan.reduction == "local, fixed tree");
+}
+
+BOOST_AUTO_TEST_CASE(mirrored_has_one_worker_per_device) {
+  for (uint32_t devices = 1; devices <= 17; ++devices) {
+    auto options = mirrored(devices);
+    options.virtual_ranks = 17;
+    auto plan = planned(options);
+    check(plan);
+    BOOST_TEST((plan.owner_kind == RoleKind::worker));
+    BOOST_TEST(plan.of_kind(RoleKind::shard).empty());
+    auto workers = plan.of_kind(RoleKind::worker);
+    BOOST_TEST(workers.size() == devices);
+    for (uint32_t i = 0; i < devices; ++i)
+      BOOST_TEST(workers[i].device == options.devices[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(parameter_server_has_shards_that_own_the_slices) {
+  for (uint32_t workers = 1; workers <= 17; ++workers)
+    for (uint32_t shards = 1; shards <= 4; ++shards) {
+      auto options = parameter_server(workers, shards);
+      options.virtual_ranks = 17;
+      auto plan = planned(options);
+      check(plan);
+      BOOST_TEST((plan.owner_kind == RoleKind::shard));
+      auto all = plan.of_kind(RoleKind::worker);
+      BOOST_TEST(all.size() == workers);
+      for (uint32_t i = 0; i < workers; ++i)
+        BOOST_TEST(all[i].device == options.devices[i % 2]);
+      BOOST_TEST(plan.of_kind(RoleKind::shard).size() == shards);
+      for (const auto& shard : plan.of_kind(RoleKind::shard))
+        BOOST_TEST(shard.device == "cpu");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(slices_do_not_depend_on_who_owns_them) {
+  // PROTOCOL 7, for partitioners that do not count shards.
+  auto one = planned(mirrored(1));
+  BOOST_TEST((one.slices == planned(mirrored(4)).slices));
+  BOOST_TEST((one.slices == planned(parameter_server(2, 3)).slices));
+}
+
+BOOST_AUTO_TEST_CASE(async_is_for_parameter_server_alone) {
+  auto options = parameter_server(2, 2);
+  options.synchronisation = Synchronisation::async;
+  auto plan = planned(options);
+  check(plan);
+  BOOST_TEST(plan.reduction == "none: a shard applies each push on arrival");
+  options.strategy = Strategy::mirrored;
+  BOOST_TEST(refusal(options)
+             == "strategy mirrored is synchronous: drop --async or add "
+                "--strategy parameter_server");
+}
+
+BOOST_AUTO_TEST_CASE(more_members_than_virtual_ranks_are_refused) {
+  // PROTOCOL 2.
+  BOOST_TEST(refusal(parameter_server(5, 1))
+             == "5 workers need at least 5 virtual ranks: add "
+                "--virtual-ranks 5");
+  BOOST_TEST(refusal(mirrored(6))
+             == "6 devices need at least 6 virtual ranks: add "
+                "--virtual-ranks 6");
+  planned(parameter_server(4, 9)); // shards may be more
+}
+
+BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
+  auto options = mirrored(2);
+  options.virtual_ranks = 8;
+  options.global_batch = 7;
+  BOOST_TEST(refusal(options)
+             == "8 virtual ranks need a global batch of at least 8: add "
+                "--global-batch 8");
+}
+
+BOOST_AUTO_TEST_CASE(strategies_that_are_not_built_are_refused_by_name) {
+  for (std::string name : {"multi_worker_mirrored", "central_storage",
+                           "pipeline", "tensor", "hybrid"}) {
+    auto options = mirrored(2);
+    BOOST_TEST(parse(name, options.strategy));
+    BOOST_TEST(refusal(options)
+               == "strategy " + name + " is not available yet");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(counts_of_zero_are_refused_with_their_flag) {
+  BOOST_TEST(refusal(parameter_server(0, 1))
+             == "no worker: add --workers 1 or more");
+  BOOST_TEST(refusal(parameter_server(1, 0))
+             == "no parameter-server shard: add --ps 1 or more");
+  BOOST_TEST(refusal(mirrored(0)) == "no device: add --devices cpu:1");
+  auto options = mirrored(1);
+  options.virtual_ranks = 0;
+  BOOST_TEST(refusal(options)
+             == "no virtual rank: add --virtual-ranks 1 or more");
+  options = mirrored(1);
+  options.global_batch = 0;
+  BOOST_TEST(refusal(options)
+             == "an empty batch: add --global-batch 1 or more");
+}
+
+BOOST_AUTO_TEST_CASE(one_device_refuses_a_second_one) {
+  auto options = mirrored(2);
+  options.strategy = Strategy::one_device;
+  BOOST_TEST(refusal(options)
+             == "strategy one_device uses one device, not 2: name one with "
+                "--devices, or add --strategy mirrored");
+}
+
+BOOST_AUTO_TEST_CASE(names_of_strategies_read_back) {
+  for (auto value : {Strategy::one_device, Strategy::mirrored,
+                     Strategy::multi_worker_mirrored, Strategy::central_storage,
+                     Strategy::parameter_server, Strategy::pipeline,
+                     Strategy::tensor, Strategy::hybrid}) {
+    auto read = Strategy::one_device;
+    BOOST_TEST(parse(to_string(value), read));
+    BOOST_TEST((read == value));
+  }
+  auto untouched = Strategy::tensor;
+  BOOST_TEST(!parse("Mirrored", untouched));
+  BOOST_TEST(!parse("", untouched));
+  BOOST_TEST((untouched == Strategy::tensor));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
