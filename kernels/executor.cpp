@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -17,6 +18,10 @@ namespace troupe {
 
 using Body = std::function<void(size_t, uint32_t)>;
 
+/// Waits sleep at once. Spinning first (25 or 75 µs, in the lead for the end of
+/// a round, in the others for the next one) gained nothing that could be told
+/// from noise on two free cores, and with two executors of two threads each on
+/// them a round of 1.6 ms took 8 to 12 % longer.
 struct Executor::Impl {
   explicit Impl(std::string name) : name_(std::move(name)) {}
 
@@ -35,6 +40,9 @@ struct Executor::Impl {
   }
 
   void stop() {
+    for (const auto& thread : threads_)
+      kernels::require(thread.get_id() != std::this_thread::get_id(),
+                       "an executor destroyed by its own task");
     std::deque<std::function<void()>> dropped;
     {
       std::unique_lock lock(mutex_);
@@ -43,6 +51,7 @@ struct Executor::Impl {
     }
     task_ready_.notify_all();
     work_ready_.notify_all();
+    dropped.clear(); // outside the lock: what a task holds may use it
     for (auto& thread : threads_)
       thread.join();
   }
@@ -78,8 +87,9 @@ struct Executor::Impl {
     body_ = &body;
     items_ = items;
     next_ = 0;
-    running_ = 0;
     ++round_;
+    ++running_;
+    lock.unlock();
     work_ready_.notify_all();
     work(lock, 0);
     work_done_.wait(lock, [this] { return running_ == 0; });
@@ -101,32 +111,28 @@ struct Executor::Impl {
       if (stopping_)
         return;
       seen = round_;
-      if (body_ != nullptr)
-        work(lock, thread);
+      if (body_ == nullptr)
+        continue; // the others have done it all
+      ++running_;
+      lock.unlock();
+      work(lock, thread);
     }
   }
 
-  /// Claims items until none is left. Items are whole micro-batches of about a
-  /// millisecond, so claiming under the mutex costs nothing that shows.
+  /// Claims items until none is left; returns with the lock held. The caller
+  /// has entered the round, so nobody begins the next one meanwhile.
   void work(std::unique_lock<std::mutex>& lock, uint32_t thread) {
-    ++running_;
-    const auto& body = *body_;
-    while (next_ < items_) {
-      auto item = next_++;
-      lock.unlock();
-      std::exception_ptr failure;
-      try {
-        body(item, thread);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      lock.lock();
-      if (failure) {
-        if (!failure_)
-          failure_ = failure;
-        next_ = items_; // the rest is not begun
-      }
+    std::exception_ptr failure;
+    try {
+      for (size_t item; (item = next_.fetch_add(1)) < items_;)
+        (*body_)(item, thread);
+    } catch (...) {
+      failure = std::current_exception();
+      next_ = items_; // the rest is not begun
     }
+    lock.lock();
+    if (failure && !failure_)
+      failure_ = failure;
     if (--running_ == 0)
       work_done_.notify_one();
   }
@@ -153,7 +159,7 @@ struct Executor::Impl {
   std::deque<std::function<void()>> queue_;
   const Body* body_ = nullptr;
   size_t items_ = 0;
-  size_t next_ = 0;
+  std::atomic<size_t> next_ = 0;
   uint32_t running_ = 0;
   uint64_t round_ = 0;
   std::exception_ptr failure_;

@@ -23,8 +23,8 @@ std::vector<uint32_t> parse_widths(const std::string& model,
     auto dash = text.find('-');
     auto item = text.substr(0, dash);
     uint32_t width = 0;
-    auto [end, error]
-      = std::from_chars(item.data(), item.data() + item.size(), width);
+    auto [end, error] = std::from_chars(item.data(), item.data() + item.size(),
+                                        width);
     if (error != std::errc{} || end != item.data() + item.size() || width == 0
         || width > max_width)
       throw UsageError("--model " + model + ": width '" + std::string(item)
@@ -60,14 +60,13 @@ Graph make_mlp(const std::string& model, std::string_view text) {
     graph.ops.push_back({OpKind::dense, name, i, 2 * i, 2 * i + 1,
                          i + 1 < layers ? Activation::relu : Activation::none});
   }
-  graph.ops.push_back({OpKind::softmax_cross_entropy, "loss", layers, 0, 0,
-                       Activation::none});
+  graph.ops.push_back(
+    {OpKind::softmax_cross_entropy, "loss", layers, 0, 0, Activation::none});
   if (graph.parameter_count() > max_parameters)
-    throw UsageError("--model " + model + ": "
-                     + std::to_string(graph.parameter_count())
-                     + " parameters are more than the "
-                     + std::to_string(max_parameters)
-                     + " supported; use smaller widths");
+    throw UsageError(
+      "--model " + model + ": " + std::to_string(graph.parameter_count())
+      + " parameters are more than the " + std::to_string(max_parameters)
+      + " supported; use smaller widths");
   return graph;
 }
 

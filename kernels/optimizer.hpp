@@ -51,6 +51,19 @@ struct UpdateArgs {
   size_t state_stride = 0;
   size_t count = 0;
 };
+/// Source: PyTorch 2 (torch.optim, the documented algorithms); per element,
+/// with lr = learning_rate and, but for adamw, g += weight_decay * p first:
+///   sgd       p -= lr * g
+///   momentum  m = momentum * m + g; p -= lr * m
+///   nesterov  m likewise; p -= lr * (g + momentum * m)
+///   adam      m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g²
+///             p -= lr / (1 - beta1^step)
+///                  * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
+///   adamw     p *= 1 - lr * weight_decay, then as adam
+///   adagrad   v += g²; p -= lr * g / (sqrt(v) + epsilon)
+///   rmsprop   v = beta2 * v + (1 - beta2) * g²; p -= lr * g / (sqrt(v) +
+///             epsilon); beta2 is PyTorch's alpha, whose default is 0.99
+/// State starts at zero. Dampening, amsgrad, centred: left out.
 /// Bits: same for any offset, length and instruction set; bias corrections
 /// are computed in double once per call.
 void update(const OptimizerOptions& options, const UpdateArgs& args);

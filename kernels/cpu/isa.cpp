@@ -4,8 +4,8 @@
 #include "kernels/replica.hpp"
 
 #include <immintrin.h>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <atomic>
 #include <cfenv>

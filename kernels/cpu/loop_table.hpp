@@ -16,12 +16,13 @@ struct UpdateTerms {
   float* state_out[2];
   size_t count;
   float samples;
+  float inverse;      ///< 1 / samples where that is exact, else 0
   float weight_decay; ///< added to the gradient; 0: left out
   float keep;         ///< what decoupled decay leaves of a value
   float step_size;
-  float decay[2];  ///< of the state: beta1, beta2; momentum in the first
-  float fresh[2];  ///< 1 - decay
-  float root_scale; ///< divides the square root (Adam)
+  float decay[2];   ///< of the state: beta1, beta2; momentum in the first
+  float fresh[2];   ///< 1 - decay
+  float root_scale; ///< multiplies the square root (Adam)
   float epsilon;
 };
 

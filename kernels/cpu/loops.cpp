@@ -8,8 +8,8 @@
 // vectoriser: at -O2 it leaves loops of unknown length alone.
 
 #if defined(__clang__)
-#  define BEGIN_TARGET(names)                                                  \
-    _Pragma("clang attribute push(__attribute__((target(" #names             \
+#  define BEGIN_TARGET(names) \
+    _Pragma("clang attribute push(__attribute__((target(" #names \
             "))), apply_to = function)")
 #  define END_TARGET _Pragma("clang attribute pop")
 #  define BEGIN_SSE4 BEGIN_TARGET("sse4.2")
@@ -17,7 +17,7 @@
 #  define BEGIN_AVX512 BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 #else
 #  define DO_PRAGMA(text) _Pragma(#text)
-#  define BEGIN_TARGET(names)                                                  \
+#  define BEGIN_TARGET(names) \
     DO_PRAGMA(GCC push_options) DO_PRAGMA(GCC target(names))
 #  define END_TARGET DO_PRAGMA(GCC pop_options)
 #  define BEGIN_SSE4 BEGIN_TARGET("sse4.2")
@@ -25,10 +25,11 @@
 #  define BEGIN_AVX512 BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 #endif
 
-#define TABLE(isa)                                                             \
-  {isa,     add, all_finite, bias_forward, bias_backward, exp_shifted,         \
-   softmax, sgd, momentum,   nesterov,     adam,          adagrad,             \
-   rmsprop}
+#define TABLE(isa) \
+  { \
+    isa, add, all_finite, bias_forward, bias_backward, exp_shifted, softmax, \
+      sgd, momentum, nesterov, adam, adagrad, rmsprop \
+  }
 
 namespace troupe::kernels {
 
