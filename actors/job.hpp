@@ -57,6 +57,9 @@ JobOptions job_from_json(const std::string& text);
 using JobData = SplitData;
 JobData load_job_data(const JobOptions& options);
 
+/// Errors: InputError when the samples do not have the model's shape.
+void check_data_fits(const Graph& graph, const Dataset& data);
+
 /// A job's options with all that follows from them; equal in every process.
 struct Job {
   JobOptions options;

@@ -1,0 +1,99 @@
+#include "actors/actor_node.hpp"
+
+#include "actors/messages.hpp"
+#include "actors/peer_directory.hpp"
+#include "kernels/error.hpp"
+
+#include <caf/io/middleman.hpp>
+#include <caf/openssl/all.hpp>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+namespace troupe {
+
+void init_actor_types() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    caf::init_global_meta_objects<caf::id_block::troupe>();
+    caf::io::middleman::init_global_meta_objects();
+    caf::openssl::manager::init_global_meta_objects();
+    caf::core::init_global_meta_objects();
+  });
+}
+
+ActorConfig::ActorConfig(const Credentials& credentials) {
+  init_actor_types();
+  // CAF's defaults would read a file of the working directory.
+  config_file_path.clear();
+  set("caf.scheduler.policy", "sharing");
+  set("caf.scheduler.max-threads", int64_t{2});
+  set("caf.logger.console.verbosity", "quiet");
+  set("caf.logger.file.verbosity", "quiet");
+  set("caf.metrics-filters.actors.includes",
+      std::vector<std::string>{"worker", "shard", "replica", "coordinator"});
+  if (credentials.folder.empty())
+    return;
+  openssl_certificate = credentials.certificate();
+  openssl_key = credentials.key();
+  openssl_cafile = credentials.authority();
+  set("caf.middleman.enable-automatic-connections", false);
+  set("caf.middleman.heartbeat-interval", caf::timespan{250'000'000});
+  set("caf.middleman.connection-timeout", caf::timespan{10'000'000'000});
+  load<caf::io::middleman>();
+  load<caf::openssl::manager>();
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string publish(caf::actor_system& system,
+                    const caf::strong_actor_ptr& whom,
+                    const std::string& address) {
+  auto where = parse_endpoint(address);
+  if (!where)
+    throw InputError("address " + address + ": expected HOST:PORT");
+  if (!system.openssl_manager().authentication_enabled())
+    throw InputError("address " + address + ": no certificates are loaded");
+  auto port = caf::openssl::publish(system, whom, {}, where->port,
+                                    where->host.c_str(), true);
+  if (!port)
+    throw InputError("cannot listen on " + address
+                     + ": in use or not an address of this machine; choose "
+                       "another with --listen HOST:PORT");
+  return where->host + ':' + std::to_string(*port);
+}
+
+caf::strong_actor_ptr connect(caf::actor_system& system,
+                              const std::string& address,
+                              uint64_t deadline_ms) {
+  auto where = parse_endpoint(address);
+  if (!where)
+    throw InputError("address " + address + ": expected HOST:PORT");
+  const auto deadline
+    = std::chrono::steady_clock::now() + std::chrono::milliseconds{deadline_ms};
+  caf::scoped_actor self{system};
+  for (;;) {
+    caf::strong_actor_ptr found;
+    std::string why;
+    self
+      ->request(system.openssl_manager().actor_handle(),
+                std::chrono::seconds{5}, caf::connect_atom_v, where->host,
+                where->port)
+      .receive(
+        [&](const caf::node_id&, caf::strong_actor_ptr& peer,
+            const std::set<std::string>&) { found = peer; },
+        [&](const caf::error& failure) { why = caf::to_string(failure); });
+    if (found)
+      return found;
+    if (std::chrono::steady_clock::now() >= deadline)
+      throw InputError("cannot reach " + address + " (" + why
+                       + "): is the coordinator running there, with the same "
+                         "certificates?");
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+}
+
+} // namespace troupe

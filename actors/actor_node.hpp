@@ -1,0 +1,55 @@
+#pragma once
+
+#include "actors/caf.hpp"
+
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// Certificate, key and authority of a member, PEM files in one folder.
+struct Credentials {
+  std::string folder; ///< empty: this process talks to itself only
+
+  std::string authority() const { return folder + "/ca.pem"; }
+  std::string certificate() const { return folder + "/node.pem"; }
+  std::string key() const { return folder + "/node.key"; }
+};
+
+/// Makes a job's own certificate authority and one member certificate that it
+/// signs, in `folder` (created, mode 0700). Elliptic-curve keys (P-256), valid
+/// for 30 days. What is there already is kept.
+/// Errors: InputError naming the file.
+Credentials make_credentials(const std::string& folder);
+/// Errors: InputError when a file is missing or unreadable.
+Credentials load_credentials(const std::string& folder);
+
+/// Initialises CAF's type tables once per process.
+void init_actor_types();
+
+/// CAF's configuration as this project needs it: mutual TLS or no network at
+/// all, no automatic connections, no configuration file, heartbeats of 250 ms
+/// with a timeout of 2 s, work sharing instead of polling thieves.
+class ActorConfig : public caf::actor_system_config {
+public:
+  explicit ActorConfig(const Credentials& credentials);
+};
+
+/// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the
+/// bound HOST:PORT.
+/// Errors: InputError ("127.0.0.1:5000: in use; …").
+std::string publish(caf::actor_system& system,
+                    const caf::strong_actor_ptr& whom,
+                    const std::string& address);
+
+/// Connects to the actor at HOST:PORT, trying again until `deadline_ms` have
+/// passed.
+/// Errors: InputError naming the address.
+caf::strong_actor_ptr connect(caf::actor_system& system,
+                              const std::string& address,
+                              uint64_t deadline_ms);
+
+/// Tells whether HOST is a loopback address.
+bool is_loopback(const std::string& host);
+
+} // namespace troupe

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/job.hpp"
+
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+class MetricExporter;
+
+/// What the coordinator does beside deciding membership.
+struct CoordinatorOptions {
+  uint64_t job_id = 0;
+  std::string save; ///< safetensors file; empty: nothing is saved
+  std::string isa;  ///< that holds, for the summary
+  /// A run that commits nothing for this long is stuck and ends.
+  uint64_t stall_deadline_ms = 120'000;
+  /// Ctrl-C: how long the run may take to reach a step that can be saved.
+  uint64_t stop_deadline_ms = 1'500;
+  uint64_t evaluation_deadline_ms = 120'000;
+};
+
+/// Spawns the coordinator: decides membership and epochs, hands out leases
+/// (async), keeps the account of commits, has snapshots evaluated and saved,
+/// and tells observers and supervisors. Never on the path of a step.
+coordinator_actor
+spawn_coordinator(caf::actor_system& system, std::shared_ptr<const Job> job,
+                  JobData data, CoordinatorOptions options,
+                  std::shared_ptr<MetricExporter> exporter);
+
+} // namespace troupe

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "actors/messages.hpp"
+
+/// The typed interfaces of all roles. Who talks to whom:
+///
+///   observer <- coordinator <-> node supervisor, evaluator, and
+///
+///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator
+///   mirrored:          coordinator <-> replica <-> replica
+namespace troupe {
+
+template <class... Messages>
+using one_way = caf::typed_actor<caf::result<void>(Messages)...>;
+
+/// What every member of an epoch understands.
+using role_actor = one_way<Propose, Activate, Pause, EndAt, SnapshotRequest,
+                           Finish, Completion, caf::tick_atom>;
+
+using worker_actor = role_actor::extend<caf::result<void>(Pulled),
+                                        caf::result<void>(LeaseGrant)>;
+
+using replica_actor = role_actor::extend<caf::result<void>(Contribution),
+                                         caf::result<void>(Reduced)>;
+
+using shard_actor
+  = role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
+                       caf::result<void>(LeasePush)>;
+
+using evaluator_actor = one_way<Evaluate, Finish, Completion>;
+
+using observer_actor = one_way<Progress, EpochEnd, Note, Finished>;
+
+using supervisor_actor
+  = observer_actor::extend<caf::result<void>(ReplaceRole),
+                           caf::result<void>(StopRequest),
+                           caf::result<void>(Completion),
+                           caf::result<void>(caf::tick_atom)>;
+
+using coordinator_actor = caf::typed_actor<
+  caf::result<JobInfo>(Hello), caf::result<void>(Join),
+  caf::result<void>(Sealed), caf::result<void>(LeafReport),
+  caf::result<void>(Applied), caf::result<void>(LeaseRequest),
+  caf::result<void>(LeaseApplied), caf::result<void>(SnapshotSlice),
+  caf::result<void>(Paused), caf::result<void>(Trouble),
+  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
+  caf::result<void>(Attach), caf::result<void>(RoleDied),
+  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
+
+} // namespace troupe

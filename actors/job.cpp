@@ -1,0 +1,129 @@
+#include "actors/job.hpp"
+
+#include "kernels/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace troupe {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
+                                   beta2, epsilon, weight_decay)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+  JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
+  devices, threads_per_device, workers, shards, processes, partitioner,
+  reduction, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
+  lr_schedule, learning_rate, min_lr, warmup_steps, seed, isa, eval_every,
+  evaluators, join_deadline_ms)
+
+std::string to_json(const JobOptions& options) {
+  return nlohmann::json(options).dump();
+}
+
+JobOptions job_from_json(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<JobOptions>();
+  } catch (const nlohmann::json::exception& failure) {
+    throw InputError(std::string{"job options: "} + failure.what());
+  }
+}
+
+JobData load_job_data(const JobOptions& options) {
+  auto all = load_dataset(parse_data_spec(options.data));
+  auto parts = split(std::move(all), options.eval_fraction);
+  if (!options.eval_data.empty()) {
+    auto held_out = load_dataset(parse_data_spec(options.eval_data));
+    if (held_out.features != parts.train->features
+        || held_out.classes > parts.train->classes)
+      throw InputError("--eval-data " + options.eval_data
+                       + " does not have the shape of --data " + options.data);
+    parts.eval = std::make_shared<const Dataset>(std::move(held_out));
+  }
+  return parts;
+}
+
+namespace {
+
+std::vector<Variable> variables_of(const Graph& graph) {
+  std::vector<Variable> variables;
+  for (const auto& parameter : graph.parameters)
+    variables.push_back({parameter.name, parameter.shape});
+  return variables;
+}
+
+Plan plan_of(const JobOptions& options, const Graph& graph) {
+  PlanOptions wanted;
+  wanted.strategy = options.strategy;
+  wanted.synchronisation = options.synchronisation;
+  wanted.workers = options.workers;
+  wanted.shards = options.shards;
+  wanted.devices = options.devices;
+  wanted.virtual_ranks = options.virtual_ranks;
+  wanted.global_batch = options.global_batch;
+  wanted.processes = options.processes;
+  PlanError error;
+  if (!parse(options.partitioner, wanted.partitioner))
+    throw UsageError("--partitioner " + options.partitioner
+                     + ": expected fixed:N, min_size:BYTES[:N] or "
+                       "max_size:BYTES");
+  Plan plan;
+  if (!make_plan(wanted, variables_of(graph), plan, error))
+    throw UsageError(error.message);
+  return plan;
+}
+
+uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
+  auto limit = std::numeric_limits<uint64_t>::max();
+  if (options.epochs > 0)
+    limit = options.epochs * sampling.steps_per_epoch();
+  if (options.steps > 0)
+    limit = std::min(limit, options.steps);
+  if (limit == std::numeric_limits<uint64_t>::max())
+    throw UsageError("nothing ends the run: add --epochs N or --steps N");
+  return limit;
+}
+
+} // namespace
+
+Job::Job(JobOptions given, uint64_t samples)
+  : options(std::move(given)),
+    graph(make_graph(options.model)),
+    layout(graph),
+    plan(plan_of(options, graph)),
+    sampling(options.seed, samples, options.global_batch,
+             options.virtual_ranks),
+    total_steps(steps_of(options, sampling)) {
+  lr.schedule = options.lr_schedule;
+  lr.base = options.learning_rate;
+  lr.min = options.min_lr;
+  lr.warmup_steps = options.warmup_steps;
+  lr.total_steps = total_steps;
+}
+
+void check_data_fits(const Graph& graph, const Dataset& data) {
+  if (data.features != graph.features)
+    throw InputError("model " + graph.text + " takes "
+                     + std::to_string(graph.features) + " inputs but "
+                     + data.name + " has " + std::to_string(data.features)
+                     + " features a sample: change the first width of --model");
+  if (data.classes > graph.classes)
+    throw InputError("model " + graph.text + " has "
+                     + std::to_string(graph.classes) + " outputs but "
+                     + data.name + " has " + std::to_string(data.classes)
+                     + " classes: change the last width of --model");
+}
+
+bool Job::is_snapshot_version(uint64_t version) const {
+  if (version == total_steps)
+    return true;
+  const auto every = options.eval_every * sampling.steps_per_epoch();
+  return options.synchronisation == Synchronisation::sync && every > 0
+         && version > 0 && version % every == 0;
+}
+
+uint64_t Job::flat_offset(const Slice& slice) const {
+  return layout.offsets[slice.variable] + slice.offset;
+}
+
+} // namespace troupe

@@ -1,0 +1,237 @@
+#include "actors/job_runner.hpp"
+
+#include "actors/actor_node.hpp"
+#include "actors/coordinator.hpp"
+#include "actors/node_supervisor.hpp"
+#include "actors/role_host.hpp"
+#include "kernels/error.hpp"
+#include "kernels/replica.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <sys/random.h>
+
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <memory>
+
+namespace troupe {
+namespace {
+
+constexpr auto watch_period = std::chrono::milliseconds{100};
+/// How long roles may take to end by themselves after the run.
+constexpr uint64_t end_deadline_ms = 1'000;
+constexpr uint64_t coordinator_start_deadline_ms = 60'000;
+
+uint64_t make_job_id() {
+  uint64_t id = 0;
+  if (getrandom(&id, sizeof id, 0) != sizeof id)
+    id = static_cast<uint64_t>(
+      std::chrono::system_clock::now().time_since_epoch().count());
+  return id | 1;
+}
+
+/// Follows a run from outside the coordinator until it is over. `again` is a
+/// second wish to stop: it does not wait any more.
+RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
+                const RunEvents& events) {
+  RunResult result;
+  bool over = false;
+  bool stopping = false;
+  self->monitor(coordinator);
+  self->send(coordinator, Attach{false});
+  while (!over) {
+    self->receive(
+      [&](const Progress& x) {
+        if (events.progress)
+          events.progress(x);
+      },
+      [&](const EpochEnd& x) {
+        if (events.epoch)
+          events.epoch(x);
+      },
+      [&](const Note& x) {
+        if (events.note)
+          events.note(x.line);
+      },
+      [&](const Finished& x) {
+        result = {x.status, x.line, x.summary};
+        over = true;
+      },
+      [&](const caf::down_msg&) {
+        result = {stopping ? 130 : 1, "the coordinator died", ""};
+        over = true;
+      },
+      caf::after(watch_period) >> [] {});
+    if (!stopping && events.stop)
+      if (auto why = events.stop(); !why.empty()) {
+        stopping = true;
+        self->send(coordinator, StopRequest{why});
+      }
+  }
+  return result;
+}
+
+struct LocalCoordinator {
+  std::shared_ptr<const Job> job;
+  uint64_t job_id = 0;
+  coordinator_actor actor;
+};
+
+LocalCoordinator start_coordinator(caf::actor_system& system,
+                                   const RunOptions& options,
+                                   const JobData& data) {
+  LocalCoordinator started;
+  started.job
+    = std::make_shared<const Job>(options.job, data.train->samples());
+  check_data_fits(started.job->graph, *data.train);
+  if (data.eval)
+    check_data_fits(started.job->graph, *data.eval);
+  std::shared_ptr<MetricExporter> exporter;
+  if (!options.metrics_address.empty()) {
+    try {
+      exporter = std::make_shared<MetricExporter>(options.metrics_address);
+    } catch (const std::runtime_error& failure) {
+      throw InputError(failure.what());
+    }
+  }
+  started.job_id = make_job_id();
+  CoordinatorOptions how;
+  how.job_id = started.job_id;
+  how.save = options.save;
+  how.isa = select_isa(options.job.isa);
+  started.actor = spawn_coordinator(system, started.job, data, how, exporter);
+  return started;
+}
+
+std::vector<RoleId> roles_of(const Plan& plan) {
+  std::vector<RoleId> roles;
+  for (auto kind : {RoleKind::shard, RoleKind::worker})
+    for (const auto& role : plan.of_kind(kind))
+      roles.push_back(role.role);
+  return roles;
+}
+
+} // namespace
+
+RunResult run_in_process(const RunOptions& options, const JobData& data) {
+  ActorConfig config{Credentials{}};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  auto coordinator = start_coordinator(system, options, data);
+  SupervisorOptions supervise;
+  supervise.roles = roles_of(coordinator.job->plan);
+  supervise.job = coordinator.job;
+  supervise.data = data;
+  supervise.job_id = coordinator.job_id;
+  auto supervisor
+    = spawn_node_supervisor(system, coordinator.actor, std::move(supervise));
+  auto result = watch(self, coordinator.actor, options.events);
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+  return result;
+}
+
+RunResult run_coordinator_process(const RunOptions& options,
+                                  const JobData& data,
+                                  const CoordinatorProcess& process) {
+  ActorConfig config{load_credentials(process.certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  auto coordinator = start_coordinator(system, options, data);
+  try {
+    auto address
+      = publish(system,
+                caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor),
+                process.listen);
+    if (options.events.note)
+      options.events.note(listening_prefix + address);
+  } catch (...) {
+    caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+    throw;
+  }
+  auto result = watch(self, coordinator.actor, options.events);
+  // Roles and observers elsewhere have to read the end first.
+  self->receive(caf::after(std::chrono::milliseconds{200}) >> [] {});
+  caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+  return result;
+}
+
+namespace {
+
+/// What the coordinator's process said first: its address, or how it failed.
+struct CoordinatorStart {
+  std::string address;
+  RunResult failure;
+};
+
+CoordinatorStart
+start_coordinator_process(ChildProcesses& processes,
+                          const LaunchOptions& launch) {
+  auto promise = std::make_shared<std::promise<CoordinatorStart>>();
+  auto answered = std::make_shared<std::atomic<bool>>(false);
+  auto future = promise->get_future();
+  std::vector<std::string> arguments{launch.program};
+  arguments.insert(arguments.end(), launch.coordinator_arguments.begin(),
+                   launch.coordinator_arguments.end());
+  processes.start(
+    arguments, -1,
+    [promise, answered, on_line = launch.on_line](const std::string& line) {
+      if (line.starts_with(listening_prefix) && !answered->exchange(true))
+        promise->set_value({line.substr(strlen(listening_prefix)), {}});
+      else if (on_line)
+        on_line("coordinator", line);
+    },
+    [promise, answered](const ChildProcesses::Exit& exit) {
+      if (answered->exchange(true))
+        return;
+      CoordinatorStart start;
+      start.failure = {exit.status > 0 ? exit.status : 1,
+                       "the coordinator ended with " + exit.describe(), ""};
+      for (const auto& line : exit.last_lines)
+        if (line.starts_with("troupe: "))
+          start.failure.line = line.substr(8);
+      promise->set_value(start);
+    });
+  if (future.wait_for(std::chrono::milliseconds{coordinator_start_deadline_ms})
+      != std::future_status::ready)
+    throw InputError("the coordinator did not start within "
+                     + std::to_string(coordinator_start_deadline_ms / 1000)
+                     + " s");
+  return future.get();
+}
+
+} // namespace
+
+RunResult run_processes(const RunOptions& options,
+                        const LaunchOptions& launch) {
+  auto processes = std::make_shared<ChildProcesses>();
+  auto start = start_coordinator_process(*processes, launch);
+  if (start.address.empty())
+    return start.failure;
+  ActorConfig config{load_credentials(launch.certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  auto coordinator = caf::actor_cast<coordinator_actor>(
+    connect(system, start.address, end_deadline_ms));
+  // The plan needs no data: the roles are the same for any number of samples.
+  Job job{options.job, options.job.global_batch};
+  SupervisorOptions supervise;
+  supervise.roles = roles_of(job.plan);
+  supervise.processes = processes;
+  supervise.program = launch.program;
+  supervise.arguments = {"--coordinator", start.address, "--certificates",
+                         launch.certificates};
+  supervise.on_line = [&launch](RoleId role, const std::string& line) {
+    if (launch.on_line)
+      launch.on_line(to_string(role), line);
+  };
+  auto supervisor
+    = spawn_node_supervisor(system, coordinator, std::move(supervise));
+  auto result = watch(self, coordinator, options.events);
+  processes->wait_all(end_deadline_ms);
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  return result;
+}
+
+} // namespace troupe

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/messages.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where a run is told about its progress; called on the caller's thread.
+struct RunEvents {
+  std::function<void(const Progress&)> progress;
+  std::function<void(const EpochEnd&)> epoch;
+  std::function<void(const std::string& line)> note;
+  /// Asked ten times a second; a non-empty reason ends the run early.
+  std::function<std::string()> stop;
+};
+
+struct RunOptions {
+  JobOptions job;
+  std::string save;
+  std::string metrics_address; ///< HOST:PORT; empty: no exporter
+  RunEvents events;
+};
+
+/// How a run ended, as CLI.md defines exit status and summary.
+struct RunResult {
+  int status = 1;
+  std::string line;    ///< of a failure; otherwise what was saved
+  std::string summary; ///< JSON; empty on failure
+};
+
+/// Runs every role as an actor of this process.
+/// Errors: UsageError and InputError for what is wrong with the job.
+RunResult run_in_process(const RunOptions& options, const JobData& data);
+
+/// Runs the coordinator (with its evaluator) in this process and waits for the
+/// other roles, which are started elsewhere.
+struct CoordinatorProcess {
+  std::string listen = "127.0.0.1:0";
+  std::string certificates; ///< folder
+};
+RunResult run_coordinator_process(const RunOptions& options,
+                                  const JobData& data,
+                                  const CoordinatorProcess& process);
+
+/// Runs every role as a process of its own, supervised by this one.
+struct LaunchOptions {
+  std::string program; ///< path of the troupe executable
+  /// Arguments that make `program` the job's coordinator.
+  std::vector<std::string> coordinator_arguments;
+  std::string certificates; ///< folder
+  /// Receives each line that a role prints; on another thread.
+  std::function<void(const std::string& role, const std::string& line)> on_line;
+};
+RunResult run_processes(const RunOptions& options, const LaunchOptions& launch);
+
+/// The line by which a coordinator's process says where it listens.
+inline constexpr const char* listening_prefix = "coordinator listens on ";
+
+} // namespace troupe

@@ -1,0 +1,180 @@
+#include "actors/node_supervisor.hpp"
+
+#include "actors/role_host.hpp"
+#include "strategies/restart_budget.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+
+namespace troupe {
+namespace {
+
+class SupervisorState {
+public:
+  static inline const char* name = "node supervisor";
+
+  SupervisorState(supervisor_actor::pointer self, coordinator_actor coordinator,
+                  SupervisorOptions options)
+    : self_(self),
+      coordinator_(std::move(coordinator)),
+      options_(std::move(options)),
+      budget_(options_.restart_budget) {
+  }
+
+  ~SupervisorState() {
+    for (const auto& [role, running] : running_)
+      if (running.memory >= 0)
+        close(running.memory);
+  }
+
+  supervisor_actor::behavior_type make_behavior() {
+    self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
+    self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+    self_->set_exit_handler([this](const caf::exit_msg& x) {
+      self_->quit(x.reason);
+    });
+    self_->monitor(coordinator_);
+    self_->send(coordinator_, Attach{true});
+    for (auto role : options_.roles)
+      start(role);
+    return {
+      [this](const Progress& x) { budget_.committed(x.step); },
+      [](const EpochEnd&) {},
+      [](const Note&) {},
+      [this](const Finished&) { over_ = true; },
+      [this](const ReplaceRole& x) { on(x); },
+      [](const StopRequest&) {},
+      [](const Completion& x) { x.then(); },
+      [](caf::tick_atom) {},
+    };
+  }
+
+private:
+  struct Running {
+    int pid = 0;
+    int memory = -1; ///< of a shard: outlives its processes
+    caf::strong_actor_ptr actor;
+  };
+
+  void start(RoleId role) {
+    if (options_.processes)
+      start_process(role);
+    else
+      start_actor(role);
+  }
+
+  void start_process(RoleId role) {
+    auto& running = running_[role];
+    std::vector<std::string> arguments{options_.program, "role",
+                                       to_string(role)};
+    arguments.insert(arguments.end(), options_.arguments.begin(),
+                     options_.arguments.end());
+    if (role.kind == RoleKind::shard) {
+      if (running.memory < 0)
+        running.memory = memfd_create(to_string(role).c_str(), MFD_CLOEXEC);
+      if (running.memory >= 0) {
+        arguments.push_back("--state-fd");
+        arguments.push_back(std::to_string(running.memory));
+      }
+    }
+    auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
+    running.pid = options_.processes->start(
+      std::move(arguments), running.memory,
+      [on_line = options_.on_line, role](const std::string& line) {
+        if (on_line)
+          on_line(role, line);
+      },
+      [this, handle, role](const ChildProcesses::Exit& exit) {
+        auto how = exit.describe();
+        if (!exit.last_lines.empty() && exit.signal == 0)
+          how += ": " + exit.last_lines.back();
+        caf::anon_send(handle, Completion{[this, role, how] {
+                         died(role, how);
+                       }});
+      });
+  }
+
+  void start_actor(RoleId role) {
+    self_->request(coordinator_, std::chrono::seconds{10}, Hello{role})
+      .then([this, role](const JobInfo& info) {
+        RoleContext context{options_.job,
+                            options_.data,
+                            options_.job_id,
+                            role,
+                            info.incarnation,
+                            coordinator_,
+                            std::make_shared<MetricRegistry>(),
+                            false};
+        try {
+          auto actor = spawn_role(self_->system(), context, -1);
+          running_[role].actor = actor;
+          self_->monitor(caf::actor_cast<caf::actor_addr>(actor));
+          send_join(context, actor, "");
+        } catch (const std::exception& failure) {
+          self_->send(coordinator_, GiveUp{failure.what()});
+        }
+      });
+  }
+
+  void on(const caf::down_msg& down) {
+    if (down.source == coordinator_.address()) {
+      self_->quit(down.reason);
+      return;
+    }
+    for (auto& [role, running] : running_)
+      if (running.actor
+          && caf::actor_cast<caf::actor_addr>(running.actor) == down.source) {
+        running.actor = nullptr;
+        died(role, caf::to_string(down.reason));
+        return;
+      }
+  }
+
+  void died(RoleId role, const std::string& how) {
+    running_[role].pid = 0;
+    if (over_)
+      return;
+    auto verdict = budget_.died(role, how);
+    if (!verdict.restart) {
+      self_->send(coordinator_, GiveUp{verdict.reason});
+      over_ = true;
+      return;
+    }
+    self_->send(coordinator_, RoleDied{role, 0, verdict.reason});
+    try {
+      start(role);
+    } catch (const std::exception& failure) {
+      self_->send(coordinator_, GiveUp{failure.what()});
+    }
+  }
+
+  void on(const ReplaceRole& replace) {
+    auto& running = running_[replace.role];
+    if (running.pid > 0)
+      options_.processes->signal(running.pid, SIGKILL);
+    if (running.actor)
+      self_->send_exit(caf::actor_cast<caf::actor>(running.actor),
+                       caf::exit_reason::kill);
+  }
+
+  supervisor_actor::pointer self_;
+  coordinator_actor coordinator_;
+  SupervisorOptions options_;
+  RestartBudget budget_;
+  std::map<RoleId, Running> running_;
+  bool over_ = false;
+};
+
+} // namespace
+
+supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+                                       const coordinator_actor& coordinator,
+                                       SupervisorOptions options) {
+  return system.spawn<supervisor_actor::stateful_impl<SupervisorState>>(
+    coordinator, std::move(options));
+}
+
+} // namespace troupe

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/child_processes.hpp"
+#include "actors/role_context.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a node supervisor runs: roles as actors of this process, or each as a
+/// process of its own.
+struct SupervisorOptions {
+  std::vector<RoleId> roles;
+  uint32_t restart_budget = 5;
+
+  // Actors of this process.
+  std::shared_ptr<const Job> job;
+  JobData data;
+  uint64_t job_id = 0;
+
+  // Processes: `program role NAME` and these arguments; null: actors.
+  std::shared_ptr<ChildProcesses> processes;
+  std::string program;
+  std::vector<std::string> arguments;
+  /// Receives each line a role prints, on another thread.
+  std::function<void(RoleId, const std::string&)> on_line;
+};
+
+/// Spawns the supervisor of a node: starts its roles, starts a dead one again
+/// as long as the restart budget lasts (it refills when steps commit), keeps
+/// the memory of its shards so that a new process takes it over.
+supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+                                       const coordinator_actor& coordinator,
+                                       SupervisorOptions options);
+
+} // namespace troupe

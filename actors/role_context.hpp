@@ -1,0 +1,79 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/job.hpp"
+#include "kernels/executor.hpp"
+
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// What a role's actor is given when it is spawned. Everything shared is
+/// immutable or thread-safe.
+struct RoleContext {
+  std::shared_ptr<const Job> job;
+  JobData data;
+  uint64_t job_id = 0;
+  RoleId role;
+  uint64_t incarnation = 0;
+  coordinator_actor coordinator;
+  std::shared_ptr<MetricRegistry> metrics;
+  bool own_process = false; ///< then it also reports CAF's metrics and memory
+};
+
+/// Makes the executor of a role's device: threads_per_device threads.
+std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
+
+/// Runs `work` on the executor, then `then(result)` in the actor's context. An
+/// exception of `work` ends the actor with its message as exit reason.
+/// Completion: `then` is called by the actor's Completion handler, never after
+/// the actor has ended.
+template <class Self, class Work, class Then>
+void run_on(Executor& executor, Self* self, Work work, Then then) {
+  auto handle = caf::actor_cast<caf::strong_actor_ptr>(self);
+  executor.submit([handle, self, work = std::move(work),
+                   then = std::move(then)]() mutable {
+    Completion done;
+    try {
+      auto result = std::make_shared<decltype(work())>(work());
+      done.then = [then = std::move(then), result] { then(*result); };
+    } catch (const std::exception& failure) {
+      std::string line = failure.what();
+      done.then = [self, line] {
+        self->quit(caf::make_error(caf::sec::runtime_error, line));
+      };
+    }
+    caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(done));
+  });
+}
+
+/// What a role reports of itself now.
+MetricsReport measure(caf::actor_system& system, const RoleContext& context);
+
+/// Sends the role's metrics to the coordinator now and asks for a tick in a
+/// second, whose handler calls this again.
+template <class Self>
+void report_metrics(Self* self, const RoleContext& context) {
+  self->send(context.coordinator, measure(self->system(), context));
+  self->delayed_send(self, std::chrono::seconds{1}, caf::tick_atom_v);
+}
+
+/// Sets the handlers that CAF's defaults get wrong: a lost coordinator ends
+/// the role; other down messages and errors are not fatal.
+template <class Self>
+void guard_role(Self* self, const coordinator_actor& coordinator) {
+  self->monitor(coordinator);
+  auto address = coordinator.address();
+  self->set_down_handler([self, address](const caf::down_msg& down) {
+    if (down.source == address)
+      self->quit(caf::make_error(caf::sec::remote_lookup_failed,
+                                 "lost the coordinator"));
+  });
+  self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+  self->set_exit_handler([self](const caf::exit_msg& exit) {
+    self->quit(exit.reason);
+  });
+}
+
+} // namespace troupe

@@ -1,0 +1,148 @@
+#include "actors/role_host.hpp"
+
+#include "actors/actor_node.hpp"
+#include "actors/leaf_computer.hpp"
+#include "actors/peer_directory.hpp"
+#include "actors/replica_role.hpp"
+#include "actors/shard.hpp"
+#include "actors/worker.hpp"
+#include "kernels/error.hpp"
+#include "kernels/files/safetensors.hpp"
+#include "kernels/replica.hpp"
+
+#include <chrono>
+
+namespace troupe {
+
+caf::strong_actor_ptr spawn_role(caf::actor_system& system,
+                                 const RoleContext& context,
+                                 int state_descriptor) {
+  const auto& job = *context.job;
+  caf::strong_actor_ptr actor;
+  if (context.role.kind == RoleKind::shard) {
+    std::vector<uint32_t> slices;
+    for (const auto& role : job.plan.roles)
+      if (role.role == context.role)
+        slices = role.slices;
+    auto store = std::make_shared<ShardStore>(job, slices, context.job_id,
+                                              state_descriptor);
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_shard(system, context, std::move(store)));
+  } else if (job.plan.owner_kind == RoleKind::shard) {
+    actor
+      = caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
+  } else {
+    actor
+      = caf::actor_cast<caf::strong_actor_ptr>(spawn_replica(system, context));
+  }
+  system.registry().put(local_name(context.job_id, context.role), actor);
+  return actor;
+}
+
+void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
+               const std::string& endpoint) {
+  Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {}};
+  if (context.role.kind == RoleKind::worker) {
+    for (const auto& role : context.job->plan.roles)
+      if (role.role == context.role)
+        join.probe = probe_hash(*context.job, role.device);
+    join.build = select_isa(context.job->options.isa) + ", "
+                 + library_versions();
+  }
+  caf::send_as(caf::actor_cast<role_actor>(actor), context.coordinator,
+               std::move(join));
+}
+
+std::string probe_hash(const Job& job, const std::string& device) {
+  const auto ranks = job.options.virtual_ranks;
+  const auto rows = (job.options.global_batch + ranks - 1) / ranks;
+  auto replica = make_replica(job.graph, parse_device(device), rows);
+  Buffer parameters{job.layout.total};
+  Buffer gradient{job.layout.total};
+  parameters.fill(0);
+  gradient.fill(0);
+  for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
+    initialize(job.graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
+               job.graph.parameters[i].size());
+  Buffer features{size_t{rows} * job.graph.features};
+  std::vector<int32_t> labels(rows);
+  for (size_t i = 0; i < features.size(); ++i)
+    features.data()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
+  for (uint32_t i = 0; i < rows; ++i)
+    labels[i] = static_cast<int32_t>(i % job.graph.classes);
+  replica->gradient(parameters.data(), {features.data(), labels.data(), rows},
+                    gradient.data());
+  const auto slots = state_slots(job.options.rule.kind);
+  Buffer state{std::max<size_t>(1, slots * gradient.size())};
+  state.fill(0);
+  UpdateArgs args;
+  args.gradient_sum = gradient.data();
+  args.samples = static_cast<float>(rows);
+  args.in = args.out = parameters.data();
+  args.state_in = args.state_out = state.data();
+  args.state_stride = gradient.size();
+  args.count = gradient.size();
+  update(job.options.rule, args);
+  return sha256(std::as_bytes(parameters.span()));
+}
+
+namespace {
+
+JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
+                  RoleId role) {
+  JobInfo info;
+  std::string refused;
+  self->request(coordinator, std::chrono::seconds{10}, Hello{role})
+    .receive([&](JobInfo& given) { info = std::move(given); },
+             [&](const caf::error& why) { refused = caf::to_string(why); });
+  if (!refused.empty())
+    throw InputError(to_string(role) + ": the coordinator refused: " + refused);
+  return info;
+}
+
+} // namespace
+
+void run_role_process(const RoleProcessOptions& options) {
+  ActorConfig config{load_credentials(options.certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  auto coordinator = caf::actor_cast<coordinator_actor>(
+    connect(system, options.coordinator, options.connect_deadline_ms));
+  auto info = say_hello(self, coordinator, options.role);
+  RoleContext context;
+  context.job_id = info.job;
+  context.role = options.role;
+  context.incarnation = info.incarnation;
+  context.coordinator = coordinator;
+  context.metrics = std::make_shared<MetricRegistry>();
+  context.own_process = true;
+  caf::strong_actor_ptr actor;
+  try {
+    auto job_options = job_from_json(info.options);
+    select_isa(job_options.isa);
+    context.data = load_job_data(job_options);
+    context.job = std::make_shared<const Job>(std::move(job_options),
+                                              context.data.train->samples());
+    check_data_fits(context.job->graph, *context.data.train);
+    actor = spawn_role(system, context, options.state_descriptor);
+    self->monitor(caf::actor_cast<caf::actor_addr>(actor));
+    std::string endpoint;
+    if (options.role.kind == RoleKind::shard)
+      endpoint = publish(system, actor, options.listen);
+    send_join(context, actor, endpoint);
+  } catch (const InputError& failure) {
+    // A restart would fail in the same way: the whole job should know.
+    self->send(coordinator, Trouble{info.job, options.role,
+                                    to_string(options.role) + ": "
+                                      + failure.what()});
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    throw;
+  }
+  caf::error reason;
+  self->receive([&](const caf::down_msg& down) { reason = down.reason; });
+  if (reason && reason != caf::exit_reason::normal)
+    throw std::runtime_error(to_string(options.role) + ": "
+                             + caf::to_string(reason));
+}
+
+} // namespace troupe

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/role_context.hpp"
+#include "actors/shard_store.hpp"
+
+#include <string>
+
+namespace troupe {
+
+/// Spawns the actor that plays `context.role`: worker, replica or shard.
+/// `state_descriptor` is a shard's inherited memory (-1: its own).
+caf::strong_actor_ptr spawn_role(caf::actor_system& system,
+                                 const RoleContext& context,
+                                 int state_descriptor);
+
+/// Announces a spawned role to the coordinator: the role itself is the sender.
+void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
+               const std::string& endpoint);
+
+/// How a process plays a role started by hand or by a supervisor.
+struct RoleProcessOptions {
+  RoleId role;
+  std::string coordinator;  ///< HOST:PORT
+  std::string certificates; ///< folder
+  std::string listen;       ///< HOST:PORT for a shard
+  int state_descriptor = -1;
+  uint64_t connect_deadline_ms = 30'000;
+};
+
+/// Plays the role until the job is over.
+/// Errors: InputError (coordinator not reachable, refused, data missing);
+/// std::runtime_error when the coordinator was lost or the device failed.
+void run_role_process(const RoleProcessOptions& options);
+
+/// Hash of a fixed forward, backward and update at the job's shapes on the
+/// role's device: equal on machines that compute the same bits (PROTOCOL 21).
+std::string probe_hash(const Job& job, const std::string& device);
+
+} // namespace troupe

@@ -1,0 +1,174 @@
+#include "actors/run_record.hpp"
+
+#include "actors/caf_metrics.hpp"
+#include "actors/version.hpp"
+#include "kernels/replica.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe {
+namespace {
+
+/// samples_per_second leaves out this many steps of warming up.
+constexpr uint64_t warm_up_steps = 10;
+
+double ms_between(RunRecord::Clock::time_point a,
+                  RunRecord::Clock::time_point b) {
+  return std::chrono::duration<double, std::milli>(b - a).count();
+}
+
+double percentile(std::vector<float> values, double share) {
+  if (values.empty())
+    return 0;
+  const auto at = static_cast<size_t>(share * (values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[at];
+}
+
+} // namespace
+
+RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {
+}
+
+void RunRecord::begin(Clock::time_point now) {
+  begin_ = now;
+  measured_from_ = now;
+  last_commit_ = now;
+}
+
+void RunRecord::committed(const CommitBook::Commit& commit,
+                          Clock::time_point now) {
+  samples_ += commit.samples;
+  measured_samples_ += commit.samples;
+  if (commit.step + 1 == warm_up_steps) {
+    measured_from_ = now;
+    measured_samples_ = 0;
+  }
+  const auto ms = ms_between(last_commit_, now);
+  step_ms_.push_back(static_cast<float>(ms));
+  last_step_seconds_ = ms / 1000;
+  last_commit_ = now;
+  last_loss_ = commit.loss;
+  epoch_loss_sum_ += commit.loss * commit.samples;
+  epoch_samples_ += commit.samples;
+  for (auto& recovery : recoveries_)
+    if (!recovery.kind.empty() && !recovery.resumed)
+      recovery.resumed = now;
+}
+
+void RunRecord::rolled_back(uint64_t version, uint64_t steps) {
+  rolled_back_ += steps;
+  samples_ = 0;
+  for (uint64_t step = 0; step < version; ++step)
+    samples_ += job_->sampling.step(step).count;
+  measured_from_ = Clock::now();
+  measured_samples_ = 0;
+  epoch_loss_sum_ = 0;
+  epoch_samples_ = 0;
+}
+
+void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step) {
+  recoveries_.push_back({"", role, now, std::nullopt, step});
+}
+
+void RunRecord::resumed(bool rollback) {
+  for (auto& recovery : recoveries_)
+    if (recovery.kind.empty())
+      recovery.kind = rollback ? "rollback"
+                      : recovery.role.kind == RoleKind::shard
+                        ? "shard_restored"
+                        : "worker_restarted";
+}
+
+void RunRecord::evaluated(const Evaluation& evaluation) {
+  if (!evaluation_ || evaluation.version >= evaluation_->version)
+    evaluation_ = evaluation;
+}
+
+void RunRecord::duplicates(RoleId role, uint64_t incarnation, uint64_t count) {
+  auto& known = duplicates_[{role, incarnation}];
+  known = std::max(known, count);
+}
+
+void RunRecord::peak_memory(RoleId role, uint64_t bytes) {
+  auto& known = peak_memory_[role];
+  known = std::max(known, bytes);
+}
+
+double RunRecord::samples_per_second() const {
+  const auto ms = ms_between(measured_from_, last_commit_);
+  return ms > 0 ? measured_samples_ * 1000.0 / ms : 0;
+}
+
+double RunRecord::take_epoch_loss() {
+  const auto mean = epoch_samples_ > 0 ? epoch_loss_sum_ / epoch_samples_ : 0;
+  epoch_loss_sum_ = 0;
+  epoch_samples_ = 0;
+  return mean;
+}
+
+std::string RunRecord::summary_json(const Outcome& outcome) const {
+  nlohmann::ordered_json json;
+  const auto& options = job_->options;
+  json["version"] = version;
+  json["strategy"] = to_string(options.strategy);
+  json["plan"] = {
+    {"synchronisation",
+     options.synchronisation == Synchronisation::async ? "async" : "sync"},
+    {"processes", options.processes},
+    {"shards", options.strategy == Strategy::parameter_server ? options.shards
+                                                               : 0},
+    {"slices", job_->plan.slices.size()},
+    {"global_batch", options.global_batch},
+    {"reduction", job_->plan.reduction}};
+  json["seed"] = options.seed;
+  json["virtual_ranks"] = options.virtual_ranks;
+  json["workers"] = job_->plan.of_kind(RoleKind::worker).size();
+  json["steps"] = outcome.steps;
+  json["samples"] = samples_;
+  json["epochs"] = static_cast<double>(outcome.steps)
+                   / static_cast<double>(job_->sampling.steps_per_epoch());
+  json["wall_seconds"] = ms_between(begin_, Clock::now()) / 1000;
+  json["samples_per_second"] = samples_per_second();
+  json["step_ms"] = {{"p50", percentile(step_ms_, 0.5)},
+                     {"p99", percentile(step_ms_, 0.99)}};
+  json["final_loss"] = last_loss_;
+  if (evaluation_)
+    json["eval"] = {{"loss", evaluation_->loss},
+                    {"accuracy", evaluation_->accuracy},
+                    {"samples", evaluation_->samples}};
+  else
+    json["eval"] = nullptr;
+  json["weights_sha256"] = outcome.weights_sha256;
+  json["state_sha256"] = outcome.state_sha256;
+  json["leaves_recomputed"] = outcome.leaves_recomputed;
+  json["steps_rolled_back"] = rolled_back_;
+  json["recoveries"] = nlohmann::json::array();
+  for (const auto& recovery : recoveries_)
+    json["recoveries"].push_back(
+      {{"kind", recovery.kind.empty() ? "unfinished" : recovery.kind},
+       {"role", to_string(recovery.role)},
+       {"detected_ms", ms_between(begin_, recovery.detected)},
+       {"resumed_ms", recovery.resumed
+                        ? ms_between(begin_, *recovery.resumed)
+                        : ms_between(begin_, Clock::now())},
+       {"step", recovery.step}});
+  uint64_t dropped = 0;
+  for (const auto& entry : duplicates_)
+    dropped += entry.second;
+  json["duplicates_dropped"] = dropped;
+  json["checkpoints"] = 0;
+  auto memory = peak_memory_bytes();
+  for (const auto& entry : peak_memory_)
+    memory += entry.second;
+  json["peak_memory_bytes"] = memory;
+  json["isa"] = outcome.isa;
+  json["device"] = options.devices;
+  json["libraries"] = library_versions();
+  return json.dump(2);
+}
+
+} // namespace troupe

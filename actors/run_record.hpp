@@ -1,0 +1,80 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/messages.hpp"
+#include "strategies/commit_book.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What the coordinator writes down of a run: times of commits, losses,
+/// recoveries; becomes the summary of CLI.md.
+class RunRecord {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit RunRecord(std::shared_ptr<const Job> job);
+
+  void begin(Clock::time_point now); ///< the first epoch became active
+  void committed(const CommitBook::Commit& commit, Clock::time_point now);
+  /// Steps after `version` are undone.
+  void rolled_back(uint64_t version, uint64_t steps);
+
+  void lost(RoleId role, Clock::time_point now, uint64_t step);
+  /// The epoch after the loss is active; `rollback` names the kind.
+  void resumed(bool rollback);
+  void evaluated(const Evaluation& evaluation);
+  void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
+  void peak_memory(RoleId role, uint64_t bytes);
+
+  /// Samples of committed steps over the time from the start of step 11 to
+  /// the last commit (before that: from the start); 0 while unknown.
+  double samples_per_second() const;
+  double last_loss() const { return last_loss_; }
+  double seconds_of_last_step() const { return last_step_seconds_; }
+  /// Mean loss of the samples since the last call.
+  double take_epoch_loss();
+  size_t recoveries() const { return recoveries_.size(); }
+
+  struct Outcome {
+    uint64_t steps = 0;
+    uint64_t leaves_recomputed = 0;
+    std::string weights_sha256;
+    std::string state_sha256;
+    std::string isa;
+  };
+  std::string summary_json(const Outcome& outcome) const;
+
+private:
+  struct Recovery {
+    std::string kind;
+    RoleId role;
+    Clock::time_point detected;
+    std::optional<Clock::time_point> resumed;
+    uint64_t step;
+  };
+
+  std::shared_ptr<const Job> job_;
+  Clock::time_point begin_;
+  Clock::time_point measured_from_;
+  Clock::time_point last_commit_;
+  uint64_t samples_ = 0;
+  uint64_t measured_samples_ = 0;
+  uint64_t rolled_back_ = 0;
+  double last_loss_ = 0;
+  double last_step_seconds_ = 0;
+  double epoch_loss_sum_ = 0;
+  uint64_t epoch_samples_ = 0;
+  std::vector<float> step_ms_;
+  std::vector<Recovery> recoveries_;
+  std::optional<Evaluation> evaluation_;
+  std::map<std::pair<RoleId, uint64_t>, uint64_t> duplicates_;
+  std::map<RoleId, uint64_t> peak_memory_;
+};
+
+} // namespace troupe

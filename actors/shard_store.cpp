@@ -1,0 +1,168 @@
+#include "actors/shard_store.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t magic = 0x3165726f74735254; // "TRstore1"
+constexpr uint64_t unwritten = ~uint64_t{0};
+
+size_t rounded(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+} // namespace
+
+struct ShardStore::Header {
+  std::atomic<uint64_t> magic;
+  uint64_t job;
+  uint64_t bytes;
+  uint64_t slices;
+};
+
+struct ShardStore::Record {
+  /// Twice the newest version, plus one while the other bank is not whole:
+  /// one word, so that a kill cannot fall between the two.
+  std::atomic<uint64_t> word;
+  struct Leases {
+    uint64_t floor;
+    uint64_t count;
+    uint64_t above[max_exceptions];
+  } leases[2];
+};
+
+ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
+                       uint64_t job_id, int descriptor)
+  : job_(job),
+    slices_(std::move(slices)),
+    slots_(state_slots(job.options.rule.kind)) {
+  bytes_ = rounded(sizeof(Header)) + slices_.size() * rounded(sizeof(Record));
+  for (auto id : slices_) {
+    const auto count = job_.plan.slices[id].count;
+    bank_bytes_.push_back(rounded(count * (1 + slots_) * sizeof(float)));
+    offsets_.push_back(bytes_);
+    bytes_ += 2 * bank_bytes_.back();
+  }
+  int flags = MAP_SHARED;
+  if (descriptor < 0)
+    flags |= MAP_ANONYMOUS;
+  struct stat found {};
+  if (descriptor >= 0
+      && (fstat(descriptor, &found) != 0
+          || (static_cast<size_t>(found.st_size) < bytes_
+              && ftruncate(descriptor, static_cast<off_t>(bytes_)) != 0)))
+    throw std::runtime_error(std::string{"shard state: "}
+                             + std::strerror(errno));
+  auto* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags,
+                       descriptor, 0);
+  if (address == MAP_FAILED)
+    throw std::runtime_error("shard state of " + std::to_string(bytes_)
+                             + " bytes: " + std::strerror(errno));
+  memory_ = static_cast<std::byte*>(address);
+  auto& header = *reinterpret_cast<Header*>(memory_);
+  taken_over_ = header.magic.load() == magic && header.job == job_id
+                && header.bytes == bytes_ && header.slices == slices_.size();
+  if (taken_over_) {
+    for (size_t i = 0; i < slices_.size(); ++i)
+      if (record(i).word.load() == unwritten)
+        initialise(i);
+    return;
+  }
+  header.magic.store(0);
+  for (size_t i = 0; i < slices_.size(); ++i)
+    initialise(i);
+  header.job = job_id;
+  header.bytes = bytes_;
+  header.slices = slices_.size();
+  header.magic.store(magic);
+}
+
+ShardStore::~ShardStore() {
+  if (memory_ != nullptr)
+    munmap(memory_, bytes_);
+}
+
+ShardStore::Record& ShardStore::record(size_t local) const {
+  return *reinterpret_cast<Record*>(memory_ + rounded(sizeof(Header))
+                                    + local * rounded(sizeof(Record)));
+}
+
+void ShardStore::initialise(size_t local) {
+  auto& entry = record(local);
+  entry.word.store(unwritten);
+  const auto& slice = job_.plan.slices[slices_[local]];
+  auto* bank = reinterpret_cast<float*>(memory_ + offsets_[local]);
+  initialize(job_.graph, job_.options.seed, slice.variable, slice.offset, bank,
+             slice.count);
+  std::memset(bank + slice.count, 0, slots_ * slice.count * sizeof(float));
+  entry.leases[0].floor = 0;
+  entry.leases[0].count = 0;
+  entry.word.store(1);
+}
+
+void ShardStore::reset() {
+  for (size_t i = 0; i < slices_.size(); ++i)
+    initialise(i);
+}
+
+uint64_t ShardStore::newest(size_t local) const {
+  return record(local).word.load() / 2;
+}
+
+uint64_t ShardStore::oldest(size_t local) const {
+  const auto word = record(local).word.load();
+  return word % 2 != 0 || word == 0 ? word / 2 : word / 2 - 1;
+}
+
+const float* ShardStore::values(size_t local, uint64_t version) const {
+  return reinterpret_cast<const float*>(memory_ + offsets_[local]
+                                        + (version % 2) * bank_bytes_[local]);
+}
+
+const float* ShardStore::state(size_t local, uint64_t version) const {
+  return values(local, version) + job_.plan.slices[slices_[local]].count;
+}
+
+ShardStore::Target ShardStore::begin(size_t local) {
+  auto& entry = record(local);
+  const auto next = newest(local) + 1;
+  entry.word.store((next - 1) * 2 + 1);
+  auto* bank = reinterpret_cast<float*>(memory_ + offsets_[local]
+                                        + (next % 2) * bank_bytes_[local]);
+  return {bank, bank + job_.plan.slices[slices_[local]].count};
+}
+
+void ShardStore::commit(size_t local) {
+  auto& entry = record(local);
+  entry.word.store((newest(local) + 1) * 2);
+}
+
+void ShardStore::commit(size_t local, const LeaseSet& applied) {
+  auto& entry = record(local);
+  auto& leases = entry.leases[(newest(local) + 1) % 2];
+  if (applied.above().size() > max_exceptions)
+    throw std::runtime_error("more than " + std::to_string(max_exceptions)
+                             + " leases are out of order");
+  leases.floor = applied.floor();
+  leases.count = 0;
+  for (auto lease : applied.above())
+    leases.above[leases.count++] = lease;
+  commit(local);
+}
+
+LeaseSet ShardStore::leases(size_t local) const {
+  const auto& entry = record(local);
+  const auto& leases = entry.leases[newest(local) % 2];
+  return {leases.floor, std::set<uint64_t>(leases.above,
+                                           leases.above + leases.count)};
+}
+
+} // namespace troupe

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "strategies/leases.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// The state of a parameter-server shard in memory that outlives its process:
+/// a file descriptor that the node supervisor keeps (memfd), mapped shared.
+/// Each slice has two banks of parameters and optimizer state; an update reads
+/// the newest and writes the other, so a kill at any moment leaves the newest
+/// whole. Bank of version v: v mod 2.
+///
+///   header | slice records | slice 0: bank 0, bank 1 | slice 1: … |
+///
+/// Owner: one shard's executor thread writes; its actor reads.
+class ShardStore {
+public:
+  /// How many leases above the floor a slice can hold (async).
+  static constexpr size_t max_exceptions = 4096;
+
+  /// Maps `descriptor` (-1: anonymous memory of this process). What it holds
+  /// is taken over when it belongs to the same job, otherwise version 0 is
+  /// written: the initial parameters, a pure function of the seed.
+  /// Errors: std::runtime_error when the memory cannot be had.
+  ShardStore(const Job& job, std::vector<uint32_t> slices, uint64_t job_id,
+             int descriptor);
+  ~ShardStore();
+  ShardStore(const ShardStore&) = delete;
+  ShardStore& operator=(const ShardStore&) = delete;
+
+  /// Tells whether the constructor took over an earlier process's state.
+  bool taken_over() const { return taken_over_; }
+  const std::vector<uint32_t>& slices() const { return slices_; }
+
+  uint64_t newest(size_t local) const;
+  /// The older version that is still whole; equals newest() while the other
+  /// bank is being written.
+  uint64_t oldest(size_t local) const;
+
+  const float* values(size_t local, uint64_t version) const;
+  const float* state(size_t local, uint64_t version) const;
+  /// Begins the update to newest() + 1: returns where to write; the older
+  /// version is gone from here on.
+  struct Target {
+    float* values;
+    float* state;
+  };
+  Target begin(size_t local);
+  /// Makes the written bank the newest version; async: together with the set
+  /// of leases it contains.
+  void commit(size_t local);
+  void commit(size_t local, const LeaseSet& applied);
+  LeaseSet leases(size_t local) const;
+
+  /// Back to version 0 in every slice.
+  void reset();
+
+private:
+  struct Header;
+  struct Record;
+
+  Record& record(size_t local) const;
+  void initialise(size_t local);
+
+  const Job& job_;
+  std::vector<uint32_t> slices_;
+  std::vector<uint64_t> offsets_; ///< bytes, of bank 0, per slice
+  std::vector<uint64_t> bank_bytes_;
+  std::byte* memory_ = nullptr;
+  size_t bytes_ = 0;
+  uint32_t slots_ = 0;
+  bool taken_over_ = false;
+};
+
+} // namespace troupe

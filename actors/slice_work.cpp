@@ -1,0 +1,92 @@
+#include "actors/slice_work.hpp"
+
+#include "kernels/loops.hpp"
+#include "kernels/optimizer.hpp"
+
+#include <atomic>
+#include <cstring>
+
+namespace troupe {
+
+SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
+                     size_t local)
+  : job_(job), store_(std::move(store)), local_(local) {
+}
+
+void SliceWork::accept(RankRange node, TensorView values,
+                       const StepLedger::Decision& decision) {
+  held_[node] = std::move(values);
+  for (const auto& old : decision.replaced)
+    held_.erase(old);
+  for (const auto& [left, right, parent] : decision.combines) {
+    auto a = std::move(held_[left]);
+    auto b = std::move(held_[right]);
+    held_.erase(left);
+    held_.erase(right);
+    if (a.size() == 0 || b.size() == 0) { // the identity
+      held_[parent] = a.size() == 0 ? std::move(b) : std::move(a);
+      continue;
+    }
+    auto sum = take(a.size());
+    add(a.data(), b.data(), sum->data(), a.size());
+    const auto* first = sum->data();
+    held_[parent] = TensorView{std::move(sum), first, a.size()};
+  }
+}
+
+void SliceWork::apply_step(uint64_t step, uint32_t samples) {
+  auto root = held_.find(RankRange{0, job_.options.virtual_ranks});
+  update(root->second, samples, step + 1, step);
+  store_->commit(local_);
+  held_.clear();
+}
+
+void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
+                            const LeaseSet& applied) {
+  const auto count = store_->newest(local_) + 1;
+  update(gradient, samples, count, (count - 1) / job_.options.virtual_ranks);
+  store_->commit(local_, applied);
+}
+
+void SliceWork::forget() {
+  held_.clear();
+}
+
+void SliceWork::update(const TensorView& gradient, uint32_t samples,
+                       uint64_t count, uint64_t schedule_step) {
+  const auto version = store_->newest(local_);
+  const auto elements = job_.plan.slices[store_->slices()[local_]].count;
+  const auto* values = store_->values(local_, version);
+  const auto* state = store_->state(local_, version);
+  auto target = store_->begin(local_);
+  const auto slots = state_slots(job_.options.rule.kind);
+  if (gradient.size() == 0) { // a lease without samples changes nothing
+    std::memcpy(target.values, values, elements * sizeof(float));
+    std::memcpy(target.state, state, slots * elements * sizeof(float));
+    return;
+  }
+  UpdateArgs args;
+  args.gradient_sum = gradient.data();
+  args.samples = static_cast<float>(samples);
+  args.step = count;
+  args.learning_rate = static_cast<float>(learning_rate(job_.lr, schedule_step));
+  args.in = values;
+  args.out = target.values;
+  args.state_in = state;
+  args.state_out = target.state;
+  args.state_stride = elements;
+  args.count = elements;
+  troupe::update(job_.options.rule, args);
+}
+
+std::shared_ptr<Buffer> SliceWork::take(size_t count) {
+  for (auto& buffer : pool_)
+    if (buffer.use_count() == 1) {
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return buffer;
+    }
+  pool_.push_back(std::make_shared<Buffer>(count));
+  return pool_.back();
+}
+
+} // namespace troupe

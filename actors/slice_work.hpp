@@ -1,0 +1,44 @@
+#pragma once
+
+#include "actors/messages.hpp"
+#include "actors/shard_store.hpp"
+#include "kernels/buffer.hpp"
+#include "strategies/step_ledger.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// The payloads of one slice, and what is done with them: carries out a
+/// ledger's decisions and the update. Touched by one executor thread only.
+class SliceWork {
+public:
+  SliceWork(const Job& job, std::shared_ptr<ShardStore> store, size_t local);
+
+  /// Stores `values` as the payload of `node`, then does what the ledger
+  /// decided.
+  void accept(RankRange node, TensorView values,
+              const StepLedger::Decision& decision);
+  /// Applies the root's payload as step `step` of `samples` samples and
+  /// forgets the step's nodes.
+  void apply_step(uint64_t step, uint32_t samples);
+  /// Applies one lease's gradient as its own update.
+  void apply_lease(const TensorView& gradient, uint32_t samples,
+                   const LeaseSet& applied);
+  void forget();
+
+private:
+  void update(const TensorView& gradient, uint32_t samples, uint64_t count,
+              uint64_t schedule_step);
+  std::shared_ptr<Buffer> take(size_t count);
+
+  const Job& job_;
+  std::shared_ptr<ShardStore> store_;
+  size_t local_;
+  std::map<RankRange, TensorView> held_;
+  std::vector<std::shared_ptr<Buffer>> pool_;
+};
+
+} // namespace troupe

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "actors/job_runner.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a Trainer is to do; the meaning and the defaults are those of the
+/// command line (`troupe train --help`).
+struct TrainerOptions {
+  std::string model = "mlp:784-512-256-10";
+  std::string strategy = "mirrored"; ///< one_device, mirrored, parameter_server
+  std::string devices = "cpu:1";     ///< cpu:N
+  uint32_t workers = 2;              ///< parameter_server
+  uint32_t ps = 1;                   ///< parameter_server
+  uint32_t virtual_ranks = 4;
+  uint32_t global_batch = 64;
+  uint64_t epochs = 1;
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;
+  uint64_t seed = 0;
+};
+
+/// Trains on the caller's own arrays; all roles are actors of this process.
+///
+///     troupe::Trainer trainer{{.model = "mlp:2-16-2", .epochs = 5}};
+///     auto result = trainer.fit(features, labels);
+///     auto classes = trainer.predict(features);
+class Trainer {
+public:
+  struct Result {
+    uint64_t steps = 0;
+    double final_loss = 0; ///< of the last step, nats
+    double samples_per_second = 0;
+    std::string weights_sha256;
+  };
+
+  /// Errors: UsageError for options that do not fit together.
+  explicit Trainer(TrainerOptions options);
+
+  /// Shapes: features [n, inputs of the model] row-major; labels [n] in
+  /// [0, outputs of the model).
+  /// Errors: InputError (shapes, labels out of range, NaN loss).
+  Result fit(std::vector<float> features, std::vector<int32_t> labels);
+
+  /// Returns the class of each row of features [n, inputs].
+  /// Errors: InputError before fit() or for a wrong length.
+  std::vector<int32_t> predict(const std::vector<float>& features) const;
+
+private:
+  JobOptions job_;
+  std::vector<float> parameters_; ///< flat by Layout; empty before fit()
+};
+
+} // namespace troupe

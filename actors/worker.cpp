@@ -1,0 +1,407 @@
+#include "actors/worker.hpp"
+
+#include "actors/leaf_computer.hpp"
+#include "actors/peer_directory.hpp"
+#include "kernels/buffer.hpp"
+#include "monitoring/names.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Leases a worker asks for at a time, and below how many it asks again.
+constexpr uint32_t lease_batch = 8;
+constexpr size_t lease_low_water = 3;
+
+struct WorkerMetrics {
+  explicit WorkerMetrics(MetricRegistry& registry)
+    : compute(registry.histogram(metrics::compute_duration_seconds)),
+      push(registry.histogram(metrics::push_duration_seconds)),
+      pull(registry.histogram(metrics::pull_duration_seconds)),
+      pushed(registry.counter(metrics::pushed_bytes_total)),
+      pulled(registry.counter(metrics::pulled_bytes_total)),
+      queue(registry.gauge(metrics::executor_queue_tasks)) {
+  }
+  Histogram& compute;
+  Histogram& push;
+  Histogram& pull;
+  Counter& pushed;
+  Counter& pulled;
+  Gauge& queue;
+};
+
+///            Activate                 all slices          computed
+///   sealed ------------> pulling ----------------> computing -------> pushed
+///      ^                    ^                                           |
+///      |                    +-------------------------------------------+
+///      +---- Propose (from anywhere)         pulls version s + 1
+class WorkerState {
+public:
+  static inline const char* name = "worker";
+
+  WorkerState(worker_actor::pointer self, RoleContext context)
+    : self_(self),
+      context_(std::move(context)),
+      job_(*context_.job),
+      async_(job_.options.synchronisation == Synchronisation::async),
+      metrics_(*context_.metrics),
+      shards_(self->system()),
+      end_(job_.total_steps),
+      executor_(make_role_executor(context_)),
+      computer_(context_.job, context_.data.train, *executor_,
+                parse_device(plan().device)),
+      parameters_(fresh_parameters()) {
+    nodes_ = maximal_nodes(plan().ranks, job_.options.virtual_ranks);
+    arrived_.resize(job_.plan.slices.size());
+    versions_.resize(job_.plan.slices.size());
+  }
+
+  ~WorkerState() {
+    executor_.reset(); // its task reads what is destroyed below
+  }
+
+  worker_actor::behavior_type make_behavior() {
+    guard_role(self_, context_.coordinator);
+    report_metrics(self_, context_);
+    return {
+      [this](const Propose& x) { on(x); },
+      [this](const Activate& x) { on(x); },
+      [this](const Pause& x) { on(x); },
+      [this](const EndAt& x) { on(x); },
+      [](const SnapshotRequest&) {},
+      [this](const Finish& x) {
+        if (x.job == context_.job_id)
+          self_->quit();
+      },
+      [](const Completion& x) { x.then(); },
+      [this](caf::tick_atom) { report_metrics(self_, context_); },
+      [this](const Pulled& x) { on(x); },
+      [this](const LeaseGrant& x) { on(x); },
+    };
+  }
+
+private:
+  enum class Phase { sealed, pulling, computing, idle };
+
+  RolePlan plan() const {
+    for (const auto& role : job_.plan.roles)
+      if (role.role == context_.role)
+        return role;
+    return {};
+  }
+
+  std::shared_ptr<Buffer> fresh_parameters() const {
+    auto buffer = std::make_shared<Buffer>(job_.layout.total);
+    buffer->fill(0);
+    return buffer;
+  }
+
+  // --- epochs ---------------------------------------------------------------
+
+  void on(const Propose& proposal) {
+    if (proposal.fence.epoch <= fence_.epoch && fence_.job != 0)
+      return;
+    phase_ = Phase::sealed;
+    self_->send(context_.coordinator,
+                Sealed{proposal.fence, context_.role, context_.incarnation, {}});
+    sealing_ = proposal.fence;
+  }
+
+  void on(const Activate& activation) {
+    if (activation.fence != sealing_)
+      return;
+    auto begin = [this, activation] {
+      if (activation.fence == sealing_)
+        start_epoch(activation);
+    };
+    shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard, begin,
+                    [this](const std::string& line) {
+                      // The shard died meanwhile: the next epoch will tell.
+                      report_unreachable(line);
+                    });
+  }
+
+  void start_epoch(const Activate& activation) {
+    fence_ = activation.fence;
+    paused_ = false;
+    if (activation.rollback) {
+      gradient_ = {};
+      end_ = job_.total_steps;
+    }
+    if (async_) {
+      leases_.clear();
+      asked_ = false;
+      next_lease();
+      return;
+    }
+    if (!gradient_.nodes.empty() && gradient_.step == activation.version) {
+      push_missing(activation.slices);
+      pull(gradient_.step + 1);
+    } else if (computing_ && computing_step_ == activation.version) {
+      phase_ = Phase::computing;
+      held_ = activation.slices;
+    } else {
+      held_ = activation.slices;
+      pull(activation.version);
+    }
+  }
+
+  void report_unreachable(const std::string& line) {
+    caf::aout(self_) << "cannot reach a shard: " << line << std::endl;
+  }
+
+  // --- a synchronous step ---------------------------------------------------
+
+  void pull(uint64_t version) {
+    phase_ = Phase::pulling;
+    wanted_ = version;
+    pull_begin_ = Clock::now();
+    missing_ = arrived_.size();
+    std::fill(arrived_.begin(), arrived_.end(), false);
+    if (computing_) // the executor still reads the old ones
+      parameters_ = fresh_parameters();
+    shards_.for_each<shard_actor>([&](const shard_actor& shard) {
+      self_->send(shard, Pull{fence_, context_.role, version});
+    });
+  }
+
+  void on(const Pulled& message) {
+    if (message.fence != fence_ || phase_ != Phase::pulling
+        || message.slice >= arrived_.size() || arrived_[message.slice]
+        || (!async_ && message.version != wanted_))
+      return;
+    const auto& slice = job_.plan.slices[message.slice];
+    if (message.values.size() != slice.count)
+      return;
+    std::memcpy(parameters_->data() + job_.flat_offset(slice),
+                message.values.data(), slice.count * sizeof(float));
+    metrics_.pulled.add(static_cast<double>(slice.count * sizeof(float)));
+    arrived_[message.slice] = true;
+    versions_[message.slice] = message.version;
+    if (--missing_ > 0)
+      return;
+    metrics_.pull.observe(seconds_since(pull_begin_));
+    if (async_) {
+      compute_lease();
+      return;
+    }
+    // Version s + 1 everywhere proves that s is committed.
+    if (pushing_) {
+      metrics_.push.observe(seconds_since(push_begin_));
+      pushing_ = false;
+    }
+    gradient_ = {};
+    if (wanted_ < end_ && !paused_)
+      compute(wanted_);
+    else
+      phase_ = Phase::idle;
+  }
+
+  void compute(uint64_t step) {
+    phase_ = Phase::computing;
+    computing_ = true;
+    computing_step_ = step;
+    auto parameters = parameters_;
+    run_on(
+      *executor_, self_,
+      [this, step, parameters] {
+        return computer_.compute(step, nodes_, parameters->data());
+      },
+      [this](StepGradient& result) { on_computed(std::move(result)); });
+    metrics_.queue.set(static_cast<double>(executor_->queued()));
+  }
+
+  void on_computed(StepGradient&& result) {
+    computing_ = false;
+    metrics_.compute.observe(result.seconds);
+    if (!result.trouble.empty()) {
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, result.trouble});
+      return;
+    }
+    gradient_ = std::move(result);
+    if (phase_ != Phase::computing)
+      return; // sealed meanwhile: the next epoch decides what is sent
+    push_missing(held_);
+    held_.clear();
+    pull(gradient_.step + 1);
+  }
+
+  /// Sends what the owners do not list: a node that a held one covers is
+  /// there already (PROTOCOL 10).
+  void push_missing(const std::vector<SliceState>& held) {
+    self_->send(context_.coordinator, LeafReport{fence_, context_.role,
+                                                 gradient_.step,
+                                                 gradient_.leaves});
+    push_begin_ = Clock::now();
+    pushing_ = true;
+    std::vector<const SliceState*> known(job_.plan.slices.size(), nullptr);
+    for (const auto& state : held)
+      if (state.slice < known.size())
+        known[state.slice] = &state;
+    for (const auto& node : gradient_.nodes)
+      for (const auto& slice : job_.plan.slices)
+        if (!has(known[slice.id], node.node))
+          push(node, slice);
+  }
+
+  bool has(const SliceState* state, RankRange node) const {
+    if (state == nullptr)
+      return false;
+    if (state->newest > gradient_.step)
+      return true;
+    if (state->newest < gradient_.step)
+      return false;
+    for (const auto& held : state->held)
+      if (held.covers(node))
+        return true;
+    return false;
+  }
+
+  void push(const NodeSum& node, const Slice& slice) {
+    auto values = node.view(job_.flat_offset(slice), slice.count);
+    metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
+    self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
+                Push{fence_, gradient_.step, node.node, slice.id,
+                     std::move(values)});
+  }
+
+  // --- ending early ---------------------------------------------------------
+
+  void on(const Pause& pause) {
+    if (pause.fence != fence_)
+      return;
+    paused_ = true;
+    uint64_t next = wanted_;
+    if (phase_ == Phase::computing)
+      next = computing_step_ + 1;
+    self_->send(context_.coordinator, Paused{fence_, context_.role, next});
+  }
+
+  void on(const EndAt& end) {
+    if (end.fence != fence_)
+      return;
+    end_ = end.step;
+    paused_ = false;
+    if (!async_ && phase_ == Phase::idle && wanted_ < end_)
+      compute(wanted_);
+  }
+
+  // --- asynchronous ---------------------------------------------------------
+
+  void next_lease() {
+    if (leases_.size() < lease_low_water && !asked_) {
+      asked_ = true;
+      self_->send(context_.coordinator,
+                  LeaseRequest{fence_, context_.role, lease_batch});
+    }
+    if (leases_.empty()) {
+      phase_ = Phase::idle;
+      return;
+    }
+    pull(leases_.front());
+  }
+
+  void on(const LeaseGrant& grant) {
+    if (grant.fence != fence_)
+      return;
+    asked_ = false;
+    leases_.insert(leases_.end(), grant.leases.begin(), grant.leases.end());
+    if (phase_ == Phase::idle)
+      next_lease();
+  }
+
+  void compute_lease() {
+    phase_ = Phase::computing;
+    computing_ = true;
+    const auto lease = leases_.front();
+    const auto ranks = job_.options.virtual_ranks;
+    const auto rank = static_cast<uint32_t>(lease % ranks);
+    auto parameters = parameters_;
+    auto fence = fence_;
+    run_on(
+      *executor_, self_,
+      [this, lease, rank, ranks, parameters] {
+        return computer_.compute(lease / ranks, {{rank, rank + 1}},
+                                 parameters->data());
+      },
+      [this, lease, fence](StepGradient& result) {
+        on_lease_computed(lease, fence, std::move(result));
+      });
+  }
+
+  void on_lease_computed(uint64_t lease, Fence fence, StepGradient&& result) {
+    computing_ = false;
+    metrics_.compute.observe(result.seconds);
+    if (!result.trouble.empty()) {
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, result.trouble});
+      return;
+    }
+    if (fence != fence_ || phase_ != Phase::computing)
+      return; // an epoch change returned the lease
+    leases_.pop_front();
+    self_->send(context_.coordinator,
+                LeafReport{fence_, context_.role, lease, result.leaves});
+    for (const auto& slice : job_.plan.slices) {
+      auto values
+        = result.nodes.front().view(job_.flat_offset(slice), slice.count);
+      metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
+      self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
+                  LeasePush{fence_, lease, slice.id, versions_[slice.id],
+                            std::move(values)});
+    }
+    next_lease();
+  }
+
+  worker_actor::pointer self_;
+  RoleContext context_;
+  const Job& job_;
+  bool async_;
+  WorkerMetrics metrics_;
+  PeerDirectory shards_;
+  Fence fence_;
+  Fence sealing_;
+  Phase phase_ = Phase::sealed;
+  std::vector<RankRange> nodes_;
+  uint64_t end_;
+  bool paused_ = false;
+
+  uint64_t wanted_ = 0; ///< version being pulled
+  std::vector<bool> arrived_;
+  std::vector<uint64_t> versions_;
+  size_t missing_ = 0;
+  Clock::time_point pull_begin_;
+  Clock::time_point push_begin_;
+  bool pushing_ = false;
+
+  bool computing_ = false;
+  uint64_t computing_step_ = 0;
+  StepGradient gradient_; ///< of the step not known to be committed
+  std::vector<SliceState> held_;
+
+  std::deque<uint64_t> leases_;
+  bool asked_ = false;
+
+  std::shared_ptr<Executor> executor_;
+  LeafComputer computer_;
+  std::shared_ptr<Buffer> parameters_;
+};
+
+} // namespace
+
+worker_actor spawn_worker(caf::actor_system& system, RoleContext context) {
+  return system.spawn<worker_actor::stateful_impl<WorkerState>>(
+    std::move(context));
+}
+
+} // namespace troupe

@@ -1,0 +1,77 @@
+#include "strategies/commit_book.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+CommitBook::CommitBook(uint32_t virtual_ranks, uint32_t owners)
+  : virtual_ranks_(virtual_ranks), versions_(owners, 0) {}
+
+std::vector<CommitBook::Commit>
+CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
+  if (step < committed_) {
+    recomputed_ += leaves.size();
+    return {};
+  }
+  auto& known = leaves_[step];
+  auto& seen = seen_[step];
+  known.resize(virtual_ranks_);
+  seen.resize(virtual_ranks_);
+  for (const auto& leaf : leaves) {
+    if (leaf.virtual_rank >= virtual_ranks_)
+      continue;
+    if (seen[leaf.virtual_rank])
+      ++recomputed_;
+    seen[leaf.virtual_rank] = true;
+    known[leaf.virtual_rank] = leaf;
+  }
+  return settle();
+}
+
+std::vector<CommitBook::Commit> CommitBook::applied(uint32_t index,
+                                                    uint64_t version) {
+  versions_[index] = std::max(versions_[index], version);
+  return settle();
+}
+
+std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
+  for (auto& held : versions_)
+    held = std::max(held, version);
+  return settle(version);
+}
+
+uint64_t CommitBook::rollback(uint64_t version) {
+  const auto undone = committed_ > version ? committed_ - version : 0;
+  committed_ = version;
+  std::fill(versions_.begin(), versions_.end(), version);
+  leaves_.clear();
+  seen_.clear();
+  return undone;
+}
+
+std::vector<CommitBook::Commit> CommitBook::settle(uint64_t forgiven) {
+  std::vector<Commit> commits;
+  const auto reduced = *std::min_element(versions_.begin(), versions_.end());
+  while (committed_ < reduced) {
+    const auto& seen = seen_[committed_];
+    const bool whole = !seen.empty()
+                       && std::find(seen.begin(), seen.end(), false)
+                            == seen.end();
+    if (!whole && committed_ >= forgiven)
+      break; // the losses are on their way
+    Commit commit{committed_};
+    double sum = 0;
+    for (const auto& leaf : leaves_[committed_]) {
+      sum += leaf.loss_sum;
+      commit.samples += leaf.samples;
+    }
+    commit.loss = commit.samples > 0 ? sum / commit.samples : 0;
+    commits.push_back(commit);
+    leaves_.erase(committed_);
+    seen_.erase(committed_);
+    ++committed_;
+  }
+  return commits;
+}
+
+} // namespace troupe

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "strategies/rank_tree.hpp"
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace troupe {
+
+/// The coordinator's account of a synchronous run: which step is committed
+/// (applied by every owner), with what loss, and which leaves were computed
+/// more than once. History, not a decision (PROTOCOL 16).
+class CommitBook {
+public:
+  struct Leaf {
+    uint32_t virtual_rank = 0;
+    double loss_sum = 0;
+    uint32_t samples = 0;
+  };
+  struct Commit {
+    uint64_t step = 0;
+    double loss = 0; ///< mean over the step's samples, nats
+    uint32_t samples = 0;
+  };
+
+  CommitBook(uint32_t virtual_ranks, uint32_t owners);
+
+  /// Leaves a worker computed for `step`.
+  std::vector<Commit> leaves(uint64_t step, const std::vector<Leaf>& leaves);
+  /// Owner `index` now holds `version` in all its slices.
+  std::vector<Commit> applied(uint32_t index, uint64_t version);
+  /// Commits steps below `version`, which every owner has applied, although the
+  /// report of some leaves died with their worker; the loss is that of the
+  /// leaves known.
+  std::vector<Commit> forgive(uint64_t version);
+  /// All owners went back to `version`; returns the number of committed steps
+  /// that this undid.
+  uint64_t rollback(uint64_t version);
+
+  uint64_t committed() const { return committed_; } ///< steps, counts from 0
+  uint64_t leaves_recomputed() const { return recomputed_; }
+
+private:
+  std::vector<Commit> settle(uint64_t forgiven = 0);
+
+  uint32_t virtual_ranks_;
+  std::vector<uint64_t> versions_; ///< per owner
+  std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
+  std::map<uint64_t, std::vector<bool>> seen_;
+  uint64_t committed_ = 0;
+  uint64_t recomputed_ = 0;
+};
+
+} // namespace troupe
