@@ -132,7 +132,7 @@ struct Executor::Impl {
     }
     lock.lock();
     if (failure && !failure_)
-      failure_ = failure;
+      failure_ = std::move(failure);
     if (--running_ == 0)
       work_done_.notify_one();
   }
