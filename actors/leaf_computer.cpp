@@ -30,15 +30,21 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
   : job_(std::move(job)),
     data_(std::move(data)),
     executor_(executor),
-    sampling_(job_->sampling) {
-  const auto ranks = job_->options.virtual_ranks;
-  const auto rows = (job_->options.global_batch + ranks - 1) / ranks;
-  lanes_.resize(std::min(executor.threads(), ranks));
-  for (auto& lane : lanes_) {
-    lane.replica = make_replica(job_->graph, device, rows);
+    device_(device),
+    sampling_(job_->sampling),
+    lanes_(executor.threads()) {
+}
+
+LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
+  auto& lane = lanes_[thread];
+  if (!lane.replica) { // a thread that no virtual rank reaches needs none
+    const auto ranks = job_->options.virtual_ranks;
+    const auto rows = (job_->options.global_batch + ranks - 1) / ranks;
+    lane.replica = make_replica(job_->graph, device_, rows);
     lane.features = Buffer{size_t{rows} * job_->graph.features};
     lane.labels.resize(rows);
   }
+  return lane;
 }
 
 StepGradient LeafComputer::compute(uint64_t step,
@@ -64,7 +70,7 @@ StepGradient LeafComputer::compute(uint64_t step,
     executor_.parallel_for(ranks, [&](size_t i, uint32_t thread) {
       const auto rank = first + static_cast<uint32_t>(i);
       if (leaves[i])
-        result.leaves[i] = leaf(step, rank, parameters, lanes_[thread],
+        result.leaves[i] = leaf(step, rank, parameters, lane(thread),
                                 *leaves[i]);
       else
         result.leaves[i] = LeafLoss{rank, 0, 0};
@@ -108,7 +114,7 @@ LeafComputer::Sum LeafComputer::serial(uint64_t step, RankRange node,
     }
     auto sum = take();
     result.leaves.push_back(
-      leaf(step, node.lo, parameters, lanes_.front(), *sum));
+      leaf(step, node.lo, parameters, lane(0), *sum));
     return sum;
   }
   auto [left, right] = children(node);

@@ -55,6 +55,7 @@ private:
     std::vector<uint32_t> rows;
   };
 
+  Lane& lane(uint32_t thread);
   LeafLoss leaf(uint64_t step, uint32_t rank, const float* parameters,
                 Lane& lane, Buffer& gradient);
   Sum serial(uint64_t step, RankRange node, const float* parameters,
@@ -65,6 +66,7 @@ private:
   std::shared_ptr<const Job> job_;
   std::shared_ptr<const Dataset> data_;
   Executor& executor_;
+  DeviceId device_;
   Sampling sampling_;
   std::vector<Lane> lanes_;
   std::vector<Sum> pool_;

@@ -260,7 +260,7 @@ private:
   void report_applied() {
     if (async_ || fence_.job == 0)
       return;
-    auto version = ~uint64_t{0};
+    auto version = job_.total_steps; // what a shard without slices reports
     for (size_t i = 0; i < slices_.size(); ++i)
       version = std::min(version, store_->newest(i));
     if (version == reported_)

@@ -1,0 +1,150 @@
+#include "small_job.hpp"
+
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+JobOptions parameter_server(uint32_t workers, uint32_t shards) {
+  auto job = small_job();
+  job.strategy = Strategy::parameter_server;
+  job.workers = workers;
+  job.shards = shards;
+  return job;
+}
+
+JobOptions mirrored(uint32_t devices) {
+  auto job = small_job();
+  job.strategy = Strategy::mirrored;
+  job.devices.clear();
+  for (uint32_t i = 0; i < devices; ++i)
+    job.devices.push_back("cpu:" + std::to_string(i));
+  return job;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(job_runner)
+
+// I3
+BOOST_AUTO_TEST_CASE(mirrored_gives_the_same_bits_on_any_number_of_devices) {
+  const auto expected = weights(small_job());
+  for (uint32_t devices : {1, 2, 3, 4})
+    BOOST_TEST(weights(mirrored(devices)) == expected);
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_change_the_bits) {
+  const auto expected = weights(small_job());
+  for (uint32_t threads : {2, 8}) {
+    auto job = mirrored(2);
+    job.threads_per_device = threads;
+    BOOST_TEST(weights(job) == expected);
+    job = parameter_server(2, 2);
+    job.threads_per_device = threads;
+    BOOST_TEST(weights(job) == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(parameter_server_gives_the_bits_of_one_device) {
+  const auto expected = weights(small_job());
+  for (uint32_t workers : {1, 2, 3, 4})
+    for (uint32_t shards : {1, 2, 3})
+      BOOST_TEST(weights(parameter_server(workers, shards)) == expected);
+}
+
+BOOST_AUTO_TEST_CASE(more_shards_than_slices_still_train) {
+  auto job = parameter_server(2, 20);
+  BOOST_TEST(weights(job) == weights(small_job()));
+}
+
+BOOST_AUTO_TEST_CASE(another_seed_or_one_step_more_changes_the_bits) {
+  auto job = small_job();
+  job.steps = 10;
+  const auto ten = weights(job);
+  job.steps = 11;
+  BOOST_TEST(weights(job) != ten);
+  job.steps = 10;
+  job.seed = 1;
+  BOOST_TEST(weights(job) != ten);
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_gives_the_same_bits_on_shards) {
+  for (const char* name :
+       {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "rmsprop"}) {
+    auto job = small_job();
+    job.optimizer = name;
+    job.rule.kind = parse_optimizer(name);
+    auto served = parameter_server(3, 2);
+    served.optimizer = name;
+    served.rule = job.rule;
+    auto a = run(job);
+    auto b = run(served);
+    BOOST_TEST(a["weights_sha256"] == b["weights_sha256"], name);
+    BOOST_TEST(a["state_sha256"] == b["state_sha256"], name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(training_learns) {
+  auto job = mirrored(2);
+  job.epochs = 60;
+  job.learning_rate = 1e-2;
+  auto summary = run(job);
+  BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.9);
+  BOOST_TEST(summary["steps"].get<int>() == 60 * 8);
+  BOOST_TEST(summary["samples"].get<int>() == 60 * 500);
+}
+
+BOOST_AUTO_TEST_CASE(asynchronous_leases_are_each_consumed_once) {
+  auto job = parameter_server(3, 2);
+  job.synchronisation = Synchronisation::async;
+  job.epochs = 40;
+  job.learning_rate = 1e-2;
+  auto summary = run(job);
+  BOOST_TEST(summary["samples"].get<int>() == 40 * 500); // I6
+  BOOST_TEST(summary["duplicates_dropped"].get<int>() == 0);
+  BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.8);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_names_step_and_virtual_rank) {
+  for (auto job : {mirrored(2), parameter_server(2, 2)}) {
+    job.learning_rate = 1e30;
+    job.rule.kind = OptimizerKind::sgd;
+    job.optimizer = "sgd";
+    RunOptions options;
+    options.job = job;
+    auto result = run_in_process(options, small_data());
+    BOOST_TEST(result.status == 1);
+    BOOST_TEST(result.line.find("NaN loss at step ") == 0);
+    BOOST_TEST(result.line.find("virtual rank") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_wish_to_stop_ends_between_two_steps_and_saves) {
+  for (auto job : {mirrored(2), parameter_server(2, 2)}) {
+    job.epochs = 1'000'000;
+    RunOptions options;
+    options.job = job;
+    bool stop = false;
+    options.events.progress = [&](const Progress& x) { stop = x.step > 5; };
+    options.events.stop = [&] { return std::string{stop ? "stopped" : ""}; };
+    auto result = run_in_process(options, small_data());
+    BOOST_TEST(result.status == 130);
+    BOOST_TEST(result.line.find("stopped after step ") == 0);
+    auto summary = nlohmann::json::parse(result.summary);
+    auto again = small_job();
+    again.epochs = 0;
+    again.steps = summary["steps"];
+    BOOST_TEST(weights(again) == summary["weights_sha256"].get<std::string>());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_workers_than_virtual_ranks_is_a_usage_error) {
+  BOOST_CHECK_THROW(run(parameter_server(5, 1)), UsageError);
+  BOOST_CHECK_THROW(run(mirrored(5)), UsageError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
