@@ -161,8 +161,8 @@ void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
       return;
     }
     case Initializer::he_uniform: {
-      auto bound = static_cast<float>(
-        std::sqrt(6.0 / static_cast<double>(what.fan_in)));
+      auto bound =
+        static_cast<float>(std::sqrt(6.0 / static_cast<double>(what.fan_in)));
       auto key = stream_key(seed, parameter);
       for (uint64_t i = 0; i < count; ++i) {
         // 24 bits, centred: k + 0.5 for k in [-2^23, 2^23), exact in float

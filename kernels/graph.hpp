@@ -26,16 +26,16 @@ enum class Activation : uint8_t { none, relu };
 struct Op {
   OpKind kind = OpKind::dense;
   std::string name;
-  uint32_t input = 0;   ///< tensor index
-  uint32_t weight = 0;  ///< parameter index; [inputs, outputs] row-major
-  uint32_t bias = 0;    ///< parameter index; [outputs]
+  uint32_t input = 0;  ///< tensor index
+  uint32_t weight = 0; ///< parameter index; [inputs, outputs] row-major
+  uint32_t bias = 0;   ///< parameter index; [outputs]
   Activation activation = Activation::none;
 };
 
 /// What is computed: a static graph of operators. The last operator is the
 /// loss; the one before it writes the logits.
 struct Graph {
-  std::string text; ///< the specification it was made from
+  std::string text;      ///< the specification it was made from
   uint32_t features = 0; ///< elements of one sample
   uint32_t classes = 0;
   std::vector<Parameter> parameters;

@@ -56,7 +56,8 @@ struct UpdateArgs {
 ///   sgd       p -= lr * g
 ///   momentum  m = momentum * m + g; p -= lr * m
 ///   nesterov  m likewise; p -= lr * (g + momentum * m)
-///   adam      m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g²
+///   adam      m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) *
+///   g²
 ///             p -= lr / (1 - beta1^step)
 ///                  * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
 ///   adamw     p *= 1 - lr * weight_decay, then as adam

@@ -35,14 +35,12 @@ public:
   /// Completion: the gradient is written when the call returns.
   /// Errors: rows above max_rows or 0 is a bug and asserts.
   virtual LeafStats gradient(const float* parameters, Batch batch,
-                             float* gradient)
-    = 0;
+                             float* gradient) = 0;
 
   /// Computes loss and hits without gradients; labels may be null when only
   /// `predictions` [rows] (class indices) is wanted; either may be null.
   virtual LeafStats evaluate(const float* parameters, Batch batch,
-                             int32_t* predictions)
-    = 0;
+                             int32_t* predictions) = 0;
 };
 
 /// A compute device as the command line names it: cpu:0, cuda:1.

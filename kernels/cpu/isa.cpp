@@ -74,6 +74,12 @@ const LoopTable& loops() {
   return *selected().load(std::memory_order_relaxed);
 }
 
+void pin_unless_selected() {
+  // Refused after select_isa: then that holds.
+  dnnl::set_max_cpu_isa(dnnl_isa(highest_isa()));
+  dnnl::get_effective_cpu_isa();
+}
+
 void select_loops(const LoopTable& table) {
   selected().store(&table, std::memory_order_relaxed);
 }
@@ -96,12 +102,13 @@ std::string select_isa(const std::string& name) {
   if (!has_isa(isa))
     throw InputError("--isa " + name + ": this machine lacks it; use "
                      + loop_table(highest_isa()).isa + " or auto");
-  // oneDNN fixes its set at its first use and refuses to change it after.
-  if (dnnl::set_max_cpu_isa(dnnl_isa(isa)) != dnnl::status::success
-      && dnnl::get_effective_cpu_isa() != dnnl_isa(isa))
+  // oneDNN fixes its set at its first use, which asking it is, and refuses to
+  // change it after.
+  dnnl::set_max_cpu_isa(dnnl_isa(isa));
+  if (dnnl::get_effective_cpu_isa() != dnnl_isa(isa))
     throw InputError("--isa " + name
-                     + ": oneDNN has chosen another instruction set already; "
-                       "unset DNNL_MAX_CPU_ISA and ONEDNN_MAX_CPU_ISA");
+                     + ": this process computes with another instruction set "
+                       "already; select one before anything is computed");
   select_loops(loop_table(isa));
   return loop_table(isa).isa;
 }

@@ -14,5 +14,8 @@ bool has_isa(Isa isa);
 /// The highest set of this machine.
 Isa highest_isa();
 const LoopTable& loop_table(Isa isa);
+/// Pins oneDNN to the highest set unless select_isa came first; without it,
+/// a library's user and `--isa auto` would not be sure of equal bits.
+void pin_unless_selected();
 
 } // namespace troupe::kernels

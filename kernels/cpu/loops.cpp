@@ -7,22 +7,17 @@
 // crash under the thread sanitizer. Vector types rather than loops left to the
 // vectoriser: at -O2 it leaves loops of unknown length alone.
 
+#define DO_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #  define BEGIN_TARGET(names) \
-    _Pragma("clang attribute push(__attribute__((target(" #names \
-            "))), apply_to = function)")
-#  define END_TARGET _Pragma("clang attribute pop")
-#  define BEGIN_SSE4 BEGIN_TARGET("sse4.2")
-#  define BEGIN_AVX2 BEGIN_TARGET("avx2")
-#  define BEGIN_AVX512 BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
+    DO_PRAGMA(clang attribute push(__attribute__((target(names))), \
+                                   apply_to = function))
+#  define END_TARGET DO_PRAGMA(clang attribute pop)
 #else
-#  define DO_PRAGMA(text) _Pragma(#text)
 #  define BEGIN_TARGET(names) \
-    DO_PRAGMA(GCC push_options) DO_PRAGMA(GCC target(names))
+    DO_PRAGMA(GCC push_options) \
+    DO_PRAGMA(GCC target(names))
 #  define END_TARGET DO_PRAGMA(GCC pop_options)
-#  define BEGIN_SSE4 BEGIN_TARGET("sse4.2")
-#  define BEGIN_AVX2 BEGIN_TARGET("avx2")
-#  define BEGIN_AVX512 BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 #endif
 
 #define TABLE(isa) \
@@ -34,7 +29,7 @@
 namespace troupe::kernels {
 
 namespace sse4 {
-BEGIN_SSE4
+BEGIN_TARGET("sse4.2")
 #define LANES 4
 #define SQRT(v) _mm_sqrt_ps(v)
 #include "kernels/cpu/loops_leaf.inc"
@@ -44,7 +39,7 @@ END_TARGET
 } // namespace sse4
 
 namespace avx2 {
-BEGIN_AVX2
+BEGIN_TARGET("avx2")
 #define LANES 8
 #define SQRT(v) _mm256_sqrt_ps(v)
 #include "kernels/cpu/loops_leaf.inc"
@@ -54,7 +49,7 @@ END_TARGET
 } // namespace avx2
 
 namespace avx512 {
-BEGIN_AVX512
+BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 #define LANES 16
 // Not _mm512_sqrt_ps: GCC 12 warns about its undefined operand.
 #define SQRT(v) _mm512_maskz_sqrt_ps(0xffff, v)

@@ -1,7 +1,7 @@
 #include "kernels/cpu/replica.hpp"
 
 #include "kernels/buffer.hpp"
-#include "kernels/cpu/loop_table.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/natural_log.hpp"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
@@ -173,6 +173,7 @@ private:
 
 std::unique_ptr<Replica> make_cpu_replica(const Graph& graph,
                                           uint32_t max_rows) {
+  pin_unless_selected();
   return std::make_unique<CpuReplica>(graph, max_rows);
 }
 

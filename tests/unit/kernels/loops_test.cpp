@@ -231,4 +231,19 @@ BOOST_AUTO_TEST_CASE(an_unknown_instruction_set_is_a_usage_error) {
   BOOST_CHECK_THROW(select_isa("avx1024"), UsageError);
 }
 
+BOOST_AUTO_TEST_CASE(the_set_in_use_may_be_selected_again) {
+  auto first = select_isa("auto");
+  BOOST_TEST(first == loops().isa);
+  BOOST_TEST(select_isa("auto") == first);
+  BOOST_TEST(select_isa(first) == first);
+}
+
+BOOST_AUTO_TEST_CASE(another_set_than_the_one_in_use_is_refused) {
+  if (select_isa("auto") != "sse4")
+    BOOST_CHECK_THROW(select_isa("sse4"), InputError);
+  else
+    BOOST_TEST_MESSAGE("only sse4 is supported here");
+  BOOST_TEST(select_isa("auto") == loops().isa);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
