@@ -4,6 +4,7 @@
 #include "strategies/membership.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -46,9 +47,10 @@ struct Settings {
 struct Surroundings {
   std::string tf_config; ///< text of TF_CONFIG, empty when not set
   uint32_t cores = 1;
-  uint32_t cuda_devices = 0;
+  /// Counts usable GPUs; called only where it matters, for it takes time.
+  std::function<uint32_t()> cuda_devices = [] { return 0u; };
 };
-/// Reads TF_CONFIG, counts the cores this process may use, asks for GPUs.
+/// Reads TF_CONFIG and counts the cores this process may use.
 Surroundings surroundings_of_process();
 
 /// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,

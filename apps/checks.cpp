@@ -1,0 +1,200 @@
+#include "apps/checks.hpp"
+
+#include "apps/flags.hpp"
+#include "apps/numbers.hpp"
+#include "kernels/error.hpp"
+
+#include <filesystem>
+#include <initializer_list>
+
+namespace troupe {
+
+namespace {
+
+using Flags = std::map<std::string, std::string>;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw UsageError(what);
+}
+
+void refuse_idle(const Flags& flags, std::initializer_list<const char*> names,
+                 bool idle, const std::string& why) {
+  for (const auto* name : names)
+    if (idle && flags.count(name) > 0)
+      refuse("--" + std::string{name} + " has no effect " + why);
+}
+
+void check_strategy(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  auto served = job.strategy == Strategy::parameter_server;
+  auto with = "with --strategy " + to_string(job.strategy);
+  refuse_idle(flags, {"workers"}, !served,
+              with
+                + "; add --strategy parameter_server, or use --devices "
+                  "cpu:N");
+  refuse_idle(flags, {"ps"}, !served,
+              with + "; add --strategy parameter_server");
+  if (job.processes && !served)
+    refuse("--processes " + with
+           + " is not available yet; drop it or add "
+             "--strategy parameter_server");
+}
+
+void check_optimizer(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  using enum OptimizerKind;
+  auto is = [&](std::initializer_list<OptimizerKind> kinds) {
+    for (auto kind : kinds)
+      if (kind == job.rule.kind)
+        return true;
+    return false;
+  };
+  auto why = "with --optimizer " + job.optimizer + "; leave it out";
+  refuse_idle(flags, {"momentum"}, !is({momentum, nesterov}), why);
+  refuse_idle(flags, {"beta1"}, !is({adam, adamw}), why);
+  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop}), why);
+  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop}), why);
+  refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
+              "without --lr-schedule cosine");
+  if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
+    refuse("--min-lr " + print_real(job.min_lr) + " is above --lr "
+           + print_real(job.learning_rate) + "; make it smaller");
+}
+
+void require_flag(const Settings& settings, const std::string& value,
+                  const std::string& name, const std::string& example) {
+  if (value.empty())
+    refuse("'troupe " + settings.command + "' needs --" + name
+           + ", for example --" + name + " " + example);
+}
+
+/// Model, layout, plan and end of the run, as the job will make them.
+void check_job(const Settings& settings) {
+  const auto& job = settings.job;
+  if (!job.data.empty())
+    parse_data_spec(job.data);
+  if (!job.eval_data.empty())
+    parse_data_spec(job.eval_data);
+  Job check{job, job.global_batch};
+}
+
+void check_role(const Settings& settings) {
+  if (!settings.role)
+    refuse("'troupe role' needs to know which: name it (troupe role worker:0) "
+           "or set TF_CONFIG with a task");
+  auto role = *settings.role;
+  if (role.kind == RoleKind::coordinator)
+    return;
+  if (settings.coordinator.empty())
+    refuse("role " + to_string(role)
+           + " needs --coordinator HOST:PORT, or "
+             "TF_CONFIG with a chief");
+  if (settings.coordinator.ends_with(":0"))
+    refuse("--coordinator " + settings.coordinator
+           + ": port 0 names nobody; give the port the coordinator printed");
+}
+
+/// A public address is for members with certificates only.
+void check_address(const Settings& settings, const std::string& flag,
+                   const std::string& address) {
+  if (address.empty() || is_loopback(parse_address(address))
+      || !settings.certificates.empty())
+    return;
+  throw InputError("--" + flag + " " + address
+                   + ": address not local without certificates; add "
+                     "--certificates DIR or use 127.0.0.1");
+}
+
+/// Finds out before the work, not after it, that its result has no place.
+void check_output(const std::string& flag, const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty())
+    return;
+  std::error_code failure;
+  if (fs::is_directory(path, failure))
+    throw InputError("--" + flag + " " + path + ": is a folder; name a file");
+  auto folder = fs::path{path}.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, failure))
+    throw InputError("--" + flag + " " + path + ": there is no folder "
+                     + folder.string() + "; create it first");
+}
+
+void check_files(const Settings& settings) {
+  check_output("save", settings.save);
+  check_output("summary", settings.summary);
+  check_output("out", settings.out);
+  check_output("json", settings.json);
+}
+
+} // namespace
+
+RoleId parse_role(const std::string& text) {
+  auto colon = text.find(':');
+  auto kind = text.substr(0, colon);
+  RoleId role;
+  if (kind == "coordinator")
+    role.kind = RoleKind::coordinator;
+  else if (kind == "worker")
+    role.kind = RoleKind::worker;
+  else if (kind == "ps")
+    role.kind = RoleKind::shard;
+  else if (kind == "evaluator")
+    role.kind = RoleKind::evaluator;
+  else
+    refuse("role " + text
+           + ": unknown; use worker:N, ps:N, evaluator:N or coordinator");
+  if (role.kind == RoleKind::coordinator && colon == std::string::npos)
+    return role;
+  try {
+    if (colon == std::string::npos)
+      throw UsageError("expected its number, for example " + kind + ":0");
+    auto highest = role.kind == RoleKind::coordinator ? 0 : 4095;
+    role.index = static_cast<uint32_t>(
+      parse_whole(text.substr(colon + 1), 0, static_cast<uint64_t>(highest)));
+  } catch (const UsageError& mistake) {
+    refuse("role " + text + ": " + mistake.what());
+  }
+  return role;
+}
+
+void check_settings(const Settings& settings, const Flags& flags) {
+  const auto& command = settings.command;
+  auto shown = settings.print_config; // asks what holds, runs nothing
+  if (command == "role" && !shown)
+    check_role(settings);
+  auto joins = command == "role" && settings.role
+               && settings.role->kind != RoleKind::coordinator;
+  auto plans = (bit_of(command) & on_jobs) != 0;
+  // A role that joins gets its job from the coordinator.
+  if (plans && !joins) {
+    check_strategy(settings, flags);
+    check_optimizer(settings, flags);
+    check_job(settings);
+  }
+  auto reads = command == "evaluate" || command == "predict";
+  if (reads) {
+    if (settings.job.devices.size() > 1)
+      refuse("'troupe " + command + "' uses one device, not "
+             + std::to_string(settings.job.devices.size())
+             + "; name one, for example --devices cpu:1");
+    make_graph(settings.job.model);
+    if (!settings.job.data.empty())
+      parse_data_spec(settings.job.data);
+  }
+  if (shown)
+    return;
+  if (reads || command == "train" || (command == "role" && !joins))
+    require_flag(settings, settings.job.data, "data", "synthetic:digits");
+  if (reads)
+    require_flag(settings, settings.checkpoint, "checkpoint",
+                 "digits.safetensors");
+  if (command == "predict")
+    require_flag(settings, settings.out, "out", "predictions.txt");
+  if (command == "plan")
+    return;
+  check_address(settings, "listen", settings.listen);
+  check_address(settings, "coordinator", settings.coordinator);
+  check_files(settings);
+}
+
+} // namespace troupe

@@ -1,0 +1,181 @@
+#include "apps/command_line.hpp"
+
+#include "apps/flags.hpp"
+#include "apps/suggestion.hpp"
+#include "kernels/error.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+// The one place that knows CLI11; what flags there are comes from the table.
+
+namespace troupe {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool contains(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string did_you_mean(const std::string& word, const Words& known,
+                         const std::string& dashes) {
+  auto near = nearest(word, known);
+  return near.empty() ? std::string{} : "; did you mean " + dashes + near + "?";
+}
+
+bool is_help(const std::string& word) {
+  return word == "--help" || word == "-h";
+}
+
+/// Takes the command, and what belongs to its name, off the arguments.
+CommandLine take_command(Words& rest) {
+  CommandLine line;
+  if (rest.empty())
+    throw UsageError("no command given; run 'troupe --help'");
+  line.command = rest.front();
+  rest.erase(rest.begin());
+  if (is_help(line.command))
+    line.command = "help";
+  if (line.command == "--version")
+    line.command = "version";
+  if (contains(later_commands(), line.command))
+    throw UsageError("command " + line.command
+                     + " is not available yet; run "
+                       "'troupe --help' for those that are");
+  if (line.command.rfind('-', 0) == 0)
+    throw UsageError("the command comes first, then " + line.command
+                     + "; run 'troupe --help'");
+  if (!contains(commands(), line.command)) {
+    auto known = commands();
+    for (auto& later : later_commands())
+      known.push_back(later);
+    throw UsageError("unknown command " + line.command
+                     + did_you_mean(line.command, known, "troupe ")
+                     + " (run 'troupe --help')");
+  }
+  return line;
+}
+
+/// Reads `bench step`, `help train` and a role's name.
+void take_operand(CommandLine& line, Words& rest) {
+  auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
+                                                                 : rest.front();
+  if (line.command == "bench") {
+    if (operand == "all-reduce" || operand == "parameter-server")
+      throw UsageError("bench " + operand
+                       + " is not available yet; use bench step");
+    if (operand != "step")
+      throw UsageError("bench takes what to measure first; use bench step");
+    line.command = "bench step";
+  } else if (line.command == "help") {
+    line.topic = operand;
+  } else if (line.command == "role") {
+    line.role = operand;
+  } else {
+    return;
+  }
+  if (!operand.empty())
+    rest.erase(rest.begin());
+}
+
+void refuse_unknown(const std::string& command, const Words& left) {
+  Words known{"help"};
+  Words elsewhere;
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0)
+      elsewhere.push_back(flag.name);
+    else if (!flag.group.empty())
+      known.push_back(flag.name);
+  }
+  for (const auto& word : left) {
+    if (word.rfind('-', 0) != 0)
+      continue;
+    auto text = word.substr(0, word.find('='));
+    auto name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
+    if (contains(elsewhere, name))
+      throw UsageError("--" + name + " is not a flag of 'troupe " + command
+                       + "'; see 'troupe " + command + " --help'");
+    throw UsageError("unknown flag " + text + did_you_mean(name, known, "--")
+                     + " (see 'troupe " + command + " --help')");
+  }
+  if (!left.empty())
+    throw UsageError("unexpected argument " + left.front()
+                     + "; flags begin with --, see 'troupe " + command
+                     + " --help'");
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// What CLI11 fills while it parses.
+struct Slots {
+  std::map<std::string, std::string> values;
+  std::map<std::string, CLI::Option*> options;
+};
+
+void declare(CLI::App& app, const std::string& command, Slots& slots) {
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0)
+      continue;
+    auto name = "--" + flag.name;
+    slots.options[flag.name] = flag.type == FlagType::toggle
+                                 ? app.add_flag(name)
+                                 : app.add_option(name,
+                                                  slots.values[flag.name]);
+  }
+  for (const auto& later : later_flags())
+    app.add_option(std::string{"--"} + later.name, slots.values[later.name])
+      ->expected(0, 1);
+}
+
+} // namespace
+
+CommandLine parse_command_line(const Words& arguments) {
+  auto rest = arguments;
+  auto line = take_command(rest);
+  take_operand(line, rest);
+  if (line.command == "help"
+      || std::any_of(rest.begin(), rest.end(), is_help)) {
+    if (line.command != "help")
+      line.topic = line.command;
+    line.command = "help";
+    return line;
+  }
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  Slots slots;
+  declare(app, line.command, slots);
+  std::reverse(rest.begin(), rest.end()); // CLI11 takes them from the back
+  try {
+    app.parse(rest);
+  } catch (const CLI::ParseError& mistake) {
+    throw UsageError(one_line(mistake.what()) + "; see 'troupe " + line.command
+                     + " --help'");
+  }
+  auto left = app.remaining();
+  if (line.command == "role" && line.role.empty() && !left.empty()
+      && left.front().rfind('-', 0) != 0) {
+    line.role = left.front();
+    left.erase(left.begin());
+  }
+  refuse_unknown(line.command, left);
+  for (const auto& later : later_flags())
+    if (app.count(std::string{"--"} + later.name) > 0)
+      throw UsageError(std::string{"--"} + later.name
+                       + " is not available yet; leave it out");
+  for (const auto& [name, option] : slots.options) {
+    if (option->count() == 0)
+      continue;
+    auto toggle = slots.values.count(name) == 0;
+    line.flags[name] = toggle ? "true" : slots.values[name];
+  }
+  return line;
+}
+
+} // namespace troupe

@@ -1,0 +1,134 @@
+#include "apps/devices.hpp"
+
+#include "apps/numbers.hpp"
+#include "kernels/error.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+constexpr uint32_t most_devices = 1024;
+constexpr auto expected =
+  "expected cpu:N, cuda:I[,cuda:J] or cuda:all, for example cpu:2";
+
+std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
+  std::vector<std::string> out;
+  for (uint64_t i = 0; i < count; ++i)
+    out.push_back(kind + ":" + std::to_string(i));
+  return out;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out(1);
+  for (auto c : text) {
+    if (c == ',')
+      out.emplace_back();
+    else
+      out.back() += c;
+  }
+  return out;
+}
+
+std::string cuda_device(const std::string& item) {
+  if (item.rfind("cuda:", 0) != 0)
+    throw UsageError(expected);
+  if (item.find('*') != std::string::npos)
+    throw UsageError("virtual devices are not available yet; name each GPU "
+                     "once");
+  try {
+    return "cuda:" + std::to_string(parse_whole(item.substr(5), 0, 1023));
+  } catch (const UsageError&) {
+    throw UsageError(expected);
+  }
+}
+
+bool computes(const Settings& settings) {
+  return settings.command != "plan" && !settings.print_config;
+}
+
+bool single_device(const Settings& settings) {
+  return settings.command == "evaluate" || settings.command == "predict"
+         || settings.job.strategy == Strategy::one_device;
+}
+
+std::vector<std::string> default_devices(const Settings& settings,
+                                         const Surroundings& around) {
+  const auto& job = settings.job;
+  if (single_device(settings))
+    return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
+  if (job.strategy == Strategy::parameter_server)
+    return {"cpu:0"};
+  auto most = std::max(job.virtual_ranks, 1u);
+  if (auto devices = around.cuda_devices(); devices > 0)
+    return numbered("cuda", std::min(devices, most));
+  return numbered("cpu", std::clamp(around.cores, 1u, most));
+}
+
+uint32_t default_threads(const Settings& settings, uint32_t cores) {
+  const auto& job = settings.job;
+  auto users = job.strategy == Strategy::parameter_server
+                   && !single_device(settings)
+                 ? job.workers
+                 : static_cast<uint32_t>(job.devices.size());
+  return std::max(1u, cores / std::max(1u, users));
+}
+
+} // namespace
+
+std::vector<std::string> parse_devices(const std::string& text) {
+  if (text == "cuda:all")
+    return {text};
+  if (text.rfind("cpu:", 0) == 0) {
+    try {
+      return numbered("cpu", parse_whole(text.substr(4), 1, most_devices));
+    } catch (const UsageError&) {
+      throw UsageError("expected cpu:N with N from 1 to "
+                       + std::to_string(most_devices)
+                       + ", the number of CPU devices");
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& item : split_at_commas(text)) {
+    auto device = cuda_device(item);
+    if (std::find(out.begin(), out.end(), device) != out.end())
+      throw UsageError(device + " is named twice");
+    out.push_back(std::move(device));
+  }
+  return out;
+}
+
+std::string print_devices(const std::vector<std::string>& devices) {
+  if (devices.empty())
+    return {};
+  if (devices.front().rfind("cpu:", 0) == 0)
+    return "cpu:" + std::to_string(devices.size());
+  std::string out;
+  for (const auto& device : devices)
+    out += (out.empty() ? "" : ",") + device;
+  return out;
+}
+
+void resolve_devices(Settings& settings, const Surroundings& around) {
+  auto& devices = settings.job.devices;
+  if (devices.empty())
+    devices = default_devices(settings, around);
+  auto all = devices.front() == "cuda:all";
+  auto needed = devices.front().rfind("cuda:", 0) == 0 && computes(settings);
+  auto there = all || needed ? around.cuda_devices() : 0;
+  if (all)
+    devices = numbered("cuda", there);
+  if (devices.empty())
+    throw InputError("--devices cuda:all: no usable CUDA device here; use "
+                     "--devices cpu:N");
+  for (const auto& device : devices)
+    if (needed && std::stoul(device.substr(5)) >= there)
+      throw InputError("--devices " + device + ": this machine has "
+                       + std::to_string(there)
+                       + " usable CUDA devices; use --devices cpu:N");
+  if (settings.given.count("threads-per-device") == 0)
+    settings.job.threads_per_device = default_threads(settings, around.cores);
+}
+
+} // namespace troupe

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "apps/settings.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Commands that know a flag, as a set of bits.
+enum CommandBit : unsigned {
+  on_train = 1,
+  on_plan = 2,
+  on_evaluate = 4,
+  on_predict = 8,
+  on_role = 16,
+  on_bench = 32,
+  on_jobs = on_train | on_plan | on_role | on_bench,
+  on_all = on_jobs | on_evaluate | on_predict,
+};
+/// The bit of a command; 0 for one without flags.
+unsigned bit_of(const std::string& command);
+
+enum class FlagType { text, number, toggle };
+
+/// One flag of the command line, which is a key of the configuration file too.
+struct Flag {
+  std::string name;  ///< without dashes, "global-batch"
+  std::string value; ///< what follows in the help, "N"
+  FlagType type = FlagType::text;
+  unsigned commands = 0;
+  std::string group;    ///< heading in the help
+  std::string fallback; ///< default with unit, as the help shows it
+  std::string help;
+  /// Stores a value. Errors: UsageError "expected …", without the flag's name.
+  std::function<void(Settings&, const std::string&)> set;
+  /// Prints what holds as `set` reads it; empty: nothing to print. Not there
+  /// for what a configuration file may not hold.
+  std::function<std::string(const Settings&)> get;
+};
+
+/// Flags that say what is computed and where.
+std::vector<Flag> job_flags();
+/// Flags that only matter to this process: files, addresses, output.
+std::vector<Flag> process_flags();
+/// Both, in the order in which the help shows them.
+std::vector<Flag> all_flags();
+
+/// A flag that is known but not built yet.
+struct LaterFlag {
+  const char* name;
+  bool takes_value;
+};
+std::vector<LaterFlag> later_flags();
+/// Commands that exist, and those that will.
+std::vector<std::string> commands();
+std::vector<std::string> later_commands();
+
+/// Flags that exclude each other: pairs of names.
+std::vector<std::pair<std::string, std::string>> exclusive_flags();
+
+} // namespace troupe

@@ -1,0 +1,263 @@
+#include "apps/binding.hpp"
+#include "apps/devices.hpp"
+
+#include <array>
+
+namespace troupe {
+
+namespace {
+
+using namespace binding;
+
+constexpr uint64_t most_steps = 1'000'000'000'000'000;
+constexpr uint64_t most_epochs = 1'000'000'000;
+constexpr uint64_t most_roles = 4096;
+constexpr uint64_t most_ranks = 65'536;
+constexpr uint64_t most_batch = 16'777'216;
+
+constexpr std::array<std::pair<LrSchedule, const char*>, 4> schedules{{
+  {LrSchedule::constant, "constant"},
+  {LrSchedule::step, "step"},
+  {LrSchedule::cosine, "cosine"},
+  {LrSchedule::inverse_sqrt, "inverse_sqrt"},
+}};
+
+Binding schedule() {
+  return {[](Settings& s, const std::string& value) {
+            Choices names;
+            for (auto [kind, name] : schedules) {
+              names.emplace_back(name);
+              if (value == name)
+                s.job.lr_schedule = kind;
+            }
+            require_choice(value, names, {});
+          },
+          [](const Settings& s) -> std::string {
+            for (auto [kind, name] : schedules)
+              if (kind == s.job.lr_schedule)
+                return name;
+            return {};
+          }};
+}
+
+Binding strategy() {
+  return {[](Settings& s, const std::string& value) {
+            require_choice(value,
+                           {"one_device", "mirrored", "parameter_server"},
+                           {"multi_worker_mirrored", "central_storage", "tpu",
+                            "pipeline", "tensor", "hybrid"});
+            parse(value, s.job.strategy);
+          },
+          [](const Settings& s) { return to_string(s.job.strategy); }};
+}
+
+/// Two flags that exclude each other are not printed together.
+Binding eval_fraction() {
+  auto number = real(FIELD(job.eval_fraction), fraction());
+  return {number.set, [=](const Settings& s) {
+            return s.job.eval_data.empty() ? number.get(s) : std::string{};
+          }};
+}
+
+Binding devices() {
+  return {[](Settings& s, const std::string& value) {
+            s.job.devices = parse_devices(value);
+          },
+          [](const Settings& s) { return print_devices(s.job.devices); }};
+}
+
+Binding workers() {
+  auto number = whole(FIELD(job.workers), 1, most_roles);
+  return {[=](Settings& s, const std::string& value) {
+            if (value.find(':') != std::string::npos)
+              throw UsageError("MIN:MAX is not available yet; give one number");
+            number.set(s, value);
+          },
+          number.get};
+}
+
+Binding chain() {
+  return {[](Settings&, const std::string& value) {
+            if (parse_whole(value, 1, 16) > 1)
+              throw UsageError("more than one replica of a shard is not "
+                               "available yet; use 1");
+          },
+          [](const Settings&) { return std::string{"1"}; }};
+}
+
+Binding partitioner() {
+  return {[](Settings& s, const std::string& value) {
+            Partitioner parsed;
+            if (!parse(value, parsed))
+              throw UsageError("expected fixed:N, min_size:BYTES[:N] or "
+                               "max_size:BYTES");
+            s.job.partitioner = value;
+          },
+          [](const Settings& s) { return s.job.partitioner; }};
+}
+
+/// Rows of the table, which gives them command bits and heading.
+struct Row {
+  const char* name;
+  const char* value;
+  FlagType type;
+  const char* fallback;
+  const char* help;
+  Binding binding;
+};
+
+void add(std::vector<Flag>& flags, const char* group, unsigned commands,
+         std::vector<Row> rows) {
+  for (auto& row : rows)
+    flags.push_back({row.name, row.value, row.type, commands, group,
+                     row.fallback, row.help, std::move(row.binding.set),
+                     std::move(row.binding.get)});
+}
+
+constexpr auto text_flag = FlagType::text;
+constexpr auto number_flag = FlagType::number;
+constexpr auto toggle_flag = FlagType::toggle;
+
+void add_inputs(std::vector<Flag>& flags) {
+  constexpr auto group = "What is computed";
+  add(flags, group, on_all,
+      {{"model", "M", text_flag, "mlp:784-512-256-10",
+        "dense layers of these widths, relu between them",
+        text(FIELD(job.model))},
+       {"data", "SPEC", text_flag, "required",
+        "mnist:DIR[?split=auto|train|test] or "
+        "synthetic:digits[?samples=60000&seed=0]",
+        text(FIELD(job.data))}});
+  add(flags, group, on_jobs,
+      {{"eval-data", "SPEC", text_flag, "none",
+        "samples to evaluate on; excludes --eval-fraction",
+        text(FIELD(job.eval_data))}});
+  add(flags, group, on_all,
+      {{"eval-fraction", "F", number_flag, "0",
+        "hold out the last F of the samples (0 to below 1); evaluate and "
+        "predict take that part alone",
+        eval_fraction()}});
+  add(flags, group, on_jobs,
+      {{"seed", "N", number_flag, "0",
+        "of initial values and the order of samples",
+        whole(FIELD(job.seed), 0, std::numeric_limits<uint64_t>::max())}});
+}
+
+void add_places(std::vector<Flag>& flags) {
+  constexpr auto group = "Where it runs";
+  add(flags, group, on_jobs,
+      {{"strategy", "S", text_flag, "mirrored",
+        "one_device, mirrored (a replica on each device of this machine) or "
+        "parameter_server (workers push to shards)",
+        strategy()}});
+  add(flags, group, on_all,
+      {{"devices", "D", text_flag,
+        "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
+        "cpu:cores, at most one a virtual rank; parameter_server: cpu:1",
+        "cpu:N (N CPU devices), cuda:I[,cuda:J] or cuda:all", devices()},
+       {"threads-per-device", "N", number_flag,
+        "cores / devices, or cores / workers",
+        "threads that compute on each device",
+        whole(FIELD(job.threads_per_device), 1, 1024)}});
+  add(flags, group, on_jobs,
+      {{"workers", "N", number_flag, "2", "workers of parameter_server",
+        workers()},
+       {"ps", "N", number_flag, "1", "shards of parameter_server",
+        whole(FIELD(job.shards), 1, most_roles)},
+       {"chain", "N", number_flag, "1", "replicas of each shard", chain()},
+       {"partitioner", "P", text_flag, "max_size:1048576",
+        "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
+        partitioner()},
+       {"processes", "", toggle_flag, "with parameter_server",
+        "run each role as a process of its own",
+        toggle(FIELD(job.processes), true)},
+       {"in-process", "", toggle_flag, "with one_device and mirrored",
+        "run all roles in this process", toggle(FIELD(job.processes), false)},
+       {"join-deadline-ms", "N", number_flag, "30000 ms",
+        "how long a role may take to join before the run ends",
+        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)}});
+  add(flags, group, on_all,
+      {{"isa", "NAME", text_flag, "auto",
+        "instruction set: auto, sse4, avx2 or avx512",
+        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});
+  add(flags, group, on_jobs,
+      {{"precision", "NAME", text_flag, "float32", "type of the arithmetic",
+        fixed("float32", {"bfloat16"})}});
+}
+
+void add_steps(std::vector<Flag>& flags) {
+  using enum Synchronisation;
+  add(
+    flags, "How a step is taken", on_jobs,
+    {{"sync", "", toggle_flag, "yes",
+      "a step commits when every virtual rank has arrived",
+      toggle(FIELD(job.synchronisation), sync)},
+     {"async", "", toggle_flag, "no",
+      "shards apply each push on arrival (parameter_server)",
+      toggle(FIELD(job.synchronisation), async)},
+     {"virtual-ranks", "V", number_flag, "4",
+      "parts a batch is cut into; fixes the result, whatever computes it",
+      whole(FIELD(job.virtual_ranks), 1, most_ranks)},
+     {"global-batch", "N", number_flag, "64 samples", "samples of a step",
+      whole(FIELD(job.global_batch), 1, most_batch)},
+     {"epochs", "N", number_flag, "1, or no limit with --steps",
+      "passes over the samples; 0: no limit",
+      whole(FIELD(job.epochs), 0, most_epochs)},
+     {"steps", "N", number_flag, "no limit",
+      "steps; of epochs and steps the first one reached ends the run",
+      whole(FIELD(job.steps), 0, most_steps)},
+     {"eval-every", "N", number_flag, "1 epoch",
+      "epochs between evaluations; 0: at the end only",
+      whole(FIELD(job.eval_every), 0, most_epochs)},
+     {"reduction", "NAME", text_flag, "reproducible",
+      "the same bits for any number of workers, devices and threads",
+      choice(FIELD(job.reduction), {"reproducible"}, {"fast"})},
+     {"all-reduce", "NAME", text_flag, "auto", "how replicas exchange sums",
+      fixed("auto", {"ring", "halving_doubling", "hierarchical",
+                     "hierarchical_copy", "reduction_to_one_device", "nccl"})},
+     {"link", "NAME", text_flag, "auto", "what tensors travel over",
+      fixed("auto", {"tcp", "shm"})},
+     {"compress", "NAME", text_flag, "none", "compression of gradients",
+      fixed("none", {"fp16", "bf16", "int8", "onebit", "topk"})}});
+}
+
+void add_optimizer(std::vector<Flag>& flags) {
+  add(flags, "Optimizer", on_jobs,
+      {{"optimizer", "NAME", text_flag, "adam",
+        "sgd, momentum, nesterov, adam, adamw, adagrad or rmsprop",
+        text(FIELD(job.optimizer))},
+       {"lr", "X", number_flag, "0.001", "learning rate",
+        real(FIELD(job.learning_rate), positive())},
+       {"momentum", "X", number_flag, "0.9", "of momentum and nesterov",
+        real(FIELD(job.rule.momentum), fraction())},
+       {"beta1", "X", number_flag, "0.9", "of adam and adamw",
+        real(FIELD(job.rule.beta1), fraction())},
+       {"beta2", "X", number_flag, "0.999", "of adam, adamw and rmsprop",
+        real(FIELD(job.rule.beta2), fraction())},
+       {"epsilon", "X", number_flag, "1e-08",
+        "of adam, adamw, adagrad and rmsprop",
+        real(FIELD(job.rule.epsilon), positive())},
+       {"weight-decay", "X", number_flag, "0",
+        "decoupled with adamw, else added to the gradient",
+        real(FIELD(job.rule.weight_decay), not_negative())},
+       {"lr-schedule", "NAME", text_flag, "constant",
+        "constant, step, cosine or inverse_sqrt", schedule()},
+       {"warmup-steps", "N", number_flag, "0 steps",
+        "steps over which the learning rate grows to its full value",
+        whole(FIELD(job.warmup_steps), 0, most_steps)},
+       {"min-lr", "X", number_flag, "0", "where cosine ends",
+        real(FIELD(job.min_lr), not_negative())}});
+}
+
+} // namespace
+
+std::vector<Flag> job_flags() {
+  std::vector<Flag> flags;
+  add_inputs(flags);
+  add_places(flags);
+  add_steps(flags);
+  add_optimizer(flags);
+  return flags;
+}
+
+} // namespace troupe

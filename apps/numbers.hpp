@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troupe {
+
+/// Reads a whole number written in digits alone.
+/// Errors: UsageError "expected a whole number from … to …" for anything else:
+/// signs, blanks, trailing characters, overflow.
+uint64_t parse_whole(const std::string& text, uint64_t lowest,
+                     uint64_t highest);
+
+/// An interval of numbers, named by its ends.
+struct RealRange {
+  double lowest = 0;
+  double highest = 0;
+  bool open_low = false;  ///< lowest itself is out
+  bool open_high = false; ///< highest itself is out
+
+  bool has(double value) const;
+  std::string words() const; ///< "a number from 0 to below 1"
+};
+/// At least 0, no upper end.
+RealRange not_negative();
+/// Above 0, no upper end.
+RealRange positive();
+/// [0, 1)
+RealRange fraction();
+
+/// Reads a finite number, `1e-3` or `0.25`.
+/// Errors: UsageError "expected " + range.words().
+double parse_real(const std::string& text, const RealRange& range);
+
+/// Writes the fewest digits that parse_real reads back as the same bits.
+std::string print_real(double value);
+std::string print_real(float value);
+
+/// HOST:PORT taken apart; an IPv6 address is written in brackets.
+struct Address {
+  std::string host;
+  uint16_t port = 0;
+};
+/// Errors: UsageError "expected HOST:PORT …".
+Address parse_address(const std::string& text);
+/// Tells whether only this machine can reach the host: 127.x.y.z, ::1 or
+/// localhost.
+bool is_loopback(const Address& address);
+
+} // namespace troupe

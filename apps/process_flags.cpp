@@ -1,0 +1,140 @@
+#include "apps/binding.hpp"
+
+namespace troupe {
+
+namespace {
+
+using namespace binding;
+
+constexpr unsigned on_runs = on_train | on_plan | on_role;
+constexpr unsigned on_files = on_evaluate | on_predict;
+
+void add(std::vector<Flag>& flags, unsigned commands, const char* group,
+         const char* name, const char* value, const char* fallback,
+         const char* help, Binding binding) {
+  flags.push_back({name, value, FlagType::text, commands, group, fallback, help,
+                   std::move(binding.set), std::move(binding.get)});
+}
+
+void add_files(std::vector<Flag>& flags) {
+  constexpr auto group = "Files";
+  add(flags, on_runs, group, "save", "FILE", "none",
+      "write the trained weights (safetensors), also after Ctrl-C",
+      text(FIELD(save)));
+  add(flags, on_runs | on_evaluate, group, "summary", "FILE", "none",
+      "write what the run did as one JSON object", text(FIELD(summary)));
+  add(flags, on_files, group, "checkpoint", "FILE", "required",
+      "weights to read (safetensors)", text(FIELD(checkpoint)));
+  add(flags, on_predict, group, "out", "FILE", "required",
+      "write one prediction a line: the index of the class", text(FIELD(out)));
+  add(flags, on_bench, group, "json", "FILE", "none",
+      "write the figures as a JSON list", text(FIELD(json)));
+  add(flags, on_all, group, "config", "FILE", "none",
+      "TOML with a key for each flag; flags and TF_CONFIG come first",
+      {[](Settings&, const std::string&) {}, nullptr});
+  add(flags, on_all, group, "print-config", "", "no",
+      "print what holds as such a file, and exit",
+      {toggle(FIELD(print_config), true).set, nullptr});
+  flags.back().type = FlagType::toggle;
+}
+
+void add_connections(std::vector<Flag>& flags) {
+  constexpr auto group = "Connections";
+  add(flags, on_runs, group, "metrics-address", "HOST:PORT",
+      "127.0.0.1:0, a free port",
+      "where Prometheus finds the metrics; printed at the start",
+      address(FIELD(metrics_address)));
+  add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
+      "where roles reach this one; not local: needs --certificates",
+      address(FIELD(listen)));
+  add(flags, on_role, group, "coordinator", "HOST:PORT", "from TF_CONFIG",
+      "where the coordinator listens", address(FIELD(coordinator)));
+  add(flags, on_runs, group, "certificates", "DIR", "the job makes its own",
+      "folder with the certificate, key and authority of the job",
+      text(FIELD(certificates)));
+  add(flags, on_role, "", "state-fd", "N", "", "",
+      {[](Settings& s, const std::string& value) {
+         s.state_fd = static_cast<int>(parse_whole(value, 0, 1'000'000));
+       },
+       nullptr});
+  flags.back().type = FlagType::number;
+}
+
+void add_output(std::vector<Flag>& flags) {
+  constexpr auto group = "Output";
+  add(flags, on_runs, group, "log-dir", "DIR", "none",
+      "keep the output of each role in a file here", text(FIELD(log_dir)));
+  add(flags, on_runs, group, "log-level", "NAME", "warning",
+      "error, warning, info or debug",
+      choice(FIELD(log_level), {"error", "warning", "info", "debug"}));
+  add(flags, on_runs, group, "log-every", "N", "0, a line an epoch",
+      "steps between plain lines of progress",
+      whole(FIELD(log_every), 0, 1'000'000'000'000'000));
+  flags.back().type = FlagType::number;
+  add(flags, on_all, group, "quiet", "", "no", "print nothing but errors",
+      toggle(FIELD(quiet), true));
+  flags.back().type = FlagType::toggle;
+  add(flags, on_all, group, "no-color", "", "no", "no colours on a terminal",
+      toggle(FIELD(color), false));
+  flags.back().type = FlagType::toggle;
+}
+
+} // namespace
+
+std::vector<Flag> process_flags() {
+  std::vector<Flag> flags;
+  add_files(flags);
+  add_connections(flags);
+  add_output(flags);
+  return flags;
+}
+
+std::vector<Flag> all_flags() {
+  auto flags = job_flags();
+  for (auto& flag : process_flags())
+    flags.push_back(std::move(flag));
+  return flags;
+}
+
+std::vector<LaterFlag> later_flags() {
+  return {{"staleness", true},       {"backup-workers", true},
+          {"link-encryption", true}, {"bucket-mb", true},
+          {"clip-norm", true},       {"dropout", true},
+          {"checkpoint-dir", true},  {"checkpoint-every", true},
+          {"resume", false},         {"timeline", true},
+          {"tensorboard", true},     {"chaos", true}};
+}
+
+std::vector<std::string> commands() {
+  return {"train", "plan",  "evaluate", "predict",
+          "role",  "bench", "version",  "help"};
+}
+
+std::vector<std::string> later_commands() {
+  return {"node",   "launch", "chaos",      "status", "top",
+          "events", "doctor", "checkpoint", "model",  "ctl"};
+}
+
+unsigned bit_of(const std::string& command) {
+  if (command == "train")
+    return on_train;
+  if (command == "plan")
+    return on_plan;
+  if (command == "evaluate")
+    return on_evaluate;
+  if (command == "predict")
+    return on_predict;
+  if (command == "role")
+    return on_role;
+  if (command == "bench step")
+    return on_bench;
+  return 0;
+}
+
+std::vector<std::pair<std::string, std::string>> exclusive_flags() {
+  return {{"sync", "async"},
+          {"processes", "in-process"},
+          {"eval-data", "eval-fraction"}};
+}
+
+} // namespace troupe

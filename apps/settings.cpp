@@ -1,0 +1,173 @@
+#include "apps/settings.hpp"
+
+#include "apps/checks.hpp"
+#include "apps/command_line.hpp"
+#include "apps/config_file.hpp"
+#include "apps/devices.hpp"
+#include "apps/flags.hpp"
+#include "apps/numbers.hpp"
+#include "apps/tf_config.hpp"
+#include "kernels/error.hpp"
+#include "kernels/replica.hpp"
+
+#include <sched.h>
+
+#include <cstdlib>
+
+namespace troupe {
+
+namespace {
+
+/// A value on its way to its field.
+struct Given {
+  std::string text;
+  std::string origin; ///< "--lr abc", "job.toml:3: lr = abc"
+};
+using Layer = std::map<std::string, Given>;
+
+/// Puts a layer over those below: its values win, and so does its member of an
+/// exclusive pair.
+/// Errors: UsageError when the layer has both members.
+void put_over(Layer& below, const Layer& layer) {
+  for (const auto& [left, right] : exclusive_flags()) {
+    auto l = layer.find(left);
+    auto r = layer.find(right);
+    if (l != layer.end() && r != layer.end())
+      throw UsageError(l->second.origin + " and " + r->second.origin
+                       + " exclude each other; keep one");
+    if (l != layer.end())
+      below.erase(right);
+    if (r != layer.end())
+      below.erase(left);
+  }
+  for (const auto& [name, given] : layer)
+    below[name] = given;
+}
+
+Layer layer_of_file(const CommandLine& line) {
+  Layer layer;
+  auto path = line.flags.find("config");
+  if (path == line.flags.end())
+    return layer;
+  for (const auto& [name, value] : read_config(path->second))
+    layer[name] = {value.text, value.where + ": " + name + " = " + value.text};
+  return layer;
+}
+
+Layer layer_of_flags(const CommandLine& line) {
+  Layer layer;
+  for (const auto& [name, text] : line.flags) {
+    auto toggle = text == "true";
+    layer[name] = {text, "--" + name + (toggle ? "" : " " + text)};
+  }
+  return layer;
+}
+
+/// The cluster's counts, and for a role who it is and where it is reached.
+Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
+  Layer layer;
+  auto put = [&](const char* name, const std::string& text) {
+    layer[name] = {text, "TF_CONFIG: " + std::string{name} + " = " + text};
+  };
+  if (!config.workers.empty())
+    put("workers", std::to_string(config.workers.size()));
+  if (!config.shards.empty())
+    put("ps", std::to_string(config.shards.size()));
+  if (settings.command != "role")
+    return layer;
+  settings.job.evaluators = static_cast<uint32_t>(config.evaluators.size());
+  if (!settings.role)
+    settings.role = config.task;
+  if (!config.chief.empty())
+    put("coordinator", config.chief);
+  if (!settings.role)
+    return layer;
+  auto kind = settings.role->kind;
+  auto own = config.address_of(*settings.role);
+  auto listens = kind == RoleKind::coordinator || kind == RoleKind::shard;
+  if (listens && !own.empty())
+    put("listen", own);
+  return layer;
+}
+
+/// Defaults that depend on the command.
+void start_from(Settings& settings) {
+  auto& job = settings.job;
+  if (settings.command == "bench step") {
+    job.strategy = Strategy::one_device;
+    job.global_batch = 256;
+  } else if (settings.command == "role") {
+    job.strategy = Strategy::parameter_server;
+  }
+}
+
+void store(const Layer& layer, Settings& settings) {
+  auto flags = all_flags();
+  for (const auto& flag : flags) {
+    auto found = layer.find(flag.name);
+    if (found == layer.end())
+      continue;
+    const auto& given = found->second;
+    try {
+      if (given.text.empty())
+        throw UsageError("expected a value");
+      flag.set(settings, given.text);
+    } catch (const UsageError& mistake) {
+      throw UsageError(given.origin + ": " + mistake.what());
+    }
+    settings.given.insert(flag.name);
+  }
+}
+
+/// Defaults that depend on other values.
+void settle(Settings& settings, const Surroundings& surroundings) {
+  auto& job = settings.job;
+  auto given = [&](const char* name) { return settings.given.count(name) > 0; };
+  if (!given("processes") && !given("in-process"))
+    job.processes = settings.command == "role"
+                    || job.strategy == Strategy::parameter_server;
+  if (given("steps") && !given("epochs"))
+    job.epochs = 0;
+  job.rule.kind = parse_optimizer(job.optimizer);
+  resolve_devices(settings, surroundings);
+}
+
+} // namespace
+
+Surroundings surroundings_of_process() {
+  Surroundings out;
+  if (const auto* text = std::getenv("TF_CONFIG"))
+    out.tf_config = text;
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
+    out.cores = static_cast<uint32_t>(CPU_COUNT(&cores));
+  out.cuda_devices = cuda_device_count;
+  return out;
+}
+
+Settings parse_settings(const std::vector<std::string>& arguments,
+                        const Surroundings& surroundings) {
+  auto line = parse_command_line(arguments);
+  Settings settings;
+  settings.command = line.command;
+  settings.topic = line.topic;
+  if (bit_of(line.command) == 0)
+    return settings;
+  if (!line.role.empty())
+    settings.role = parse_role(line.role);
+  start_from(settings);
+  Layer values;
+  put_over(values, layer_of_file(line));
+  auto cluster = (bit_of(line.command) & on_jobs) != 0
+                 && !surroundings.tf_config.empty();
+  if (cluster)
+    put_over(values, layer_of_cluster(parse_tf_config(surroundings.tf_config),
+                                      settings));
+  put_over(values, layer_of_flags(line));
+  store(values, settings);
+  settle(settings, surroundings);
+  check_settings(settings, line.flags);
+  return settings;
+}
+
+} // namespace troupe
