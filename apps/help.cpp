@@ -1,0 +1,165 @@
+#include "apps/help.hpp"
+
+#include "apps/flags.hpp"
+#include "apps/suggestion.hpp"
+#include "kernels/error.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t columns = 80;
+constexpr size_t indent = 28; // where the text of a flag begins
+
+/// Breaks `text` at blanks; every line but the first starts at `left`.
+std::string wrapped(const std::string& text, size_t left) {
+  std::string out;
+  auto column = left;
+  for (size_t i = 0; i < text.size();) {
+    auto end = std::min(text.find(' ', i), text.size());
+    auto word = text.substr(i, end - i);
+    if (column > left && column + 1 + word.size() > columns) {
+      out += '\n' + std::string(left, ' ');
+      column = left;
+    } else if (column > left) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    i = end + 1;
+  }
+  return out;
+}
+
+std::string entry(const std::string& name, const std::string& text) {
+  auto out = "  " + name;
+  if (out.size() + 2 > indent)
+    out += '\n' + std::string(indent, ' ');
+  else
+    out.append(indent - out.size(), ' ');
+  return out + wrapped(text, indent) + '\n';
+}
+
+struct Purpose {
+  const char* command;
+  const char* usage;
+  const char* text;
+  const char* examples;
+};
+
+constexpr Purpose purposes[] = {
+  {"train", "troupe train --data SPEC [flags]",
+   "Trains a model on this machine, with every role it needs.",
+   "  troupe train --data synthetic:digits --eval-fraction 0.15 --devices "
+   "cpu:2\n"
+   "  troupe train --data mnist:DIR --eval-fraction 0.15 \\\n"
+   "    --strategy parameter_server --workers 2 --ps 2 --epochs 8 \\\n"
+   "    --save digits.safetensors --summary run.json\n"
+   "  troupe train --data synthetic:digits --print-config > job.toml\n"
+   "  troupe train --config job.toml --steps 100\n"},
+  {"plan", "troupe plan [flags of train]",
+   "Shows, without running anything, which role runs where and which variable "
+   "lives where.",
+   "  troupe plan --strategy parameter_server --workers 3 --ps 2\n"},
+  {"evaluate", "troupe evaluate --checkpoint FILE --data SPEC [flags]",
+   "Prints loss and accuracy of saved weights.",
+   "  troupe evaluate --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --eval-fraction 0.15\n"},
+  {"predict", "troupe predict --checkpoint FILE --data SPEC --out FILE [flags]",
+   "Writes the class that saved weights give each sample, one a line.",
+   "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --eval-fraction 0.15 --out predictions.txt\n"},
+  {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
+   "Starts one role of a job by hand: worker:N, ps:N, evaluator:N or "
+   "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "
+   "task: type, index), plainly 'troupe role'. The coordinator takes the flags "
+   "of train; all others get the job from it.",
+   "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
+   "    --data mnist:DIR --workers 2 --ps 1\n"
+   "  troupe role worker:0 --coordinator 10.0.0.1:7000 --certificates certs\n"},
+  {"bench step", "troupe bench step [flags]",
+   "Measures a training step with actors against a plain loop.",
+   "  troupe bench step --global-batch 256 --json step.json\n"},
+  {"version", "troupe version",
+   "Prints the versions of the program, its compiler and its libraries.",
+   "  troupe version\n"},
+};
+
+std::string joined(const std::vector<std::string>& words,
+                   const std::string& before) {
+  std::string out;
+  for (const auto& word : words)
+    out += (out.empty() ? "" : ", ") + before + word;
+  return out;
+}
+
+std::string overview() {
+  std::string out = "Troupe: distributed training as supervised actors.\n\n"
+                    "usage: troupe COMMAND [flags]\n\nCommands\n";
+  for (const auto& purpose : purposes)
+    out += entry(purpose.command, purpose.text);
+  out += entry("help COMMAND", "Shows the flags of a command, as COMMAND "
+                               "--help does.");
+  out += "\nExamples\n";
+  for (const auto& purpose : purposes)
+    out += purpose.examples;
+  out += "\nExit status\n"
+         "  0 done · 1 a failure found at work · 2 a mistake in flags, "
+         "configuration file\n  or TF_CONFIG · 130 after Ctrl-C\n"
+         "\nNot available yet\n  "
+         + wrapped(joined(later_commands(), ""), 2) + '\n';
+  return out;
+}
+
+std::string flags_of(const std::string& command) {
+  std::string out;
+  std::string group;
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
+      continue;
+    if (flag.group != group)
+      out += '\n' + flag.group + '\n';
+    group = flag.group;
+    auto name = "--" + flag.name + (flag.value.empty() ? "" : " ") + flag.value;
+    out += entry(name, flag.help + " (" + flag.fallback + ")");
+  }
+  return out;
+}
+
+} // namespace
+
+std::string help(const std::string& topic) {
+  if (topic.empty() || topic == "help")
+    return overview();
+  auto wanted = topic == "bench" ? std::string{"bench step"} : topic;
+  for (const auto& purpose : purposes) {
+    if (wanted != purpose.command)
+      continue;
+    auto out = std::string{"usage: "} + purpose.usage + "\n\n"
+               + wrapped(purpose.text, 0) + '\n';
+    if (bit_of(wanted) == 0)
+      return out;
+    out += "\nExamples\n" + std::string{purpose.examples}
+           + "\nFlags, with their defaults in parentheses. Each has a key of "
+             "the same name in\nthe TOML file that --config reads; a flag wins "
+             "over TF_CONFIG, TF_CONFIG over\nthe file.\n"
+           + flags_of(wanted);
+    std::vector<std::string> later;
+    for (const auto& flag : later_flags())
+      later.emplace_back(flag.name);
+    if ((bit_of(wanted) & on_jobs) != 0)
+      out += "\nNot available yet\n  " + wrapped(joined(later, "--"), 2) + '\n';
+    return out;
+  }
+  auto known = commands();
+  auto near = nearest(topic, known);
+  throw UsageError("no help on " + topic
+                   + (near.empty()
+                        ? "; run 'troupe --help'"
+                        : "; did you mean troupe help " + near + "?"));
+}
+
+} // namespace troupe

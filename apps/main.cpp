@@ -1,0 +1,63 @@
+#include "apps/commands.hpp"
+#include "apps/help.hpp"
+#include "kernels/error.hpp"
+
+#include <cstdio>
+#include <exception>
+
+namespace {
+
+using namespace troupe;
+
+int dispatch(const Settings& settings) {
+  const auto& command = settings.command;
+  if (settings.print_config) {
+    std::fputs(to_toml(settings).c_str(), stdout);
+    return 0;
+  }
+  if (command == "help") {
+    std::fputs(help(settings.topic).c_str(), stdout);
+    return 0;
+  }
+  if (command == "train")
+    return run_train(settings);
+  if (command == "plan")
+    return run_plan(settings);
+  if (command == "evaluate")
+    return run_evaluate(settings);
+  if (command == "predict")
+    return run_predict(settings);
+  if (command == "role")
+    return run_role(settings);
+  if (command == "bench step")
+    return run_bench_step(settings);
+  return run_version(settings);
+}
+
+/// Prints the one line that a failure gets, whatever its text holds.
+int fail(const char* what, int status) {
+  std::string line = what;
+  for (auto& c : line)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = ' ';
+  std::fflush(stdout);
+  std::fprintf(stderr, "troupe: %s\n", line.c_str());
+  return status;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    auto status =
+      dispatch(parse_settings(arguments, surroundings_of_process()));
+    if (std::fflush(stdout) != 0)
+      return fail("standard output: cannot be written to", 1);
+    return status;
+  } catch (const UsageError& mistake) {
+    return fail(mistake.what(), 2);
+  } catch (const std::exception& failure) {
+    return fail(failure.what(), 1);
+  }
+}
