@@ -1,0 +1,104 @@
+#include "actors/leaf_computer.hpp"
+#include "apps/commands.hpp"
+#include "apps/trained_model.hpp"
+#include "apps/version.hpp"
+#include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+// `troupe evaluate` and `troupe predict`: saved weights, samples, a verdict.
+
+namespace troupe {
+
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span{text});
+}
+
+/// The whole data set, or the part that training held out.
+std::shared_ptr<const Dataset> samples_of(const JobOptions& job) {
+  auto parts = split(load_dataset(parse_data_spec(job.data)),
+                     job.eval_fraction);
+  return parts.eval ? parts.eval : parts.train;
+}
+
+struct Verdict {
+  Scores scores;
+  std::string weights_sha256;
+  std::string isa;
+  double wall_seconds = 0;
+};
+
+Verdict judge(const Settings& settings) {
+  using clock = std::chrono::steady_clock;
+  const auto& job = settings.job;
+  const auto start = clock::now();
+  Verdict out;
+  out.isa = select_isa(job.isa);
+  auto model = load_trained_model(job.model, settings.checkpoint);
+  auto data = samples_of(job);
+  out.scores = score(model, *data, parse_device(job.devices.front()),
+                     job.threads_per_device);
+  out.weights_sha256 = model.weights_sha256;
+  out.wall_seconds =
+    std::chrono::duration<double>(clock::now() - start).count();
+  if (!std::isfinite(out.scores.loss))
+    throw InputError(settings.checkpoint
+                     + ": the loss is not a finite number; the weights were "
+                       "saved by a run that had failed");
+  return out;
+}
+
+std::string summary_of(const Settings& settings, const Verdict& verdict) {
+  const auto& scores = verdict.scores;
+  nlohmann::ordered_json json;
+  json["version"] = version();
+  json["model"] = settings.job.model;
+  json["checkpoint"] = settings.checkpoint;
+  json["data"] = settings.job.data;
+  json["samples"] = scores.samples;
+  json["wall_seconds"] = verdict.wall_seconds;
+  json["eval"] = {{"loss", scores.loss}, {"accuracy", scores.accuracy}};
+  json["weights_sha256"] = verdict.weights_sha256;
+  json["isa"] = verdict.isa;
+  json["device"] = settings.job.devices.front();
+  json["libraries"] = library_versions();
+  using Json = nlohmann::ordered_json;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void print(const Settings& settings, const Scores& scores) {
+  if (!settings.quiet)
+    std::printf("loss %.4f  accuracy %.4f  samples %llu\n", scores.loss,
+                scores.accuracy,
+                static_cast<unsigned long long>(scores.samples));
+}
+
+} // namespace
+
+int run_evaluate(const Settings& settings) {
+  auto verdict = judge(settings);
+  if (!settings.summary.empty())
+    write_atomically(settings.summary,
+                     {bytes_of(summary_of(settings, verdict))});
+  print(settings, verdict.scores);
+  return 0;
+}
+
+int run_predict(const Settings& settings) {
+  auto verdict = judge(settings);
+  std::string lines;
+  for (auto predicted : verdict.scores.predictions)
+    lines += std::to_string(predicted) + '\n';
+  write_atomically(settings.out, {bytes_of(lines)});
+  print(settings, verdict.scores);
+  return 0;
+}
+
+} // namespace troupe

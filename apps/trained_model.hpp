@@ -1,0 +1,40 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "kernels/buffer.hpp"
+#include "kernels/graph.hpp"
+#include "kernels/replica.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A model whose weights came from a file.
+struct TrainedModel {
+  Graph graph;
+  Buffer parameters; ///< flat, by Layout(graph)
+  std::string weights_sha256;
+};
+
+/// Reads the weights of a model from a safetensors file.
+/// Errors: UsageError for the model; InputError for the file, also where its
+/// tensors are not the model's by name and shape.
+TrainedModel load_trained_model(const std::string& model,
+                                const std::string& path);
+
+/// What a trained model makes of samples.
+struct Scores {
+  uint64_t samples = 0;
+  double loss = 0;                  ///< mean over the samples, nats
+  double accuracy = 0;              ///< 0 … 1
+  std::vector<int32_t> predictions; ///< class index of each sample
+};
+
+/// Computes all samples in micro-batches on one device, whose threads each take
+/// some; the result does not depend on their number.
+Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
+             uint32_t threads);
+
+} // namespace troupe
