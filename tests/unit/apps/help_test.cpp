@@ -1,0 +1,62 @@
+#include "apps/flags.hpp"
+#include "apps/help.hpp"
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <set>
+#include <sstream>
+
+using namespace troupe;
+
+namespace {
+
+/// Letters, not bytes: UTF-8 continuation bytes take no column.
+size_t columns_of(const std::string& line) {
+  size_t count = 0;
+  for (auto c : line)
+    count += (static_cast<unsigned char>(c) & 0xc0u) != 0x80u ? 1 : 0;
+  return count;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(help_suite)
+
+BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
+  for (const auto* command :
+       {"train", "plan", "evaluate", "predict", "role", "bench step"}) {
+    auto text = help(command);
+    for (const auto& flag : all_flags()) {
+      if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
+        continue;
+      BOOST_CHECK_MESSAGE(text.find("  --" + flag.name) != std::string::npos,
+                          command << " lacks --" << flag.name);
+      BOOST_CHECK_MESSAGE(!flag.fallback.empty(), flag.name);
+      BOOST_CHECK_MESSAGE(!flag.help.empty(), flag.name);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
+  for (const auto* topic : {"", "train", "plan", "evaluate", "predict", "role",
+                            "bench", "bench step", "version"}) {
+    std::istringstream lines{help(topic)};
+    for (std::string line; std::getline(lines, line);)
+      BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_topic_is_refused) {
+  BOOST_CHECK_THROW(help("trian"), UsageError);
+}
+
+BOOST_AUTO_TEST_CASE(no_flag_is_declared_twice) {
+  std::set<std::string> names;
+  for (const auto& flag : all_flags())
+    BOOST_CHECK_MESSAGE(names.insert(flag.name).second, flag.name);
+  for (const auto& later : later_flags())
+    BOOST_CHECK_MESSAGE(names.insert(later.name).second, later.name);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

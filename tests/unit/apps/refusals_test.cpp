@@ -1,0 +1,215 @@
+#include "tests/unit/apps/settings_bench.hpp"
+
+using namespace troupe;
+
+BOOST_FIXTURE_TEST_SUITE(refusals_suite, Bench)
+
+BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
+  for (const auto* flag :
+       {"--staleness", "--backup-workers", "--link-encryption", "--bucket-mb",
+        "--clip-norm", "--dropout", "--checkpoint-dir", "--checkpoint-every",
+        "--resume", "--timeline", "--tensorboard", "--chaos"}) {
+    auto message = train_usage({flag, "1"});
+    check_has(message, "not available yet");
+    check_has(message, flag);
+  }
+  check_has(train_usage({"--resume"}), "not available yet");
+}
+
+BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
+  const std::vector<std::pair<const char*, const char*>> values{
+    {"--chain", "2"},
+    {"--link", "tcp"},
+    {"--link", "shm"},
+    {"--compress", "fp16"},
+    {"--compress", "topk:0.01"},
+    {"--all-reduce", "ring"},
+    {"--all-reduce", "nccl"},
+    {"--reduction", "fast"},
+    {"--precision", "bfloat16"},
+    {"--workers", "1:4"},
+    {"--devices", "cuda:0*2"},
+    {"--strategy", "multi_worker_mirrored"},
+    {"--strategy", "central_storage"},
+    {"--strategy", "tpu"},
+    {"--strategy", "pipeline"},
+    {"--strategy", "tensor"},
+    {"--strategy", "hybrid"},
+    {"--optimizer", "ftrl"},
+    {"--optimizer", "lamb"},
+    {"--model", "cnn"},
+    {"--model", "sleep:20ms"},
+  };
+  for (const auto& [flag, value] : values) {
+    auto message = train_usage({flag, value});
+    check_has(message, "not available yet");
+    check_has(message, flag);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
+  for (const auto* command : {"launch", "node", "chaos", "status", "top",
+                              "events", "doctor", "checkpoint", "model", "ctl"})
+    check_has(usage({command}), "not available yet");
+  check_has(usage({"bench", "all-reduce"}), "not available yet");
+  BOOST_CHECK_EQUAL(parse({"bench", "step"}).command, "bench step");
+}
+
+BOOST_AUTO_TEST_CASE(unknown_words_get_the_nearest_known_one) {
+  check_has(train_usage({"--globl-batch", "3"}), "--global-batch");
+  check_has(train_usage({"--stratgy=mirrored"}), "--strategy");
+  check_has(usage({"trian"}), "troupe train");
+  check_has(usage({}), "troupe --help");
+  check_has(train_usage({"surprise"}), "surprise");
+  check_has(train_usage({"-x"}), "unknown flag -x");
+  check_has(usage({"predict", "--lr", "1"}), "not a flag of");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_checked_to_the_last_character) {
+  for (const auto* bad : {"0", "-1", "1x", "x", "", " 4", "4 ", "+4", "4.0",
+                          "1e2", "99999999999999999999", "0x10"}) {
+    auto message = train_usage({"--global-batch", bad});
+    check_has(message, "--global-batch");
+  }
+  for (const auto* bad : {"0", "-1", "nan", "inf", "1e400", "1e-3x", "", "one"})
+    check_has(train_usage({"--lr", bad}), "--lr");
+  for (const auto* bad : {"1", "-0.1", "1.5", "15%"})
+    check_has(train_usage({"--eval-fraction", bad}), "--eval-fraction");
+  for (const auto* bad : {"65536", "-1", "", "http"})
+    check_has(train_usage({"--metrics-address", std::string{"[::1]:"} + bad}),
+              "HOST:PORT");
+  check_has(train_usage({"--metrics-address", "9090"}), "HOST:PORT");
+  check_has(train_usage({"--steps"}), "--steps");
+  check_has(train_usage({"--steps", "1", "--steps", "2"}), "--steps");
+}
+
+BOOST_AUTO_TEST_CASE(flags_that_exclude_each_other_are_refused) {
+  check_has(train_usage({"--sync", "--async"}), "exclude each other");
+  check_has(train_usage({"--in-process", "--processes"}), "exclude each other");
+  check_has(
+    train_usage({"--eval-data", "synthetic:digits", "--eval-fraction", "0.1"}),
+    "exclude each other");
+  check_has(train_usage({"--async"}), "--async");
+  check_has(train_usage({"--workers", "2"}), "--workers");
+  check_has(train_usage({"--ps", "2"}), "--ps");
+  check_has(train_usage({"--processes"}), "--processes");
+  check_has(train_usage({"--momentum", "0.5"}), "--momentum");
+  check_has(train_usage({"--strategy", "one_device", "--devices", "cpu:2"}),
+            "--devices");
+}
+
+BOOST_AUTO_TEST_CASE(more_members_than_virtual_ranks_names_the_flag_to_add) {
+  check_has(train_usage({"--strategy", "parameter_server", "--workers", "5"}),
+            "--virtual-ranks 5");
+  check_has(train_usage({"--devices", "cpu:6"}), "--virtual-ranks 6");
+  check_has(train_usage({"--virtual-ranks", "65"}), "--global-batch 65");
+  check_has(usage({"plan", "--strategy", "parameter_server", "--workers", "5"}),
+            "--virtual-ranks 5");
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_no_usage_error) {
+  for (const auto* devices : {"cuda:0", "cuda:all"}) {
+    try {
+      train({"--devices", devices});
+      BOOST_ERROR("accepted");
+    } catch (const UsageError&) {
+      BOOST_ERROR("a usage error");
+    } catch (const InputError& failure) {
+      check_has(failure.what(), devices);
+    }
+  }
+  for (const auto* bad : {"cpu:0", "cpu:", "cpu:2,cpu:3", "gpu:0",
+                          "cuda:", "cuda:0,", "cuda:x", "2", "cuda:0,cuda:all"})
+    check_has(train_usage({"--devices", bad}), "--devices");
+}
+
+BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
+  for (const auto* address :
+       {"0.0.0.0:0", "10.1.2.3:70", "[::]:0", "node7:1", "127.example.org:1"}) {
+    try {
+      train({"--listen", address});
+      BOOST_ERROR("accepted " << address);
+    } catch (const UsageError&) {
+      BOOST_ERROR("a usage error");
+    } catch (const InputError& failure) {
+      check_has(failure.what(), "address not local without certificates");
+    }
+    BOOST_CHECK_EQUAL(
+      train({"--listen", address, "--certificates", "c"}).listen, address);
+  }
+  for (const auto* address : {"127.0.0.1:0", "localhost:5", "[::1]:0"})
+    BOOST_CHECK_EQUAL(train({"--listen", address}).listen, address);
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
+  auto complaint = [&](const std::string& text) {
+    File file{text};
+    auto message = train_usage({"--config", file.path()});
+    check_has(message, file.path());
+    return message;
+  };
+  auto unknown = complaint("lr = 1.0\nglobal_bach = 3\n");
+  check_has(unknown, ":2: unknown key global-bach");
+  check_has(unknown, "did you mean global-batch?");
+  check_has(complaint("lr = \"fast\"\n"), "lr");
+  check_has(complaint("steps = -1\n"), "steps");
+  check_has(complaint("quiet = 1\n"), "true or false");
+  check_has(complaint("lr = [1]\n"), "lr");
+  check_has(complaint("[lr]\nx = 1\n"), "lr");
+  check_has(complaint("save = true\n"), "save");
+  check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
+  check_has(complaint("staleness = 2\n"), "not available yet");
+  check_has(complaint("strategy = \"tensor\"\n"), "not available yet");
+  check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
+  check_has(complaint("config = \"x\"\n"), "unknown key config");
+  check_has(complaint("lr = = 1\n"), "not valid TOML");
+  BOOST_CHECK_THROW(train({"--config", "/nowhere/job.toml"}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_that_cannot_start_says_what_is_missing) {
+  check_has(usage({"role"}), "troupe role worker:0");
+  check_has(usage({"role", "worker:0"}), "--coordinator");
+  check_has(usage({"role", "worker", "--coordinator", "127.0.0.1:1"}),
+            "worker:0");
+  check_has(usage({"role", "boss:0"}), "boss");
+  check_has(usage({"role", "ps:x", "--coordinator", "127.0.0.1:1"}), "ps:x");
+  check_has(usage({"role", "worker:0", "--coordinator", "127.0.0.1:0"}),
+            "port 0");
+  check_has(usage({"role", "coordinator"}), "--data");
+}
+
+BOOST_AUTO_TEST_CASE(commands_ask_for_the_flags_they_need) {
+  check_has(usage({"train"}), "--data");
+  check_has(usage({"evaluate", "--data", "synthetic:digits"}), "--checkpoint");
+  check_has(
+    usage({"predict", "--data", "synthetic:digits", "--checkpoint", "f"}),
+    "--out");
+  check_has(usage({"predict", "--data", "synthetic:digits", "--checkpoint", "f",
+                   "--out", "p", "--devices", "cpu:2"}),
+            "one device");
+  BOOST_CHECK_EQUAL(parse({"plan"}).command, "plan");
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_data_specification_or_model_is_found_at_once) {
+  check_has(usage({"train", "--data", "mnst:DIR"}), "mnst");
+  check_has(usage({"train", "--data", "csv:x"}), "not available yet");
+  check_has(usage({"train", "--data", "mnist:d?splt=train"}), "splt");
+  check_has(train_usage({"--eval-data", "mnist"}), "mnist");
+  check_has(train_usage({"--model", "mlp:784"}), "mlp:784");
+  check_has(train_usage({"--optimizer", "adma"}), "adma");
+  check_has(train_usage({"--partitioner", "fixed:0"}), "--partitioner");
+}
+
+BOOST_AUTO_TEST_CASE(an_output_without_a_folder_is_found_before_the_work) {
+  try {
+    train({"--save", "/nowhere/at/all/w.safetensors"});
+    BOOST_ERROR("accepted");
+  } catch (const UsageError&) {
+    BOOST_ERROR("a usage error");
+  } catch (const InputError& failure) {
+    check_has(failure.what(), "--save");
+  }
+  BOOST_CHECK_THROW(train({"--summary", "/"}), InputError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,272 @@
+#include "tests/unit/apps/settings_bench.hpp"
+
+using namespace troupe;
+
+BOOST_FIXTURE_TEST_SUITE(settings_suite, Bench)
+
+BOOST_AUTO_TEST_CASE(defaults_are_those_of_the_contract) {
+  auto s = train({});
+  BOOST_CHECK_EQUAL(s.command, "train");
+  BOOST_CHECK_EQUAL(s.job.model, "mlp:784-512-256-10");
+  BOOST_CHECK(s.job.strategy == Strategy::mirrored);
+  BOOST_CHECK(s.job.synchronisation == Synchronisation::sync);
+  BOOST_CHECK_EQUAL(s.job.virtual_ranks, 4);
+  BOOST_CHECK_EQUAL(s.job.global_batch, 64);
+  BOOST_CHECK_EQUAL(s.job.epochs, 1);
+  BOOST_CHECK_EQUAL(s.job.steps, 0);
+  BOOST_CHECK_EQUAL(s.job.optimizer, "adam");
+  BOOST_CHECK_EQUAL(s.job.learning_rate, 1e-3);
+  BOOST_CHECK_EQUAL(s.job.partitioner, "max_size:1048576");
+  BOOST_CHECK_EQUAL(s.metrics_address, "127.0.0.1:0");
+  BOOST_CHECK(!s.job.processes);
+  BOOST_CHECK(!s.quiet);
+  BOOST_CHECK(s.color);
+  BOOST_CHECK(s.save.empty());
+}
+
+BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
+  auto s = train({"--strategy",
+                  "parameter_server",
+                  "--workers",
+                  "3",
+                  "--ps=2",
+                  "--async",
+                  "--in-process",
+                  "--optimizer",
+                  "nesterov",
+                  "--momentum",
+                  "0.5",
+                  "--lr",
+                  "1e-2",
+                  "--lr-schedule",
+                  "cosine",
+                  "--min-lr",
+                  "1e-4",
+                  "--warmup-steps",
+                  "7",
+                  "--seed",
+                  "18446744073709551615",
+                  "--global-batch",
+                  "128",
+                  "--epochs",
+                  "3",
+                  "--steps",
+                  "9",
+                  "--eval-fraction",
+                  "0.15",
+                  "--partitioner",
+                  "fixed:3",
+                  "--quiet",
+                  "--no-color",
+                  "--save",
+                  "w.safetensors",
+                  "--log-level",
+                  "debug",
+                  "--join-deadline-ms",
+                  "500",
+                  "--isa",
+                  "avx2"});
+  BOOST_CHECK(s.job.strategy == Strategy::parameter_server);
+  BOOST_CHECK_EQUAL(s.job.workers, 3);
+  BOOST_CHECK_EQUAL(s.job.shards, 2);
+  BOOST_CHECK(s.job.synchronisation == Synchronisation::async);
+  BOOST_CHECK(!s.job.processes);
+  BOOST_CHECK(s.job.rule.kind == OptimizerKind::nesterov);
+  BOOST_CHECK_EQUAL(s.job.rule.momentum, 0.5f);
+  BOOST_CHECK_EQUAL(s.job.learning_rate, 1e-2);
+  BOOST_CHECK(s.job.lr_schedule == LrSchedule::cosine);
+  BOOST_CHECK_EQUAL(s.job.min_lr, 1e-4);
+  BOOST_CHECK_EQUAL(s.job.warmup_steps, 7);
+  BOOST_CHECK_EQUAL(s.job.seed, 18446744073709551615u);
+  BOOST_CHECK_EQUAL(s.job.global_batch, 128);
+  BOOST_CHECK_EQUAL(s.job.epochs, 3);
+  BOOST_CHECK_EQUAL(s.job.steps, 9);
+  BOOST_CHECK_EQUAL(s.job.eval_fraction, 0.15);
+  BOOST_CHECK_EQUAL(s.job.partitioner, "fixed:3");
+  BOOST_CHECK_EQUAL(s.job.isa, "avx2");
+  BOOST_CHECK_EQUAL(s.job.join_deadline_ms, 500);
+  BOOST_CHECK(s.quiet);
+  BOOST_CHECK(!s.color);
+  BOOST_CHECK_EQUAL(s.save, "w.safetensors");
+  BOOST_CHECK_EQUAL(s.log_level, "debug");
+  BOOST_CHECK(s.given.count("ps") == 1);
+  BOOST_CHECK(s.given.count("beta1") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_parameter_server_runs_as_processes_by_default) {
+  BOOST_CHECK(train({"--strategy", "parameter_server"}).job.processes);
+  BOOST_CHECK(!train({"--strategy", "one_device"}).job.processes);
+}
+
+BOOST_AUTO_TEST_CASE(steps_alone_lift_the_limit_of_one_epoch) {
+  BOOST_CHECK_EQUAL(train({"--steps", "5"}).job.epochs, 0);
+  BOOST_CHECK_EQUAL(train({"--steps", "5", "--epochs", "2"}).job.epochs, 2);
+  check_has(train_usage({"--epochs", "0"}), "--steps");
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_wins_over_tf_config_and_that_over_the_file) {
+  File file{"workers = 1\nps = 1\nvirtual_ranks = 8\nlr = 0.5\nquiet = true\n"
+            "strategy = \"parameter_server\"\nseed = 3\n"};
+  around.tf_config = R"({"cluster": {"worker": ["a:1", "b:1", "c:1"],
+                                     "ps": ["d:1", "e:1"]}})";
+  auto s = train({"--config", file.path(), "--ps", "4", "--lr", "0.25"});
+  BOOST_CHECK_EQUAL(s.job.workers, 3);          // TF_CONFIG over the file
+  BOOST_CHECK_EQUAL(s.job.shards, 4);           // flag over both
+  BOOST_CHECK_EQUAL(s.job.learning_rate, 0.25); // flag over the file
+  BOOST_CHECK_EQUAL(s.job.virtual_ranks, 8);    // file over the default
+  BOOST_CHECK_EQUAL(s.job.seed, 3);
+  BOOST_CHECK(s.quiet);
+  BOOST_CHECK_EQUAL(s.job.global_batch, 64);
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_wins_over_its_opposite_in_the_file) {
+  File file{"strategy = \"parameter_server\"\nasync = true\n"
+            "processes = true\neval-fraction = 0.5\n"};
+  auto s = train({"--config", file.path(), "--sync", "--in-process",
+                  "--eval-data", "synthetic:digits?seed=1"});
+  BOOST_CHECK(s.job.synchronisation == Synchronisation::sync);
+  BOOST_CHECK(!s.job.processes);
+  BOOST_CHECK_EQUAL(s.job.eval_fraction, 0);
+  BOOST_CHECK_EQUAL(s.job.eval_data, "synthetic:digits?seed=1");
+}
+
+BOOST_AUTO_TEST_CASE(print_config_is_read_back_as_it_was) {
+  auto first = train({"--strategy",
+                      "parameter_server",
+                      "--workers",
+                      "3",
+                      "--ps",
+                      "2",
+                      "--async",
+                      "--seed",
+                      "18446744073709551615",
+                      "--lr",
+                      "0.1",
+                      "--epsilon",
+                      "1e-7",
+                      "--steps",
+                      "1000",
+                      "--eval-fraction",
+                      "0.3",
+                      "--save",
+                      "a \"b\"\\c.st",
+                      "--metrics-address",
+                      "127.0.0.1:9000",
+                      "--quiet",
+                      "--no-color",
+                      "--lr-schedule",
+                      "cosine",
+                      "--log-every",
+                      "50",
+                      "--devices",
+                      "cpu:3"});
+  auto text = to_toml(first);
+  File file{text};
+  auto second = parse({"train", "--config", file.path()});
+  BOOST_CHECK_EQUAL(to_toml(second), text);
+  BOOST_CHECK_EQUAL(to_json(second.job), to_json(first.job));
+  BOOST_CHECK_EQUAL(second.save, first.save);
+  BOOST_CHECK_EQUAL(second.log_every, 50);
+  BOOST_CHECK(second.quiet);
+  BOOST_CHECK(!second.color);
+}
+
+BOOST_AUTO_TEST_CASE(print_config_of_defaults_is_read_back) {
+  auto plain = parse({"train", "--print-config"});
+  BOOST_CHECK(plain.print_config);
+  auto text = to_toml(plain);
+  File file{text};
+  auto again = parse({"train", "--config", file.path(), "--print-config"});
+  BOOST_CHECK_EQUAL(to_toml(again), text);
+  auto held_out = train({"--eval-data", "synthetic:digits?seed=1"});
+  File other{to_toml(held_out)};
+  BOOST_CHECK_EQUAL(parse({"train", "--config", other.path()}).job.eval_data,
+                    "synthetic:digits?seed=1");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_the_only_choice_may_be_said) {
+  auto s = train({"--chain", "1", "--link", "auto", "--compress", "none",
+                  "--all-reduce", "auto", "--reduction", "reproducible",
+                  "--precision", "float32"});
+  BOOST_CHECK_EQUAL(s.job.reduction, "reproducible");
+}
+
+BOOST_AUTO_TEST_CASE(devices_and_threads_follow_the_strategy) {
+  auto mirrored = train({});
+  BOOST_CHECK_EQUAL(mirrored.job.devices.size(), 4); // not above virtual ranks
+  BOOST_CHECK_EQUAL(mirrored.job.threads_per_device, 2);
+  BOOST_CHECK_EQUAL(train({"--virtual-ranks", "16"}).job.devices.size(), 8);
+  auto single = train({"--strategy", "one_device"});
+  BOOST_CHECK_EQUAL(single.job.devices.size(), 1);
+  BOOST_CHECK_EQUAL(single.job.devices.front(), "cpu:0");
+  BOOST_CHECK_EQUAL(single.job.threads_per_device, 8);
+  auto served = train({"--strategy", "parameter_server", "--workers", "3"});
+  BOOST_CHECK_EQUAL(served.job.devices.size(), 1);
+  BOOST_CHECK_EQUAL(served.job.threads_per_device, 2);
+  auto named = train({"--devices", "cpu:2", "--threads-per-device", "5"});
+  BOOST_CHECK_EQUAL(named.job.devices.back(), "cpu:1");
+  BOOST_CHECK_EQUAL(named.job.threads_per_device, 5);
+  around.cores = 1;
+  BOOST_CHECK_EQUAL(train({"--devices", "cpu:4"}).job.threads_per_device, 1);
+}
+
+BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
+  around.cuda_devices = [] { return 2u; };
+  auto mirrored = train({});
+  BOOST_CHECK_EQUAL(mirrored.job.devices.size(), 2);
+  BOOST_CHECK_EQUAL(mirrored.job.devices.back(), "cuda:1");
+  auto single = train({"--strategy", "one_device"});
+  BOOST_CHECK_EQUAL(single.job.devices.front(), "cuda:0");
+  auto all = train({"--devices", "cuda:all"});
+  BOOST_CHECK_EQUAL(all.job.devices.size(), 2);
+  BOOST_CHECK_EQUAL(train({"--devices", "cuda:1"}).job.devices.front(),
+                    "cuda:1");
+  check_has(train_usage({"--devices", "cuda:0,cuda:0"}), "twice");
+  BOOST_CHECK_THROW(train({"--devices", "cuda:2"}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(an_option_that_is_off_in_the_file_is_not_given) {
+  File file{"strategy = \"parameter_server\"\nsync = false\nasync = true\n"
+            "quiet = false\nin-process = false\nsave = \"\"\n"};
+  auto s = train({"--config", file.path()});
+  BOOST_CHECK(s.job.synchronisation == Synchronisation::async);
+  BOOST_CHECK(!s.quiet);
+  BOOST_CHECK(s.job.processes);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
+  auto s = parse({"role", "worker:1", "--coordinator", "127.0.0.1:70"});
+  BOOST_REQUIRE(s.role);
+  BOOST_CHECK_EQUAL(to_string(*s.role), "worker:1");
+  BOOST_CHECK_EQUAL(s.coordinator, "127.0.0.1:70");
+  BOOST_CHECK(s.job.processes);
+  auto late = parse({"role", "--quiet", "ps:0", "--coordinator", "[::1]:70"});
+  BOOST_REQUIRE(late.role);
+  BOOST_CHECK_EQUAL(to_string(*late.role), "ps:0");
+  check_has(usage({"role", "ps:0", "ps:1", "--coordinator", "[::1]:70"}),
+            "unexpected argument ps:1");
+  around.tf_config = R"({"cluster": {"chief": ["127.0.0.1:70"],
+    "worker": ["127.0.0.1:71", "127.0.0.1:72"], "ps": ["127.0.0.1:73"],
+    "evaluator": ["127.0.0.1:74"]}, "task": {"type": "ps", "index": 0}})";
+  auto shard = parse({"role"});
+  BOOST_REQUIRE(shard.role);
+  BOOST_CHECK_EQUAL(to_string(*shard.role), "ps:0");
+  BOOST_CHECK_EQUAL(shard.coordinator, "127.0.0.1:70");
+  BOOST_CHECK_EQUAL(shard.listen, "127.0.0.1:73");
+  auto chief = parse({"role", "coordinator", "--data", "synthetic:digits"});
+  BOOST_CHECK_EQUAL(chief.listen, "127.0.0.1:70");
+  BOOST_CHECK_EQUAL(chief.job.workers, 2);
+  BOOST_CHECK_EQUAL(chief.job.shards, 1);
+  BOOST_CHECK_EQUAL(chief.job.evaluators, 1);
+  BOOST_CHECK(chief.job.strategy == Strategy::parameter_server);
+  BOOST_CHECK_EQUAL(train({}).job.evaluators, 0);
+}
+
+BOOST_AUTO_TEST_CASE(help_is_asked_for_anywhere) {
+  BOOST_CHECK_EQUAL(parse({"--help"}).command, "help");
+  BOOST_CHECK_EQUAL(parse({"train", "--lr", "--help"}).topic, "train");
+  BOOST_CHECK_EQUAL(parse({"help", "predict"}).topic, "predict");
+  BOOST_CHECK_EQUAL(parse({"--version"}).command, "version");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
