@@ -35,14 +35,18 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
       std::vector<std::string>{"worker", "shard", "replica", "coordinator"});
   if (credentials.folder.empty())
     return;
+  load<caf::io::middleman>(); // first: it defines the options set below
+  load<caf::openssl::manager>();
   openssl_certificate = credentials.certificate();
   openssl_key = credentials.key();
   openssl_cafile = credentials.authority();
   set("caf.middleman.enable-automatic-connections", false);
-  set("caf.middleman.heartbeat-interval", caf::timespan{250'000'000});
-  set("caf.middleman.connection-timeout", caf::timespan{10'000'000'000});
-  load<caf::io::middleman>();
-  load<caf::openssl::manager>();
+  // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
+  // handshake is under way when the heartbeat ticks counts as silent since the
+  // epoch, is closed, and takes others with it (seen). The coordinator watches
+  // for silence itself; a process that died closes its sockets.
+  set("caf.middleman.heartbeat-interval", "1s");
+  set("caf.middleman.connection-timeout", "87600h");
 }
 
 bool is_loopback(const std::string& host) {

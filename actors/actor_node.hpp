@@ -28,8 +28,8 @@ Credentials load_credentials(const std::string& folder);
 void init_actor_types();
 
 /// CAF's configuration as this project needs it: mutual TLS or no network at
-/// all, no automatic connections, no configuration file, heartbeats of 250 ms
-/// with a timeout of 2 s, work sharing instead of polling thieves.
+/// all, no automatic connections, no configuration file, work sharing instead
+/// of polling thieves.
 class ActorConfig : public caf::actor_system_config {
 public:
   explicit ActorConfig(const Credentials& credentials);

@@ -147,6 +147,7 @@ private:
     uint64_t incarnation = 0;
     role_actor actor;
     std::string endpoint;
+    Clock::time_point heard;
   };
 
   // --- joining and epochs ---------------------------------------------------
@@ -156,6 +157,7 @@ private:
       return caf::make_error(caf::sec::incompatible_versions,
                              to_string(hello.role)
                                + " is another build of troupe");
+    lost_.erase(hello.role);
     return JobInfo{options_.job_id, ++incarnations_, to_json(job_->options)};
   }
 
@@ -170,7 +172,8 @@ private:
     if (known != present_.end())
       lose(join.role, known->second.incarnation);
     auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-    present_[join.role] = {join.incarnation, actor, join.endpoint};
+    present_[join.role]
+      = {join.incarnation, actor, join.endpoint, Clock::now()};
     self_->monitor(actor);
     perform(membership_.join(join.role, join.incarnation, now_ms()));
   }
@@ -213,6 +216,7 @@ private:
     seals_.erase(role);
     if (stage_ == Stage::over)
       return;
+    lost_[role] = Clock::now();
     record_.lost(role, Clock::now(), commits_.committed());
     if (async_ && role.kind == RoleKind::worker)
       leases_.worker_lost(role.index);
@@ -314,11 +318,33 @@ private:
   }
 
   void perform(const Membership::LeaveOut& leave) {
-    note(to_string(leave.role) + " is left out: " + leave.reason);
     present_.erase(leave.role);
     fence_ = {};
+    replace(leave.role, leave.reason);
+  }
+
+  void replace(RoleId role, const std::string& reason) {
+    note(to_string(role) + " is left out: " + reason);
+    lost_[role] = Clock::now();
     if (supervisor_)
-      self_->send(supervisor_, ReplaceRole{leave.role, leave.reason});
+      self_->send(supervisor_, ReplaceRole{role, reason});
+  }
+
+  /// Leaves out members that have gone silent, and asks again for those that
+  /// are lost and whose replacement has not said hello.
+  void watch_silence(Clock::time_point now) {
+    const auto limit = std::chrono::milliseconds{options_.silence_deadline_ms};
+    for (const auto& [role, present] : std::map{present_})
+      if (now - present.heard > limit) {
+        const auto incarnation = present.incarnation;
+        replace(role, "silent for "
+                        + std::to_string(options_.silence_deadline_ms / 1000)
+                        + " s");
+        lose(role, incarnation);
+      }
+    for (auto& [role, since] : lost_)
+      if (now - since > limit)
+        replace(role, "lost and not back");
   }
 
   void perform(const Membership::Fail& failure) {
@@ -676,6 +702,8 @@ private:
   }
 
   void on(const MetricsReport& report) {
+    if (auto known = present_.find(report.role); known != present_.end())
+      known->second.heard = Clock::now();
     if (exporter_)
       exporter_->publish(to_string(report.role), report.samples);
     if (report.peak_memory_bytes > 0)
@@ -688,6 +716,9 @@ private:
       return;
     const auto now = Clock::now();
     perform(membership_.tick(now_ms()));
+    watch_silence(now);
+    if (stage_ == Stage::over)
+      return;
     const auto recomputed = commits_.leaves_recomputed();
     metrics_.recomputed.add(
       static_cast<double>(recomputed - std::exchange(recomputed_, recomputed)));
@@ -719,6 +750,7 @@ private:
   Membership membership_;
   uint64_t incarnations_ = 0;
   std::map<RoleId, Present> present_;
+  std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_;
   Fence fence_; ///< of the active epoch; job 0: none is active

@@ -33,7 +33,7 @@ void require_choice(const std::string& value, const Choices& choices,
   throw UsageError("unknown; " + one_of(choices));
 }
 
-Binding fixed(const std::string& value, Choices later) {
+Binding fixed(const std::string& value, const Choices& later) {
   return {[=](Settings&, const std::string& given) {
             require_choice(given, {value}, later);
           },

@@ -13,10 +13,10 @@
 namespace troupe::binding {
 
 /// The access to one field.
-#define FIELD(path) \
-  [](Settings & s) -> auto& { \
-    return s.path; \
-  }
+#define FIELD(path) ([](Settings & s) -> auto& { return s.path; })
+[](Settings& s) -> auto& {
+  return s.path;
+}
 
 using Choices = std::vector<std::string>;
 
@@ -72,7 +72,8 @@ void require_choice(const std::string& value, const Choices& choices,
                     const Choices& later);
 
 template <class Access>
-Binding choice(Access access, Choices choices, Choices later = {}) {
+Binding
+choice(Access access, const Choices& choices, const Choices& later = {}) {
   return {[=](Settings& s, const std::string& value) {
             require_choice(value, choices, later);
             access(s) = value;
@@ -81,7 +82,7 @@ Binding choice(Access access, Choices choices, Choices later = {}) {
 }
 
 /// A choice of one, whose value nobody needs to keep.
-Binding fixed(const std::string& value, Choices later);
+Binding fixed(const std::string& value, const Choices& later);
 
 template <class Access>
 Binding address(Access access) {

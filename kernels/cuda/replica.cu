@@ -1,5 +1,6 @@
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/cuda/blas.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
@@ -31,12 +32,12 @@ public:
     : workspace_(CudaArray<char>::Where::device, workspace_bytes, place) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), place);
     try {
-      check(cublasCreate(&blas_), place);
-      check(cublasSetStream(blas_, stream_), place);
-      check(cublasSetWorkspace(blas_, workspace_.data(), workspace_bytes),
+      check(blas().create(&blas_), place);
+      check(blas().set_stream(blas_, stream_), place);
+      check(blas().set_workspace(blas_, workspace_.data(), workspace_bytes),
             place);
-      check(cublasSetMathMode(blas_, CUBLAS_PEDANTIC_MATH), place);
-      check(cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED), place);
+      check(blas().set_math_mode(blas_, CUBLAS_PEDANTIC_MATH), place);
+      check(blas().set_atomics_mode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED), place);
     } catch (...) {
       release();
       throw;
@@ -47,14 +48,14 @@ public:
   ~CudaStream() { release(); }
 
   cudaStream_t get() const { return stream_; }
-  cublasHandle_t blas() const { return blas_; }
+  cublasHandle_t blas_handle() const { return blas_; }
 
 private:
   static constexpr size_t workspace_bytes = size_t{32} << 20;
 
   void release() {
     if (blas_ != nullptr)
-      cublasDestroy(blas_);
+      blas().destroy(blas_);
     cudaStreamDestroy(stream_);
   }
 
@@ -208,7 +209,7 @@ private:
     auto extent = [](uint32_t x) { return static_cast<int>(x); };
     const float one = 1;
     const float zero = 0;
-    check(cublasSgemm(stream_->blas(), operation(side_b), operation(side_a),
+    check(blas().sgemm(stream_->blas_handle(), operation(side_b), operation(side_a),
                       extent(n), extent(m), extent(k), &one, b,
                       extent(side_b == Side::as_is ? n : k), a,
                       extent(side_a == Side::as_is ? k : m), &zero, c,
@@ -329,18 +330,20 @@ std::unique_ptr<Replica> make_cuda_replica(const Graph& graph, uint32_t index,
 
 std::string cuda_versions() {
   int runtime = 0;
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
+    return "CUDA of unknown version";
+  auto text = "CUDA " + std::to_string(runtime / 1000) + "."
+              + std::to_string(runtime % 1000 / 10);
   int major = 0;
   int minor = 0;
   int patch = 0;
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess
-      || cublasGetProperty(MAJOR_VERSION, &major) != CUBLAS_STATUS_SUCCESS
-      || cublasGetProperty(MINOR_VERSION, &minor) != CUBLAS_STATUS_SUCCESS
-      || cublasGetProperty(PATCH_LEVEL, &patch) != CUBLAS_STATUS_SUCCESS)
-    return "CUDA of unknown version";
-  return "CUDA " + std::to_string(runtime / 1000) + "."
-         + std::to_string(runtime % 1000 / 10) + ", cuBLAS "
-         + std::to_string(major) + "." + std::to_string(minor) + "."
-         + std::to_string(patch);
+  if (cuda_device_count() > 0 // else cuBLAS takes part in nothing
+      && blas().get_property(MAJOR_VERSION, &major) == CUBLAS_STATUS_SUCCESS
+      && blas().get_property(MINOR_VERSION, &minor) == CUBLAS_STATUS_SUCCESS
+      && blas().get_property(PATCH_LEVEL, &patch) == CUBLAS_STATUS_SUCCESS)
+    text += ", cuBLAS " + std::to_string(major) + "." + std::to_string(minor)
+            + "." + std::to_string(patch);
+  return text;
 }
 
 } // namespace kernels

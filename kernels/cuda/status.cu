@@ -1,5 +1,7 @@
 #include "kernels/cuda/status.cuh"
 
+#include "kernels/cuda/blas.cuh"
+
 #include <stdexcept>
 
 namespace troupe::kernels {
@@ -20,7 +22,7 @@ void check(cudaError_t status, const CudaPlace& place) {
 
 void check(cublasStatus_t status, const CudaPlace& place) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    fail(place, cublasGetStatusString(status));
+    fail(place, blas().status_text(status));
 }
 
 } // namespace troupe::kernels

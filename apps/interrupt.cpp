@@ -1,0 +1,45 @@
+#include "apps/interrupt.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace troupe {
+namespace {
+
+std::atomic<int> received{0};
+
+} // namespace
+
+Interrupt::Interrupt() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGINT);
+  sigaddset(&watched, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &watched, nullptr);
+  std::thread{[watched] {
+    for (int count = 0;;) {
+      int signal = 0;
+      if (sigwait(&watched, &signal) != 0)
+        continue;
+      received = signal;
+      if (++count == 3)
+        _exit(130);
+    }
+  }}.detach();
+}
+
+std::string Interrupt::reason() const {
+  switch (received.load()) {
+    case 0:
+      return "";
+    case SIGTERM:
+      return "terminated";
+    default:
+      return "interrupted";
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,67 @@
+#include "actors/actor_node.hpp"
+#include "actors/peer_directory.hpp"
+#include "actors/role_host.hpp"
+#include "apps/commands.hpp"
+#include "apps/run_display.hpp"
+#include "kernels/error.hpp"
+#include "kernels/replica.hpp"
+
+#include <unistd.h>
+
+namespace troupe {
+namespace {
+
+int play_coordinator(const Settings& settings) {
+  Interrupt interrupt;
+  select_isa(settings.job.isa);
+  Console console{settings.quiet, settings.color, isatty(STDOUT_FILENO) != 0,
+                  stdout};
+  RunOptions run;
+  run.job = settings.job;
+  run.job.processes = true;
+  run.save = settings.save;
+  run.metrics_address = settings.metrics_address;
+  run.events = shown_on(console, interrupt, settings.log_every);
+  // A launcher waits for the address on this process's standard output.
+  run.events.note = [&console](const std::string& line) {
+    if (line.starts_with(listening_prefix)) {
+      std::printf("%s\n", line.c_str());
+      std::fflush(stdout);
+    } else {
+      console.line(line);
+    }
+  };
+  CoordinatorProcess process;
+  process.listen = settings.listen;
+  process.certificates = settings.certificates;
+  make_credentials(process.certificates);
+  auto result = run_coordinator_process(run, load_job_data(settings.job),
+                                        process);
+  return conclude(console, settings, result, true);
+}
+
+} // namespace
+
+int run_role(const Settings& settings) {
+  if (!settings.role)
+    throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
+                     "TF_CONFIG");
+  if (settings.certificates.empty())
+    throw UsageError("role: --certificates DIR is missing; the coordinator "
+                     "makes them in its own DIR, copy that folder");
+  if (settings.role->kind == RoleKind::coordinator)
+    return play_coordinator(settings);
+  if (settings.coordinator.empty())
+    throw UsageError("role " + to_string(*settings.role)
+                     + ": --coordinator HOST:PORT is missing");
+  RoleProcessOptions role;
+  role.role = *settings.role;
+  role.coordinator = settings.coordinator;
+  role.certificates = settings.certificates;
+  role.listen = settings.listen;
+  role.state_descriptor = settings.state_fd;
+  run_role_process(role);
+  return 0;
+}
+
+} // namespace troupe

@@ -1,0 +1,56 @@
+#include "apps/run_display.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <cstdio>
+
+namespace troupe {
+
+RunEvents shown_on(Console& console, const Interrupt& interrupt,
+                   uint64_t log_every) {
+  RunEvents events;
+  events.progress = [&console, log_every,
+                     shown = uint64_t{0}](const Progress& x) mutable {
+    const auto eta = x.steps_per_second > 0
+                       ? static_cast<double>(x.total - x.step)
+                           / x.steps_per_second
+                       : -1.0;
+    console.progress(x.step, x.total, x.loss, x.samples_per_second, eta);
+    if (log_every > 0 && x.step / log_every > shown / log_every) {
+      char line[160];
+      std::snprintf(line, sizeof line,
+                    "step %llu of %llu, loss %.4f, %.0f samples/s",
+                    static_cast<unsigned long long>(x.step),
+                    static_cast<unsigned long long>(x.total), x.loss,
+                    x.samples_per_second);
+      console.line(line);
+      shown = x.step;
+    }
+  };
+  events.epoch = [&console](const EpochEnd& x) {
+    std::optional<Console::Evaluation> evaluation;
+    if (x.evaluated)
+      evaluation = Console::Evaluation{x.eval_loss, x.eval_accuracy};
+    console.epoch(x.data_epoch, x.step, x.loss, x.samples_per_second,
+                  evaluation);
+  };
+  events.note = [&console](const std::string& line) { console.line(line); };
+  events.stop = [&interrupt] { return interrupt.reason(); };
+  return events;
+}
+
+int conclude(Console& console, const Settings& settings,
+             const RunResult& result, bool write_summary) {
+  console.done();
+  if (write_summary && !settings.summary.empty() && !result.summary.empty())
+    write_atomically(settings.summary,
+                     {std::as_bytes(std::span{result.summary})});
+  if (result.status == 0)
+    console.line(result.line);
+  else
+    std::fprintf(stderr, "troupe: %s\n", result.line.c_str());
+  return result.status;
+}
+
+} // namespace troupe

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "actors/job_runner.hpp"
+#include "apps/console.hpp"
+#include "apps/interrupt.hpp"
+#include "apps/settings.hpp"
+
+namespace troupe {
+
+/// The events of a run, shown on a console; both must outlive the run.
+RunEvents shown_on(Console& console, const Interrupt& interrupt,
+                   uint64_t log_every);
+
+/// Writes the summary where asked and prints how the run ended; returns the
+/// exit status. A failure is one line on standard error.
+int conclude(Console& console, const Settings& settings,
+             const RunResult& result, bool write_summary);
+
+} // namespace troupe
