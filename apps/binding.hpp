@@ -14,9 +14,6 @@ namespace troupe::binding {
 
 /// The access to one field.
 #define FIELD(path) ([](Settings & s) -> auto& { return s.path; })
-[](Settings& s) -> auto& {
-  return s.path;
-}
 
 using Choices = std::vector<std::string>;
 

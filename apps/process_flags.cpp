@@ -11,9 +11,9 @@ constexpr unsigned on_files = on_evaluate | on_predict;
 
 void add(std::vector<Flag>& flags, unsigned commands, const char* group,
          const char* name, const char* value, const char* fallback,
-         const char* help, Binding binding) {
+         const char* help, const Binding& binding) {
   flags.push_back({name, value, FlagType::text, commands, group, fallback, help,
-                   std::move(binding.set), std::move(binding.get)});
+                   binding.set, binding.get});
 }
 
 void add_files(std::vector<Flag>& flags) {
