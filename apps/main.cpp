@@ -3,6 +3,7 @@
 #include "kernels/error.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 namespace {
@@ -50,8 +51,11 @@ int fail(const char* what, int status) {
 int main(int argc, char** argv) {
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    auto status =
-      dispatch(parse_settings(arguments, surroundings_of_process()));
+    auto settings = parse_settings(arguments, surroundings_of_process());
+    // What it said is in the settings; a role started from here must not
+    // read it again, over what the flags decided.
+    unsetenv("TF_CONFIG");
+    auto status = dispatch(settings);
     if (std::fflush(stdout) != 0)
       return fail("standard output: cannot be written to", 1);
     return status;
