@@ -2,6 +2,7 @@
 
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/tls_error_queue.hpp"
 #include "kernels/error.hpp"
 
 #include <caf/io/middleman.hpp>
@@ -45,6 +46,9 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
   // handshake is under way when the heartbeat ticks counts as silent since the
   // epoch, is closed, and takes others with it (seen). The coordinator watches
   // for silence itself; a process that died closes its sockets.
+  // A reader that stops after some reads leaves bytes in TLS's own buffer,
+  // about which no socket event tells.
+  set("caf.middleman.max-consecutive-reads", int64_t{1'000'000});
   set("caf.middleman.heartbeat-interval", "1s");
   set("caf.middleman.connection-timeout", "87600h");
 }
@@ -90,6 +94,9 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
         [&](const caf::node_id&, caf::strong_actor_ptr& peer,
             const std::set<std::string>&) { found = peer; },
         [&](const caf::error& failure) { why = caf::to_string(failure); });
+    if (found && !tls_error_queue_is_guarded())
+      throw InputError("this program was linked with a shared CAF: build it "
+                       "with a static one (cmake/setup makes it)");
     if (found)
       return found;
     if (std::chrono::steady_clock::now() >= deadline)

@@ -132,6 +132,7 @@ public:
       [this](const MetricsReport& x) { on(x); },
       [this](const Evaluation& x) { on(x); },
       [this](const Attach& x) { on(x); },
+      [this](const Detach&) { drop_observer(self_->current_sender()); },
       [this](const RoleDied& x) { on(x); },
       [this](const GiveUp& x) { fail(x.line); },
       [this](const StopRequest& x) { on(x); },
@@ -197,13 +198,10 @@ private:
   void on(const caf::down_msg& down) {
     for (const auto& [role, present] : present_)
       if (present.actor.address() == down.source) {
-        auto lost = role;
-        lose(lost, present.incarnation);
+        lose(RoleId{role}, present.incarnation);
         return;
       }
-    std::erase_if(observers_, [&](const observer_actor& x) {
-      return x.address() == down.source;
-    });
+    drop_observer(caf::actor_cast<caf::strong_actor_ptr>(down.source));
     if (supervisor_ && supervisor_.address() == down.source) {
       supervisor_ = nullptr;
       if (stage_ != Stage::over)
@@ -656,6 +654,8 @@ private:
 
   void finish(const Finished& finished) {
     stage_ = Stage::over;
+    leave_deadline_
+      = Clock::now() + std::chrono::milliseconds{options_.leave_deadline_ms};
     for_all(Finish{options_.job_id});
     if (evaluator_)
       self_->send(evaluator_, Finish{options_.job_id});
@@ -666,6 +666,19 @@ private:
   }
 
   // --- observers, supervision, metrics --------------------------------------
+
+  void drop_observer(const caf::strong_actor_ptr& who) {
+    std::erase_if(observers_, [&](const observer_actor& x) {
+      return caf::actor_cast<caf::strong_actor_ptr>(x) == who;
+    });
+  }
+
+  /// Ends when everybody elsewhere has read how the run ended.
+  void leave() {
+    const bool alone = present_.empty() && !supervisor_ && observers_.empty();
+    if (alone || Clock::now() > leave_deadline_)
+      self_->quit();
+  }
 
   template <class Message>
   void tell(const Message& message) {
@@ -712,8 +725,10 @@ private:
 
   void on_tick() {
     self_->delayed_send(self_, tick_period, caf::tick_atom_v);
-    if (stage_ == Stage::over)
+    if (stage_ == Stage::over) {
+      leave();
       return;
+    }
     const auto now = Clock::now();
     perform(membership_.tick(now_ms()));
     watch_silence(now);
@@ -781,6 +796,7 @@ private:
   bool stopped_ = false;
   std::string stop_why_;
   Clock::time_point stop_deadline_;
+  Clock::time_point leave_deadline_;
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point touched_;
   Clock::time_point shown_;

@@ -22,7 +22,8 @@ struct CoordinatorOptions {
   uint64_t stall_deadline_ms = 120'000;
   /// Ctrl-C: how long the run may take to reach a step that can be saved.
   uint64_t stop_deadline_ms = 1'500;
-  uint64_t evaluation_deadline_ms = 120'000;
+  /// After the end: how long the others may take to read it and go.
+  uint64_t leave_deadline_ms = 3'000;
 };
 
 /// Spawns the coordinator: decides membership and epochs, hands out leases

@@ -44,7 +44,8 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(LeaseApplied), caf::result<void>(SnapshotSlice),
   caf::result<void>(Paused), caf::result<void>(Trouble),
   caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
-  caf::result<void>(Attach), caf::result<void>(RoleDied),
+  caf::result<void>(Attach), caf::result<void>(Detach),
+  caf::result<void>(RoleDied),
   caf::result<void>(GiveUp), caf::result<void>(StopRequest),
   caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 

@@ -151,9 +151,12 @@ RunResult run_coordinator_process(const RunOptions& options,
     throw;
   }
   auto result = watch(self, coordinator.actor, options.events);
-  // Roles and observers elsewhere have to read the end first.
-  self->receive(caf::after(std::chrono::milliseconds{200}) >> [] {});
-  caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+  // It leaves when roles and supervisor elsewhere have read the end. This
+  // process's own observer goes first.
+  self->monitor(coordinator.actor);
+  self->send(coordinator.actor, Detach{});
+  self->receive([](const caf::down_msg&) {},
+                caf::after(std::chrono::milliseconds{end_deadline_ms * 5}) >> [] {});
   return result;
 }
 
@@ -229,8 +232,9 @@ RunResult run_processes(const RunOptions& options,
   auto supervisor
     = spawn_node_supervisor(system, coordinator, std::move(supervise));
   auto result = watch(self, coordinator, options.events);
-  processes->wait_all(end_deadline_ms);
+  self->send(coordinator, Detach{});
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  processes->wait_all(end_deadline_ms);
   return result;
 }
 

@@ -224,6 +224,8 @@ struct Evaluation {
 struct Attach {
   bool supervises = false;
 };
+/// The observer has seen the end and goes.
+struct Detach {};
 struct RoleDied {
   RoleId role;
   uint64_t incarnation = 0; ///< 0: whichever is present
@@ -361,6 +363,10 @@ TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(loss), TROUPE_FIELD(accuracy),
                TROUPE_FIELD(samples))
 TROUPE_INSPECT(Attach, TROUPE_FIELD(supervises))
+template <class Inspector>
+bool inspect(Inspector& f, Detach& x) {
+  return f.object(x).fields();
+}
 TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(how))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
@@ -419,6 +425,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::Evaluate))
   CAF_ADD_TYPE_ID(troupe, (troupe::Evaluation))
   CAF_ADD_TYPE_ID(troupe, (troupe::Attach))
+  CAF_ADD_TYPE_ID(troupe, (troupe::Detach))
   CAF_ADD_TYPE_ID(troupe, (troupe::RoleDied))
   CAF_ADD_TYPE_ID(troupe, (troupe::ReplaceRole))
   CAF_ADD_TYPE_ID(troupe, (troupe::GiveUp))

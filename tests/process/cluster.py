@@ -1,0 +1,124 @@
+"""Starts the troupe program and looks at its processes; for the tests beside."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+TROUPE = os.environ.get("TROUPE", "build/release/apps/troupe")
+DEADLINE_S = 90
+
+
+def wait_for(condition, what, deadline_s=DEADLINE_S):
+    """Polls until condition() is true and returns its value."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {deadline_s} s: {what}")
+
+
+class Run:
+    """One run of `troupe train`, with its output read as it comes."""
+
+    def __init__(self, *arguments, environment=None):
+        self.folder = tempfile.TemporaryDirectory()
+        self.summary_path = os.path.join(self.folder.name, "summary.json")
+        self.output_path = os.path.join(self.folder.name, "output")
+        self.error_path = os.path.join(self.folder.name, "error")
+        with open(self.output_path, "w") as output, \
+                open(self.error_path, "w") as error:
+            self.process = subprocess.Popen(
+                [TROUPE, "train", "--summary", self.summary_path, *arguments],
+                stdout=output, stderr=error, stdin=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def output(self):
+        with open(self.output_path) as file:
+            return file.read()
+
+    def error(self):
+        with open(self.error_path) as file:
+            return file.read()
+
+    def summary(self):
+        with open(self.summary_path) as file:
+            return json.load(file)
+
+    def finish(self, status=0, deadline_s=DEADLINE_S):
+        """Waits for the end, checks the status, returns the summary."""
+        found = self.process.wait(deadline_s)
+        assert found == status, (
+            f"status {found}, expected {status}: {self.error()} "
+            f"{self.output()}")
+        return self.summary() if os.path.exists(self.summary_path) else None
+
+    def children(self):
+        """Maps each role ("worker:0") to the id of its process."""
+        found = {}
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    words = file.read().decode().split("\0")
+                with open(f"/proc/{entry}/stat") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == self.process.pid and words[1:2] == ["role"]:
+                found[words[2]] = int(entry)
+        return found
+
+    def role(self, name):
+        """Waits until a role has a process; returns its id."""
+        return wait_for(lambda: self.children().get(name), f"{name} runs")
+
+    def metrics_address(self):
+        def find():
+            match = re.search(r"metrics: http://(\S+)/metrics", self.output())
+            return match and match.group(1)
+        return wait_for(find, "the address of the metrics")
+
+    def step(self):
+        """The newest committed step, from the run's own metrics."""
+        import urllib.request
+        url = f"http://{self.metrics_address()}/metrics"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return 0
+        match = re.search(r"^troupe_steps_committed_total\{[^}]*\} (\S+)", text,
+                          re.MULTILINE)
+        return float(match.group(1)) if match else 0
+
+    def wait_for_step(self, step):
+        def reached():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the run ended: {self.error()}")
+            return self.step() >= step
+        wait_for(reached, f"step {step}")
+
+    def kill(self, role, how=signal.SIGKILL):
+        """Sends a signal to a role's process; returns the process's id."""
+        pid = self.role(role)
+        os.kill(pid, how)
+        return pid

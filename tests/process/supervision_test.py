@@ -1,0 +1,130 @@
+"""kill -9 of workers and shards in real runs: the run goes on, and the weights
+are those of an undisturbed one (I3)."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from cluster import Run, wait_for
+
+JOB = ["--data", "synthetic:digits?samples=6000", "--model",
+       "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs", "16",
+       "--global-batch", "64", "--virtual-ranks", "4", "--seed", "7"]
+SERVED = [*JOB, "--strategy", "parameter_server", "--workers", "2", "--ps", "2",
+          "--processes"]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+class Supervision(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Run(*JOB, "--strategy", "one_device") as run:
+            cls.expected = run.finish()
+
+    def check_recovered(self, summary, roles, kind):
+        self.assertEqual(summary["weights_sha256"],
+                         self.expected["weights_sha256"])
+        self.assertEqual(summary["state_sha256"],
+                         self.expected["state_sha256"])
+        self.assertEqual(summary["steps"], self.expected["steps"])
+        self.assertEqual([r["role"] for r in summary["recoveries"]], roles)
+        self.assertEqual({r["kind"] for r in summary["recoveries"]}, {kind})
+
+    def run_with_kills(self, kills, kind):
+        with Run(*SERVED) as run:
+            for step, role in kills:
+                run.wait_for_step(step)
+                old = run.kill(role)
+                wait_for(lambda: run.children().get(role) not in (None, old),
+                         f"{role} is started again")
+            summary = run.finish()
+            self.check_recovered(summary, [role for _, role in kills], kind)
+            return summary
+
+    def test_a_killed_worker_comes_back_and_no_step_is_lost(self):
+        summary = self.run_with_kills([(100, "worker:0"), (500, "worker:1")],
+                                      "worker_restarted")
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        for recovery in summary["recoveries"]:
+            self.assertGreater(recovery["resumed_ms"],
+                               recovery["detected_ms"])
+
+    def test_a_killed_shard_takes_its_memory_over(self):
+        summary = self.run_with_kills([(100, "ps:0"), (500, "ps:1")],
+                                      "shard_restored")
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_more_kills_than_the_budget_are_fine_with_progress_between(self):
+        # Seven restarts with a budget of five: commits refill it.
+        roles = ["worker:0", "ps:0", "worker:1", "ps:1", "worker:0", "ps:0",
+                 "worker:1"]
+        with Run(*SERVED, "--epochs", "40") as run:
+            for count, role in enumerate(roles):
+                run.wait_for_step(run.step() + 60)
+                old = run.kill(role)
+                wait_for(lambda: run.children().get(role) not in (None, old),
+                         f"{role} is started again")
+            summary = run.finish()
+        self.assertEqual(len(summary["recoveries"]), len(roles))
+        with Run(*JOB, "--strategy", "one_device", "--epochs", "40") as run:
+            self.assertEqual(run.finish()["weights_sha256"],
+                             summary["weights_sha256"])
+
+    def test_restarts_without_progress_are_a_crash_loop(self):
+        with Run(*SERVED, "--epochs", "1000") as run:
+            run.wait_for_step(20)
+            # A stopped shard keeps steps from being committed.
+            os.kill(run.role("ps:0"), signal.SIGSTOP)
+            for _ in range(6):
+                old = run.kill("worker:0")
+                wait_for(lambda: run.process.poll() is not None
+                         or run.children().get("worker:0") not in (None, old),
+                         "worker:0 is started again, or the run has ended")
+            run.process.wait(30)
+            self.assertEqual(run.process.returncode, 1)
+            self.assertRegex(run.error(), r"^troupe: .*worker:0.*\n$")
+
+    def test_a_killed_launcher_takes_every_role_with_it(self):
+        with Run(*SERVED, "--epochs", "1000") as run:
+            run.wait_for_step(20)
+            pids = list(run.children().values())
+            self.assertEqual(len(pids), 5)
+            run.process.kill()
+            run.process.wait()
+            wait_for(lambda: not any(alive(pid) for pid in pids),
+                     "every role has ended", 5)
+
+    def test_ctrl_c_ends_within_2_s_saves_and_leaves_no_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "weights.safetensors")
+            with Run(*SERVED, "--epochs", "1000", "--save", weights) as run:
+                run.wait_for_step(20)
+                pids = list(run.children().values())
+                begin = time.monotonic()
+                run.process.send_signal(signal.SIGINT)
+                summary = run.finish(130, 10)
+                self.assertLess(time.monotonic() - begin, 2)
+                self.assertFalse([pid for pid in pids if alive(pid)])
+                self.assertRegex(
+                    run.error(),
+                    rf"^troupe: interrupted after step {summary['steps']} of "
+                    rf"\d+: weights saved to {weights}\n$")
+            self.assertTrue(os.path.exists(weights))
+            with Run(*JOB, "--strategy", "one_device", "--epochs", "1000",
+                     "--steps", str(summary["steps"])) as run:
+                self.assertEqual(run.finish()["weights_sha256"],
+                                 summary["weights_sha256"])
+
+
+if __name__ == "__main__":
+    unittest.main()
