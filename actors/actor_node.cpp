@@ -80,8 +80,8 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
   auto where = parse_endpoint(address);
   if (!where)
     throw InputError("address " + address + ": expected HOST:PORT");
-  const auto deadline
-    = std::chrono::steady_clock::now() + std::chrono::milliseconds{deadline_ms};
+  const auto deadline = std::chrono::steady_clock::now()
+                        + std::chrono::milliseconds{deadline_ms};
   caf::scoped_actor self{system};
   for (;;) {
     caf::strong_actor_ptr found;
@@ -90,10 +90,11 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
       ->request(system.openssl_manager().actor_handle(),
                 std::chrono::seconds{5}, caf::connect_atom_v, where->host,
                 where->port)
-      .receive(
-        [&](const caf::node_id&, caf::strong_actor_ptr& peer,
-            const std::set<std::string>&) { found = peer; },
-        [&](const caf::error& failure) { why = caf::to_string(failure); });
+      .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
+                   const std::set<std::string>&) { found = peer; },
+               [&](const caf::error& failure) {
+                 why = caf::to_string(failure);
+               });
     if (found && !tls_error_queue_is_guarded())
       throw InputError("this program was linked with a shared CAF: build it "
                        "with a static one (cmake/setup makes it)");

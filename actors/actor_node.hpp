@@ -46,8 +46,7 @@ std::string publish(caf::actor_system& system,
 /// passed.
 /// Errors: InputError naming the address.
 caf::strong_actor_ptr connect(caf::actor_system& system,
-                              const std::string& address,
-                              uint64_t deadline_ms);
+                              const std::string& address, uint64_t deadline_ms);
 
 /// Tells whether HOST is a loopback address.
 bool is_loopback(const std::string& host);

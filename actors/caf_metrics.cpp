@@ -19,8 +19,7 @@ namespace telemetry = caf::telemetry;
 
 class Bridge {
 public:
-  explicit Bridge(std::vector<MetricSample>& out) : out_(out) {
-  }
+  explicit Bridge(std::vector<MetricSample>& out) : out_(out) {}
 
   void operator()(const telemetry::metric_family* family,
                   const telemetry::metric* metric,
@@ -30,8 +29,8 @@ public:
   void operator()(const telemetry::metric_family* family,
                   const telemetry::metric* metric,
                   const telemetry::int_counter* x) {
-    add(family, metric, MetricSample::Kind::counter).value
-      = static_cast<double>(x->value());
+    add(family, metric, MetricSample::Kind::counter).value =
+      static_cast<double>(x->value());
   }
   void operator()(const telemetry::metric_family* family,
                   const telemetry::metric* metric,
@@ -41,8 +40,8 @@ public:
   void operator()(const telemetry::metric_family* family,
                   const telemetry::metric* metric,
                   const telemetry::int_gauge* x) {
-    add(family, metric, MetricSample::Kind::gauge).value
-      = static_cast<double>(x->value());
+    add(family, metric, MetricSample::Kind::gauge).value =
+      static_cast<double>(x->value());
   }
   template <class Value>
   void operator()(const telemetry::metric_family* family,

@@ -185,8 +185,7 @@ struct ChildProcesses::Impl {
   std::thread thread;
 };
 
-ChildProcesses::ChildProcesses() : impl_(std::make_unique<Impl>()) {
-}
+ChildProcesses::ChildProcesses() : impl_(std::make_unique<Impl>()) {}
 
 ChildProcesses::~ChildProcesses() {
   {

@@ -29,9 +29,9 @@ struct CoordinatorOptions {
 /// Spawns the coordinator: decides membership and epochs, hands out leases
 /// (async), keeps the account of commits, has snapshots evaluated and saved,
 /// and tells observers and supervisors. Never on the path of a step.
-coordinator_actor
-spawn_coordinator(caf::actor_system& system, std::shared_ptr<const Job> job,
-                  JobData data, CoordinatorOptions options,
-                  std::shared_ptr<MetricExporter> exporter);
+coordinator_actor spawn_coordinator(caf::actor_system& system,
+                                    std::shared_ptr<const Job> job,
+                                    JobData data, CoordinatorOptions options,
+                                    std::shared_ptr<MetricExporter> exporter);
 
 } // namespace troupe

@@ -5,7 +5,6 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
-
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -126,7 +125,8 @@ Credentials make_credentials(const std::string& folder) {
 
 Credentials load_credentials(const std::string& folder) {
   Credentials given{folder};
-  for (const auto& path : {given.authority(), given.certificate(), given.key()}) {
+  for (const auto& path :
+       {given.authority(), given.certificate(), given.key()}) {
     std::unique_ptr<std::FILE, Free> file{std::fopen(path.c_str(), "r")};
     if (!file)
       throw InputError("certificates: cannot read " + path + ": "

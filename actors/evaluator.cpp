@@ -1,16 +1,13 @@
 #include "actors/evaluator.hpp"
 
+#include "actors/trained_model.hpp"
 #include "kernels/buffer.hpp"
-#include "kernels/replica.hpp"
 
 #include <cstring>
 #include <map>
-#include <numeric>
 
 namespace troupe {
 namespace {
-
-constexpr uint32_t batch_rows = 256;
 
 class EvaluatorState {
 public:
@@ -20,8 +17,7 @@ public:
     : self_(self),
       context_(std::move(context)),
       job_(*context_.job),
-      executor_(std::make_shared<Executor>("evaluator", 1)) {
-  }
+      executor_(std::make_shared<Executor>("evaluator", 1)) {}
 
   ~EvaluatorState() {
     executor_.reset(); // its task reads what is destroyed below
@@ -64,13 +60,15 @@ private:
     run_on(
       *executor_, self_,
       [this, parameters, version = part.version] {
-        auto result = evaluate_dataset(job_.graph, *context_.data.eval,
-                                       parameters->data());
-        result.job = context_.job_id;
-        result.version = version;
+        auto scores = score_on(*executor_, job_.graph, parameters->data(),
+                               *context_.data.eval, {});
+        Evaluation result{context_.job_id, version, scores.loss,
+                          scores.accuracy, scores.samples};
         return result;
       },
-      [this](Evaluation& result) { self_->send(context_.coordinator, result); });
+      [this](Evaluation& result) {
+        self_->send(context_.coordinator, result);
+      });
   }
 
   evaluator_actor::pointer self_;
@@ -81,31 +79,6 @@ private:
 };
 
 } // namespace
-
-Evaluation evaluate_dataset(const Graph& graph, const Dataset& data,
-                            const float* parameters) {
-  auto replica = make_replica(graph, DeviceId{}, batch_rows);
-  Buffer features{size_t{batch_rows} * graph.features};
-  std::vector<int32_t> labels(batch_rows);
-  std::vector<uint32_t> rows(batch_rows);
-  Evaluation result;
-  uint64_t correct = 0;
-  for (uint64_t at = 0; at < data.samples(); at += batch_rows) {
-    const auto count = static_cast<uint32_t>(
-      std::min<uint64_t>(batch_rows, data.samples() - at));
-    std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(at));
-    data.gather(rows.data(), count, features.data(), labels.data());
-    auto stats = replica->evaluate(
-      parameters, {features.data(), labels.data(), count}, nullptr);
-    result.loss += stats.loss_sum;
-    correct += stats.correct;
-  }
-  result.samples = data.samples();
-  result.loss /= static_cast<double>(result.samples);
-  result.accuracy
-    = static_cast<double>(correct) / static_cast<double>(result.samples);
-  return result;
-}
 
 evaluator_actor spawn_evaluator(caf::actor_system& system,
                                 RoleContext context) {

@@ -7,12 +7,6 @@ namespace troupe {
 /// Spawns the evaluator: receives the slices of a version, computes loss and
 /// accuracy over the held-out samples on its own executor, in file order, and
 /// reports to the coordinator. A newer version replaces one that waits.
-evaluator_actor spawn_evaluator(caf::actor_system& system,
-                                RoleContext context);
-
-/// The computation itself, for `troupe evaluate` too.
-/// Shapes: parameters flat by Layout(graph). Units: loss in nats, mean.
-Evaluation evaluate_dataset(const Graph& graph, const Dataset& data,
-                            const float* parameters);
+evaluator_actor spawn_evaluator(caf::actor_system& system, RoleContext context);
 
 } // namespace troupe

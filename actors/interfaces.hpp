@@ -17,36 +17,35 @@ using one_way = caf::typed_actor<caf::result<void>(Messages)...>;
 using role_actor = one_way<Propose, Activate, Pause, EndAt, SnapshotRequest,
                            Finish, Completion, caf::tick_atom>;
 
-using worker_actor = role_actor::extend<caf::result<void>(Pulled),
-                                        caf::result<void>(LeaseGrant)>;
+using worker_actor =
+  role_actor::extend<caf::result<void>(Pulled), caf::result<void>(LeaseGrant)>;
 
 using replica_actor = role_actor::extend<caf::result<void>(Contribution),
                                          caf::result<void>(Reduced)>;
 
-using shard_actor
-  = role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
-                       caf::result<void>(LeasePush)>;
+using shard_actor =
+  role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
+                     caf::result<void>(LeasePush)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
 using observer_actor = one_way<Progress, EpochEnd, Note, Finished>;
 
-using supervisor_actor
-  = observer_actor::extend<caf::result<void>(ReplaceRole),
-                           caf::result<void>(StopRequest),
-                           caf::result<void>(Completion),
-                           caf::result<void>(caf::tick_atom)>;
-
-using coordinator_actor = caf::typed_actor<
-  caf::result<JobInfo>(Hello), caf::result<void>(Join),
-  caf::result<void>(Sealed), caf::result<void>(LeafReport),
-  caf::result<void>(Applied), caf::result<void>(LeaseRequest),
-  caf::result<void>(LeaseApplied), caf::result<void>(SnapshotSlice),
-  caf::result<void>(Paused), caf::result<void>(Trouble),
-  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
-  caf::result<void>(Attach), caf::result<void>(Detach),
-  caf::result<void>(RoleDied),
-  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+using supervisor_actor = observer_actor::extend<
+  caf::result<void>(ReplaceRole), caf::result<void>(StopRequest),
   caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
+
+using coordinator_actor =
+  caf::typed_actor<caf::result<JobInfo>(Hello), caf::result<void>(Join),
+                   caf::result<void>(Sealed), caf::result<void>(LeafReport),
+                   caf::result<void>(Applied), caf::result<void>(LeaseRequest),
+                   caf::result<void>(LeaseApplied),
+                   caf::result<void>(SnapshotSlice), caf::result<void>(Paused),
+                   caf::result<void>(Trouble), caf::result<void>(MetricsReport),
+                   caf::result<void>(Evaluation), caf::result<void>(Attach),
+                   caf::result<void>(Detach), caf::result<void>(RoleDied),
+                   caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+                   caf::result<void>(Completion),
+                   caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

@@ -10,12 +10,14 @@ namespace troupe {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
                                    beta2, epsilon, weight_decay)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
-  JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  devices, threads_per_device, workers, shards, processes, partitioner,
-  reduction, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
-  lr_schedule, learning_rate, min_lr, warmup_steps, seed, isa, eval_every,
-  evaluators, join_deadline_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobOptions, model, data, eval_data,
+                                   eval_fraction, strategy, synchronisation,
+                                   devices, threads_per_device, workers, shards,
+                                   processes, partitioner, reduction,
+                                   virtual_ranks, global_batch, epochs, steps,
+                                   optimizer, rule, lr_schedule, learning_rate,
+                                   min_lr, warmup_steps, seed, isa, eval_every,
+                                   evaluators, join_deadline_ms)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

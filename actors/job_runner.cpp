@@ -82,8 +82,7 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
                                    const RunOptions& options,
                                    const JobData& data) {
   LocalCoordinator started;
-  started.job
-    = std::make_shared<const Job>(options.job, data.train->samples());
+  started.job = std::make_shared<const Job>(options.job, data.train->samples());
   check_data_fits(started.job->graph, *data.train);
   if (data.eval)
     check_data_fits(started.job->graph, *data.eval);
@@ -124,8 +123,8 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   supervise.job = coordinator.job;
   supervise.data = data;
   supervise.job_id = coordinator.job_id;
-  auto supervisor
-    = spawn_node_supervisor(system, coordinator.actor, std::move(supervise));
+  auto supervisor = spawn_node_supervisor(system, coordinator.actor,
+                                          std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
@@ -140,10 +139,9 @@ RunResult run_coordinator_process(const RunOptions& options,
   caf::scoped_actor self{system};
   auto coordinator = start_coordinator(system, options, data);
   try {
-    auto address
-      = publish(system,
-                caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor),
-                process.listen);
+    auto address =
+      publish(system, caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor),
+              process.listen);
     if (options.events.note)
       options.events.note(listening_prefix + address);
   } catch (...) {
@@ -156,7 +154,8 @@ RunResult run_coordinator_process(const RunOptions& options,
   self->monitor(coordinator.actor);
   self->send(coordinator.actor, Detach{});
   self->receive([](const caf::down_msg&) {},
-                caf::after(std::chrono::milliseconds{end_deadline_ms * 5}) >> [] {});
+                caf::after(std::chrono::milliseconds{end_deadline_ms * 5}) >>
+                  [] {});
   return result;
 }
 
@@ -168,9 +167,8 @@ struct CoordinatorStart {
   RunResult failure;
 };
 
-CoordinatorStart
-start_coordinator_process(ChildProcesses& processes,
-                          const LaunchOptions& launch) {
+CoordinatorStart start_coordinator_process(ChildProcesses& processes,
+                                           const LaunchOptions& launch) {
   auto promise = std::make_shared<std::promise<CoordinatorStart>>();
   auto answered = std::make_shared<std::atomic<bool>>(false);
   auto future = promise->get_future();
@@ -229,8 +227,8 @@ RunResult run_processes(const RunOptions& options,
     if (launch.on_line)
       launch.on_line(to_string(role), line);
   };
-  auto supervisor
-    = spawn_node_supervisor(system, coordinator, std::move(supervise));
+  auto supervisor = spawn_node_supervisor(system, coordinator,
+                                          std::move(supervise));
   auto result = watch(self, coordinator, options.events);
   self->send(coordinator, Detach{});
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);

@@ -32,8 +32,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     executor_(executor),
     device_(device),
     sampling_(job_->sampling),
-    lanes_(executor.threads()) {
-}
+    lanes_(executor.threads()) {}
 
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
@@ -81,13 +80,12 @@ StepGradient LeafComputer::compute(uint64_t step,
   for (const auto& leaf : result.leaves) {
     if (result.trouble.empty() && !std::isfinite(leaf.loss_sum))
       result.trouble = "NaN loss at step " + std::to_string(step)
-                       + " in virtual rank "
-                       + std::to_string(leaf.virtual_rank)
+                       + " in virtual rank " + std::to_string(leaf.virtual_rank)
                        + ": lower --lr or look at the data";
   }
-  result.seconds = std::chrono::duration<double>(
-                     std::chrono::steady_clock::now() - begin)
-                     .count();
+  result.seconds =
+    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+      .count();
   return result;
 }
 
@@ -113,8 +111,7 @@ LeafComputer::Sum LeafComputer::serial(uint64_t step, RankRange node,
       return nullptr;
     }
     auto sum = take();
-    result.leaves.push_back(
-      leaf(step, node.lo, parameters, lane(0), *sum));
+    result.leaves.push_back(leaf(step, node.lo, parameters, lane(0), *sum));
     return sum;
   }
   auto [left, right] = children(node);

@@ -74,8 +74,8 @@ struct Member {
 struct Activate {
   Fence fence;
   std::vector<Member> members;
-  uint64_t version = 0; ///< every role goes on from here
-  bool rollback = false; ///< owners restore `version` first
+  uint64_t version = 0;           ///< every role goes on from here
+  bool rollback = false;          ///< owners restore `version` first
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
 };
 
@@ -262,8 +262,8 @@ struct Note {
   std::string line;
 };
 struct Finished {
-  int32_t status = 0; ///< exit status
-  std::string line;   ///< the one line of a failure, or what was saved
+  int32_t status = 0;  ///< exit status
+  std::string line;    ///< the one line of a failure, or what was saved
   std::string summary; ///< JSON, empty on failure
 };
 /// Ctrl-C: end at the next possible step and save.
@@ -277,17 +277,18 @@ struct Completion {
   std::function<void()> then;
 };
 
-#define TROUPE_INSPECT(Type, ...)                                              \
-  template <class Inspector>                                                   \
-  bool inspect(Inspector& f, Type& x) {                                        \
-    return f.object(x).fields(__VA_ARGS__);                                    \
+#define TROUPE_INSPECT(Type, ...) \
+  template <class Inspector> \
+  bool inspect(Inspector& f, Type& x) { \
+    return f.object(x).fields(__VA_ARGS__); \
   }
 #define TROUPE_FIELD(name) f.field(#name, x.name)
 
 template <class Inspector>
 bool inspect(Inspector& f, RoleId& x) {
   auto kind = static_cast<uint8_t>(x.kind);
-  auto ok = f.object(x).fields(f.field("kind", kind), f.field("index", x.index));
+  auto ok = f.object(x).fields(f.field("kind", kind),
+                               f.field("index", x.index));
   x.kind = static_cast<RoleKind>(kind);
   return ok && kind <= static_cast<uint8_t>(RoleKind::evaluator);
 }
@@ -389,52 +390,52 @@ TROUPE_INSPECT(StopRequest, TROUPE_FIELD(why))
 } // namespace troupe
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-  CAF_ADD_TYPE_ID(troupe, (troupe::RankRange))
-  CAF_ADD_TYPE_ID(troupe, (troupe::RoleId))
-  CAF_ADD_TYPE_ID(troupe, (troupe::TensorView))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Fence))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Hello))
-  CAF_ADD_TYPE_ID(troupe, (troupe::JobInfo))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Join))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Propose))
-  CAF_ADD_TYPE_ID(troupe, (troupe::SliceState))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Sealed))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Member))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Activate))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Pull))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Pulled))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Push))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeasePush))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Contribution))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Reduced))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeafLoss))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeafReport))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeaseRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeaseGrant))
-  CAF_ADD_TYPE_ID(troupe, (troupe::LeaseApplied))
-  CAF_ADD_TYPE_ID(troupe, (troupe::SnapshotSlice))
-  CAF_ADD_TYPE_ID(troupe, (troupe::SnapshotRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Paused))
-  CAF_ADD_TYPE_ID(troupe, (troupe::EndAt))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Finish))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Trouble))
-  CAF_ADD_TYPE_ID(troupe, (troupe::MetricSample))
-  CAF_ADD_TYPE_ID(troupe, (troupe::MetricsReport))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Evaluate))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Evaluation))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Attach))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Detach))
-  CAF_ADD_TYPE_ID(troupe, (troupe::RoleDied))
-  CAF_ADD_TYPE_ID(troupe, (troupe::ReplaceRole))
-  CAF_ADD_TYPE_ID(troupe, (troupe::GiveUp))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Progress))
-  CAF_ADD_TYPE_ID(troupe, (troupe::EpochEnd))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Note))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Finished))
-  CAF_ADD_TYPE_ID(troupe, (troupe::StopRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Completion))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankRange))
+CAF_ADD_TYPE_ID(troupe, (troupe::RoleId))
+CAF_ADD_TYPE_ID(troupe, (troupe::TensorView))
+CAF_ADD_TYPE_ID(troupe, (troupe::Fence))
+CAF_ADD_TYPE_ID(troupe, (troupe::Hello))
+CAF_ADD_TYPE_ID(troupe, (troupe::JobInfo))
+CAF_ADD_TYPE_ID(troupe, (troupe::Join))
+CAF_ADD_TYPE_ID(troupe, (troupe::Propose))
+CAF_ADD_TYPE_ID(troupe, (troupe::SliceState))
+CAF_ADD_TYPE_ID(troupe, (troupe::Sealed))
+CAF_ADD_TYPE_ID(troupe, (troupe::Member))
+CAF_ADD_TYPE_ID(troupe, (troupe::Activate))
+CAF_ADD_TYPE_ID(troupe, (troupe::Pull))
+CAF_ADD_TYPE_ID(troupe, (troupe::Pulled))
+CAF_ADD_TYPE_ID(troupe, (troupe::Push))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeasePush))
+CAF_ADD_TYPE_ID(troupe, (troupe::Contribution))
+CAF_ADD_TYPE_ID(troupe, (troupe::Reduced))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeafLoss))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeafReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeaseRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeaseGrant))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeaseApplied))
+CAF_ADD_TYPE_ID(troupe, (troupe::SnapshotSlice))
+CAF_ADD_TYPE_ID(troupe, (troupe::SnapshotRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
+CAF_ADD_TYPE_ID(troupe, (troupe::Paused))
+CAF_ADD_TYPE_ID(troupe, (troupe::EndAt))
+CAF_ADD_TYPE_ID(troupe, (troupe::Finish))
+CAF_ADD_TYPE_ID(troupe, (troupe::Trouble))
+CAF_ADD_TYPE_ID(troupe, (troupe::MetricSample))
+CAF_ADD_TYPE_ID(troupe, (troupe::MetricsReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::Evaluate))
+CAF_ADD_TYPE_ID(troupe, (troupe::Evaluation))
+CAF_ADD_TYPE_ID(troupe, (troupe::Attach))
+CAF_ADD_TYPE_ID(troupe, (troupe::Detach))
+CAF_ADD_TYPE_ID(troupe, (troupe::RoleDied))
+CAF_ADD_TYPE_ID(troupe, (troupe::ReplaceRole))
+CAF_ADD_TYPE_ID(troupe, (troupe::GiveUp))
+CAF_ADD_TYPE_ID(troupe, (troupe::Progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::EpochEnd))
+CAF_ADD_TYPE_ID(troupe, (troupe::Note))
+CAF_ADD_TYPE_ID(troupe, (troupe::Finished))
+CAF_ADD_TYPE_ID(troupe, (troupe::StopRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::Completion))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

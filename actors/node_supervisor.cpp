@@ -21,8 +21,7 @@ public:
     : self_(self),
       coordinator_(std::move(coordinator)),
       options_(std::move(options)),
-      budget_(options_.restart_budget) {
-  }
+      budget_(options_.restart_budget) {}
 
   ~SupervisorState() {
     for (const auto& [role, running] : running_)
@@ -33,9 +32,8 @@ public:
   supervisor_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
     self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
-    self_->set_exit_handler([this](const caf::exit_msg& x) {
-      self_->quit(x.reason);
-    });
+    self_->set_exit_handler(
+      [this](const caf::exit_msg& x) { self_->quit(x.reason); });
     self_->monitor(coordinator_);
     self_->send(coordinator_, Attach{true});
     for (auto role : options_.roles)
@@ -91,9 +89,8 @@ private:
         auto how = exit.describe();
         if (!exit.last_lines.empty() && exit.signal == 0)
           how += ": " + exit.last_lines.back();
-        caf::anon_send(handle, Completion{[this, role, how] {
-                         died(role, how);
-                       }});
+        caf::anon_send(handle,
+                       Completion{[this, role, how] { died(role, how); }});
       });
   }
 

@@ -28,8 +28,7 @@ std::string local_name(uint64_t job, RoleId role);
 /// connection is kept until the peer's endpoint changes.
 class PeerDirectory {
 public:
-  explicit PeerDirectory(caf::actor_system& system) : system_(system) {
-  }
+  explicit PeerDirectory(caf::actor_system& system) : system_(system) {}
 
   /// Makes all members of `kind` reachable, then calls done(). On the first
   /// failure, or past the deadline of a connection, calls failed(line) once.
@@ -46,8 +45,8 @@ public:
       if (peers_.size() <= member.role.index)
         peers_.resize(member.role.index + 1);
       if (member.endpoint.empty())
-        peers_[member.role.index]
-          = system_.registry().template get<caf::strong_actor_ptr>(
+        peers_[member.role.index] =
+          system_.registry().template get<caf::strong_actor_ptr>(
             local_name(job, member.role));
       else if (auto known = connected_.find(member.endpoint);
                known != connected_.end())
@@ -67,9 +66,9 @@ public:
                   std::chrono::seconds{5}, caf::connect_atom_v, where.host,
                   where.port)
         .then(
-          [this, member, missing, broken,
-           done](const caf::node_id&, caf::strong_actor_ptr& peer,
-                 const std::set<std::string>&) {
+          [this, member, missing, broken, done](const caf::node_id&,
+                                                caf::strong_actor_ptr& peer,
+                                                const std::set<std::string>&) {
             connected_[member.endpoint] = peer;
             if (peers_.size() > member.role.index)
               peers_[member.role.index] = peer;

@@ -37,8 +37,9 @@ public:
       if (role.role == context_.role)
         plan_ = role;
     }
-    computer_ = std::make_unique<LeafComputer>(
-      context_.job, context_.data.train, *executor_, parse_device(plan_.device));
+    computer_ = std::make_unique<LeafComputer>(context_.job,
+                                               context_.data.train, *executor_,
+                                               parse_device(plan_.device));
     nodes_ = maximal_nodes(plan_.ranks, job_.options.virtual_ranks);
     slots_ = state_slots(job_.options.rule.kind);
     parameters_ = Buffer{job_.layout.total};
@@ -173,8 +174,8 @@ private:
                   Trouble{context_.job_id, context_.role, gradient.trouble});
       return;
     }
-    self_->send(context_.coordinator, LeafReport{fence_, context_.role,
-                                                 version_, gradient.leaves});
+    self_->send(context_.coordinator,
+                LeafReport{fence_, context_.role, version_, gradient.leaves});
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     for (const auto& node : gradient.nodes) {
@@ -269,10 +270,12 @@ private:
     for (auto id : plan_.slices) {
       const auto& slice = job_.plan.slices[id];
       const auto at = job_.flat_offset(slice);
-      SnapshotSlice copy{context_.job_id, version, id,
-                         TensorView::copy({parameters_.data() + at,
-                                           slice.count}),
-                         {}};
+      SnapshotSlice copy{
+        context_.job_id,
+        version,
+        id,
+        TensorView::copy({parameters_.data() + at, slice.count}),
+        {}};
       for (uint32_t i = 0; i < slots_; ++i)
         copy.state.push_back(TensorView::copy(
           {state_.data() + i * job_.layout.total + at, slice.count}));

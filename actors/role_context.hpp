@@ -32,20 +32,20 @@ std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
 template <class Self, class Work, class Then>
 void run_on(Executor& executor, Self* self, Work work, Then then) {
   auto handle = caf::actor_cast<caf::strong_actor_ptr>(self);
-  executor.submit([handle, self, work = std::move(work),
-                   then = std::move(then)]() mutable {
-    Completion done;
-    try {
-      auto result = std::make_shared<decltype(work())>(work());
-      done.then = [then = std::move(then), result] { then(*result); };
-    } catch (const std::exception& failure) {
-      std::string line = failure.what();
-      done.then = [self, line] {
-        self->quit(caf::make_error(caf::sec::runtime_error, line));
-      };
-    }
-    caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(done));
-  });
+  executor.submit(
+    [handle, self, work = std::move(work), then = std::move(then)]() mutable {
+      Completion done;
+      try {
+        auto result = std::make_shared<decltype(work())>(work());
+        done.then = [then = std::move(then), result] { then(*result); };
+      } catch (const std::exception& failure) {
+        std::string line = failure.what();
+        done.then = [self, line] {
+          self->quit(caf::make_error(caf::sec::runtime_error, line));
+        };
+      }
+      caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(done));
+    });
 }
 
 /// What a role reports of itself now.
@@ -71,9 +71,8 @@ void guard_role(Self* self, const coordinator_actor& coordinator) {
                                  "lost the coordinator"));
   });
   self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
-  self->set_exit_handler([self](const caf::exit_msg& exit) {
-    self->quit(exit.reason);
-  });
+  self->set_exit_handler(
+    [self](const caf::exit_msg& exit) { self->quit(exit.reason); });
 }
 
 } // namespace troupe

@@ -29,11 +29,11 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_shard(system, context, std::move(store)));
   } else if (job.plan.owner_kind == RoleKind::shard) {
-    actor
-      = caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
+    actor =
+      caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
   } else {
-    actor
-      = caf::actor_cast<caf::strong_actor_ptr>(spawn_replica(system, context));
+    actor =
+      caf::actor_cast<caf::strong_actor_ptr>(spawn_replica(system, context));
   }
   system.registry().put(local_name(context.job_id, context.role), actor);
   return actor;
@@ -41,7 +41,8 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
 
 void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
                const std::string& endpoint) {
-  Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {}};
+  Join join{context.job_id, context.role, context.incarnation,
+            endpoint,       {},           {}};
   if (context.role.kind == RoleKind::worker) {
     for (const auto& role : context.job->plan.roles)
       if (role.role == context.role)
@@ -132,9 +133,9 @@ void run_role_process(const RoleProcessOptions& options) {
     send_join(context, actor, endpoint);
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.
-    self->send(coordinator, Trouble{info.job, options.role,
-                                    to_string(options.role) + ": "
-                                      + failure.what()});
+    self->send(coordinator,
+               Trouble{info.job, options.role,
+                       to_string(options.role) + ": " + failure.what()});
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     throw;
   }

@@ -30,8 +30,7 @@ double percentile(std::vector<float> values, double share) {
 
 } // namespace
 
-RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {
-}
+RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {}
 
 void RunRecord::begin(Clock::time_point now) {
   begin_ = now;
@@ -119,8 +118,8 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     {"synchronisation",
      options.synchronisation == Synchronisation::async ? "async" : "sync"},
     {"processes", options.processes},
-    {"shards", options.strategy == Strategy::parameter_server ? options.shards
-                                                               : 0},
+    {"shards",
+     options.strategy == Strategy::parameter_server ? options.shards : 0},
     {"slices", job_->plan.slices.size()},
     {"global_batch", options.global_batch},
     {"reduction", job_->plan.reduction}};
@@ -152,9 +151,8 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
       {{"kind", recovery.kind.empty() ? "unfinished" : recovery.kind},
        {"role", to_string(recovery.role)},
        {"detected_ms", ms_between(begin_, recovery.detected)},
-       {"resumed_ms", recovery.resumed
-                        ? ms_between(begin_, *recovery.resumed)
-                        : ms_between(begin_, Clock::now())},
+       {"resumed_ms", recovery.resumed ? ms_between(begin_, *recovery.resumed)
+                                       : ms_between(begin_, Clock::now())},
        {"step", recovery.step}});
   uint64_t dropped = 0;
   for (const auto& entry : duplicates_)

@@ -14,8 +14,7 @@ struct ShardMetrics {
     : pending(registry.gauge(metrics::pending_nodes)),
       staleness(registry.histogram(metrics::push_staleness_steps)),
       duplicates(registry.counter(metrics::duplicates_dropped_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)) {
-  }
+      queue(registry.gauge(metrics::executor_queue_tasks)) {}
   Gauge& pending;
   Histogram& staleness;
   Counter& duplicates;
@@ -40,8 +39,7 @@ public:
     for (size_t i = 0; i < owned.size(); ++i)
       slices_.push_back(std::make_unique<Owned>(
         owned[i], StepLedger{job_.options.virtual_ranks, store_->newest(i)},
-        async_ ? store_->leases(i) : LeaseSet{},
-        SliceWork{job_, store_, i}));
+        async_ ? store_->leases(i) : LeaseSet{}, SliceWork{job_, store_, i}));
   }
 
   ~ShardState() {
@@ -75,8 +73,7 @@ private:
       : id(id),
         ledger(std::move(ledger)),
         leases(std::move(leases)),
-        work(std::move(work)) {
-    }
+        work(std::move(work)) {}
     uint32_t id;
     StepLedger ledger;
     LeaseSet leases; ///< applied, or on the way to be
@@ -123,8 +120,9 @@ private:
     Sealed report{sealing_, context_.role, context_.incarnation, {}};
     for (size_t i = 0; i < slices_.size(); ++i) {
       const auto& slice = *slices_[i];
-      SliceState state{slice.id, store_->oldest(i), store_->newest(i),
-                       slice.ledger.held(), 0, {}};
+      SliceState state{
+        slice.id, store_->oldest(i), store_->newest(i), slice.ledger.held(), 0,
+        {}};
       if (async_) {
         auto applied = store_->leases(i);
         state.lease_floor = applied.floor();
@@ -166,8 +164,8 @@ private:
       return;
     }
     std::erase_if(wanted_, [&](const Wanted& x) { return x.worker == worker; });
-    wanted_.push_back({worker, pull.version,
-                       std::vector<bool>(slices_.size(), false)});
+    wanted_.push_back(
+      {worker, pull.version, std::vector<bool>(slices_.size(), false)});
     for (size_t i = 0; i < slices_.size(); ++i)
       serve(i);
   }
@@ -199,9 +197,11 @@ private:
         for (size_t i = 0; i < slices_.size(); ++i) {
           const auto version = store_->newest(i);
           const auto count = job_.plan.slices[slices_[i]->id].count;
-          copies.push_back({{}, version, slices_[i]->id,
-                            TensorView::copy({store_->values(i, version),
-                                              count})});
+          copies.push_back(
+            {{},
+             version,
+             slices_[i]->id,
+             TensorView::copy({store_->values(i, version), count})});
         }
         return copies;
       },
@@ -266,7 +266,8 @@ private:
     if (version == reported_)
       return;
     reported_ = version;
-    self_->send(context_.coordinator, Applied{fence_, context_.role, version, duplicates_});
+    self_->send(context_.coordinator,
+                Applied{fence_, context_.role, version, duplicates_});
   }
 
   void show_load() {
@@ -293,10 +294,10 @@ private:
     }
     ++in_flight_[push.lease];
     const auto ranks = job_.options.virtual_ranks;
-    const auto samples
-      = job_.sampling
-          .rank(push.lease / ranks, static_cast<uint32_t>(push.lease % ranks))
-          .count;
+    const auto samples = job_.sampling
+                           .rank(push.lease / ranks,
+                                 static_cast<uint32_t>(push.lease % ranks))
+                           .count;
     run_on(
       *executor_, self_,
       [this, slice, values = push.values, samples, applied = slice->leases,
@@ -360,10 +361,12 @@ private:
   void send_snapshot(size_t local, uint64_t version, uint64_t named) {
     const auto id = slices_[local]->id;
     const auto count = job_.plan.slices[id].count;
-    SnapshotSlice snapshot{context_.job_id, named, id,
-                           TensorView::copy({store_->values(local, version),
-                                             count}),
-                           {}};
+    SnapshotSlice snapshot{
+      context_.job_id,
+      named,
+      id,
+      TensorView::copy({store_->values(local, version), count}),
+      {}};
     const auto* state = store_->state(local, version);
     for (uint32_t i = 0; i < state_slots(job_.options.rule.kind); ++i)
       snapshot.state.push_back(TensorView::copy({state + i * count, count}));

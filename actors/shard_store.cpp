@@ -161,8 +161,8 @@ void ShardStore::commit(size_t local, const LeaseSet& applied) {
 LeaseSet ShardStore::leases(size_t local) const {
   const auto& entry = record(local);
   const auto& leases = entry.leases[newest(local) % 2];
-  return {leases.floor, std::set<uint64_t>(leases.above,
-                                           leases.above + leases.count)};
+  return {leases.floor,
+          std::set<uint64_t>(leases.above, leases.above + leases.count)};
 }
 
 } // namespace troupe

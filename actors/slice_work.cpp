@@ -10,8 +10,7 @@ namespace troupe {
 
 SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
                      size_t local)
-  : job_(job), store_(std::move(store)), local_(local) {
-}
+  : job_(job), store_(std::move(store)), local_(local) {}
 
 void SliceWork::accept(RankRange node, TensorView values,
                        const StepLedger::Decision& decision) {
@@ -69,7 +68,8 @@ void SliceWork::update(const TensorView& gradient, uint32_t samples,
   args.gradient_sum = gradient.data();
   args.samples = static_cast<float>(samples);
   args.step = count;
-  args.learning_rate = static_cast<float>(learning_rate(job_.lr, schedule_step));
+  args.learning_rate =
+    static_cast<float>(learning_rate(job_.lr, schedule_step));
   args.in = values;
   args.out = target.values;
   args.state_in = state;

@@ -21,8 +21,7 @@ struct Snapshot {
 /// Puts the slices that owners send together into whole snapshots.
 class SnapshotBook {
 public:
-  explicit SnapshotBook(const Job& job) : job_(job) {
-  }
+  explicit SnapshotBook(const Job& job) : job_(job) {}
 
   /// Returns the snapshot that this slice completed. A slice that does not fit
   /// the plan, or came before, is dropped.

@@ -23,8 +23,7 @@ public:
   /// long as anybody may read the view.
   TensorView(std::shared_ptr<const void> owner, const float* values,
              size_t count)
-    : values_(std::move(owner), values), count_(count) {
-  }
+    : values_(std::move(owner), values), count_(count) {}
 
   const float* data() const { return values_.get(); }
   size_t size() const { return count_; }
@@ -59,8 +58,8 @@ bool inspect(Inspector& f, TensorView& x) {
       f.emplace_error(caf::sec::invalid_argument, "tensor length");
       return false;
     }
-    auto values = std::make_shared_for_overwrite<float[]>(bytes
-                                                          / sizeof(float));
+    auto values =
+      std::make_shared_for_overwrite<float[]>(bytes / sizeof(float));
     auto raw = caf::span<caf::byte>(reinterpret_cast<caf::byte*>(values.get()),
                                     bytes);
     if (!f.value(raw))

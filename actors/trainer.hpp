@@ -3,10 +3,13 @@
 #include "actors/job_runner.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe {
+
+struct TrainedModel;
 
 /// What a Trainer is to do; the meaning and the defaults are those of the
 /// command line (`troupe train --help`).
@@ -52,7 +55,7 @@ public:
 
 private:
   JobOptions job_;
-  std::vector<float> parameters_; ///< flat by Layout; empty before fit()
+  std::shared_ptr<const TrainedModel> model_; ///< null before fit()
 };
 
 } // namespace troupe

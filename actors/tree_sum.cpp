@@ -16,8 +16,7 @@ class Summer {
 public:
   Summer(const std::map<RankRange, TensorView>& given, uint64_t at,
          uint64_t count)
-    : given_(given), at_(at), count_(count) {
-  }
+    : given_(given), at_(at), count_(count) {}
 
   /// Returns where the sum of `node` lies: a contribution itself, or
   /// `scratch`; null for the identity.

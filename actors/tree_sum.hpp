@@ -13,7 +13,6 @@ namespace troupe {
 /// is read once. Empty views are the identity.
 /// Errors: a virtual rank that no contribution covers is a bug and asserts.
 void tree_sum(const std::map<RankRange, TensorView>& contributions,
-              uint32_t virtual_ranks, uint64_t begin, uint64_t end,
-              float* out);
+              uint32_t virtual_ranks, uint64_t begin, uint64_t end, float* out);
 
 } // namespace troupe

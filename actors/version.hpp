@@ -2,9 +2,6 @@
 
 namespace troupe {
 
-#ifndef TROUPE_VERSION
-#  define TROUPE_VERSION "0.1.0"
-#endif
-inline constexpr const char* version = TROUPE_VERSION;
+extern const char* const version; ///< "0.1.0"
 
 } // namespace troupe

@@ -29,8 +29,7 @@ struct WorkerMetrics {
       pull(registry.histogram(metrics::pull_duration_seconds)),
       pushed(registry.counter(metrics::pushed_bytes_total)),
       pulled(registry.counter(metrics::pulled_bytes_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)) {
-  }
+      queue(registry.gauge(metrics::executor_queue_tasks)) {}
   Histogram& compute;
   Histogram& push;
   Histogram& pull;
@@ -111,8 +110,9 @@ private:
     if (proposal.fence.epoch <= fence_.epoch && fence_.job != 0)
       return;
     phase_ = Phase::sealed;
-    self_->send(context_.coordinator,
-                Sealed{proposal.fence, context_.role, context_.incarnation, {}});
+    self_->send(
+      context_.coordinator,
+      Sealed{proposal.fence, context_.role, context_.incarnation, {}});
     sealing_ = proposal.fence;
   }
 
@@ -123,8 +123,8 @@ private:
       if (activation.fence == sealing_)
         start_epoch(activation);
     };
-    shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard, begin,
-                    [this](const std::string& line) {
+    shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard,
+                    begin, [this](const std::string& line) {
                       // The shard died meanwhile: the next epoch will tell.
                       report_unreachable(line);
                     });
@@ -239,9 +239,9 @@ private:
   /// Sends what the owners do not list: a node that a held one covers is
   /// there already (PROTOCOL 10).
   void push_missing(const std::vector<SliceState>& held) {
-    self_->send(context_.coordinator, LeafReport{fence_, context_.role,
-                                                 gradient_.step,
-                                                 gradient_.leaves});
+    self_->send(context_.coordinator,
+                LeafReport{fence_, context_.role, gradient_.step,
+                           gradient_.leaves});
     push_begin_ = Clock::now();
     pushing_ = true;
     std::vector<const SliceState*> known(job_.plan.slices.size(), nullptr);
@@ -353,8 +353,8 @@ private:
     self_->send(context_.coordinator,
                 LeafReport{fence_, context_.role, lease, result.leaves});
     for (const auto& slice : job_.plan.slices) {
-      auto values
-        = result.nodes.front().view(job_.flat_offset(slice), slice.count);
+      auto values = result.nodes.front().view(job_.flat_offset(slice),
+                                              slice.count);
       metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
       self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
                   LeasePush{fence_, lease, slice.id, versions_[slice.id],

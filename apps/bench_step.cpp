@@ -1,7 +1,6 @@
-#include "apps/commands.hpp"
-
 #include "actors/job_runner.hpp"
 #include "actors/leaf_computer.hpp"
+#include "apps/commands.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/safetensors.hpp"
@@ -48,8 +47,8 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
         begin = Clock::now();
         samples = 0;
       }
-      auto gradient = computer.compute(
-        step, {{0, job.options.virtual_ranks}}, parameters.data());
+      auto gradient = computer.compute(step, {{0, job.options.virtual_ranks}},
+                                       parameters.data());
       UpdateArgs args;
       args.gradient_sum = gradient.nodes.front().sum->data();
       args.samples = static_cast<float>(job.sampling.step(step).count);
@@ -62,8 +61,8 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
       update(job.options.rule, args);
       samples += job.sampling.step(step).count;
     }
-    const auto seconds
-      = std::chrono::duration<double>(Clock::now() - begin).count();
+    const auto seconds =
+      std::chrono::duration<double>(Clock::now() - begin).count();
     rate.set_value(samples / seconds);
   });
   const auto result = answer.get();
@@ -71,8 +70,8 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
   for (size_t i = 0; i < job.graph.parameters.size(); ++i) {
     const auto& parameter = job.graph.parameters[i];
     const auto* first = parameters.data() + job.layout.offsets[i];
-    tensors.push_back({parameter.name, parameter.shape,
-                       {first, first + parameter.size()}});
+    tensors.push_back(
+      {parameter.name, parameter.shape, {first, first + parameter.size()}});
   }
   sha256 = tensors_sha256(std::move(tensors));
   return result;

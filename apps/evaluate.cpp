@@ -1,7 +1,7 @@
 #include "actors/leaf_computer.hpp"
+#include "actors/trained_model.hpp"
+#include "actors/version.hpp"
 #include "apps/commands.hpp"
-#include "apps/trained_model.hpp"
-#include "apps/version.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
@@ -58,7 +58,7 @@ Verdict judge(const Settings& settings) {
 std::string summary_of(const Settings& settings, const Verdict& verdict) {
   const auto& scores = verdict.scores;
   nlohmann::ordered_json json;
-  json["version"] = version();
+  json["version"] = version;
   json["model"] = settings.job.model;
   json["checkpoint"] = settings.checkpoint;
   json["data"] = settings.job.data;

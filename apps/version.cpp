@@ -1,4 +1,4 @@
-#include "apps/version.hpp"
+#include "actors/version.hpp"
 
 #include "apps/commands.hpp"
 #include "kernels/replica.hpp"
@@ -6,10 +6,6 @@
 #include <caf/config.hpp>
 
 #include <cstdio>
-
-#ifndef TROUPE_VERSION
-#  define TROUPE_VERSION "0.1.0"
-#endif
 
 namespace troupe {
 
@@ -29,10 +25,6 @@ std::string compiler() {
 
 } // namespace
 
-std::string version() {
-  return TROUPE_VERSION;
-}
-
 int run_version(const Settings& settings) {
   auto isa = select_isa(settings.job.isa);
   std::printf("troupe     %s\n"
@@ -41,9 +33,9 @@ int run_version(const Settings& settings) {
               "libraries  %s\n"
               "isa        %s\n"
               "CUDA       %u usable devices\n",
-              version().c_str(), compiler().c_str(), CAF_MAJOR_VERSION,
-              CAF_MINOR_VERSION, CAF_PATCH_VERSION, library_versions().c_str(),
-              isa.c_str(), cuda_device_count());
+              version, compiler().c_str(), CAF_MAJOR_VERSION, CAF_MINOR_VERSION,
+              CAF_PATCH_VERSION, library_versions().c_str(), isa.c_str(),
+              cuda_device_count());
   return 0;
 }
 

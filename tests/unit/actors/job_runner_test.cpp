@@ -1,6 +1,5 @@
-#include "small_job.hpp"
-
 #include "kernels/error.hpp"
+#include "small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

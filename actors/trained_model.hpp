@@ -2,6 +2,7 @@
 
 #include "actors/job.hpp"
 #include "kernels/buffer.hpp"
+#include "kernels/executor.hpp"
 #include "kernels/graph.hpp"
 #include "kernels/replica.hpp"
 
@@ -31,6 +32,12 @@ struct Scores {
   double accuracy = 0;              ///< 0 … 1
   std::vector<int32_t> predictions; ///< class index of each sample
 };
+
+/// Computes all samples in micro-batches, spread over the executor's threads;
+/// the result does not depend on their number. Call from a task of it.
+/// Shapes: parameters flat by Layout(graph).
+Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
+                const Dataset& data, DeviceId device);
 
 /// Computes all samples in micro-batches on one device, whose threads each take
 /// some; the result does not depend on their number.

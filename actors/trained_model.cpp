@@ -1,4 +1,4 @@
-#include "apps/trained_model.hpp"
+#include "actors/trained_model.hpp"
 
 #include "kernels/error.hpp"
 #include "kernels/executor.hpp"
@@ -55,7 +55,7 @@ Lane make_lane(const Graph& graph, DeviceId device) {
   return lane;
 }
 
-LeafStats compute(Lane& lane, const TrainedModel& model, const Dataset& data,
+LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
                   size_t batch, int32_t* predictions) {
   auto first = static_cast<uint32_t>(batch * batch_rows);
   auto count = static_cast<uint32_t>(
@@ -64,22 +64,8 @@ LeafStats compute(Lane& lane, const TrainedModel& model, const Dataset& data,
   data.gather(lane.rows.data(), count, lane.features.data(),
               lane.labels.data());
   return lane.replica->evaluate(
-    model.parameters.data(), {lane.features.data(), lane.labels.data(), count},
+    parameters, {lane.features.data(), lane.labels.data(), count},
     predictions + first);
-}
-
-/// Runs `work` as a task of the executor and waits for it.
-void run_and_wait(Executor& executor, const std::function<void()>& work) {
-  std::promise<void> done;
-  executor.submit([&] {
-    try {
-      work();
-      done.set_value();
-    } catch (...) {
-      done.set_exception(std::current_exception());
-    }
-  });
-  done.get_future().get();
 }
 
 } // namespace
@@ -105,26 +91,20 @@ TrainedModel load_trained_model(const std::string& model,
   return out;
 }
 
-Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
-             uint32_t threads) {
-  check_data_fits(model.graph, data);
+Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
+                const Dataset& data, DeviceId device) {
   const auto batches =
     static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
-  // A GPU has one stream here; more threads would only take turns.
-  auto lanes_wanted = device.kind == DeviceId::Kind::cuda ? 1 : threads;
   Scores out;
   out.samples = data.samples();
   out.predictions.resize(data.samples());
   std::vector<LeafStats> stats(batches);
-  Executor executor{to_string(device), lanes_wanted};
-  run_and_wait(executor, [&] {
-    std::vector<Lane> lanes;
-    for (uint32_t i = 0; i < executor.threads(); ++i)
-      lanes.push_back(make_lane(model.graph, device));
-    executor.parallel_for(batches, [&](size_t batch, uint32_t thread) {
-      stats[batch] = compute(lanes[thread], model, data, batch,
-                             out.predictions.data());
-    });
+  std::vector<Lane> lanes;
+  for (uint32_t i = 0; i < executor.threads(); ++i)
+    lanes.push_back(make_lane(graph, device));
+  executor.parallel_for(batches, [&](size_t batch, uint32_t thread) {
+    stats[batch] = compute(lanes[thread], parameters, data, batch,
+                           out.predictions.data());
   });
   uint64_t correct = 0;
   for (const auto& batch : stats) {
@@ -135,6 +115,24 @@ Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
   out.accuracy = static_cast<double>(correct)
                  / static_cast<double>(out.samples);
   return out;
+}
+
+Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
+             uint32_t threads) {
+  check_data_fits(model.graph, data);
+  // A GPU has one stream here; more threads would only take turns.
+  Executor executor{to_string(device),
+                    device.kind == DeviceId::Kind::cuda ? 1 : threads};
+  std::promise<Scores> done;
+  executor.submit([&] {
+    try {
+      done.set_value(
+        score_on(executor, model.graph, model.parameters.data(), data, device));
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
+  });
+  return done.get_future().get();
 }
 
 } // namespace troupe

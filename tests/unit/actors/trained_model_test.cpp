@@ -1,4 +1,4 @@
-#include "apps/trained_model.hpp"
+#include "actors/trained_model.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/safetensors.hpp"
 

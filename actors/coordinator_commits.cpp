@@ -1,0 +1,156 @@
+#include "actors/coordinator_state.hpp"
+
+// The account of commits and, asynchronously, of leases.
+
+namespace troupe {
+namespace {
+
+constexpr auto progress_period = std::chrono::milliseconds{100};
+
+} // namespace
+
+bool CoordinatorState::current(const Fence& fence) const {
+  return fence.job != 0 && fence == fence_;
+}
+
+void CoordinatorState::on(const LeafReport& report) {
+  if (report.fence.job != options_.job_id)
+    return;
+  if (async_) {
+    for (const auto& leaf : report.leaves)
+      lease_losses_[report.step] = leaf;
+    return;
+  }
+  std::vector<CommitBook::Leaf> leaves;
+  for (const auto& leaf : report.leaves)
+    leaves.push_back({leaf.virtual_rank, leaf.loss_sum, leaf.samples});
+  committed(commits_.leaves(report.step, leaves));
+}
+
+void CoordinatorState::on(const Applied& applied) {
+  if (!current(applied.fence))
+    return;
+  record_.duplicates(applied.owner, present_[applied.owner].incarnation,
+                     applied.duplicates);
+  committed(commits_.applied(applied.owner.index, applied.version));
+}
+
+void CoordinatorState::committed(
+  const std::vector<CommitBook::Commit>& commits) {
+  for (auto commit : commits) {
+    commit.samples = job_->sampling.step(commit.step).count;
+    committed(commit);
+  }
+}
+
+void CoordinatorState::committed(const CommitBook::Commit& commit) {
+  const auto now = Clock::now();
+  touched_ = now;
+  steps_ = commit.step + 1;
+  record_.committed(commit, now);
+  metrics_.steps.add();
+  metrics_.samples.add(commit.samples);
+  metrics_.loss.set(commit.loss);
+  metrics_.step_seconds.observe(record_.seconds_of_last_step());
+  metrics_.last_commit.set(
+    std::chrono::duration<double>(
+      std::chrono::system_clock::now().time_since_epoch())
+      .count());
+  const auto per_epoch = job_->sampling.steps_per_epoch();
+  if (steps_ % per_epoch == 0 || steps_ == end_)
+    epoch_ended((steps_ + per_epoch - 1) / per_epoch);
+  if (now - shown_ >= progress_period || steps_ == end_) {
+    shown_ = now;
+    Progress progress{steps_, end_, commit.loss, record_.samples_per_second(),
+                      record_.samples_per_second()
+                        / job_->options.global_batch};
+    tell(progress);
+    if (supervisor_)
+      self_->send(supervisor_, progress);
+  }
+  if (steps_ == end_)
+    conclude_if_ready();
+}
+
+void CoordinatorState::epoch_ended(uint64_t data_epoch) {
+  EpochEnd end{data_epoch,
+               steps_,
+               record_.take_epoch_loss(),
+               record_.samples_per_second(),
+               false,
+               0,
+               0};
+  const bool due = evaluator_
+                   && (steps_ == end_ || job_->is_snapshot_version(steps_)
+                       || (async_ && eval_is_due(data_epoch)));
+  if (!due) {
+    tell(end);
+    return;
+  }
+  epoch_ends_[steps_] = end;
+  if (async_ && steps_ != end_)
+    for_all(SnapshotRequest{fence_, steps_});
+  if (auto done = evaluations_.find(steps_); done != evaluations_.end())
+    show_evaluation(done->second);
+}
+
+bool CoordinatorState::eval_is_due(uint64_t data_epoch) const {
+  return job_->options.eval_every > 0
+         && data_epoch % job_->options.eval_every == 0;
+}
+
+void CoordinatorState::on(const LeaseRequest& request) {
+  if (!current(request.fence))
+    return;
+  hungry_.erase(request.worker);
+  auto granted = leases_.grant(request.worker.index, request.count);
+  if (granted.empty()) {
+    hungry_.insert(request.worker);
+    return;
+  }
+  self_->send(caf::actor_cast<worker_actor>(present_[request.worker].actor),
+              LeaseGrant{fence_, std::move(granted)});
+}
+
+void CoordinatorState::on(const LeaseApplied& applied) {
+  if (!current(applied.fence))
+    return;
+  touched_ = Clock::now();
+  record_.duplicates(applied.shard, present_[applied.shard].incarnation,
+                     applied.duplicates);
+  if (leases_.applied(applied.lease, applied.shard.index))
+    consumed(applied.lease);
+  snapshot_if_done();
+}
+
+void CoordinatorState::consumed(uint64_t lease) {
+  auto& leaf = lease_losses_[lease];
+  window_.loss += leaf.loss_sum;
+  window_.samples += leaf.samples;
+  lease_losses_.erase(lease);
+  const auto ranks = job_->options.virtual_ranks;
+  if (++window_leases_ < ranks)
+    return;
+  window_.step = steps_;
+  if (window_.samples > 0)
+    window_.loss /= window_.samples;
+  committed(std::exchange(window_, {}));
+  window_leases_ = 0;
+}
+
+void CoordinatorState::snapshot_if_done() {
+  if (!async_ || !leases_.done() || fence_.job == 0 || stage_ == Stage::over
+      || asked_epoch_ == fence_.epoch)
+    return;
+  asked_epoch_ = fence_.epoch;
+  end_ = steps_;
+  if (stage_ == Stage::pausing)
+    stage_ = Stage::ending;
+  for_all(SnapshotRequest{fence_, final_async_version()});
+}
+
+uint64_t CoordinatorState::final_version() const {
+  return async_ ? final_async_version() : end_;
+}
+
+} // namespace troupe

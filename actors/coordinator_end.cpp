@@ -1,0 +1,197 @@
+#include "actors/coordinator_state.hpp"
+#include "kernels/error.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <algorithm>
+
+// Snapshots and their evaluation, the end of a run, and who is told.
+
+namespace troupe {
+
+void CoordinatorState::on(const SnapshotSlice& slice) {
+  if (slice.job != options_.job_id || stage_ == Stage::over)
+    return;
+  auto whole = snapshots_.add(slice);
+  if (!whole)
+    return;
+  touched_ = Clock::now();
+  if (evaluator_)
+    for (const auto& part : whole->slices)
+      self_->send(evaluator_,
+                  Evaluate{options_.job_id, whole->version, part.slice,
+                           static_cast<uint32_t>(whole->slices.size()),
+                           part.values});
+  if (whole->version == final_version()) {
+    final_ = std::move(whole);
+    conclude_if_ready();
+  }
+}
+
+void CoordinatorState::on(Evaluation evaluation) {
+  if (evaluation.job != options_.job_id)
+    return;
+  touched_ = Clock::now();
+  if (async_ && evaluation.version == final_async_version())
+    final_evaluated_ = true;
+  if (!async_ && evaluation.version == end_)
+    final_evaluated_ = true;
+  if (async_ && evaluation.version == final_async_version())
+    evaluation.version = steps_;
+  record_.evaluated(evaluation);
+  registry_->gauge(metrics::evaluation_loss).set(evaluation.loss);
+  registry_->gauge(metrics::evaluation_accuracy).set(evaluation.accuracy);
+  evaluations_[evaluation.version] = evaluation;
+  show_evaluation(evaluation);
+  conclude_if_ready();
+}
+
+void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
+  auto waiting = epoch_ends_.find(evaluation.version);
+  if (waiting == epoch_ends_.end())
+    return;
+  auto end = waiting->second;
+  epoch_ends_.erase(waiting);
+  end.evaluated = true;
+  end.eval_loss = evaluation.loss;
+  end.eval_accuracy = evaluation.accuracy;
+  tell(end);
+}
+
+void CoordinatorState::on(const StopRequest& request) {
+  if (stage_ != Stage::running)
+    return;
+  stopped_ = true;
+  stop_why_ = request.why;
+  stop_deadline_ = Clock::now()
+                   + std::chrono::milliseconds{options_.stop_deadline_ms};
+  stage_ = Stage::pausing;
+  if (fence_.job == 0)
+    return; // the next epoch pauses at once
+  if (async_) {
+    leases_.close();
+    snapshot_if_done();
+  } else {
+    pause();
+  }
+}
+
+void CoordinatorState::pause() {
+  paused_.clear();
+  for_all(Pause{fence_});
+}
+
+void CoordinatorState::on(const Paused& paused) {
+  if (!current(paused.fence) || stage_ != Stage::pausing)
+    return;
+  paused_[paused.worker] = paused.next_step;
+  if (paused_.size() < job_->plan.of_kind(RoleKind::worker).size())
+    return;
+  end_ = 0;
+  for (const auto& [worker, step] : paused_)
+    end_ = std::max(end_, step);
+  stage_ = Stage::ending;
+  for_all(EndAt{fence_, end_});
+  conclude_if_ready();
+}
+
+void CoordinatorState::conclude_if_ready() {
+  if (stage_ == Stage::over || stage_ == Stage::pausing || !final_
+      || (!async_ && (commits_.committed() != end_)))
+    return;
+  stage_ = Stage::concluding;
+  if (evaluator_ && !final_evaluated_ && !stopped_)
+    return;
+  RunRecord::Outcome outcome;
+  outcome.steps = steps_;
+  outcome.leaves_recomputed = commits_.leaves_recomputed();
+  outcome.isa = options_.isa;
+  auto weights = weights_of(*job_, *final_);
+  outcome.weights_sha256 = tensors_sha256(weights);
+  outcome.state_sha256 = tensors_sha256(state_of(*job_, *final_));
+  std::string saved = "nothing was saved (no --save)";
+  if (!options_.save.empty()) {
+    try {
+      write_safetensors(options_.save, weights,
+                        {{"format", "pt"},
+                         {"model", job_->options.model},
+                         {"step", std::to_string(steps_)}});
+      saved = "weights saved to " + options_.save;
+    } catch (const InputError& failure) {
+      fail(failure.what());
+      return;
+    }
+  }
+  for (const auto& [step, end] : epoch_ends_)
+    tell(end);
+  Finished finished{0, saved, record_.summary_json(outcome)};
+  if (stopped_) {
+    finished.status = 130;
+    finished.line = stop_why_ + " after step " + std::to_string(steps_) + " of "
+                    + std::to_string(job_->total_steps) + ": " + saved;
+  }
+  finish(finished);
+}
+
+void CoordinatorState::fail(const std::string& line) {
+  if (stage_ != Stage::over)
+    finish(Finished{stopped_ ? 130 : 1, line, ""});
+}
+
+void CoordinatorState::finish(const Finished& finished) {
+  stage_ = Stage::over;
+  leave_deadline_ = Clock::now()
+                    + std::chrono::milliseconds{options_.leave_deadline_ms};
+  for_all(Finish{options_.job_id});
+  if (evaluator_)
+    self_->send(evaluator_, Finish{options_.job_id});
+  if (supervisor_)
+    self_->send(supervisor_, finished);
+  tell(finished);
+  outcome_ = finished;
+}
+
+void CoordinatorState::drop_observer(const caf::strong_actor_ptr& who) {
+  std::erase_if(observers_, [&](const observer_actor& x) {
+    return caf::actor_cast<caf::strong_actor_ptr>(x) == who;
+  });
+}
+
+void CoordinatorState::leave() {
+  const bool alone = present_.empty() && !supervisor_ && observers_.empty();
+  if (alone || Clock::now() > leave_deadline_)
+    self_->quit();
+}
+
+void CoordinatorState::on(const Attach& attach) {
+  if (attach.supervises) {
+    supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
+    self_->monitor(supervisor_);
+    if (outcome_)
+      self_->send(supervisor_, *outcome_);
+    return;
+  }
+  auto observer = caf::actor_cast<observer_actor>(self_->current_sender());
+  self_->monitor(observer);
+  observers_.push_back(observer);
+  if (exporter_)
+    self_->send(observer,
+                Note{"metrics: http://" + exporter_->address() + "/metrics"});
+  if (outcome_)
+    self_->send(observer, *outcome_);
+}
+
+void CoordinatorState::on(const RoleDied& died) {
+  metrics_.restarts.add();
+  note(died.how);
+}
+
+void CoordinatorState::on(const MetricsReport& report) {
+  if (auto known = present_.find(report.role); known != present_.end())
+    known->second.heard = Clock::now();
+  if (exporter_)
+    exporter_->publish(to_string(report.role), report.samples);
+  if (report.peak_memory_bytes > 0)
+    record_.peak_memory(report.role, report.peak_memory_bytes);
+}
+
+} // namespace troupe

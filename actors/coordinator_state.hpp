@@ -1,0 +1,243 @@
+#pragma once
+
+#include "actors/coordinator.hpp"
+#include "actors/run_record.hpp"
+#include "actors/snapshot_book.hpp"
+#include "monitoring/names.hpp"
+#include "strategies/commit_book.hpp"
+#include "strategies/restoration.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct CoordinatorMetrics {
+  explicit CoordinatorMetrics(MetricRegistry& registry)
+    : registry(registry),
+      steps(registry.counter(metrics::steps_committed_total)),
+      samples(registry.counter(metrics::samples_committed_total)),
+      loss(registry.gauge(metrics::training_loss)),
+      last_commit(registry.gauge(metrics::last_commit_timestamp_seconds)),
+      step_seconds(registry.histogram(metrics::step_duration_seconds)),
+      restarts(registry.counter(metrics::restarts_total)),
+      epoch(registry.gauge(metrics::membership_epoch)),
+      recomputed(registry.counter(metrics::leaves_recomputed_total)) {}
+  MetricRegistry& registry;
+  Counter& steps;
+  Counter& samples;
+  Gauge& loss;
+  Gauge& last_commit;
+  Histogram& step_seconds;
+  Counter& restarts;
+  Gauge& epoch;
+  Counter& recomputed;
+};
+
+/// The run goes through
+///
+///   running -> pausing -> ending -> concluding -> over
+///      |    (Ctrl-C only)    ^
+///      +---------------------+   the last step is committed
+///
+/// and from anywhere to over when it fails.
+class CoordinatorState {
+public:
+  using Clock = std::chrono::steady_clock;
+  static inline const char* name = "coordinator";
+
+  CoordinatorState(coordinator_actor::pointer self,
+                   std::shared_ptr<const Job> job, JobData data,
+                   CoordinatorOptions options,
+                   std::shared_ptr<MetricExporter> exporter);
+
+  coordinator_actor::behavior_type make_behavior();
+
+private:
+  enum class Stage { running, pausing, ending, concluding, over };
+
+  struct Present {
+    uint64_t incarnation = 0;
+    role_actor actor;
+    std::string endpoint;
+    Clock::time_point heard;
+  };
+
+  // --- joining and epochs ---------------------------------------------------
+
+  caf::result<JobInfo> on(const Hello& hello);
+
+  void on(const Join& join);
+
+  /// Refuses a worker whose bits would differ (PROTOCOL 21).
+  bool computes_alike(const Join& join);
+
+  void on(const caf::down_msg& down);
+
+  void lose(RoleId role, uint64_t incarnation);
+
+  void perform(const Membership::Actions& actions);
+
+  void perform(const Membership::Propose& propose);
+
+  void perform(const Membership::Activate& activate);
+
+  void restore_steps(Activate& message, const Restoration& restoration);
+
+  /// A shard's set is what all its slices have applied.
+  void restore_leases();
+
+  void perform(const Membership::LeaveOut& leave);
+
+  void replace(RoleId role, const std::string& reason);
+
+  /// Leaves out members that have gone silent, and asks again for those that
+  /// are lost and whose replacement has not said hello.
+  void watch_silence(Clock::time_point now);
+
+  void perform(const Membership::Fail& failure) { fail(failure.reason); }
+
+  void on(const Sealed& sealed);
+
+  template <class Message>
+  void for_all(const Message& message) {
+    for (const auto& [role, present] : present_)
+      self_->send(present.actor, message);
+  }
+
+  // --- commits --------------------------------------------------------------
+
+  bool current(const Fence& fence) const;
+
+  void on(const LeafReport& report);
+
+  void on(const Applied& applied);
+
+  void committed(const std::vector<CommitBook::Commit>& commits);
+
+  void committed(const CommitBook::Commit& commit);
+
+  void epoch_ended(uint64_t data_epoch);
+
+  bool eval_is_due(uint64_t data_epoch) const;
+
+  // --- leases (async) -------------------------------------------------------
+
+  void on(const LeaseRequest& request);
+
+  void on(const LeaseApplied& applied);
+
+  /// V consumed leases count as one step (PROTOCOL 12).
+  void consumed(uint64_t lease);
+
+  void snapshot_if_done();
+
+  /// Told apart from the snapshots of epochs before.
+  uint64_t final_async_version() const { return job_->total_steps + 1; }
+
+  uint64_t final_version() const;
+
+  // --- snapshots and evaluation ---------------------------------------------
+
+  void on(const SnapshotSlice& slice);
+
+  void on(Evaluation evaluation);
+
+  void show_evaluation(const Evaluation& evaluation);
+
+  // --- ending ---------------------------------------------------------------
+
+  void on(const StopRequest& request);
+
+  void pause();
+
+  void on(const Paused& paused);
+
+  void conclude_if_ready();
+
+  void fail(const std::string& line);
+
+  void finish(const Finished& finished);
+
+  // --- observers, supervision, metrics --------------------------------------
+
+  void drop_observer(const caf::strong_actor_ptr& who);
+
+  /// Ends when everybody elsewhere has read how the run ended.
+  void leave();
+
+  template <class Message>
+  void tell(const Message& message) {
+    for (const auto& observer : observers_)
+      self_->send(observer, message);
+  }
+
+  void note(const std::string& line) { tell(Note{line}); }
+
+  void on(const Attach& attach);
+
+  void on(const RoleDied& died);
+
+  void on(const MetricsReport& report);
+
+  void on_tick();
+
+  coordinator_actor::pointer self_;
+  std::shared_ptr<const Job> job_;
+  JobData data_;
+  CoordinatorOptions options_;
+  std::shared_ptr<MetricExporter> exporter_;
+  bool async_;
+  std::shared_ptr<MetricRegistry> registry_;
+  CoordinatorMetrics metrics_;
+
+  Membership membership_;
+  uint64_t incarnations_ = 0;
+  std::map<RoleId, Present> present_;
+  std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
+  std::map<RoleId, Sealed> seals_;
+  Fence proposed_;
+  Fence fence_;       ///< of the active epoch; job 0: none is active
+  std::string probe_; ///< of the first worker
+  std::string build_;
+  bool begun_ = false;
+
+  CommitBook commits_;
+  LeaseBook leases_;
+  std::map<uint64_t, LeafLoss> lease_losses_;
+  CommitBook::Commit window_; ///< async: the step that is filling up
+  uint32_t window_leases_ = 0;
+  std::set<RoleId> hungry_;
+  uint64_t asked_epoch_ = 0;
+
+  SnapshotBook snapshots_;
+  std::optional<Snapshot> final_;
+  evaluator_actor evaluator_;
+  std::map<uint64_t, EpochEnd> epoch_ends_;
+  std::map<uint64_t, Evaluation> evaluations_;
+  bool final_evaluated_ = false;
+
+  RunRecord record_;
+  uint64_t recomputed_ = 0;
+  uint64_t steps_ = 0;
+  uint64_t end_;
+  Stage stage_ = Stage::running;
+  bool stopped_ = false;
+  std::string stop_why_;
+  Clock::time_point stop_deadline_;
+  Clock::time_point leave_deadline_;
+  std::map<RoleId, uint64_t> paused_;
+  Clock::time_point touched_;
+  Clock::time_point shown_;
+  uint64_t ticks_ = 0;
+
+  std::vector<observer_actor> observers_;
+  supervisor_actor supervisor_;
+  std::optional<Finished> outcome_;
+};
+
+} // namespace troupe
