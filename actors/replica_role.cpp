@@ -123,8 +123,7 @@ private:
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     begun_ = version_;
-    if (version_ < end_)
-      turn(false);
+    rest(false);
   }
 
   // --- a step ---------------------------------------------------------------
@@ -135,6 +134,7 @@ private:
     const auto step = update ? version_ + 1 : version_;
     const bool last = step >= end_ || paused_;
     begun_ = last ? step : step + 1;
+    turning_ = true;
     auto reduced = std::move(reduced_);
     run_on(
       *executor_, self_,
@@ -158,16 +158,19 @@ private:
 
   void finish_turn(bool update, Fence fence, Turn& done) {
     version_ = done.version;
-    for (auto& slice : done.snapshot)
-      self_->send(context_.coordinator, std::move(slice));
+    turning_ = false;
+    for (const auto& slice : done.snapshot)
+      self_->send(context_.coordinator, slice);
     if (fence != fence_)
       return; // sealed meanwhile
     if (update)
       self_->send(context_.coordinator,
                   Applied{fence_, context_.role, version_, 0});
     auto& gradient = done.gradient;
-    if (gradient.nodes.empty())
+    if (gradient.nodes.empty()) {
+      rest(!done.snapshot.empty());
       return;
+    }
     compute_.observe(gradient.seconds);
     if (!gradient.trouble.empty()) {
       self_->send(context_.coordinator,
@@ -298,11 +301,18 @@ private:
       return;
     end_ = end.step;
     paused_ = false;
-    if (begun_ > version_)
-      return; // the turn that runs looks at end_ when it is done
+    if (!turning_ && begun_ == version_)
+      rest(false); // otherwise the turn that runs, or comes, looks at end_
+  }
+
+  /// Between two steps: goes on, or shows where the run ended. A turn that
+  /// began before the end was known has not taken its snapshot.
+  void rest(bool shown) {
+    if (paused_)
+      return;
     if (version_ < end_)
       turn(false);
-    else
+    else if (!shown)
       for (auto& slice : take_snapshot(version_))
         self_->send(context_.coordinator, std::move(slice));
   }
@@ -328,6 +338,7 @@ private:
   uint64_t begun_ = 0; ///< first step not begun
   uint64_t end_;
   bool paused_ = false;
+  bool turning_ = false; ///< the executor works on a turn
 
   Buffer parameters_;
   Buffer state_;

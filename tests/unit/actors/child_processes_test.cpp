@@ -1,0 +1,69 @@
+#include "actors/child_processes.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <future>
+
+using namespace troupe;
+
+namespace {
+
+constexpr auto deadline = std::chrono::seconds{10};
+
+struct Bench {
+  ChildProcesses::Exit run(std::vector<std::string> arguments) {
+    auto done = std::make_shared<std::promise<ChildProcesses::Exit>>();
+    auto exit = done->get_future();
+    children.start(
+      std::move(arguments), -1,
+      [this](const std::string& line) { lines.push_back(line); },
+      [done](const ChildProcesses::Exit& x) { done->set_value(x); });
+    BOOST_REQUIRE((exit.wait_for(deadline) == std::future_status::ready));
+    return exit.get();
+  }
+
+  ChildProcesses children;
+  std::vector<std::string> lines;
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(child_processes, Bench)
+
+BOOST_AUTO_TEST_CASE(output_arrives_line_by_line_and_the_status_is_reported) {
+  auto exit =
+    run({"/bin/sh", "-c", "echo one; echo two >&2; printf x; exit 7"});
+  BOOST_TEST(exit.status == 7);
+  BOOST_TEST(exit.signal == 0);
+  BOOST_TEST(lines == (std::vector<std::string>{"one", "two", "x"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(exit.describe() == "exit status 7");
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_child_reports_its_signal) {
+  auto exit = run({"/bin/sh", "-c", "kill -9 $$"});
+  BOOST_TEST(exit.signal == SIGKILL);
+  BOOST_TEST(exit.describe() == "signal 9 (Killed)");
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_does_not_exist_is_an_exit_not_a_hang) {
+  BOOST_TEST(run({"/nonexistent/program"}).status == 127);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_last_lines_are_kept) {
+  auto exit = run({"/bin/sh", "-c", "for i in $(seq 100); do echo $i; done"});
+  BOOST_TEST(exit.last_lines.size() == 20u);
+  BOOST_TEST(exit.last_lines.back() == "100");
+}
+
+BOOST_AUTO_TEST_CASE(waiting_has_a_deadline_and_the_destructor_kills) {
+  {
+    ChildProcesses sleepers;
+    sleepers.start({"/bin/sleep", "1000"}, -1, {}, {});
+    BOOST_TEST(!sleepers.wait_all(50));
+  } // returns: the child is killed and reaped
+  BOOST_TEST(children.wait_all(1000));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

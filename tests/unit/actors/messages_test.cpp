@@ -1,0 +1,138 @@
+#include "actors/actor_node.hpp"
+#include "actors/messages.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <limits>
+
+using namespace troupe;
+
+namespace {
+
+struct Bench {
+  Bench() : config(Credentials{}), system(config) {}
+
+  template <class Message>
+  Message round_trip(const Message& sent) {
+    caf::byte_buffer bytes;
+    caf::binary_serializer sink{system, bytes};
+    BOOST_REQUIRE(sink.apply(sent));
+    caf::binary_deserializer source{system, bytes};
+    Message received;
+    BOOST_REQUIRE(source.apply(received));
+    BOOST_TEST(source.remaining() == 0u);
+    caf::byte_buffer again;
+    caf::binary_serializer second{system, again};
+    BOOST_REQUIRE(second.apply(received));
+    BOOST_TEST((again == bytes));
+    return received;
+  }
+
+  ActorConfig config;
+  caf::actor_system system;
+};
+
+TensorView tensor(std::vector<float> values) {
+  return TensorView::copy(values);
+}
+
+const Fence fence{1, 2, 3};
+const RoleId worker_1{RoleKind::worker, 1};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(messages, Bench)
+
+BOOST_AUTO_TEST_CASE(every_wire_type_arrives_as_it_was_sent) {
+  BOOST_TEST(round_trip(Hello{worker_1}).role.index == 1u);
+  BOOST_TEST(round_trip(JobInfo{1, 2, "{}"}).options == "{}");
+  BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p"}).probe == "p");
+  BOOST_TEST(round_trip(Propose{fence}).fence.epoch == 3u);
+  const SliceState state{4, 5, 6, {{0, 2}, {2, 3}}, 7, {9, 11}};
+  BOOST_TEST(
+    round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].held[1].hi == 3u);
+  BOOST_TEST(round_trip(Activate{fence, {{worker_1, "h:1"}}, 5, true, {state}})
+               .rollback);
+  BOOST_TEST(round_trip(Pull{fence, worker_1, 9}).version == 9u);
+  BOOST_TEST(round_trip(Pulled{fence, 9, 1, tensor({1, 2})}).values.size()
+             == 2u);
+  BOOST_TEST(round_trip(Push{fence, 9, {0, 4}, 1, tensor({3})}).node.hi == 4u);
+  BOOST_TEST(round_trip(LeasePush{fence, 9, 1, 8, {}}).values.size() == 0u);
+  BOOST_TEST(round_trip(Contribution{fence, 9, {0, 1}, tensor({1})}).step
+             == 9u);
+  BOOST_TEST(round_trip(Reduced{fence, 9, 2, tensor({1})}).owner == 2u);
+  BOOST_TEST(round_trip(LeafReport{fence, worker_1, 9, {{1, 0.5, 16}}})
+               .leaves[0]
+               .loss_sum
+             == 0.5);
+  BOOST_TEST(round_trip(Applied{fence, worker_1, 9, 4}).duplicates == 4u);
+  BOOST_TEST(round_trip(LeaseRequest{fence, worker_1, 8}).count == 8u);
+  BOOST_TEST(round_trip(LeaseGrant{fence, {1, 2, 3}}).leases.size() == 3u);
+  BOOST_TEST(round_trip(LeaseApplied{fence, worker_1, 9, 0}).lease == 9u);
+  BOOST_TEST(
+    round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()
+    == 1u);
+  BOOST_TEST(round_trip(SnapshotRequest{fence, 9}).version == 9u);
+  BOOST_TEST(round_trip(Pause{fence}).fence.job == 1u);
+  BOOST_TEST(round_trip(Paused{fence, worker_1, 9}).next_step == 9u);
+  BOOST_TEST(round_trip(EndAt{fence, 9}).step == 9u);
+  BOOST_TEST(round_trip(Finish{7}).job == 7u);
+  BOOST_TEST(round_trip(Trouble{7, worker_1, "NaN"}).line == "NaN");
+  MetricSample sample;
+  sample.kind = MetricSample::Kind::histogram;
+  sample.labels = {{"role", "ps:0"}};
+  sample.bounds = {1, 2};
+  sample.cumulative = {1, 2, 3};
+  BOOST_TEST(
+    round_trip(MetricsReport{worker_1, 5, {sample}}).samples[0].cumulative[2]
+    == 3u);
+  BOOST_TEST(round_trip(Evaluate{1, 2, 3, 4, tensor({1})}).slices == 4u);
+  BOOST_TEST(round_trip(Evaluation{1, 2, 0.5, 0.9, 10}).accuracy == 0.9);
+  BOOST_TEST(round_trip(Attach{true}).supervises);
+  round_trip(Detach{});
+  BOOST_TEST(round_trip(RoleDied{worker_1, 2, "signal 9"}).how == "signal 9");
+  BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
+  BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
+  BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);
+  BOOST_TEST(round_trip(EpochEnd{1, 2, 3, 4, true, 5, 6}).eval_accuracy == 6);
+  BOOST_TEST(round_trip(Note{"x"}).line == "x");
+  BOOST_TEST(round_trip(Finished{130, "saved", "{}"}).status == 130);
+  BOOST_TEST(round_trip(StopRequest{"interrupted"}).why == "interrupted");
+}
+
+// CAF.md 10: CAF's own float encoding spoils subnormals.
+BOOST_AUTO_TEST_CASE(every_bit_of_a_tensor_arrives) {
+  const std::vector<float> hard{std::numeric_limits<float>::denorm_min(), -0.0f,
+                                std::numeric_limits<float>::infinity(),
+                                std::numeric_limits<float>::quiet_NaN(),
+                                1e-40f};
+  auto arrived = round_trip(tensor(hard));
+  BOOST_REQUIRE(arrived.size() == hard.size());
+  BOOST_TEST(std::memcmp(arrived.data(), hard.data(), hard.size() * 4) == 0);
+}
+
+// I13
+BOOST_AUTO_TEST_CASE(a_lying_length_is_refused_before_anything_is_allocated) {
+  for (uint32_t length : {0xffffffffu, 8u, 6u, 5u << 20}) {
+    caf::byte_buffer bytes;
+    caf::binary_serializer sink{system, bytes};
+    BOOST_REQUIRE(sink.value(length));
+    BOOST_REQUIRE(sink.value(uint32_t{0})); // four bytes follow
+    caf::binary_deserializer source{system, bytes};
+    TensorView view;
+    BOOST_TEST(!source.apply(view));
+    BOOST_TEST(view.size() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_role_kind_is_refused) {
+  caf::byte_buffer bytes;
+  caf::binary_serializer sink{system, bytes};
+  BOOST_REQUIRE(sink.value(uint8_t{200}));
+  BOOST_REQUIRE(sink.value(uint32_t{0}));
+  caf::binary_deserializer source{system, bytes};
+  RoleId role;
+  BOOST_TEST(!source.apply(role));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,113 @@
+#include "actors/shard_store.hpp"
+#include "small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr uint64_t job_id = 77;
+
+struct Bench {
+  Bench() : job(small_job(), 500), memory(memfd_create("test", MFD_CLOEXEC)) {
+    for (const auto& slice : job.plan.slices)
+      all.push_back(slice.id);
+  }
+  ~Bench() { close(memory); }
+
+  std::unique_ptr<ShardStore> open(uint64_t id = job_id) const {
+    return std::make_unique<ShardStore>(job, all, id, memory);
+  }
+
+  Job job;
+  int memory;
+  std::vector<uint32_t> all;
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(shard_store, Bench)
+
+BOOST_AUTO_TEST_CASE(new_memory_holds_the_initial_parameters) {
+  auto store = open();
+  BOOST_TEST(!store->taken_over());
+  BOOST_TEST(store->newest(0) == 0u);
+  const auto& slice = job.plan.slices[0];
+  std::vector<float> expected(slice.count);
+  initialize(job.graph, job.options.seed, slice.variable, slice.offset,
+             expected.data(), slice.count);
+  BOOST_TEST(std::equal(expected.begin(), expected.end(), store->values(0, 0)));
+}
+
+// I2
+BOOST_AUTO_TEST_CASE(a_new_process_takes_over_what_was_committed) {
+  {
+    auto store = open();
+    auto target = store->begin(1);
+    target.values[0] = 42;
+    target.state[0] = 43;
+    store->commit(1);
+  }
+  auto store = open();
+  BOOST_TEST(store->taken_over());
+  BOOST_TEST(store->newest(1) == 1u);
+  BOOST_TEST(store->oldest(1) == 0u);
+  BOOST_TEST(store->values(1, 1)[0] == 42);
+  BOOST_TEST(store->state(1, 1)[0] == 43);
+  BOOST_TEST(store->newest(0) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(an_update_cut_short_leaves_the_newest_version_whole) {
+  {
+    auto store = open();
+    store->begin(0).values[0] = 1;
+    store->commit(0);
+    store->begin(0).values[0] = 2; // killed here: no commit
+  }
+  auto store = open();
+  BOOST_TEST(store->newest(0) == 1u);
+  BOOST_TEST(store->oldest(0) == 1u); // version 0 was being overwritten
+  BOOST_TEST(store->values(0, 1)[0] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_another_job_is_not_taken_over) {
+  {
+    auto store = open();
+    store->begin(0).values[0] = 1;
+    store->commit(0);
+  }
+  auto store = open(job_id + 2);
+  BOOST_TEST(!store->taken_over());
+  BOOST_TEST(store->newest(0) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_leases_applied_are_part_of_the_version) {
+  {
+    auto store = open();
+    LeaseSet applied{3, {5, 9}};
+    store->begin(0);
+    store->commit(0, applied);
+    store->begin(0); // cut short with more leases
+  }
+  auto leases = open()->leases(0);
+  BOOST_TEST(leases.floor() == 3u);
+  BOOST_TEST(leases.contains(9));
+  BOOST_TEST(!leases.contains(4));
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_goes_back_to_the_seed) {
+  auto store = open();
+  const auto first = store->values(0, 0)[0];
+  store->begin(0).values[0] = 5;
+  store->commit(0);
+  store->reset();
+  BOOST_TEST(store->newest(0) == 0u);
+  BOOST_TEST(store->values(0, 0)[0] == first);
+  BOOST_TEST(store->leases(0).size() == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,64 @@
+#include "strategies/commit_book.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+
+using Leaf = CommitBook::Leaf;
+
+BOOST_AUTO_TEST_SUITE(commit_book)
+
+// I4
+BOOST_AUTO_TEST_CASE(a_step_commits_when_every_owner_has_applied_it) {
+  CommitBook book{2, 2};
+  BOOST_TEST(book.leaves(0, {Leaf{0, 3.0, 2}, Leaf{1, 1.0, 2}}).empty());
+  BOOST_TEST(book.applied(0, 1).empty());
+  auto commits = book.applied(1, 1);
+  BOOST_REQUIRE(commits.size() == 1u);
+  BOOST_TEST(commits[0].step == 0u);
+  BOOST_TEST(commits[0].loss == 1.0);
+  BOOST_TEST(commits[0].samples == 4u);
+  BOOST_TEST(book.committed() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(commits_have_no_gaps_whatever_arrives_first) {
+  CommitBook book{1, 1};
+  BOOST_TEST(book.applied(0, 2).empty());
+  BOOST_TEST(book.leaves(1, {Leaf{0, 2, 1}}).empty());
+  auto commits = book.leaves(0, {Leaf{0, 1, 1}});
+  BOOST_REQUIRE(commits.size() == 2u);
+  BOOST_TEST(commits[0].step == 0u);
+  BOOST_TEST(commits[1].step == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(leaves_computed_again_are_counted) {
+  CommitBook book{2, 1};
+  book.leaves(0, {Leaf{0, 1, 1}, Leaf{1, 1, 1}});
+  book.leaves(0, {Leaf{1, 1, 1}});
+  BOOST_TEST(book.leaves_recomputed() == 1u);
+  book.applied(0, 1);
+  book.leaves(0, {Leaf{0, 1, 1}}); // also when the step is committed
+  BOOST_TEST(book.leaves_recomputed() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(reports_lost_with_a_worker_do_not_hold_commits_up) {
+  CommitBook book{2, 1};
+  book.leaves(0, {Leaf{0, 4, 2}});
+  BOOST_TEST(book.applied(0, 1).empty());
+  auto commits = book.forgive(1);
+  BOOST_REQUIRE(commits.size() == 1u);
+  BOOST_TEST(commits[0].loss == 2.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_rollback_counts_the_steps_it_undoes) {
+  CommitBook book{1, 1};
+  for (uint64_t step = 0; step < 5; ++step)
+    book.leaves(step, {Leaf{0, 1, 1}});
+  book.applied(0, 5);
+  BOOST_TEST(book.rollback(2) == 3u);
+  BOOST_TEST(book.committed() == 2u);
+  book.leaves(2, {Leaf{0, 1, 1}});
+  BOOST_TEST(book.applied(0, 3).size() == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
