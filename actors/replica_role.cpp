@@ -6,6 +6,8 @@
 #include "monitoring/names.hpp"
 #include "strategies/step_ledger.hpp"
 
+#include <utility>
+
 namespace troupe {
 namespace {
 
@@ -90,6 +92,7 @@ private:
       return;
     fence_ = {};
     sealing_ = proposal.fence;
+    early_.clear();
     run_on(
       *executor_, self_, [] { return true; },
       [this, fence = proposal.fence](bool) {
@@ -123,6 +126,8 @@ private:
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     begun_ = version_;
+    for (const auto& share : std::exchange(early_, {}))
+      on(share);
     rest(false);
   }
 
@@ -192,6 +197,10 @@ private:
   }
 
   void on(const Contribution& share) {
+    if (share.fence == sealing_ && fence_ != sealing_) {
+      early_.push_back(share); // a peer is in the new epoch already
+      return;
+    }
     if (share.fence != fence_
         || !is_node(share.node, job_.options.virtual_ranks))
       return;
@@ -332,6 +341,7 @@ private:
 
   StepLedger ledger_; ///< of the slices this replica owns, all at once
   std::map<RankRange, TensorView> contributions_;
+  std::vector<Contribution> early_; ///< of the epoch being sealed
   std::vector<TensorView> reduced_; ///< per owner
   uint32_t missing_ = 0;
   uint64_t version_ = 0;

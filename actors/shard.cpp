@@ -4,7 +4,9 @@
 #include "monitoring/names.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -61,9 +63,9 @@ public:
       },
       [](const Completion& x) { x.then(); },
       [this](caf::tick_atom) { report_metrics(self_, context_); },
-      [this](const Pull& x) { on(x); },
-      [this](const Push& x) { on(x); },
-      [this](const LeasePush& x) { on(x); },
+      [this](const Pull& x) { when_active(x); },
+      [this](const Push& x) { when_active(x); },
+      [this](const LeasePush& x) { when_active(x); },
     };
   }
 
@@ -98,6 +100,17 @@ private:
     return std::find(owned.begin(), owned.end(), slice.id) - owned.begin();
   }
 
+  /// A worker may learn of the new epoch before this shard does: what it sends
+  /// then waits for the activation. Anything else of another epoch is dropped.
+  template <class Message>
+  void when_active(const Message& message) {
+    auto from = self_->current_sender();
+    if (message.fence == fence_ && fence_.job != 0)
+      on(message, from);
+    else if (message.fence == sealing_)
+      early_.push_back([this, message, from] { on(message, from); });
+  }
+
   // --- epochs ---------------------------------------------------------------
 
   /// Seals once the executor is done with what it was given, so that the
@@ -107,6 +120,7 @@ private:
       return;
     fence_ = {};
     sealing_ = proposal.fence;
+    early_.clear();
     wanted_.clear();
     run_on(
       *executor_, self_, [] { return true; },
@@ -151,14 +165,14 @@ private:
     for (auto& slice : slices_) // an earlier process may have died in between
       snapshot(*slice);
     report_applied();
+    for (const auto& message : std::exchange(early_, {}))
+      message();
   }
 
   // --- pulls ----------------------------------------------------------------
 
-  void on(const Pull& pull) {
-    if (pull.fence != fence_)
-      return;
-    auto worker = caf::actor_cast<worker_actor>(self_->current_sender());
+  void on(const Pull& pull, const caf::strong_actor_ptr& from) {
+    auto worker = caf::actor_cast<worker_actor>(from);
     if (async_) {
       serve_newest(worker);
       return;
@@ -215,9 +229,9 @@ private:
 
   // --- synchronous pushes ---------------------------------------------------
 
-  void on(const Push& push) {
+  void on(const Push& push, const caf::strong_actor_ptr&) {
     auto* slice = find(push.slice);
-    if (push.fence != fence_ || async_ || slice == nullptr
+    if (async_ || slice == nullptr
         || !is_node(push.node, job_.options.virtual_ranks)
         || (push.values.size() != 0
             && push.values.size() != job_.plan.slices[push.slice].count))
@@ -280,9 +294,9 @@ private:
 
   // --- asynchronous pushes --------------------------------------------------
 
-  void on(const LeasePush& push) {
+  void on(const LeasePush& push, const caf::strong_actor_ptr&) {
     auto* slice = find(push.slice);
-    if (push.fence != fence_ || !async_ || slice == nullptr
+    if (!async_ || slice == nullptr
         || (push.values.size() != 0
             && push.values.size() != job_.plan.slices[push.slice].count))
       return;
@@ -383,6 +397,7 @@ private:
   Fence sealing_;
   uint64_t end_;
   std::vector<std::unique_ptr<Owned>> slices_;
+  std::vector<std::function<void()>> early_; ///< of the epoch being sealed
   std::vector<Wanted> wanted_;
   std::map<uint64_t, size_t> in_flight_; ///< lease -> updates queued
   uint64_t reported_ = ~uint64_t{0};
