@@ -111,6 +111,15 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::incompatible_versions,
                            to_string(hello.role)
                              + " is another build of troupe");
+  const auto& roles = job_->plan.roles;
+  const bool planned =
+    (hello.role.kind == RoleKind::worker || hello.role.kind == RoleKind::shard)
+    && std::any_of(roles.begin(), roles.end(),
+                   [&](const RolePlan& x) { return x.role == hello.role; });
+  if (!planned)
+    return caf::make_error(caf::sec::invalid_argument,
+                           to_string(hello.role)
+                             + " is not a role of this job's plan");
   lost_.erase(hello.role);
   return JobInfo{options_.job_id, ++incarnations_, to_json(job_->options)};
 }
@@ -201,17 +210,16 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   if (async_)
     restore_leases();
   else
-    restore_steps(message, decide_restoration(restorable));
+    restore_steps(message,
+                  decide_restoration(restorable, commits_.committed()));
   if (!begun_) {
     begun_ = true;
     record_.begin(Clock::now());
     touched_ = Clock::now();
   } else {
-    record_.resumed(message.rollback);
-    metrics_.registry
-      .counter(metrics::recoveries_total,
-               {{"kind", message.rollback ? "rollback" : "repair"}})
-      .add();
+    for (const auto& kind : record_.resumed(message.rollback))
+      metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
+        .add();
   }
   if (async_)
     hungry_.clear();
@@ -233,6 +241,7 @@ void CoordinatorState::restore_steps(Activate& message,
     committed(commits_.forgive(restoration.version));
     return;
   }
+  message.slices.clear(); // they tell of what is undone
   const auto undone = commits_.rollback(restoration.version);
   record_.rolled_back(restoration.version, undone);
   snapshots_.clear();

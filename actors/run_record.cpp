@@ -73,13 +73,18 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step) {
   recoveries_.push_back({"", role, now, std::nullopt, step});
 }
 
-void RunRecord::resumed(bool rollback) {
-  for (auto& recovery : recoveries_)
-    if (recovery.kind.empty())
-      recovery.kind = rollback ? "rollback"
-                      : recovery.role.kind == RoleKind::shard
-                        ? "shard_restored"
-                        : "worker_restarted";
+std::vector<std::string> RunRecord::resumed(bool rollback) {
+  std::vector<std::string> kinds;
+  for (auto& recovery : recoveries_) {
+    if (!recovery.kind.empty())
+      continue;
+    recovery.kind = rollback ? "rollback"
+                    : recovery.role.kind == RoleKind::shard
+                      ? "shard_restored"
+                      : "worker_restarted";
+    kinds.push_back(recovery.kind);
+  }
+  return kinds;
 }
 
 void RunRecord::evaluated(const Evaluation& evaluation) {

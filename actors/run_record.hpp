@@ -26,8 +26,9 @@ public:
   void rolled_back(uint64_t version, uint64_t steps);
 
   void lost(RoleId role, Clock::time_point now, uint64_t step);
-  /// The epoch after the loss is active; `rollback` names the kind.
-  void resumed(bool rollback);
+  /// The epoch after the loss is active. Returns the kind of each recovery
+  /// that it completes.
+  std::vector<std::string> resumed(bool rollback);
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
   void peak_memory(RoleId role, uint64_t bytes);

@@ -134,6 +134,10 @@ private:
     fence_ = activation.fence;
     paused_ = false;
     if (activation.rollback) {
+      if (computing_) // what it brings is of a step that is undone
+        ++turn_;
+      computing_ = false;
+      parameters_ = fresh_parameters();
       gradient_ = {};
       end_ = job_.total_steps;
     }
@@ -211,12 +215,16 @@ private:
     computing_ = true;
     computing_step_ = step;
     auto parameters = parameters_;
+    const auto turn = ++turn_;
     run_on(
       *executor_, self_,
       [this, step, parameters] {
         return computer_.compute(step, nodes_, parameters->data());
       },
-      [this](StepGradient& result) { on_computed(std::move(result)); });
+      [this, turn](StepGradient& result) {
+        if (turn == turn_)
+          on_computed(std::move(result));
+      });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
   }
 
@@ -386,6 +394,7 @@ private:
 
   bool computing_ = false;
   uint64_t computing_step_ = 0;
+  uint64_t turn_ = 0; ///< counts computations; an older one's result is void
   StepGradient gradient_; ///< of the step not known to be committed
   std::vector<SliceState> held_;
 

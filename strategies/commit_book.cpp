@@ -54,9 +54,8 @@ std::vector<CommitBook::Commit> CommitBook::settle(uint64_t forgiven) {
   const auto reduced = *std::min_element(versions_.begin(), versions_.end());
   while (committed_ < reduced) {
     const auto& seen = seen_[committed_];
-    const bool whole = !seen.empty()
-                       && std::find(seen.begin(), seen.end(), false)
-                            == seen.end();
+    const bool whole =
+      !seen.empty() && std::find(seen.begin(), seen.end(), false) == seen.end();
     if (!whole && committed_ >= forgiven)
       break; // the losses are on their way
     Commit commit{committed_};

@@ -45,7 +45,7 @@ private:
   std::vector<Commit> settle(uint64_t forgiven = 0);
 
   uint32_t virtual_ranks_;
-  std::vector<uint64_t> versions_; ///< per owner
+  std::vector<uint64_t> versions_;               ///< per owner
   std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
   std::map<uint64_t, std::vector<bool>> seen_;
   uint64_t committed_ = 0;

@@ -4,7 +4,8 @@
 
 namespace troupe {
 
-Restoration decide_restoration(const std::vector<Restorable>& slices) {
+Restoration decide_restoration(const std::vector<Restorable>& slices,
+                               uint64_t committed) {
   if (slices.empty())
     return {0, false, "nothing is owned"};
   uint64_t oldest = 0;
@@ -13,12 +14,11 @@ Restoration decide_restoration(const std::vector<Restorable>& slices) {
     oldest = std::max(oldest, slice.oldest);
     newest = std::min(newest, slice.newest);
   }
-  if (oldest <= newest)
-    return {newest, false,
-            "every slice has version " + std::to_string(newest)};
+  if (oldest <= newest && newest >= committed)
+    return {newest, false, "every slice has version " + std::to_string(newest)};
   return {0, true,
           "a slice lost its state: it has version " + std::to_string(newest)
-            + ", another only " + std::to_string(oldest) + " and later"};
+            + " of " + std::to_string(std::max(oldest, committed))};
 }
 
 } // namespace troupe

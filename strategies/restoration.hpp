@@ -13,15 +13,17 @@ struct Restorable {
 };
 
 struct Restoration {
-  uint64_t version = 0; ///< where every role goes on
+  uint64_t version = 0;  ///< where every role goes on
   bool rollback = false; ///< owners must restore `version` first
   std::string reason;
 };
 
 /// Decides where a synchronous job goes on after an epoch change: the lowest
-/// newest version, if every slice still has it (PROTOCOL 9 makes that so as
-/// long as no owner lost its state); otherwise all go back to version 0, which
-/// the seed alone restores.
-Restoration decide_restoration(const std::vector<Restorable>& slices);
+/// newest version, if every slice still has it and no step that was committed
+/// is undone by it (PROTOCOL 9 makes that so as long as no owner lost its
+/// state); otherwise all go back to version 0, which the seed alone restores.
+/// `committed` is the number of steps known to be committed.
+Restoration decide_restoration(const std::vector<Restorable>& slices,
+                               uint64_t committed);
 
 } // namespace troupe

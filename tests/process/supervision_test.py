@@ -2,19 +2,27 @@
 are those of an undisturbed one (I3)."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
+import json
 import os
 import signal
+import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
-from cluster import Run, wait_for
+from cluster import TROUPE, Run, wait_for
 
-JOB = ["--data", "synthetic:digits?samples=6000", "--model",
-       "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs", "16",
-       "--global-batch", "64", "--virtual-ranks", "4", "--seed", "7"]
-SERVED = [*JOB, "--strategy", "parameter_server", "--workers", "2", "--ps", "2",
-          "--processes"]
+def job(epochs=16):
+    return ["--data", "synthetic:digits?samples=6000", "--model",
+            "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs",
+            str(epochs), "--global-batch", "64", "--virtual-ranks", "4",
+            "--seed", "7"]
+
+
+def served(epochs=16):
+    return [*job(epochs), "--strategy", "parameter_server", "--workers", "2",
+            "--ps", "2", "--processes"]
 
 
 def alive(pid):
@@ -25,10 +33,59 @@ def alive(pid):
     return True
 
 
+class Roles:
+    """Roles of one job, each started by hand."""
+
+    def __init__(self, certificates):
+        self.certificates = certificates
+        self.lines = []
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+    def coordinator(self, *arguments):
+        process = subprocess.Popen(
+            [TROUPE, "role", "coordinator", "--certificates",
+             self.certificates, *arguments],
+            stdout=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        threading.Thread(target=self.read, args=[process.stdout],
+                         daemon=True).start()
+        prefix = "coordinator listens on "
+        line = wait_for(lambda: next((line for line in self.lines
+                                      if line.startswith(prefix)), None),
+                        "the coordinator's address")
+        return process, line[len(prefix):].strip()
+
+    def read(self, stream):
+        for line in stream:
+            self.lines.append(line)
+
+    def wait_for_epoch_line(self, epoch):
+        wait_for(lambda: any(line.startswith(f"epoch {epoch} ")
+                             for line in self.lines), f"epoch {epoch}")
+
+    def start(self, role, address):
+        process = subprocess.Popen(
+            [TROUPE, "role", role, "--coordinator", address, "--certificates",
+             self.certificates])
+        self.processes.append(process)
+        return process
+
+
 class Supervision(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with Run(*JOB, "--strategy", "one_device") as run:
+        with Run(*job(), "--strategy", "one_device") as run:
             cls.expected = run.finish()
 
     def check_recovered(self, summary, roles, kind):
@@ -41,7 +98,7 @@ class Supervision(unittest.TestCase):
         self.assertEqual({r["kind"] for r in summary["recoveries"]}, {kind})
 
     def run_with_kills(self, kills, kind):
-        with Run(*SERVED) as run:
+        with Run(*served()) as run:
             for step, role in kills:
                 run.wait_for_step(step)
                 old = run.kill(role)
@@ -68,7 +125,7 @@ class Supervision(unittest.TestCase):
         # Seven restarts with a budget of five: commits refill it.
         roles = ["worker:0", "ps:0", "worker:1", "ps:1", "worker:0", "ps:0",
                  "worker:1"]
-        with Run(*SERVED, "--epochs", "40") as run:
+        with Run(*served(40)) as run:
             for count, role in enumerate(roles):
                 run.wait_for_step(run.step() + 60)
                 old = run.kill(role)
@@ -76,12 +133,12 @@ class Supervision(unittest.TestCase):
                          f"{role} is started again")
             summary = run.finish()
         self.assertEqual(len(summary["recoveries"]), len(roles))
-        with Run(*JOB, "--strategy", "one_device", "--epochs", "40") as run:
+        with Run(*job(40), "--strategy", "one_device") as run:
             self.assertEqual(run.finish()["weights_sha256"],
                              summary["weights_sha256"])
 
     def test_restarts_without_progress_are_a_crash_loop(self):
-        with Run(*SERVED, "--epochs", "1000") as run:
+        with Run(*served(1000)) as run:
             run.wait_for_step(20)
             # A stopped shard keeps steps from being committed.
             os.kill(run.role("ps:0"), signal.SIGSTOP)
@@ -94,8 +151,33 @@ class Supervision(unittest.TestCase):
             self.assertEqual(run.process.returncode, 1)
             self.assertRegex(run.error(), r"^troupe: .*worker:0.*\n$")
 
+    def test_a_shard_whose_memory_is_gone_makes_all_roll_back(self):
+        # Roles started by hand: nobody keeps the shard's memory outside its
+        # process, as when its machine is lost.
+        with tempfile.TemporaryDirectory() as folder:
+            summary = os.path.join(folder, "summary.json")
+            certificates = os.path.join(folder, "certificates")
+            roles = Roles(certificates)
+            with roles:
+                coordinator, address = roles.coordinator(
+                    *job(), "--strategy", "parameter_server", "--workers", "2",
+                    "--ps", "2", "--summary", summary)
+                others = {name: roles.start(name, address) for name in
+                          ("ps:0", "ps:1", "worker:0", "worker:1")}
+                roles.wait_for_epoch_line(2)
+                others["ps:1"].kill()
+                others["ps:1"].wait()
+                others["ps:1"] = roles.start("ps:1", address)
+                self.assertEqual(coordinator.wait(60), 0)
+                for name, process in others.items():
+                    self.assertEqual(process.wait(10), 0, name)
+            with open(summary) as file:
+                found = json.load(file)
+        self.check_recovered(found, ["ps:1"], "rollback")
+        self.assertGreater(found["steps_rolled_back"], 100)
+
     def test_a_killed_launcher_takes_every_role_with_it(self):
-        with Run(*SERVED, "--epochs", "1000") as run:
+        with Run(*served(1000)) as run:
             run.wait_for_step(20)
             pids = list(run.children().values())
             self.assertEqual(len(pids), 5)
@@ -107,7 +189,7 @@ class Supervision(unittest.TestCase):
     def test_ctrl_c_ends_within_2_s_saves_and_leaves_no_process(self):
         with tempfile.TemporaryDirectory() as folder:
             weights = os.path.join(folder, "weights.safetensors")
-            with Run(*SERVED, "--epochs", "1000", "--save", weights) as run:
+            with Run(*served(1000), "--save", weights) as run:
                 run.wait_for_step(20)
                 pids = list(run.children().values())
                 begin = time.monotonic()
@@ -120,7 +202,7 @@ class Supervision(unittest.TestCase):
                     rf"^troupe: interrupted after step {summary['steps']} of "
                     rf"\d+: weights saved to {weights}\n$")
             self.assertTrue(os.path.exists(weights))
-            with Run(*JOB, "--strategy", "one_device", "--epochs", "1000",
+            with Run(*job(1000), "--strategy", "one_device",
                      "--steps", str(summary["steps"])) as run:
                 self.assertEqual(run.finish()["weights_sha256"],
                                  summary["weights_sha256"])
