@@ -141,8 +141,7 @@ RoleId parse_role(const std::string& text) {
   else if (kind == "evaluator")
     role.kind = RoleKind::evaluator;
   else
-    refuse("role " + text
-           + ": unknown; use worker:N, ps:N, evaluator:N or coordinator");
+    refuse("role " + text + ": unknown; use worker:N, ps:N or coordinator");
   if (role.kind == RoleKind::coordinator && colon == std::string::npos)
     return role;
   try {

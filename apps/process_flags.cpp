@@ -62,10 +62,12 @@ void add_connections(std::vector<Flag>& flags) {
 
 void add_output(std::vector<Flag>& flags) {
   constexpr auto group = "Output";
-  add(flags, on_runs, group, "log-dir", "DIR", "none",
-      "keep the output of each role in a file here", text(FIELD(log_dir)));
-  add(flags, on_runs, group, "log-level", "NAME", "warning",
-      "error, warning, info or debug",
+  add(flags, on_train, group, "log-dir", "DIR", "none",
+      "keep the output of each role's process in a file here",
+      text(FIELD(log_dir)));
+  add(flags, on_train, group, "log-level", "NAME", "warning",
+      "error: no notes; warning: restarts and recoveries; info, debug: also "
+      "what the roles' processes print",
       choice(FIELD(log_level), {"error", "warning", "info", "debug"}));
   add(flags, on_runs, group, "log-every", "N", "0, a line an epoch",
       "steps between plain lines of progress",

@@ -46,6 +46,9 @@ int run_role(const Settings& settings) {
   if (!settings.role)
     throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
                      "TF_CONFIG");
+  if (settings.role->kind == RoleKind::evaluator)
+    throw UsageError("role evaluator is not available yet as a process of its "
+                     "own: evaluation runs beside the coordinator");
   if (settings.certificates.empty())
     throw UsageError("role: --certificates DIR is missing; the coordinator "
                      "makes them in its own DIR, copy that folder");

@@ -39,11 +39,20 @@ void RoleOutput::add(const std::string& role, const std::string& line) {
   last_.push_back(std::move(prefixed));
   if (last_.size() > kept_lines)
     last_.pop_front();
+  unseen_ = std::min(unseen_ + 1, last_.size());
 }
 
 std::deque<std::string> RoleOutput::last_lines() const {
   std::unique_lock guard{mutex_};
   return last_;
+}
+
+std::deque<std::string> RoleOutput::take_new() {
+  std::unique_lock guard{mutex_};
+  std::deque<std::string> lines{last_.end() - static_cast<ptrdiff_t>(unseen_),
+                                last_.end()};
+  unseen_ = 0;
+  return lines;
 }
 
 } // namespace troupe

@@ -23,12 +23,15 @@ public:
 
   void add(const std::string& role, const std::string& line);
   std::deque<std::string> last_lines() const;
+  /// The lines that came since the last call, at most the kept ones.
+  std::deque<std::string> take_new();
 
 private:
   mutable std::mutex mutex_;
   std::string log_dir_;
   std::map<std::string, std::FILE*> files_;
   std::deque<std::string> last_;
+  size_t unseen_ = 0; ///< how many at the end of last_ are new
 };
 
 } // namespace troupe

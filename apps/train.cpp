@@ -73,10 +73,18 @@ int run_train(const Settings& settings) {
   run.save = settings.save;
   run.metrics_address = settings.metrics_address;
   run.events = shown_on(console, interrupt, settings.log_every);
+  if (settings.log_level == "error")
+    run.events.note = {};
   if (!settings.job.processes)
     return conclude(console, settings,
                     run_in_process(run, load_job_data(settings.job)), true);
   RoleOutput output{settings.log_dir};
+  if (settings.log_level == "info" || settings.log_level == "debug")
+    run.events.stop = [&] {
+      for (const auto& line : output.take_new())
+        console.line(line);
+      return interrupt.reason();
+    };
   auto result = launch(settings, run, output);
   if (result.status != 0 && result.status != 130) {
     console.done();

@@ -13,7 +13,7 @@ namespace troupe::metrics {
 
 inline constexpr MetricDescription steps_committed_total{
   MetricSample::Kind::counter, "troupe_steps_committed_total",
-  "Training steps committed; asynchronous: pushes applied."};
+  "Training steps committed; asynchronous: V leases consumed count as one."};
 inline constexpr MetricDescription samples_committed_total{
   MetricSample::Kind::counter, "troupe_samples_committed_total",
   "Training samples in committed steps."};

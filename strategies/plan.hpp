@@ -27,8 +27,8 @@ enum class Synchronisation : uint8_t { sync, async };
 struct PlanOptions {
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
-  uint32_t workers = 2; ///< parameter_server
-  uint32_t shards = 1;  ///< parameter_server
+  uint32_t workers = 2;             ///< parameter_server
+  uint32_t shards = 1;              ///< parameter_server
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
   uint32_t virtual_ranks = 4;
   uint32_t global_batch = 64;
@@ -56,7 +56,7 @@ struct Plan {
   std::vector<uint32_t> owner; ///< per slice: index of the owning role
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
-  std::string reduction; ///< in words, e.g. "direct exchange, fixed tree"
+  std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
 };

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "strategies/membership.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
-
-#include "strategies/membership.hpp"
 
 namespace troupe {
 

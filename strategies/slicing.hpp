@@ -58,8 +58,7 @@ std::vector<Slice> cut(const std::vector<Variable>& variables,
 
 /// Returns the owner (0 … owners-1) of each slice, balanced by bytes: largest
 /// first, each to the owner with the least so far (ties: lowest index).
-std::vector<uint32_t> assign(const std::vector<Slice>& slices,
-                             uint32_t owners);
+std::vector<uint32_t> assign(const std::vector<Slice>& slices, uint32_t owners);
 
 /// Names a partitioner as the command line does: `fixed:N`, `min_size:BYTES:N`
 /// or `max_size:BYTES`, the latter with `:N` where the pieces are limited.

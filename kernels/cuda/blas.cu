@@ -1,5 +1,4 @@
 #include "kernels/cuda/blas.cuh"
-
 #include "kernels/error.hpp"
 
 #include <dlfcn.h>
@@ -22,8 +21,7 @@ void find(void* library, const char* name, Function& function) {
 }
 
 Blas load() {
-  const std::string file =
-    "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
+  const std::string file = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
   auto* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     throw InputError("cannot load " + file

@@ -1,6 +1,6 @@
+#include "kernels/cuda/blas.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/replica.hpp"
-#include "kernels/cuda/blas.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
@@ -209,11 +209,11 @@ private:
     auto extent = [](uint32_t x) { return static_cast<int>(x); };
     const float one = 1;
     const float zero = 0;
-    check(blas().sgemm(stream_->blas_handle(), operation(side_b), operation(side_a),
-                      extent(n), extent(m), extent(k), &one, b,
-                      extent(side_b == Side::as_is ? n : k), a,
-                      extent(side_a == Side::as_is ? k : m), &zero, c,
-                      extent(n)),
+    check(blas().sgemm(stream_->blas_handle(), operation(side_b),
+                       operation(side_a), extent(n), extent(m), extent(k), &one,
+                       b, extent(side_b == Side::as_is ? n : k), a,
+                       extent(side_a == Side::as_is ? k : m), &zero, c,
+                       extent(n)),
           place);
   }
 

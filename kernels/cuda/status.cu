@@ -1,6 +1,5 @@
-#include "kernels/cuda/status.cuh"
-
 #include "kernels/cuda/blas.cuh"
+#include "kernels/cuda/status.cuh"
 
 #include <stdexcept>
 
