@@ -1,0 +1,197 @@
+"""A saved model gives the same verdict by `troupe evaluate`, `troupe predict`
+and the run that trained it; a file that is not the model's gets one line."""
+# ctest: TIMEOUT 300
+
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run
+
+MODEL = ["--model", "mlp:784-32-10"]
+TRAINING = [*MODEL, "--epochs", "3", "--seed", "3", "--global-batch", "64",
+            "--virtual-ranks", "4"]
+SAMPLES = 1203
+FRACTION = 0.15
+HELD_OUT = 180  # round(0.15 * 1203)
+CLASSES = 10
+PIXELS = 28 * 28
+STRATEGIES = {
+    "one_device": ["--strategy", "one_device"],
+    "mirrored": ["--strategy", "mirrored", "--devices", "cpu:2"],
+    "processes": ["--strategy", "parameter_server", "--processes", "--workers",
+                  "2", "--ps", "2"],
+}
+
+
+def write_mnist(folder, labels_of):
+    """Noise with a bright band for the class, in the files of MNIST."""
+    draw = random.Random(5)
+    with open(os.path.join(folder, "train-images-idx3-ubyte"), "wb") as file:
+        file.write(struct.pack(">IIII", 0x803, len(labels_of), 28, 28))
+        for label in labels_of:
+            image = bytearray(draw.randbytes(PIXELS))
+            # One in eight has another class's band: nobody scores 1.
+            shown = label if draw.random() < 0.875 else draw.randrange(CLASSES)
+            image[56 * shown + 28:56 * shown + 56] = b"\xff" * 28
+            file.write(image)
+    with open(os.path.join(folder, "train-labels-idx1-ubyte"), "wb") as file:
+        file.write(struct.pack(">II", 0x801, len(labels_of)))
+        file.write(bytes(labels_of))
+
+
+class Predict(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        draw = random.Random(4)
+        cls.labels = [draw.randrange(CLASSES) for _ in range(SAMPLES)]
+        write_mnist(cls.folder, cls.labels)
+        cls.whole = ["--data", f"mnist:{cls.folder}"]
+        cls.data = [*cls.whole, "--eval-fraction", str(FRACTION)]
+        cls.summaries = {name: cls.train(name) for name in STRATEGIES}
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def weights(cls, name):
+        return cls.path(f"{name}.safetensors")
+
+    @classmethod
+    def train(cls, name):
+        with Run(*cls.data, *TRAINING, *STRATEGIES[name], "--save",
+                 cls.weights(name)) as run:
+            return run.finish()
+
+    def troupe(self, *arguments):
+        return subprocess.run(
+            [TROUPE, *arguments], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False)
+
+    def evaluate(self, name, *arguments):
+        path = self.path("evaluated.json")
+        done = self.troupe("evaluate", "--checkpoint", self.weights(name),
+                           "--summary", path, *MODEL, *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(path) as file:
+            return json.load(file)
+
+    def predict(self, name, *arguments):
+        path = self.path("predicted.txt")
+        done = self.troupe("predict", "--checkpoint", self.weights(name),
+                           "--out", path, *MODEL, *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(path) as file:
+            text = file.read()
+        self.assertRegex(text, r"\A(\d\n)*\Z")
+        return [int(line) for line in text.splitlines()]
+
+    def accuracy(self, predictions, labels):
+        self.assertEqual(len(predictions), len(labels))
+        right = sum(p == l for p, l in zip(predictions, labels))
+        return right / len(labels)
+
+    def test_training_evaluating_and_predicting_agree_on_held_out_data(self):
+        for name, summary in self.summaries.items():
+            with self.subTest(strategy=name):
+                trained = summary["eval"]
+                self.assertGreater(trained["accuracy"], 0.5)
+                self.assertLess(trained["accuracy"], 1)
+                evaluated = self.evaluate(name, *self.data)
+                self.assertEqual(evaluated["samples"], HELD_OUT)
+                self.assertEqual(evaluated["weights_sha256"],
+                                 summary["weights_sha256"])
+                self.assertEqual(evaluated["eval"]["accuracy"],
+                                 trained["accuracy"])
+                self.assertAlmostEqual(evaluated["eval"]["loss"],
+                                       trained["loss"], 9)
+                # The last of the file, in its order.
+                predictions = self.predict(name, *self.data)
+                self.assertEqual(
+                    self.accuracy(predictions, self.labels[-HELD_OUT:]),
+                    trained["accuracy"])
+
+    def test_threads_do_not_change_predictions(self):
+        predictions = self.predict("mirrored", *self.data)
+        for threads in ("1", "2", "8"):
+            self.assertEqual(self.predict("mirrored", *self.data,
+                                          "--threads-per-device", threads),
+                             predictions)
+
+    def test_without_a_fraction_all_samples_are_judged(self):
+        predictions = self.predict("one_device", *self.whole)
+        evaluated = self.evaluate("one_device", *self.whole)
+        self.assertEqual(evaluated["samples"], SAMPLES)
+        self.assertEqual(self.accuracy(predictions, self.labels),
+                         evaluated["eval"]["accuracy"])
+        self.assertEqual(predictions[-HELD_OUT:],
+                         self.predict("one_device", *self.data))
+
+    def test_verdicts_are_printed_unless_quiet(self):
+        for command in (["evaluate"],
+                        ["predict", "--out", self.path("printed.txt")]):
+            arguments = [*command, "--checkpoint", self.weights("mirrored"),
+                         *MODEL, *self.data]
+            accuracy = self.summaries["mirrored"]["eval"]["accuracy"]
+            self.assertIn(f"accuracy {accuracy:.4f}",
+                          self.troupe(*arguments).stdout)
+            self.assertEqual(self.troupe(*arguments, "--quiet").stdout, "")
+
+    def check_refused(self, checkpoint, model=MODEL):
+        out = self.path("refused.txt")
+        for arguments in (["evaluate"], ["predict", "--out", out]):
+            done = self.troupe(*arguments, "--checkpoint", checkpoint, *model,
+                               *self.data)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, r"\Atroupe: [^\n]+\n\Z")
+            self.assertIn(checkpoint, done.stderr)
+            self.assertEqual(done.stdout, "")
+            self.assertFalse(os.path.exists(out))
+
+    def test_a_damaged_file_is_refused(self):
+        with open(self.weights("one_device"), "rb") as file:
+            good = file.read()
+        header, = struct.unpack_from("<Q", good)
+        wrong = {f"cut to {size}": good[:size]
+                 for size in (0, 7, 8, 9, 8 + header // 2, 8 + header,
+                              8 + header + 1, len(good) // 2, len(good) - 4,
+                              len(good) - 1)}
+        wrong["a byte too many"] = good + b"\0"
+        for length in (0, 1, header - 1, header + 1, 1 << 40, (1 << 63) - 1,
+                       (1 << 64) - 8, (1 << 64) - 1):
+            wrong[f"a header of {length}"] = struct.pack("<Q", length) + \
+                good[8:]
+        wrong["another dtype"] = good.replace(b'"F32"', b'"I32"')
+        wrong["a shape too large"] = good.replace(b"[784,32]", b"[785,32]")
+        wrong["not JSON"] = good.replace(b'"dtype"', b'"dtype;', 1)
+        wrong["text"] = b"weights\n" * 100
+        path = self.path("damaged.safetensors")
+        for what, content in wrong.items():
+            with self.subTest(what=what):
+                self.assertNotEqual(content, good)
+                with open(path, "wb") as file:
+                    file.write(content)
+                self.check_refused(path)
+
+    def test_a_file_of_another_model_is_refused(self):
+        good = self.weights("one_device")
+        for model in ("mlp:784-33-10", "mlp:784-32-32-10", "mlp:784-10",
+                      "mlp:784-32-11"):
+            with self.subTest(model=model):
+                self.check_refused(good, ["--model", model])
+
+    def test_no_file_and_a_folder_are_refused(self):
+        self.check_refused(self.path("nowhere.safetensors"))
+        self.check_refused(self.folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
