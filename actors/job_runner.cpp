@@ -168,7 +168,8 @@ struct CoordinatorStart {
 };
 
 CoordinatorStart start_coordinator_process(ChildProcesses& processes,
-                                           const LaunchOptions& launch) {
+                                           const LaunchOptions& launch,
+                                           const RunEvents& events) {
   auto promise = std::make_shared<std::promise<CoordinatorStart>>();
   auto answered = std::make_shared<std::atomic<bool>>(false);
   auto future = promise->get_future();
@@ -194,11 +195,17 @@ CoordinatorStart start_coordinator_process(ChildProcesses& processes,
           start.failure.line = line.substr(8);
       promise->set_value(start);
     });
-  if (future.wait_for(std::chrono::milliseconds{coordinator_start_deadline_ms})
-      != std::future_status::ready)
-    throw InputError("the coordinator did not start within "
-                     + std::to_string(coordinator_start_deadline_ms / 1000)
-                     + " s");
+  const auto deadline =
+    std::chrono::steady_clock::now()
+    + std::chrono::milliseconds{coordinator_start_deadline_ms};
+  while (future.wait_for(watch_period) != std::future_status::ready) {
+    if (auto why = events.stop ? events.stop() : ""; !why.empty())
+      return {"", {130, why + " before the first step: nothing was saved", ""}};
+    if (std::chrono::steady_clock::now() > deadline)
+      throw InputError("the coordinator did not start within "
+                       + std::to_string(coordinator_start_deadline_ms / 1000)
+                       + " s");
+  }
   return future.get();
 }
 
@@ -207,7 +214,7 @@ CoordinatorStart start_coordinator_process(ChildProcesses& processes,
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
   auto processes = std::make_shared<ChildProcesses>();
-  auto start = start_coordinator_process(*processes, launch);
+  auto start = start_coordinator_process(*processes, launch, options.events);
   if (start.address.empty())
     return start.failure;
   ActorConfig config{load_credentials(launch.certificates)};

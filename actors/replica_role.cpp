@@ -131,15 +131,25 @@ private:
     rest(false);
   }
 
+  bool alone() const { return replicas_ == 1; }
+
+  /// A replica without peers waits for nobody: its executor always has the
+  /// next turn, so that no message is on the path of a step.
+  void keep_busy() {
+    while (ahead_ && turns_ < 2)
+      turn(true);
+  }
+
   // --- a step ---------------------------------------------------------------
 
   /// Applies the reduced gradient (unless it is the first turn), then computes
   /// the next step: one visit to the executor.
   void turn(bool update) {
-    const auto step = update ? version_ + 1 : version_;
+    const auto step = begun_;
     const bool last = step >= end_ || paused_;
     begun_ = last ? step : step + 1;
-    turning_ = true;
+    ++turns_;
+    ahead_ = !last;
     auto reduced = std::move(reduced_);
     run_on(
       *executor_, self_,
@@ -147,12 +157,14 @@ private:
         Turn done;
         done.version = step;
         if (update) {
-          apply(step - 1, reduced);
+          apply(step - 1, alone() ? std::vector{own_sums_} : reduced);
           if (step == end || job_.is_snapshot_version(step))
             done.snapshot = take_snapshot(step);
         }
         if (!last)
           done.gradient = computer_->compute(step, nodes_, parameters_.data());
+        if (!last && alone())
+          own_sums_ = done.gradient.nodes.front().view(0, job_.layout.total);
         return done;
       },
       [this, update, fence = fence_](Turn& done) {
@@ -163,7 +175,7 @@ private:
 
   void finish_turn(bool update, Fence fence, Turn& done) {
     version_ = done.version;
-    turning_ = false;
+    --turns_;
     for (const auto& slice : done.snapshot)
       self_->send(context_.coordinator, slice);
     if (fence != fence_)
@@ -184,6 +196,10 @@ private:
     }
     self_->send(context_.coordinator,
                 LeafReport{fence_, context_.role, version_, gradient.leaves});
+    if (alone()) {
+      keep_busy();
+      return;
+    }
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     for (const auto& node : gradient.nodes) {
@@ -310,7 +326,7 @@ private:
       return;
     end_ = end.step;
     paused_ = false;
-    if (!turning_ && begun_ == version_)
+    if (turns_ == 0 && begun_ == version_)
       rest(false); // otherwise the turn that runs, or comes, looks at end_
   }
 
@@ -319,9 +335,11 @@ private:
   void rest(bool shown) {
     if (paused_)
       return;
-    if (version_ < end_)
+    if (version_ < end_) {
       turn(false);
-    else if (!shown)
+      if (alone())
+        keep_busy();
+    } else if (!shown)
       for (auto& slice : take_snapshot(version_))
         self_->send(context_.coordinator, std::move(slice));
   }
@@ -348,7 +366,9 @@ private:
   uint64_t begun_ = 0; ///< first step not begun
   uint64_t end_;
   bool paused_ = false;
-  bool turning_ = false; ///< the executor works on a turn
+  uint32_t turns_ = 0;  ///< submitted to the executor, not finished
+  bool ahead_ = false;  ///< the newest turn leaves a gradient to apply
+  TensorView own_sums_; ///< alone: of the newest step; the executor's
 
   Buffer parameters_;
   Buffer state_;

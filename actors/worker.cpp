@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <functional>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -74,8 +76,8 @@ public:
     return {
       [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); },
-      [this](const Pause& x) { on(x); },
-      [this](const EndAt& x) { on(x); },
+      [this](const Pause& x) { when_started(x); },
+      [this](const EndAt& x) { when_started(x); },
       [](const SnapshotRequest&) {},
       [this](const Finish& x) {
         if (x.job == context_.job_id)
@@ -114,14 +116,18 @@ private:
       context_.coordinator,
       Sealed{proposal.fence, context_.role, context_.incarnation, {}});
     sealing_ = proposal.fence;
+    early_.clear();
   }
 
   void on(const Activate& activation) {
     if (activation.fence != sealing_)
       return;
     auto begin = [this, activation] {
-      if (activation.fence == sealing_)
-        start_epoch(activation);
+      if (activation.fence != sealing_)
+        return;
+      start_epoch(activation);
+      for (const auto& wish : std::exchange(early_, {}))
+        wish();
     };
     shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard,
                     begin, [this](const std::string& line) {
@@ -285,9 +291,17 @@ private:
 
   // --- ending early ---------------------------------------------------------
 
-  void on(const Pause& pause) {
-    if (pause.fence != fence_)
-      return;
+  /// The wish to stop may come while the shards of a new epoch are still being
+  /// connected: it waits for its start.
+  template <class Message>
+  void when_started(const Message& message) {
+    if (message.fence == fence_)
+      on(message);
+    else if (message.fence == sealing_)
+      early_.push_back([this, message] { on(message); });
+  }
+
+  void on(const Pause&) {
     paused_ = true;
     uint64_t next = wanted_;
     if (phase_ == Phase::computing)
@@ -296,8 +310,6 @@ private:
   }
 
   void on(const EndAt& end) {
-    if (end.fence != fence_)
-      return;
     end_ = end.step;
     paused_ = false;
     if (!async_ && phase_ == Phase::idle && wanted_ < end_)
@@ -383,6 +395,7 @@ private:
   std::vector<RankRange> nodes_;
   uint64_t end_;
   bool paused_ = false;
+  std::vector<std::function<void()>> early_; ///< of the epoch being entered
 
   uint64_t wanted_ = 0; ///< version being pulled
   std::vector<bool> arrived_;

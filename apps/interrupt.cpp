@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <thread>
 
 namespace troupe {
 namespace {
 
 std::atomic<int> received{0};
+std::atomic<bool> asked{false};
 
 } // namespace
 
@@ -25,13 +27,18 @@ Interrupt::Interrupt() {
       if (sigwait(&watched, &signal) != 0)
         continue;
       received = signal;
-      if (++count == 3)
+      if (!asked)
+        std::fputs("troupe: interrupted before the first step: nothing was "
+                   "saved\n",
+                   stderr);
+      if (!asked || ++count == 3)
         _exit(130);
     }
   }}.detach();
 }
 
 std::string Interrupt::reason() const {
+  asked = true;
   switch (received.load()) {
     case 0:
       return "";
