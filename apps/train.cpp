@@ -41,6 +41,9 @@ private:
 
 RunResult launch(const Settings& settings, const RunOptions& run,
                  RoleOutput& output) {
+  // From here on a signal is heard, so that the folder goes with the run.
+  if (auto why = run.events.stop(); !why.empty())
+    return {130, why + " before the first step: nothing was saved", ""};
   RunFolder folder;
   const auto config = folder.file("job.toml");
   std::ofstream{config} << to_toml(settings);
