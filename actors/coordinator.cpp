@@ -225,7 +225,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     hungry_.clear();
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
-  if (stage_ == Stage::pausing)
+  if (stage_ == Stage::pausing && !async_)
     pause();
   else if (stage_ == Stage::ending && end_ != job_->total_steps)
     for_all(EndAt{fence_, end_});

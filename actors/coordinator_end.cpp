@@ -65,10 +65,11 @@ void CoordinatorState::on(const StopRequest& request) {
   stop_deadline_ = Clock::now()
                    + std::chrono::milliseconds{options_.stop_deadline_ms};
   stage_ = Stage::pausing;
-  if (fence_.job == 0)
-    return; // the next epoch pauses at once
-  if (async_) {
+  if (async_)
     leases_.close();
+  if (fence_.job == 0)
+    return; // the next epoch goes on from here
+  if (async_) {
     snapshot_if_done();
   } else {
     pause();

@@ -160,8 +160,9 @@ class Sizes(Planted):
 
 class Paths(Planted):
     def test_ordinary_paths_pass(self):
-        self.plant("a.md", "see /usr/local/cuda, $HOME/work/x, ../work/y, "
-                   "docs/root/z and https://example.org/work/a\n")
+        self.plant("a.md", "see /usr/local/cuda, $HOME/{0}/x, ../{0}/y, "
+                   "docs/{1}/z and https://example.org/{0}/a\n"
+                   .format("work", "root"))
         self.assertEqual(check.check_paths(self.root), [])
 
     def test_a_machines_own_path_is_found(self):
