@@ -36,13 +36,19 @@ JobData load_job_data(const JobOptions& options) {
   auto parts = split(std::move(all), options.eval_fraction);
   if (!options.eval_data.empty()) {
     auto held_out = load_dataset(parse_data_spec(options.eval_data));
-    if (held_out.features != parts.train->features
-        || held_out.classes > parts.train->classes)
+    auto wanted = parts.train->shape;
+    if (held_out.shape.classes <= wanted.classes)
+      wanted.classes = held_out.shape.classes;
+    if (held_out.shape != wanted)
       throw InputError("--eval-data " + options.eval_data
                        + " does not have the shape of --data " + options.data);
-    parts.eval = std::make_shared<const Dataset>(std::move(held_out));
+    parts.eval = std::make_shared<Dataset>(std::move(held_out));
   }
-  return parts;
+  const auto graph = make_graph(options.model, parts.train->shape);
+  cut_windows(*parts.train, graph, false);
+  if (parts.eval)
+    cut_windows(*parts.eval, graph, true);
+  return {parts.train, parts.eval};
 }
 
 namespace {
@@ -88,9 +94,9 @@ uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
 
 } // namespace
 
-Job::Job(JobOptions given, uint64_t samples)
+Job::Job(JobOptions given, uint64_t samples, const SampleShape& shape)
   : options(std::move(given)),
-    graph(make_graph(options.model)),
+    graph(make_graph(options.model, shape)),
     layout(graph),
     plan(plan_of(options, graph)),
     sampling(options.seed, samples, options.global_batch,
@@ -101,19 +107,6 @@ Job::Job(JobOptions given, uint64_t samples)
   lr.min = options.min_lr;
   lr.warmup_steps = options.warmup_steps;
   lr.total_steps = total_steps;
-}
-
-void check_data_fits(const Graph& graph, const Dataset& data) {
-  if (data.features != graph.features)
-    throw InputError("model " + graph.text + " takes "
-                     + std::to_string(graph.features) + " inputs but "
-                     + data.name + " has " + std::to_string(data.features)
-                     + " features a sample: change the first width of --model");
-  if (data.classes > graph.classes)
-    throw InputError("model " + graph.text + " has "
-                     + std::to_string(graph.classes) + " outputs but "
-                     + data.name + " has " + std::to_string(data.classes)
-                     + " classes: change the last width of --model");
 }
 
 bool Job::is_snapshot_version(uint64_t version) const {

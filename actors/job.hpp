@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/data/dataset.hpp"
-#include "kernels/graph.hpp"
+#include "kernels/graph/models.hpp"
 #include "kernels/optimizer.hpp"
 #include "strategies/learning_rate.hpp"
 #include "strategies/plan.hpp"
@@ -54,11 +54,11 @@ JobOptions job_from_json(const std::string& text);
 
 /// Train and evaluation samples of a job, loaded once per process and shared
 /// by its roles; `eval` may be null.
-using JobData = SplitData;
+struct JobData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> eval;
+};
 JobData load_job_data(const JobOptions& options);
-
-/// Errors: InputError when the samples do not have the model's shape.
-void check_data_fits(const Graph& graph, const Dataset& data);
 
 /// A job's options with all that follows from them; equal in every process.
 struct Job {
@@ -70,9 +70,13 @@ struct Job {
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
   LrOptions lr;
 
-  /// `samples` is the size of the training part.
-  /// Errors: UsageError when the plan is refused.
-  Job(JobOptions options, uint64_t samples);
+  /// `samples` is the size of the training part; without a shape, the plan of
+  /// a model that fits itself to the data is that of its usual data.
+  /// Errors: UsageError when the plan is refused, InputError when the samples
+  /// do not have the model's shape.
+  Job(JobOptions options, uint64_t samples, const SampleShape& shape = {});
+  Job(JobOptions options, const Dataset& train)
+    : Job(std::move(options), train.samples(), train.shape) {}
 
   /// Versions at which owners send a snapshot for evaluation, the last one
   /// included.

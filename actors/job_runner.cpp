@@ -82,10 +82,7 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
                                    const RunOptions& options,
                                    const JobData& data) {
   LocalCoordinator started;
-  started.job = std::make_shared<const Job>(options.job, data.train->samples());
-  check_data_fits(started.job->graph, *data.train);
-  if (data.eval)
-    check_data_fits(started.job->graph, *data.eval);
+  started.job = std::make_shared<const Job>(options.job, *data.train);
   std::shared_ptr<MetricExporter> exporter;
   if (!options.metrics_address.empty()) {
     try {

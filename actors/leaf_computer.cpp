@@ -1,6 +1,7 @@
 #include "actors/leaf_computer.hpp"
 
 #include "kernels/loops.hpp"
+#include "kernels/random.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -40,8 +41,7 @@ LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
     const auto ranks = job_->options.virtual_ranks;
     const auto rows = (job_->options.global_batch + ranks - 1) / ranks;
     lane.replica = make_replica(job_->graph, device_, rows);
-    lane.features = Buffer{size_t{rows} * job_->graph.features};
-    lane.labels.resize(rows);
+    lane.batch = std::make_unique<BatchMemory>(job_->graph, rows);
   }
   return lane;
 }
@@ -94,11 +94,10 @@ LeafLoss LeafComputer::leaf(uint64_t step, uint32_t rank,
                             Buffer& gradient) {
   sampling_.indices(step, rank, lane.rows);
   const auto rows = static_cast<uint32_t>(lane.rows.size());
-  data_->gather(lane.rows.data(), rows, lane.features.data(),
-                lane.labels.data());
-  auto stats = lane.replica->gradient(
-    parameters, {lane.features.data(), lane.labels.data(), rows},
-    gradient.data());
+  data_->gather(lane.rows.data(), rows, *lane.batch);
+  const auto key = kernels::batch_key(job_->options.seed, step, rank);
+  auto stats = lane.replica->gradient(parameters, lane.batch->batch(rows, key),
+                                      gradient.data());
   return {rank, stats.loss_sum, rows};
 }
 

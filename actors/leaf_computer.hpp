@@ -50,8 +50,7 @@ private:
 
   struct Lane { // what one thread works with
     std::unique_ptr<Replica> replica;
-    Buffer features;
-    std::vector<int32_t> labels;
+    std::unique_ptr<BatchMemory> batch;
     std::vector<uint32_t> rows;
   };
 

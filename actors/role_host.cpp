@@ -54,6 +54,25 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
                std::move(join));
 }
 
+namespace {
+
+/// Made-up samples: any will do, as long as all workers have the same.
+void fill_probe(const Graph& graph, uint32_t rows, BatchMemory& memory) {
+  const auto labels = rows * graph.labels();
+  for (size_t i = 0; i < rows * graph.features(); ++i)
+    memory.features()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
+  for (size_t i = 0; i < rows * graph.ids(); ++i)
+    memory.ids()[i] =
+      static_cast<int32_t>((i * 7919) % graph.sample.vocabulary);
+  for (size_t i = 0; i < labels; ++i)
+    if (graph.classes() > 0)
+      memory.labels()[i] = static_cast<int32_t>(i % graph.classes());
+    else
+      memory.targets()[i] = static_cast<float>(i % 7);
+}
+
+} // namespace
+
 std::string probe_hash(const Job& job, const std::string& device) {
   const auto ranks = job.options.virtual_ranks;
   const auto rows = (job.options.global_batch + ranks - 1) / ranks;
@@ -65,14 +84,9 @@ std::string probe_hash(const Job& job, const std::string& device) {
   for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
     initialize(job.graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
                job.graph.parameters[i].size());
-  Buffer features{size_t{rows} * job.graph.features};
-  std::vector<int32_t> labels(rows);
-  for (size_t i = 0; i < features.size(); ++i)
-    features.data()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
-  for (uint32_t i = 0; i < rows; ++i)
-    labels[i] = static_cast<int32_t>(i % job.graph.classes);
-  replica->gradient(parameters.data(), {features.data(), labels.data(), rows},
-                    gradient.data());
+  BatchMemory memory{job.graph, rows};
+  fill_probe(job.graph, rows, memory);
+  replica->gradient(parameters.data(), memory.batch(rows), gradient.data());
   const auto slots = state_slots(job.options.rule.kind);
   Buffer state{std::max<size_t>(1, slots * gradient.size())};
   state.fill(0);
@@ -123,8 +137,7 @@ void run_role_process(const RoleProcessOptions& options) {
     select_isa(job_options.isa);
     context.data = load_job_data(job_options);
     context.job = std::make_shared<const Job>(std::move(job_options),
-                                              context.data.train->samples());
-    check_data_fits(context.job->graph, *context.data.train);
+                                              *context.data.train);
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     std::string endpoint;

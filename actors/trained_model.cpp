@@ -14,13 +14,6 @@ namespace {
 
 constexpr uint32_t batch_rows = 256;
 
-std::string text_of(const std::vector<uint64_t>& shape) {
-  std::string out;
-  for (auto extent : shape)
-    out += (out.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + out + "]";
-}
-
 const NamedTensor& tensor_of(const SafetensorsFile& file,
                              const Parameter& parameter,
                              const std::string& where) {
@@ -29,8 +22,8 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
       continue;
     if (tensor.shape != parameter.shape)
       throw InputError(where + ": tensor " + tensor.name + " is "
-                       + text_of(tensor.shape) + " but the model needs "
-                       + text_of(parameter.shape)
+                       + to_string(tensor.shape) + " but the model needs "
+                       + to_string(parameter.shape)
                        + "; give the --model it was trained with");
     return tensor;
   }
@@ -40,39 +33,32 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
 
 /// One replica's memory, used by one thread at a time.
 struct Lane {
+  Lane(const Graph& graph, DeviceId device)
+    : replica(make_replica(graph, device, batch_rows)),
+      batch(graph, batch_rows),
+      rows(batch_rows) {}
   std::unique_ptr<Replica> replica;
+  BatchMemory batch;
   std::vector<uint32_t> rows;
-  std::vector<float> features;
-  std::vector<int32_t> labels;
 };
 
-Lane make_lane(const Graph& graph, DeviceId device) {
-  Lane lane;
-  lane.replica = make_replica(graph, device, batch_rows);
-  lane.rows.resize(batch_rows);
-  lane.features.resize(size_t{batch_rows} * graph.features);
-  lane.labels.resize(batch_rows);
-  return lane;
-}
-
 LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
-                  size_t batch, int32_t* predictions) {
+                  size_t batch, const Predictions& predictions) {
   auto first = static_cast<uint32_t>(batch * batch_rows);
   auto count = static_cast<uint32_t>(
     std::min<uint64_t>(batch_rows, data.samples() - first));
   std::iota(lane.rows.begin(), lane.rows.end(), first);
-  data.gather(lane.rows.data(), count, lane.features.data(),
-              lane.labels.data());
-  return lane.replica->evaluate(
-    parameters, {lane.features.data(), lane.labels.data(), count},
-    predictions + first);
+  data.gather(lane.rows.data(), count, lane.batch);
+  return lane.replica->evaluate(parameters, lane.batch.batch(count),
+                                predictions);
 }
 
 } // namespace
 
 TrainedModel load_trained_model(const std::string& model,
+                                const SampleShape& shape,
                                 const std::string& path) {
-  TrainedModel out{make_graph(model), {}, {}};
+  TrainedModel out{make_graph(model, shape), {}, {}};
   auto file = read_safetensors(path);
   Layout layout{out.graph};
   out.parameters = Buffer{layout.total};
@@ -97,14 +83,22 @@ Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
     static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
   Scores out;
   out.samples = data.samples();
-  out.predictions.resize(data.samples());
+  const auto labels = data.samples() * graph.labels();
+  const bool scored = graph.loss().kind != OpKind::softmax_cross_entropy;
+  out.predictions.resize(graph.classes() > 0 ? labels : 0);
+  out.scores.resize(scored ? labels : 0);
   std::vector<LeafStats> stats(batches);
   std::vector<Lane> lanes;
   for (uint32_t i = 0; i < executor.threads(); ++i)
-    lanes.push_back(make_lane(graph, device));
+    lanes.emplace_back(graph, device);
   executor.parallel_for(batches, [&](size_t batch, uint32_t thread) {
-    stats[batch] = compute(lanes[thread], parameters, data, batch,
-                           out.predictions.data());
+    const auto first = batch * batch_rows * graph.labels();
+    Predictions predictions;
+    if (graph.classes() > 0)
+      predictions.classes = out.predictions.data() + first;
+    if (scored)
+      predictions.scores = out.scores.data() + first;
+    stats[batch] = compute(lanes[thread], parameters, data, batch, predictions);
   });
   uint64_t correct = 0;
   for (const auto& batch : stats) {
@@ -112,14 +106,14 @@ Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
     correct += batch.correct;
   }
   out.loss /= static_cast<double>(out.samples);
-  out.accuracy = static_cast<double>(correct)
-                 / static_cast<double>(out.samples);
+  out.accuracy = static_cast<double>(correct) / static_cast<double>(labels);
   return out;
 }
 
 Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
              uint32_t threads) {
-  check_data_fits(model.graph, data);
+  // Fewer classes than the model knows are fine; another shape is not.
+  make_graph(model.graph.text, data.shape);
   // A GPU has one stream here; more threads would only take turns.
   Executor executor{to_string(device),
                     device.kind == DeviceId::Kind::cuda ? 1 : threads};

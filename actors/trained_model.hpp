@@ -3,7 +3,7 @@
 #include "actors/job.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/executor.hpp"
-#include "kernels/graph.hpp"
+#include "kernels/graph/models.hpp"
 #include "kernels/replica.hpp"
 
 #include <cstdint>
@@ -19,10 +19,11 @@ struct TrainedModel {
   std::string weights_sha256;
 };
 
-/// Reads the weights of a model from a safetensors file.
+/// Reads the weights of a model for samples of a shape from a safetensors file.
 /// Errors: UsageError for the model; InputError for the file, also where its
 /// tensors are not the model's by name and shape.
 TrainedModel load_trained_model(const std::string& model,
+                                const SampleShape& shape,
                                 const std::string& path);
 
 /// What a trained model makes of samples.
@@ -30,7 +31,8 @@ struct Scores {
   uint64_t samples = 0;
   double loss = 0;                  ///< mean over the samples, nats
   double accuracy = 0;              ///< 0 … 1
-  std::vector<int32_t> predictions; ///< class index of each sample
+  std::vector<int32_t> predictions; ///< class index of each label
+  std::vector<float> scores;        ///< probability of 1, or value; else empty
 };
 
 /// Computes all samples in micro-batches, spread over the executor's threads;

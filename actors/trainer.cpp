@@ -48,17 +48,17 @@ Trainer::Trainer(TrainerOptions options) {
 Trainer::Result Trainer::fit(std::vector<float> features,
                              std::vector<int32_t> labels) {
   const auto graph = make_graph(job_.model);
-  if (labels.empty() || features.size() != labels.size() * graph.features)
+  if (labels.empty() || features.size() != labels.size() * graph.features())
     throw InputError("fit: features must hold labels * "
-                     + std::to_string(graph.features) + " values");
+                     + std::to_string(graph.features()) + " values");
   for (auto label : labels)
-    if (label < 0 || static_cast<uint32_t>(label) >= graph.classes)
+    if (label < 0 || static_cast<uint32_t>(label) >= graph.classes())
       throw InputError("fit: label " + std::to_string(label) + " is not in [0, "
-                       + std::to_string(graph.classes) + ")");
+                       + std::to_string(graph.classes()) + ")");
   auto data = std::make_shared<Dataset>();
   data->name = "the caller's arrays";
-  data->features = graph.features;
-  data->classes = graph.classes;
+  data->shape.features = {graph.features()};
+  data->shape.classes = static_cast<uint32_t>(graph.classes());
   data->values = std::move(features);
   data->labels = std::move(labels);
   RunOptions run;
@@ -71,7 +71,7 @@ Trainer::Result Trainer::fit(std::vector<float> features,
   auto outcome = run_in_process(run, JobData{data, nullptr});
   if (outcome.status != 0)
     throw InputError(outcome.line);
-  auto model = load_trained_model(job_.model, run.save);
+  auto model = load_trained_model(job_.model, data->shape, run.save);
   std::filesystem::remove(run.save);
   model_ = std::make_shared<const TrainedModel>(std::move(model));
   auto summary = nlohmann::json::parse(outcome.summary);
@@ -84,14 +84,14 @@ Trainer::predict(const std::vector<float>& features) const {
   const auto graph = make_graph(job_.model);
   if (!model_)
     throw InputError("predict: call fit() first");
-  if (features.empty() || features.size() % graph.features != 0)
+  if (features.empty() || features.size() % graph.features() != 0)
     throw InputError("predict: features must hold rows of "
-                     + std::to_string(graph.features) + " values");
+                     + std::to_string(graph.features()) + " values");
   Dataset data;
   data.name = "the caller's arrays";
-  data.features = graph.features;
-  data.classes = graph.classes;
-  data.labels.resize(features.size() / graph.features);
+  data.shape.features = {graph.features()};
+  data.shape.classes = static_cast<uint32_t>(graph.classes());
+  data.labels.resize(features.size() / graph.features());
   data.values = features;
   return score(*model_, data, {}, 1).predictions;
 }

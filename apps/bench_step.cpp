@@ -103,8 +103,7 @@ int run_bench_step(const Settings& settings) {
   select_isa(options.isa);
   auto data = load_job_data(options);
   data.eval = nullptr;
-  const Job job{options, data.train->samples()};
-  check_data_fits(job.graph, *data.train);
+  const Job job{options, *data.train};
   if (job.total_steps <= warm_up_steps)
     throw InputError("bench step: " + std::to_string(job.total_steps)
                      + " steps are too few: add --steps 100 or more");

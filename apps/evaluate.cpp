@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 
 /// The whole data set, or the part that training held out.
-std::shared_ptr<const Dataset> samples_of(const JobOptions& job) {
+std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
   auto parts = split(load_dataset(parse_data_spec(job.data)),
                      job.eval_fraction);
   return parts.eval ? parts.eval : parts.train;
@@ -41,8 +41,9 @@ Verdict judge(const Settings& settings) {
   const auto start = clock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
-  auto model = load_trained_model(job.model, settings.checkpoint);
   auto data = samples_of(job);
+  auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
+  cut_windows(*data, model.graph, true);
   out.scores = score(model, *data, parse_device(job.devices.front()),
                      job.threads_per_device);
   out.weights_sha256 = model.weights_sha256;

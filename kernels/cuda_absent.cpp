@@ -13,7 +13,7 @@ uint32_t cuda_device_count() {
 namespace kernels {
 
 std::unique_ptr<Replica> make_cuda_replica(const Graph&, uint32_t index,
-                                           uint32_t) {
+                                           uint32_t, Precision) {
   throw InputError("cuda:" + std::to_string(index)
                    + ": this build has no CUDA; use cpu:N, or configure with "
                      "a CUDA toolkit");

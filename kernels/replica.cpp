@@ -13,10 +13,10 @@ std::string to_string(DeviceId device) {
 }
 
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
-                                      uint32_t max_rows) {
+                                      uint32_t max_rows, Precision precision) {
   if (device.kind == DeviceId::Kind::cuda)
-    return kernels::make_cuda_replica(graph, device.index, max_rows);
-  return kernels::make_cpu_replica(graph, max_rows);
+    return kernels::make_cuda_replica(graph, device.index, max_rows, precision);
+  return kernels::make_cpu_replica(graph, max_rows, precision);
 }
 
 std::string library_versions() {

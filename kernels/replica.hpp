@@ -1,25 +1,47 @@
 #pragma once
 
-#include "kernels/graph.hpp"
+#include "kernels/graph/graph.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace troupe {
 
-/// A micro-batch. Shapes: features [rows, graph.features] float32 row-major,
-/// labels [rows] in [0, classes).
+namespace kernels {
+class StatisticsExchange;
+}
+
+/// A micro-batch, in the host's memory. What the graph does not take is null.
+/// Shapes: features [rows, graph.features()], ids [rows, graph.ids()] (-1:
+/// absent), labels [rows, graph.labels()] in [0, graph.classes()), targets
+/// [rows, graph.labels()].
 struct Batch {
   const float* features = nullptr;
+  const int32_t* ids = nullptr;
   const int32_t* labels = nullptr;
+  const float* targets = nullptr;
   uint32_t rows = 0;
+  uint64_t key = 0; ///< kernels::batch_key of (seed, step, virtual rank)
+  kernels::StatisticsExchange* exchange = nullptr;
 };
 
 struct LeafStats {
-  double loss_sum = 0;  ///< nats, summed over the rows in row order
-  uint64_t correct = 0; ///< rows whose largest logit is the label's
+  double loss_sum = 0;  ///< nats: the samples' mean losses, summed over rows
+  uint64_t correct = 0; ///< labels named by the largest logit
 };
+
+/// Where to put predictions; null: not wanted.
+/// Shapes: classes [rows, graph.labels()]; scores [rows, graph.labels()], the
+/// probability of 1 (sigmoid) or the value (mean squared error).
+struct Predictions {
+  int32_t* classes = nullptr;
+  float* scores = nullptr;
+};
+
+/// Called with a parameter's index when its gradient is final.
+using ParameterReady = std::function<void(uint32_t)>;
 
 /// One copy of a graph's working memory on one device: computes losses,
 /// gradients and predictions of micro-batches. Used by one thread at a time.
@@ -32,15 +54,20 @@ public:
   /// Computes the sum (not the mean) over the rows of per-sample gradients.
   /// Shapes: parameters and gradient are flat buffers of Layout(graph).total
   /// elements, 64-byte aligned; gaps of the gradient are left alone.
-  /// Completion: the gradient is written when the call returns.
+  /// Completion: the gradient is written when the call returns; that of each
+  /// parameter when `ready` names it.
   /// Errors: rows above max_rows or 0 is a bug and asserts.
-  virtual LeafStats gradient(const float* parameters, Batch batch,
-                             float* gradient) = 0;
+  virtual LeafStats gradient(const float* parameters, const Batch& batch,
+                             float* gradient,
+                             const ParameterReady& ready = {}) = 0;
 
-  /// Computes loss and hits without gradients; labels may be null when only
-  /// `predictions` [rows] (class indices) is wanted; either may be null.
-  virtual LeafStats evaluate(const float* parameters, Batch batch,
-                             int32_t* predictions) = 0;
+  /// Computes loss and hits without gradients; labels and targets may be null
+  /// when only predictions are wanted.
+  virtual LeafStats evaluate(const float* parameters, const Batch& batch,
+                             const Predictions& predictions = {}) = 0;
+
+  /// Bytes of working memory, parameters and gradient not included.
+  virtual uint64_t memory_bytes() const = 0;
 };
 
 /// A compute device as the command line names it: cpu:0, cuda:1.
@@ -50,11 +77,16 @@ struct DeviceId {
 };
 std::string to_string(DeviceId device);
 
+/// What matrix products and convolutions compute in; everything else, and the
+/// parameters, are float32.
+enum class Precision : uint8_t { float32, bfloat16 };
+
 /// Makes a replica on a device for micro-batches of up to `max_rows` rows.
 /// Errors: InputError when the device is not there ("cuda:0: this build has no
-/// CUDA").
+/// CUDA"), or cannot compute an operator or the precision.
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
-                                      uint32_t max_rows);
+                                      uint32_t max_rows,
+                                      Precision precision = Precision::float32);
 
 /// Number of usable CUDA devices; 0 without CUDA.
 uint32_t cuda_device_count();

@@ -16,9 +16,9 @@ namespace kernels {
 
 namespace {
 
-std::atomic<const LoopTable*>& selected() {
-  static std::atomic<const LoopTable*> table = &loop_table(highest_isa());
-  return table;
+std::atomic<Isa>& selected() {
+  static std::atomic<Isa> isa = highest_isa();
+  return isa;
 }
 
 dnnl::cpu_isa dnnl_isa(Isa isa) {
@@ -28,7 +28,9 @@ dnnl::cpu_isa dnnl_isa(Isa isa) {
     case Isa::avx2:
       return dnnl::cpu_isa::avx2;
     case Isa::avx512:
-      return dnnl::cpu_isa::avx512_core;
+      return __builtin_cpu_supports("avx512bf16")
+               ? dnnl::cpu_isa::avx512_core_bf16
+               : dnnl::cpu_isa::avx512_core;
   }
   return dnnl::cpu_isa::sse41;
 }
@@ -58,30 +60,34 @@ Isa highest_isa() {
   return Isa::sse4;
 }
 
-const LoopTable& loop_table(Isa isa) {
-  switch (isa) {
-    case Isa::sse4:
-      return loops_sse4;
-    case Isa::avx2:
-      return loops_avx2;
-    case Isa::avx512:
-      return loops_avx512;
-  }
-  return loops_sse4;
+Isa selected_isa() {
+  return selected().load(std::memory_order_relaxed);
 }
 
-const LoopTable& loops() {
-  return *selected().load(std::memory_order_relaxed);
+void select_loops(Isa isa) {
+  selected().store(isa, std::memory_order_relaxed);
+}
+
+const char* name_of(Isa isa) {
+  switch (isa) {
+    case Isa::sse4:
+      return "sse4";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "sse4";
+}
+
+bool has_bfloat16() {
+  return selected_isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
 }
 
 void pin_unless_selected() {
   // Refused after select_isa: then that holds.
   dnnl::set_max_cpu_isa(dnnl_isa(highest_isa()));
   dnnl::get_effective_cpu_isa();
-}
-
-void select_loops(const LoopTable& table) {
-  selected().store(&table, std::memory_order_relaxed);
 }
 
 } // namespace kernels
@@ -101,7 +107,7 @@ std::string select_isa(const std::string& name) {
                        "avx512");
   if (!has_isa(isa))
     throw InputError("--isa " + name + ": this machine lacks it; use "
-                     + loop_table(highest_isa()).isa + " or auto");
+                     + std::string{name_of(highest_isa())} + " or auto");
   // oneDNN fixes its set at its first use, which asking it is, and refuses to
   // change it after.
   dnnl::set_max_cpu_isa(dnnl_isa(isa));
@@ -109,8 +115,8 @@ std::string select_isa(const std::string& name) {
     throw InputError("--isa " + name
                      + ": this process computes with another instruction set "
                        "already; select one before anything is computed");
-  select_loops(loop_table(isa));
-  return loop_table(isa).isa;
+  select_loops(isa);
+  return name_of(isa);
 }
 
 void prepare_compute_thread() {

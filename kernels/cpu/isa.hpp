@@ -1,8 +1,6 @@
 #pragma once
 
-#include "kernels/cpu/loop_table.hpp"
-
-#include <string>
+#include <cstdint>
 
 namespace troupe::kernels {
 
@@ -13,7 +11,14 @@ enum class Isa : uint8_t { sse4, avx2, avx512 };
 bool has_isa(Isa isa);
 /// The highest set of this machine.
 Isa highest_isa();
-const LoopTable& loop_table(Isa isa);
+/// The set that select_isa chose; before that, of what the machine has.
+Isa selected_isa();
+/// Makes the own loops compute with `isa`, which the machine has; oneDNN keeps
+/// its own.
+void select_loops(Isa isa);
+const char* name_of(Isa isa);
+/// Tells whether oneDNN computes in bfloat16 here, under the selected set.
+bool has_bfloat16();
 /// Pins oneDNN to the highest set unless select_isa came first; without it,
 /// a library's user and `--isa auto` would not be sure of equal bits.
 void pin_unless_selected();

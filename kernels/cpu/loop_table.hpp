@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/cpu/isa.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -46,8 +48,6 @@ struct SoftmaxRow {
 /// bits: each loop rounds once per operation written, element by element, and
 /// sums over rows run in row order.
 struct LoopTable {
-  const char* isa;
-
   void (*add)(const float* a, const float* b, float* out, size_t count);
   bool (*all_finite)(const float* values, size_t count);
 
@@ -71,14 +71,9 @@ struct LoopTable {
   void (*rmsprop)(const UpdateTerms& terms);
 };
 
-extern const LoopTable loops_sse4;
-extern const LoopTable loops_avx2;
-extern const LoopTable loops_avx512;
-
-/// The table that select_isa chose; before that, of what the machine has.
+/// The table of an instruction set; without one, of the set that select_isa
+/// chose, or before that of the highest the machine has.
+const LoopTable& loops(Isa isa);
 const LoopTable& loops();
-
-/// Makes `table` the one loops() returns.
-void select_loops(const LoopTable& table);
 
 } // namespace troupe::kernels

@@ -4,7 +4,7 @@
 
 namespace troupe::kernels {
 
-std::unique_ptr<Replica> make_cpu_replica(const Graph& graph,
-                                          uint32_t max_rows);
+std::unique_ptr<Replica> make_cpu_replica(const Graph& graph, uint32_t max_rows,
+                                          Precision precision);
 
 } // namespace troupe::kernels

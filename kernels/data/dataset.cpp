@@ -187,21 +187,68 @@ void check(const DataSpec& spec) {
 
 } // namespace
 
-void Dataset::gather(const uint32_t* rows, uint32_t count, float* out,
-                     int32_t* labels_out) const {
-  for (uint32_t i = 0; i < count; ++i, out += features) {
+BatchMemory::BatchMemory(const Graph& graph, uint32_t max_rows)
+  : features_(max_rows * graph.features()),
+    ids_(max_rows * graph.ids()),
+    labels_(graph.classes() > 0 ? max_rows * graph.labels() : 0),
+    targets_(graph.classes() > 0 ? 0 : max_rows * graph.labels()) {}
+
+Batch BatchMemory::batch(uint32_t rows, uint64_t key) const {
+  auto given = [](const auto& values) {
+    return values.size() > 0 ? values.data() : nullptr;
+  };
+  Batch batch;
+  batch.features = given(features_);
+  batch.ids = given(ids_);
+  batch.labels = given(labels_);
+  batch.targets = given(targets_);
+  batch.rows = rows;
+  batch.key = key;
+  return batch;
+}
+
+uint64_t Dataset::samples() const {
+  if (shape.label == LabelKind::tokens)
+    return window == 0 || tokens.size() <= window
+             ? 0
+             : (tokens.size() - window - 1) / stride + 1;
+  return shape.label == LabelKind::number ? targets.size() : labels.size();
+}
+
+void Dataset::gather(const uint32_t* rows, uint32_t count,
+                     BatchMemory& out) const {
+  const auto width = features();
+  for (uint32_t i = 0; i < count; ++i) {
     const size_t row = rows[i];
     if (row >= samples())
       throw std::logic_error("row " + std::to_string(row) + " of "
                              + std::to_string(samples()) + " samples");
     if (!bytes.empty()) {
-      const auto* from = bytes.data() + row * features;
-      for (uint32_t k = 0; k < features; ++k)
-        out[k] = static_cast<float>(from[k]) * scale;
-    } else {
-      std::copy_n(values.data() + row * features, features, out);
+      const auto* from = bytes.data() + row * width;
+      auto* to = out.features() + i * width;
+      for (uint64_t k = 0; k < width; ++k)
+        to[k] = static_cast<float>(from[k]) * scale;
+    } else if (!values.empty()) {
+      std::copy_n(values.data() + row * width, width,
+                  out.features() + i * width);
     }
-    labels_out[i] = labels[row];
+    if (!ids.empty())
+      std::copy_n(ids.data() + row * shape.ids, shape.ids,
+                  out.ids() + size_t{i} * shape.ids);
+    switch (shape.label) {
+      case LabelKind::tokens: {
+        const auto* from = tokens.data() + row * stride;
+        std::copy_n(from, window, out.ids() + i * window);
+        std::copy_n(from + 1, window, out.labels() + i * window);
+        break;
+      }
+      case LabelKind::number:
+        out.targets()[i] = targets[row];
+        break;
+      case LabelKind::classes:
+      case LabelKind::binary:
+        out.labels()[i] = labels[row];
+    }
   }
 }
 
@@ -235,7 +282,8 @@ SplitData split(Dataset all, double eval_fraction) {
     throw UsageError("the fraction held out for evaluation is "
                      + std::to_string(eval_fraction)
                      + "; it must be at least 0 and below 1");
-  const auto samples = all.samples();
+  const auto samples = all.shape.label == LabelKind::tokens ? all.tokens.size()
+                                                            : all.samples();
   const auto held_out = static_cast<uint64_t>(
     std::round(eval_fraction * static_cast<double>(samples)));
   const auto kept = samples - held_out;
@@ -251,8 +299,7 @@ SplitData split(Dataset all, double eval_fraction) {
   if (held_out > 0) {
     auto eval = std::make_shared<Dataset>();
     eval->name = all.name;
-    eval->features = all.features;
-    eval->classes = all.classes;
+    eval->shape = all.shape;
     eval->scale = all.scale;
     // Moves the tail of `from`, where there is any, to `to`.
     auto cut = [](auto& from, auto& to, uint64_t at) {
@@ -261,13 +308,28 @@ SplitData split(Dataset all, double eval_fraction) {
       to.assign(from.begin() + static_cast<ptrdiff_t>(at), from.end());
       from.resize(at);
     };
-    cut(all.bytes, eval->bytes, kept * all.features);
-    cut(all.values, eval->values, kept * all.features);
+    cut(all.bytes, eval->bytes, kept * all.features());
+    cut(all.values, eval->values, kept * all.features());
+    cut(all.ids, eval->ids, kept * all.shape.ids);
     cut(all.labels, eval->labels, kept);
+    cut(all.targets, eval->targets, kept);
+    cut(all.tokens, eval->tokens, kept);
     result.eval = std::move(eval);
   }
   result.train = std::make_shared<Dataset>(std::move(all));
   return result;
+}
+
+void cut_windows(Dataset& data, const Graph& graph, bool evaluation) {
+  if (data.shape.label != LabelKind::tokens)
+    return;
+  data.window = graph.ids();
+  data.stride = evaluation ? data.window : 1;
+  if (data.samples() == 0)
+    throw InputError(data.name + ": " + std::to_string(data.tokens.size())
+                     + " characters are fewer than one window of "
+                     + std::to_string(data.window)
+                     + " and the one that follows; take more text");
 }
 
 } // namespace troupe

@@ -363,8 +363,8 @@ Dataset synthetic_digits(uint64_t samples, uint64_t seed) {
   constexpr uint32_t pixels = side * side;
   Dataset result;
   result.name = "synthetic:digits";
-  result.features = pixels;
-  result.classes = 10;
+  result.shape.features = {28, 28, 1};
+  result.shape.classes = 10;
   result.scale = 1.0f / 255.0f;
   result.bytes.resize(samples * pixels);
   result.labels.resize(samples);

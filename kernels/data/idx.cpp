@@ -291,13 +291,13 @@ Dataset read_mnist(const std::string& folder, const std::string& split) {
                            + " pixels, MNIST's are of 28 x 28");
   Dataset result;
   result.name = "mnist:" + folder;
-  result.features = side * side;
-  result.classes = classes;
+  result.shape.features = {side, side, 1};
+  result.shape.classes = classes;
   result.scale = 1.0f / 255.0f;
   // Each file is compared with its own length first: then it is clear which
   // of the two lies where their counts differ.
   result.labels = checked_labels(*labels_path, labels.data(labels.samples()));
-  result.bytes = images.data(uint64_t{images.samples()} * result.features);
+  result.bytes = images.data(uint64_t{images.samples()} * result.features());
   if (images.samples() != labels.samples())
     refuse(*images_path,
            "holds " + std::to_string(images.samples()) + " images, "

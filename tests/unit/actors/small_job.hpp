@@ -13,8 +13,8 @@ namespace troupe::test {
 inline JobData small_data() {
   auto data = std::make_shared<Dataset>();
   data->name = "small";
-  data->features = 20;
-  data->classes = 4;
+  data->shape.features = {20};
+  data->shape.classes = 4;
   uint32_t state = 12345;
   for (int sample = 0; sample < 500; ++sample) {
     int32_t best = 0;

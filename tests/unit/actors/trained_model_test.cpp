@@ -29,7 +29,7 @@ struct Bench {
   void check_refused(const std::string& part) const {
     save();
     try {
-      load_trained_model(model, path);
+      load_trained_model(model, {}, path);
       BOOST_ERROR("accepted");
     } catch (const InputError& failure) {
       std::string message = failure.what();
@@ -43,8 +43,8 @@ struct Bench {
 Dataset alternating(uint64_t samples) {
   Dataset data;
   data.name = "alternating";
-  data.features = 3;
-  data.classes = 2;
+  data.shape.features = {3};
+  data.shape.classes = 2;
   for (uint64_t i = 0; i < samples; ++i) {
     data.values.insert(data.values.end(), {i % 2 == 0 ? 1.0f : -1.0f, 5, 7});
     auto right = static_cast<int32_t>(i % 2);
@@ -59,7 +59,7 @@ BOOST_FIXTURE_TEST_SUITE(trained_model_suite, Bench)
 
 BOOST_AUTO_TEST_CASE(saved_weights_predict_whatever_the_number_of_threads) {
   save();
-  auto trained = load_trained_model(model, path);
+  auto trained = load_trained_model(model, {}, path);
   BOOST_CHECK_EQUAL(trained.weights_sha256, tensors_sha256(tensors));
   auto data = alternating(1000); // three whole batches and a part
   auto one = score(trained, data, DeviceId{}, 1);
@@ -89,9 +89,9 @@ BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused) {
 
 BOOST_AUTO_TEST_CASE(samples_of_another_shape_are_refused) {
   save();
-  auto trained = load_trained_model(model, path);
+  auto trained = load_trained_model(model, {}, path);
   auto data = alternating(10);
-  data.features = 2;
+  data.shape.features = {2};
   data.values.resize(20);
   BOOST_CHECK_THROW(score(trained, data, DeviceId{}, 1), InputError);
 }

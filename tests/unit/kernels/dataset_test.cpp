@@ -1,5 +1,6 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/error.hpp"
+#include "kernels/graph/models.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -38,8 +39,8 @@ void refuses(const std::string& spec, std::vector<std::string> words) {
 Dataset numbered(uint32_t samples) {
   Dataset result;
   result.name = "numbered";
-  result.features = 3;
-  result.classes = samples;
+  result.shape.features = {3};
+  result.shape.classes = samples;
   result.scale = 0.1f;
   result.bytes.resize(size_t{3} * samples);
   result.labels.resize(samples);
@@ -177,8 +178,8 @@ BOOST_AUTO_TEST_CASE(the_held_out_part_is_the_last_in_file_order) {
   BOOST_TEST(parts.eval->bytes
                == (std::vector<uint8_t>{21, 22, 23, 24, 25, 26, 27, 28, 29}),
              boost::test_tools::per_element());
-  BOOST_TEST(parts.eval->features == 3u);
-  BOOST_TEST(parts.eval->classes == 10u);
+  BOOST_TEST(parts.eval->features() == 3u);
+  BOOST_TEST(parts.eval->shape.classes == 10u);
   BOOST_TEST(parts.eval->scale == 0.1f);
 }
 
@@ -206,18 +207,21 @@ BOOST_AUTO_TEST_CASE(gathering_in_any_grouping_gives_the_same_bits) {
   std::vector<uint32_t> rows(64);
   for (uint32_t i = 0; i < 64; ++i)
     rows[i] = i * 17 % 40;
-  std::vector<float> whole(64 * 784, -1.0f);
-  std::vector<int32_t> whole_labels(64, -1);
-  set.gather(rows.data(), 64, whole.data(), whole_labels.data());
-  for (uint32_t group : {1u, 3u, 16u, 63u}) {
-    std::vector<float> parts(64 * 784, -1.0f);
-    std::vector<int32_t> labels(64, -1);
-    for (uint32_t first = 0; first < 64; first += group)
-      set.gather(&rows[first], std::min(group, 64 - first),
-                 &parts[size_t{first} * 784], &labels[first]);
-    BOOST_TEST((parts == whole));
-    BOOST_TEST((labels == whole_labels));
-  }
+  const auto graph = troupe::make_graph("mlp:784-10", set.shape);
+  troupe::BatchMemory batch{graph, 64};
+  set.gather(rows.data(), 64, batch);
+  const std::vector<float> whole{batch.features(), batch.features() + 64 * 784};
+  const std::vector<int32_t> whole_labels{batch.labels(), batch.labels() + 64};
+  for (uint32_t group : {1u, 3u, 16u, 63u})
+    for (uint32_t first = 0; first < 64; first += group) {
+      const auto count = std::min(group, 64 - first);
+      troupe::BatchMemory part{graph, group};
+      set.gather(&rows[first], count, part);
+      BOOST_TEST(std::equal(part.features(), part.features() + count * 784,
+                            whole.begin() + first * 784));
+      BOOST_TEST(std::equal(part.labels(), part.labels() + count,
+                            whole_labels.begin() + first));
+    }
   for (size_t i = 0; i < 64; ++i) {
     BOOST_TEST(whole_labels[i] == set.labels[rows[i]]);
     for (size_t k = 0; k < 784; ++k)
@@ -230,20 +234,21 @@ BOOST_AUTO_TEST_CASE(gathering_in_any_grouping_gives_the_same_bits) {
 
 BOOST_AUTO_TEST_CASE(gathering_copies_values_and_refuses_a_row_too_far) {
   Dataset set;
-  set.features = 2;
+  set.shape.features = {2};
+  set.shape.classes = 10;
   set.values = {1, 2, 3, 4, 5, 6};
   set.labels = {7, 8, 9};
   const std::vector<uint32_t> rows{2, 0, 2};
-  std::vector<float> out(6);
-  std::vector<int32_t> labels(3);
-  set.gather(rows.data(), 3, out.data(), labels.data());
-  BOOST_TEST(out == (std::vector<float>{5, 6, 1, 2, 5, 6}),
+  troupe::BatchMemory batch{troupe::make_graph("mlp:2-10", set.shape), 3};
+  set.gather(rows.data(), 3, batch);
+  BOOST_TEST(std::vector<float>(batch.features(), batch.features() + 6)
+               == (std::vector<float>{5, 6, 1, 2, 5, 6}),
              boost::test_tools::per_element());
-  BOOST_TEST(labels == (std::vector<int32_t>{9, 7, 9}),
+  BOOST_TEST(std::vector<int32_t>(batch.labels(), batch.labels() + 3)
+               == (std::vector<int32_t>{9, 7, 9}),
              boost::test_tools::per_element());
   const uint32_t too_far = 3;
-  BOOST_CHECK_THROW(set.gather(&too_far, 1, out.data(), labels.data()),
-                    std::logic_error);
+  BOOST_CHECK_THROW(set.gather(&too_far, 1, batch), std::logic_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,8 +32,8 @@ BOOST_AUTO_TEST_CASE(a_set_has_its_sizes_and_scale) {
   const auto set = synthetic_digits(5, 0);
   BOOST_TEST(set.name == "synthetic:digits");
   BOOST_TEST(set.samples() == 5u);
-  BOOST_TEST(set.features == pixels);
-  BOOST_TEST(set.classes == 10u);
+  BOOST_TEST(set.features() == pixels);
+  BOOST_TEST(set.shape.classes == 10u);
   BOOST_TEST(set.bytes.size() == 5 * pixels);
   BOOST_TEST(set.values.empty());
   BOOST_TEST(set.scale == 1.0f / 255.0f);

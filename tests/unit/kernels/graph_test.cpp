@@ -1,5 +1,5 @@
 #include "kernels/error.hpp"
-#include "kernels/graph.hpp"
+#include "kernels/graph/models.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_SUITE(graph_test)
 
 BOOST_AUTO_TEST_CASE(an_mlp_has_a_weight_and_a_bias_per_layer) {
   auto graph = make_graph("mlp:784-512-256-10");
-  BOOST_TEST(graph.features == 784u);
-  BOOST_TEST(graph.classes == 10u);
+  BOOST_TEST(graph.features() == 784u);
+  BOOST_TEST(graph.classes() == 10u);
   BOOST_REQUIRE_EQUAL(graph.parameters.size(), 6u);
   BOOST_TEST(graph.parameters[0].name == "dense_0/weight");
   BOOST_TEST((graph.parameters[0].shape == std::vector<uint64_t>{784, 512}));
@@ -37,10 +37,10 @@ BOOST_AUTO_TEST_CASE(an_mlp_has_a_weight_and_a_bias_per_layer) {
   BOOST_TEST(graph.parameters[5].name == "dense_2/bias");
   BOOST_TEST((graph.parameters[5].shape == std::vector<uint64_t>{10}));
   BOOST_REQUIRE_EQUAL(graph.ops.size(), 4u);
-  BOOST_TEST((graph.ops[1].activation == Activation::relu));
-  BOOST_TEST((graph.ops[2].activation == Activation::none));
+  BOOST_TEST((graph.ops[1].attributes.activation == Activation::relu));
+  BOOST_TEST((graph.ops[2].attributes.activation == Activation::none));
   BOOST_TEST((graph.ops[3].kind == OpKind::softmax_cross_entropy));
-  BOOST_TEST(graph.ops[3].input == 3u);
+  BOOST_TEST(graph.ops[3].inputs[0] == 3u);
   BOOST_TEST(graph.parameter_count() == 535'818u);
   BOOST_TEST(graph.flops_per_sample()
              == 2u * (2 * 784 * 512 + 3 * 512 * 256 + 3 * 256 * 10));

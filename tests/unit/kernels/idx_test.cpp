@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(plain_and_compressed_files_hold_the_same) {
                  form.packed(labels(12)));
       const auto set = read_mnist(folder.path.string(), "train");
       BOOST_TEST(set.samples() == 12u);
-      BOOST_TEST(set.features == 784u);
-      BOOST_TEST(set.classes == 10u);
+      BOOST_TEST(set.features() == 784u);
+      BOOST_TEST(set.shape.classes == 10u);
       BOOST_TEST(set.scale == 1.0f / 255.0f);
       BOOST_TEST(set.labels[11] == 1);
       const auto expected = images(12);

@@ -1,4 +1,5 @@
 #include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/loop_table.hpp"
 #include "kernels/error.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
@@ -152,7 +153,7 @@ std::vector<OptimizerOptions> all_options() {
 
 /// Puts the table that was selected back.
 struct SelectedLoops {
-  const kernels::LoopTable& kept = kernels::loops();
+  kernels::Isa kept = kernels::selected_isa();
   ~SelectedLoops() { kernels::select_loops(kept); }
 };
 
@@ -235,14 +236,14 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_gives_the_same_bits) {
   SelectedLoops restore;
   for (const auto& options : all_options())
     for (float samples : {7.0f, 64.0f}) {
-      select_loops(loop_table(Isa::sse4));
+      select_loops(Isa::sse4);
       auto first = train(options, 1009, 0, 1009, false, samples);
       for (auto isa : {Isa::avx2, Isa::avx512}) {
         if (!has_isa(isa)) {
-          BOOST_TEST_MESSAGE(loop_table(isa).isa << " is not supported here");
+          BOOST_TEST_MESSAGE(name_of(isa) << " is not supported here");
           continue;
         }
-        select_loops(loop_table(isa));
+        select_loops(isa);
         BOOST_REQUIRE(train(options, 1009, 0, 1009, false, samples) == first);
       }
     }

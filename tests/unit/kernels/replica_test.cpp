@@ -41,17 +41,20 @@ struct Problem {
         for (uint64_t k = 0; k < size; ++k)
           values[k] = draw(random);
     }
-    features.resize(size_t{rows} * graph.features);
+    features.resize(size_t{rows} * graph.features());
     for (auto& value : features)
       value = draw(random);
     labels.resize(rows);
     for (auto& label : labels)
-      label = static_cast<int32_t>(random() % graph.classes);
+      label = static_cast<int32_t>(random() % graph.classes());
   }
 
   Batch batch() const {
-    return {features.data(), labels.data(),
-            static_cast<uint32_t>(labels.size())};
+    Batch batch;
+    batch.features = features.data();
+    batch.labels = labels.data();
+    batch.rows = static_cast<uint32_t>(labels.size());
+    return batch;
   }
 };
 
@@ -82,9 +85,9 @@ struct Reference {
   /// Values of every tensor for one row.
   std::vector<std::vector<double>> forward(size_t row) const {
     auto first = problem.features.begin()
-                 + static_cast<ptrdiff_t>(row * problem.graph.features);
+                 + static_cast<ptrdiff_t>(row * problem.graph.features());
     std::vector<std::vector<double>> tensors{
-      {first, first + problem.graph.features}};
+      {first, first + problem.graph.features()}};
     for (size_t l = 0; l < layers(); ++l) {
       std::vector<double> y(outputs(l));
       for (size_t c = 0; c < y.size(); ++c) {
@@ -210,7 +213,7 @@ BOOST_AUTO_TEST_CASE(evaluate_gives_the_loss_hits_and_best_classes) {
   auto replica = make_replica(problem.graph, cpu, 25);
   std::vector<int32_t> predictions(25, -1);
   auto stats = replica->evaluate(problem.parameters.data(), problem.batch(),
-                                 predictions.data());
+                                 {predictions.data(), nullptr});
   BOOST_TEST(within(float32_sum, stats.loss_sum, reference.loss()));
   uint64_t correct = 0;
   for (size_t row = 0; row < 25; ++row) {
@@ -232,17 +235,17 @@ BOOST_AUTO_TEST_CASE(evaluate_takes_no_labels_or_no_predictions) {
   auto replica = make_replica(problem.graph, cpu, 6);
   std::vector<int32_t> with(6, -1);
   std::vector<int32_t> without(6, -1);
-  replica->evaluate(problem.parameters.data(), problem.batch(), with.data());
+  replica->evaluate(problem.parameters.data(), problem.batch(),
+                    {with.data(), nullptr});
   auto unlabelled = problem.batch();
   unlabelled.labels = nullptr;
   auto stats = replica->evaluate(problem.parameters.data(), unlabelled,
-                                 without.data());
+                                 {without.data(), nullptr});
   BOOST_TEST(stats.loss_sum == 0.0);
   BOOST_TEST(stats.correct == 0u);
   BOOST_TEST(with == without, boost::test_tools::per_element());
   BOOST_TEST(
-    replica->evaluate(problem.parameters.data(), problem.batch(), nullptr)
-      .loss_sum
+    replica->evaluate(problem.parameters.data(), problem.batch()).loss_sum
     > 0.0);
 }
 
@@ -258,7 +261,7 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_the_batch_alone) {
     auto larger = make_replica(problem.graph, cpu, 128);
     auto second = poisoned(problem.layout.total);
     larger->gradient(other.parameters.data(), other.batch(), second.data());
-    larger->evaluate(other.parameters.data(), other.batch(), nullptr);
+    larger->evaluate(other.parameters.data(), other.batch());
     second.fill(not_a_number);
     auto again = larger->gradient(problem.parameters.data(), problem.batch(),
                                   second.data());

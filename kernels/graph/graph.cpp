@@ -1,6 +1,8 @@
-#include "kernels/graph.hpp"
+#include "kernels/graph/graph.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/graph/models.hpp"
+#include "kernels/random.hpp"
 #include "kernels/require.hpp"
 
 #include <charconv>
@@ -38,7 +40,8 @@ std::vector<uint32_t> parse_widths(const std::string& model,
   }
 }
 
-Graph make_mlp(const std::string& model, std::string_view text) {
+Graph make_mlp(const std::string& model, std::string_view text,
+               const SampleShape& sample) {
   auto widths = parse_widths(model, text);
   if (widths.size() < 2)
     throw UsageError("--model " + model
@@ -46,8 +49,19 @@ Graph make_mlp(const std::string& model, std::string_view text) {
                        "input and output; write e.g. mlp:784-512-256-10");
   Graph graph;
   graph.text = model;
-  graph.features = widths.front();
-  graph.classes = widths.back();
+  graph.sample = sample;
+  graph.values.push_back({"features", {widths.front()}, ValueType::float32});
+  graph.features_value = 0;
+  if (sample.known() && elements(sample.features) != widths.front())
+    throw InputError(
+      "model " + model + " takes " + std::to_string(widths.front())
+      + " inputs but the data has " + std::to_string(elements(sample.features))
+      + " features a sample: change the first width of --model");
+  if (sample.known() && sample.classes > widths.back())
+    throw InputError("model " + model + " has " + std::to_string(widths.back())
+                     + " outputs but the data has "
+                     + std::to_string(sample.classes)
+                     + " classes: change the last width of --model");
   auto layers = static_cast<uint32_t>(widths.size() - 1);
   for (uint32_t i = 0; i < layers; ++i) {
     auto name = "dense_" + std::to_string(i);
@@ -57,11 +71,17 @@ Graph make_mlp(const std::string& model, std::string_view text) {
       {name + "/weight", {inputs, outputs}, Initializer::he_uniform, inputs});
     graph.parameters.push_back(
       {name + "/bias", {outputs}, Initializer::zeros, inputs});
-    graph.ops.push_back({OpKind::dense, name, i, 2 * i, 2 * i + 1,
-                         i + 1 < layers ? Activation::relu : Activation::none});
+    graph.parameters.back().decays = false;
+    graph.values.push_back({name, {outputs}, ValueType::float32});
+    Op op{OpKind::dense, name, {i}, i + 1, {2 * i, 2 * i + 1}, {}};
+    op.attributes.units = outputs;
+    op.attributes.activation = i + 1 < layers ? Activation::relu
+                                              : Activation::none;
+    graph.ops.push_back(std::move(op));
   }
+  graph.values.push_back({"loss", {}, ValueType::float32});
   graph.ops.push_back(
-    {OpKind::softmax_cross_entropy, "loss", layers, 0, 0, Activation::none});
+    {OpKind::softmax_cross_entropy, "loss", {layers}, layers + 1, {}, {}});
   if (graph.parameter_count() > max_parameters)
     throw UsageError(
       "--model " + model + ": " + std::to_string(graph.parameter_count())
@@ -70,32 +90,46 @@ Graph make_mlp(const std::string& model, std::string_view text) {
   return graph;
 }
 
-// -- initial values ----------------------------------------------------------
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; constants of
-/// Stafford's variant 13): a bijection whose output bits all depend on all
-/// input bits.
-constexpr uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
-
-/// The key of one parameter's stream; element i is mix(key + i * golden),
-/// SplitMix64's i-th number, so any slice is reached directly.
-constexpr uint64_t stream_key(uint64_t seed, uint64_t parameter) {
-  return mix(mix(seed + golden) ^ (parameter + 1) * golden);
-}
-
 } // namespace
 
-uint64_t Parameter::size() const {
+uint64_t elements(const Shape& shape) {
   uint64_t result = 1;
   for (auto extent : shape)
     result *= extent;
   return result;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string result;
+  for (auto extent : shape)
+    result += (result.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + result + "]";
+}
+
+uint64_t Graph::features() const {
+  return features_value ? values[*features_value].size() : 0;
+}
+
+uint64_t Graph::ids() const {
+  return ids_value ? values[*ids_value].size() : 0;
+}
+
+uint64_t Graph::labels() const {
+  const auto& input = values[loss().inputs[0]].shape;
+  return loss().kind == OpKind::softmax_cross_entropy
+           ? elements(input) / input.back()
+           : elements(input);
+}
+
+uint64_t Graph::classes() const {
+  switch (loss().kind) {
+    case OpKind::softmax_cross_entropy:
+      return values[loss().inputs[0]].shape.back();
+    case OpKind::sigmoid_cross_entropy:
+      return 2;
+    default:
+      return 0;
+  }
 }
 
 uint64_t Graph::parameter_count() const {
@@ -110,20 +144,20 @@ uint64_t Graph::flops_per_sample() const {
   for (const auto& op : ops) {
     if (op.kind != OpKind::dense)
       continue;
-    auto product = 2 * parameters[op.weight].size();
-    result += product * (op.input == 0 ? 2 : 3);
+    auto product = 2 * parameters[op.parameters[0]].size();
+    result += product * (op.inputs[0] == 0 ? 2 : 3);
   }
   return result;
 }
 
-Graph make_graph(const std::string& model) {
+Graph make_graph(const std::string& model, const SampleShape& sample) {
   auto colon = model.find(':');
   auto kind = std::string_view(model).substr(0, colon);
   auto rest = colon == std::string::npos
                 ? std::string_view()
                 : std::string_view(model).substr(colon + 1);
   if (kind == "mlp")
-    return make_mlp(model, rest);
+    return make_mlp(model, rest, sample);
   for (std::string_view later : {"sleep", "cnn", "resnet20", "transformer",
                                  "dlrm", "wide_deep", "logreg"})
     if (kind == later)
@@ -160,15 +194,20 @@ void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
         out[i] = value;
       return;
     }
+    case Initializer::uniform:
+    case Initializer::normal:
+      require(false, "not yet");
+      return;
     case Initializer::he_uniform: {
       auto bound =
         static_cast<float>(std::sqrt(6.0 / static_cast<double>(what.fan_in)));
-      auto key = stream_key(seed, parameter);
+      auto key = kernels::stream_key(seed, parameter);
       for (uint64_t i = 0; i < count; ++i) {
         // 24 bits, centred: k + 0.5 for k in [-2^23, 2^23), exact in float
         // until the one rounding of the product.
-        auto bits = static_cast<int32_t>(mix(key + (offset + i) * golden) >> 40)
-                    - (1 << 23);
+        auto bits =
+          static_cast<int32_t>(kernels::random_bits(key, offset + i) >> 40)
+          - (1 << 23);
         auto unit = (static_cast<double>(bits) + 0.5) * 0x1p-23;
         out[i] = static_cast<float>(unit * bound);
       }

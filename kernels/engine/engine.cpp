@@ -1,0 +1,155 @@
+#include "kernels/engine/engine.hpp"
+
+#include "kernels/require.hpp"
+
+#include <utility>
+
+namespace troupe::kernels {
+
+Engine::Engine(const Graph& graph, Device& device, uint32_t max_rows)
+  : graph_(graph),
+    layout_(graph_),
+    device_(device),
+    max_rows_(max_rows),
+    final_(graph.ops.size()) {
+  require(max_rows > 0, "an engine for no rows");
+  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    operators_.push_back(device_.make_operator(graph_, i, max_rows));
+    needs_.push_back(operators_.back()->needs());
+  }
+  plan_ = MemoryPlan::make(graph_, needs_, max_rows);
+  arena_ = device_.allocate(plan_.total);
+  std::vector<uint8_t> seen(graph_.parameters.size(), 0);
+  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    const auto& op = graph_.ops[i];
+    OpArgs args;
+    args.inputs.resize(op.inputs.size());
+    args.input_gradients.resize(op.inputs.size());
+    args.accumulate_inputs.resize(op.inputs.size());
+    args.parameters.resize(op.parameters.size());
+    args.parameter_gradients.resize(op.parameters.size());
+    args.accumulate_parameters.resize(op.parameters.size());
+    args.saved = at(plan_.saved[i]);
+    args.scratch = at(plan_.scratch);
+    args_.push_back(std::move(args));
+    // The first operator to use a parameter is the last to add to it.
+    for (auto parameter : op.parameters)
+      if (!std::exchange(seen[parameter], uint8_t{1}))
+        final_[i].push_back(parameter);
+  }
+  for (size_t i = graph_.ops.size(); i-- > 0;)
+    order_.insert(order_.end(), final_[i].begin(), final_[i].end());
+}
+
+float* Engine::at(uint64_t offset) const {
+  return offset == MemoryPlan::nowhere ? nullptr : arena_ + offset;
+}
+
+void Engine::bind(const Pass& pass) {
+  require(pass.rows > 0 && pass.rows <= max_rows_,
+          "rows of a batch outside [1, max_rows]");
+  std::vector<const float*> places(graph_.values.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = at(plan_.values[i]);
+  if (graph_.features_value)
+    places[*graph_.features_value] = pass.features;
+  if (graph_.ids_value)
+    places[*graph_.ids_value] = reinterpret_cast<const float*>(pass.ids);
+  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    const auto& op = graph_.ops[i];
+    auto& args = args_[i];
+    if (needs_[i].alias) // of the batch's memory too
+      places[op.output] = places[op.inputs[0]];
+    args.rows = pass.rows;
+    args.training = pass.training;
+    for (size_t k = 0; k < op.inputs.size(); ++k)
+      args.inputs[k] = places[op.inputs[k]];
+    args.output = const_cast<float*>(places[op.output]);
+    for (size_t k = 0; k < op.parameters.size(); ++k)
+      args.parameters[k] = pass.parameters + layout_.offsets[op.parameters[k]];
+    args.key = pass.key;
+    args.exchange = pass.exchange;
+  }
+  auto& loss = args_.back();
+  loss.labels = pass.labels;
+  loss.targets = pass.targets;
+  loss.totals = pass.totals;
+  loss.classes = pass.classes;
+  loss.scores = pass.scores;
+}
+
+void Engine::forward(const Pass& pass) {
+  bind(pass);
+  for (size_t i = 0; i < operators_.size(); ++i)
+    if (!needs_[i].alias)
+      operators_[i]->forward(args_[i]);
+}
+
+void Engine::backward(const Pass& pass, float* gradient,
+                      const std::function<void(uint32_t)>& ready) {
+  require(pass.training, "a backward pass of an evaluation");
+  std::vector<uint8_t> begun(graph_.values.size(), 0);
+  std::vector<uint8_t> written(graph_.parameters.size(), 0);
+  for (size_t i = operators_.size(); i-- > 0;) {
+    const auto& op = graph_.ops[i];
+    auto& args = args_[i];
+    args.output_gradient = at(plan_.gradients[op.output]);
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      args.input_gradients[k] = at(plan_.gradients[op.inputs[k]]);
+      args.accumulate_inputs[k] = std::exchange(begun[op.inputs[k]],
+                                                uint8_t{1});
+    }
+    for (size_t k = 0; k < op.parameters.size(); ++k) {
+      const auto parameter = op.parameters[k];
+      args.parameter_gradients[k] = gradient + layout_.offsets[parameter];
+      args.accumulate_parameters[k] = std::exchange(written[parameter],
+                                                    uint8_t{1});
+    }
+    if (plan_.runs_backward[i])
+      run_backward(i);
+    if (ready)
+      for (auto parameter : final_[i])
+        ready(parameter);
+  }
+}
+
+void Engine::run_backward(size_t i) {
+  auto& args = args_[i];
+  if (needs_[i].alias) {
+    pass_on(i);
+    return;
+  }
+  if (needs_[i].accumulates) {
+    operators_[i]->backward(args);
+    return;
+  }
+  // At most one input can be added to at a time: there is one spare buffer.
+  size_t added = args.inputs.size();
+  float* target = nullptr;
+  for (size_t k = 0; k < args.inputs.size(); ++k)
+    if (args.accumulate_inputs[k] && args.input_gradients[k] != nullptr) {
+      require(added == args.inputs.size(),
+              "an operator with two inputs to add to must accumulate");
+      added = k;
+      target = args.input_gradients[k];
+      args.input_gradients[k] = at(plan_.spare);
+      args.accumulate_inputs[k] = 0;
+    }
+  operators_[i]->backward(args);
+  if (target != nullptr)
+    device_.add(at(plan_.spare), target,
+                args.rows * graph_.values[graph_.ops[i].inputs[added]].size());
+}
+
+void Engine::pass_on(size_t i) {
+  const auto& args = args_[i];
+  const auto count = args.rows * graph_.values[graph_.ops[i].output].size();
+  if (args.input_gradients[0] == nullptr)
+    return;
+  if (args.accumulate_inputs[0])
+    device_.add(args.output_gradient, args.input_gradients[0], count);
+  else
+    device_.copy(args.output_gradient, args.input_gradients[0], count);
+}
+
+} // namespace troupe::kernels

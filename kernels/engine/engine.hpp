@@ -1,0 +1,68 @@
+#pragma once
+
+#include "kernels/engine/device.hpp"
+#include "kernels/engine/memory_plan.hpp"
+#include "kernels/graph/graph.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace troupe::kernels {
+
+/// Runs a graph on a device: forward, backward, in the graph's order, in
+/// memory planned once.
+class Engine {
+public:
+  /// The device must outlive the engine.
+  Engine(const Graph& graph, Device& device, uint32_t max_rows);
+
+  /// All pointers are of the device's memory. Parameters and gradient are flat
+  /// by Layout(graph).
+  struct Pass {
+    uint32_t rows = 0;
+    bool training = false;
+    const float* parameters = nullptr;
+    const float* features = nullptr;
+    const int32_t* ids = nullptr;
+    const int32_t* labels = nullptr;
+    const float* targets = nullptr;
+    const uint64_t* key = nullptr;
+    LossTotals* totals = nullptr;
+    int32_t* classes = nullptr;
+    float* scores = nullptr;
+    StatisticsExchange* exchange = nullptr;
+  };
+
+  void forward(const Pass& pass);
+  /// After forward with the same pass. `ready(i)` is called once for each
+  /// parameter, when the gradient of parameter i is final; the order is known
+  /// in advance: gradient_order().
+  void backward(const Pass& pass, float* gradient,
+                const std::function<void(uint32_t)>& ready = {});
+
+  /// Parameters in the order in which their gradients become final.
+  const std::vector<uint32_t>& gradient_order() const { return order_; }
+  const MemoryPlan& memory() const { return plan_; }
+
+private:
+  float* at(uint64_t offset) const;
+  void bind(const Pass& pass);
+  void run_backward(size_t op);
+  void pass_on(size_t op);
+
+  Graph graph_;
+  Layout layout_;
+  Device& device_;
+  uint32_t max_rows_;
+  std::vector<std::unique_ptr<Operator>> operators_;
+  std::vector<Needs> needs_;
+  MemoryPlan plan_;
+  float* arena_ = nullptr;
+  std::vector<OpArgs> args_;
+  std::vector<uint32_t> order_;
+  /// Per operator: the parameters that are final after its backward pass.
+  std::vector<std::vector<uint32_t>> final_;
+};
+
+} // namespace troupe::kernels

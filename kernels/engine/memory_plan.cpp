@@ -1,0 +1,236 @@
+#include "kernels/engine/memory_plan.hpp"
+
+#include "kernels/require.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace troupe::kernels {
+
+namespace {
+
+constexpr auto nowhere = MemoryPlan::nowhere;
+
+/// One piece of memory with the time it is in use. Operator i runs forward at
+/// time i and backward at time 2 n - 1 - i, of n operators.
+struct Storage {
+  uint64_t size = 0;
+  uint64_t from = ~uint64_t{0};
+  uint64_t to = 0;
+  uint64_t offset = 0;
+
+  void use(uint64_t at) {
+    from = std::min(from, at);
+    to = std::max(to, at);
+  }
+  bool meets(const Storage& other) const {
+    return from <= other.to && other.from <= to;
+  }
+};
+
+class Planner {
+public:
+  Planner(const Graph& graph, const std::vector<Needs>& needs, uint64_t rows)
+    : graph_(graph),
+      needs_(needs),
+      rows_(rows),
+      consumers_(graph.values.size()),
+      producer_(graph.values.size(), nowhere),
+      wanted_(graph.values.size(), 0) {
+    for (size_t i = 0; i < graph.ops.size(); ++i) {
+      const auto& op = graph.ops[i];
+      producer_[op.output] = i;
+      bool wanted = !op.parameters.empty();
+      for (auto input : op.inputs) {
+        consumers_[input].push_back(i);
+        wanted = wanted || wanted_[input];
+      }
+      wanted_[op.output] = wanted;
+    }
+  }
+
+  MemoryPlan plan() {
+    place_values();
+    place_gradients();
+    MemoryPlan result;
+    result.saved.assign(graph_.ops.size(), nowhere);
+    uint64_t scratch = 0;
+    std::vector<size_t> saved(graph_.ops.size(), nowhere);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      scratch = std::max(scratch, needs_[i].scratch.of(rows_));
+      if (auto size = needs_[i].saved.of(rows_); size > 0)
+        saved[i] = storage(size, i, backward(i));
+    }
+    // In use throughout: any operator may take them.
+    const auto spare_at = storage(spare_, 0, backward(0));
+    const auto scratch_at = storage(scratch, 0, backward(0));
+    result.total = assign();
+    for (const auto& one : storages_)
+      result.unshared += rounded(one.size);
+    auto offset = [this](size_t at) {
+      return at == nowhere ? nowhere : storages_[at].offset;
+    };
+    for (auto at : value_)
+      result.values.push_back(offset(at));
+    for (auto at : gradient_)
+      result.gradients.push_back(offset(at));
+    for (size_t i = 0; i < saved.size(); ++i)
+      result.saved[i] = offset(saved[i]);
+    result.scratch = offset(scratch_at);
+    result.spare = offset(spare_at);
+    result.runs_backward = runs_backward_;
+    return result;
+  }
+
+private:
+  static uint64_t rounded(uint64_t size) { return (size + 15) / 16 * 16; }
+
+  uint64_t backward(uint64_t op) const {
+    return 2 * graph_.ops.size() - 1 - op;
+  }
+
+  size_t storage(uint64_t size, uint64_t from, uint64_t to) {
+    storages_.push_back({size, from, to, 0});
+    return storages_.size() - 1;
+  }
+
+  /// Last time anything reads a value of this content.
+  uint64_t last_read(uint32_t value) const {
+    uint64_t last = 0;
+    if (producer_[value] != nowhere) {
+      last = producer_[value];
+      if (needs_[last].backward_reads_output)
+        last = backward(producer_[value]);
+    }
+    for (auto consumer : consumers_[value]) {
+      last = std::max<uint64_t>(last, consumer);
+      const auto& op = graph_.ops[consumer];
+      for (size_t k = 0; k < op.inputs.size(); ++k)
+        if (op.inputs[k] == value
+            && (needs_[consumer].backward_reads_inputs >> k & 1))
+          last = std::max(last, backward(consumer));
+    }
+    return last;
+  }
+
+  void place_values() {
+    value_.assign(graph_.values.size(), nowhere);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const auto& op = graph_.ops[i];
+      const auto size = graph_.values[op.output].size() * rows_;
+      const auto end = last_read(op.output);
+      const auto first = op.inputs.empty() ? nowhere : value_[op.inputs[0]];
+      if (needs_[i].alias) {
+        if (first != nowhere) {
+          value_[op.output] = first;
+          storages_[first].use(end);
+        }
+        continue; // an alias of the batch's memory is the batch's memory
+      }
+      const bool over = needs_[i].in_place && first != nowhere
+                        && storages_[first].to <= i
+                        && storages_[first].size == size;
+      if (over) {
+        value_[op.output] = first;
+        storages_[first].use(end);
+      } else {
+        value_[op.output] = storage(size, i, end);
+      }
+    }
+  }
+
+  void place_gradients() {
+    gradient_.assign(graph_.values.size(), nowhere);
+    runs_backward_.assign(graph_.ops.size(), 0);
+    for (size_t i = graph_.ops.size(); i-- > 0;) {
+      const auto& op = graph_.ops[i];
+      if (!wanted_[op.output])
+        continue;
+      const auto own = gradient_[op.output];
+      const bool loss = i + 1 == graph_.ops.size();
+      require(loss || own != nowhere, "an operator whose output nobody reads");
+      if (own != nowhere)
+        storages_[own].use(backward(i));
+      runs_backward_[i] = !needs_[i].alias;
+      for (size_t k = 0; k < op.inputs.size(); ++k)
+        place_gradient_of_input(i, k, own);
+    }
+  }
+
+  void place_gradient_of_input(size_t i, size_t k, size_t own) {
+    const auto& op = graph_.ops[i];
+    const auto input = op.inputs[k];
+    if (!wanted_[input])
+      return;
+    const auto size = graph_.values[input].size() * rows_;
+    const bool alone = consumers_[input].size() == 1;
+    if (gradient_[input] == nowhere) {
+      const bool takes_place = k == 0 && own != nowhere && alone
+                               && (needs_[i].in_place || needs_[i].alias)
+                               && storages_[own].size == size;
+      gradient_[input] = takes_place ? own
+                                     : storage(size, backward(i), backward(i));
+      if (needs_[i].alias && !takes_place)
+        runs_backward_[i] = 1;
+    } else {
+      if (needs_[i].alias)
+        runs_backward_[i] = 1;
+      else if (!needs_[i].accumulates)
+        spare_ = std::max(spare_, size);
+    }
+    storages_[gradient_[input]].use(backward(i));
+    storages_[gradient_[input]].use(backward(producer_[input]));
+  }
+
+  /// Largest first, each at the lowest offset where it fits.
+  uint64_t assign() {
+    std::vector<size_t> order(storages_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return storages_[a].size > storages_[b].size;
+    });
+    uint64_t total = 0;
+    std::vector<size_t> placed;
+    for (auto at : order) {
+      auto& one = storages_[at];
+      std::vector<std::pair<uint64_t, uint64_t>> taken;
+      for (auto other : placed)
+        if (storages_[other].meets(one))
+          taken.emplace_back(storages_[other].offset,
+                             storages_[other].offset
+                               + rounded(storages_[other].size));
+      std::sort(taken.begin(), taken.end());
+      one.offset = 0;
+      for (auto [begin, end] : taken) {
+        if (one.offset + rounded(one.size) <= begin)
+          break;
+        one.offset = std::max(one.offset, end);
+      }
+      total = std::max(total, one.offset + rounded(one.size));
+      placed.push_back(at);
+    }
+    return total;
+  }
+
+  const Graph& graph_;
+  const std::vector<Needs>& needs_;
+  uint64_t rows_;
+  std::vector<std::vector<size_t>> consumers_; ///< operators, ascending
+  std::vector<uint64_t> producer_;
+  std::vector<uint8_t> wanted_; ///< a gradient of the value is asked for
+  std::vector<Storage> storages_;
+  std::vector<size_t> value_;
+  std::vector<size_t> gradient_;
+  std::vector<uint8_t> runs_backward_;
+  uint64_t spare_ = 0;
+};
+
+} // namespace
+
+MemoryPlan MemoryPlan::make(const Graph& graph, const std::vector<Needs>& needs,
+                            uint64_t max_rows) {
+  require(needs.size() == graph.ops.size(), "needs of other operators");
+  return Planner(graph, needs, max_rows).plan();
+}
+
+} // namespace troupe::kernels

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "kernels/engine/operator.hpp"
+#include "kernels/graph/graph.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::kernels {
+
+/// Where each buffer of a step lies in one arena, in elements; buffers whose
+/// lifetimes do not meet share memory. A pure function, so that lifetimes are
+/// tested without a device.
+struct MemoryPlan {
+  static constexpr uint64_t nowhere = ~uint64_t{0};
+
+  std::vector<uint64_t> values;    ///< nowhere: given by the batch
+  std::vector<uint64_t> gradients; ///< of values; nowhere: nobody asks
+  std::vector<uint64_t> saved;     ///< per operator
+  uint64_t scratch = 0;
+  uint64_t spare = 0; ///< a gradient on its way to be added; see Needs
+  uint64_t total = 0;
+  uint64_t unshared = 0; ///< what the same buffers take side by side
+  /// Per operator: the backward pass is run; an alias passes its gradient on
+  /// by memory alone, unless others add to it.
+  std::vector<uint8_t> runs_backward;
+
+  static MemoryPlan make(const Graph& graph, const std::vector<Needs>& needs,
+                         uint64_t max_rows);
+};
+
+} // namespace troupe::kernels

@@ -1,0 +1,218 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Extents of a tensor, outermost first, row-major. A value's shape leaves out
+/// the rows of the micro-batch, which come before all others.
+using Shape = std::vector<uint64_t>;
+uint64_t elements(const Shape& shape);     ///< 1 for no extents
+std::string to_string(const Shape& shape); ///< "[28, 28, 1]"
+
+// -- what a sample holds ------------------------------------------------------
+
+enum class LabelKind : uint8_t {
+  classes, ///< one class index a sample
+  binary,  ///< 0 or 1
+  number,  ///< float32 targets
+  tokens,  ///< the id that follows each position: one label a position
+};
+
+/// The shape of a data set's samples, which models fit themselves to.
+struct SampleShape {
+  Shape features;          ///< float32 values; images are [height, width,
+                           ///< channels]; empty: none
+  uint32_t ids = 0;        ///< int32 ids, -1 where absent; text: 0, the model
+                           ///< sets the length of a window
+  uint32_t vocabulary = 0; ///< ids lie in [0, vocabulary)
+  LabelKind label = LabelKind::classes;
+  uint32_t classes = 0; ///< of LabelKind::classes
+
+  bool operator==(const SampleShape&) const = default;
+  bool known() const { return !features.empty() || vocabulary > 0; }
+};
+
+// -- parameters ---------------------------------------------------------------
+
+enum class Initializer : uint8_t {
+  zeros,
+  ones,
+  he_uniform, ///< U(-b, b), b = sqrt(6 / fan_in)
+  uniform,    ///< U(-scale, scale)
+  normal,     ///< N(0, scale^2)
+};
+
+enum class ParameterRole : uint8_t {
+  trained,
+  /// A running statistic of a batch norm: its "gradient" is the sum over the
+  /// rows of what the micro-batch saw, and an update moves it by `momentum`
+  /// towards the mean of that.
+  statistic,
+};
+
+/// A tensor of a graph that training changes. Names are unique and ordered as
+/// declared.
+struct Parameter {
+  std::string name;
+  Shape shape;
+  Initializer initializer = Initializer::zeros;
+  uint64_t fan_in = 1;
+  double scale = 0;
+  ParameterRole role = ParameterRole::trained;
+  float momentum = 0;   ///< of a statistic
+  bool decays = true;   ///< weight decay holds for it: two extents or more
+  bool by_rows = false; ///< a table: a step touches few of its rows
+
+  uint64_t size() const { return elements(shape); }
+};
+
+// -- operators ----------------------------------------------------------------
+
+enum class Activation : uint8_t { none, relu, gelu, silu, tanh, sigmoid };
+
+/// What an operator computes. Shapes leave out the rows; [..., n] is any shape
+/// that ends in n. Parameters in this order, where the operator has them.
+enum class OpKind : uint8_t {
+  /// y [..., units] = activation(x [..., n] w + bias).
+  /// Parameters: weight [n, units] ([units, n] when transposed), bias [units].
+  dense,
+  /// x [h, w, c] -> [h', w', units], stride, zero padding, groups.
+  /// Parameters: weight [kernel, kernel, c / groups, units], bias [units].
+  conv2d,
+  max_pool,     ///< [h, w, c] -> [h', w', c]; kernel 0: the whole image
+  average_pool, ///< likewise; padded zeros are not counted
+  /// Per channel (the last extent), over rows and the other extents of the
+  /// micro-batch; then activation. Evaluation uses the running statistics.
+  /// Parameters: scale [c], shift [c], mean [c], variance [c] (statistics).
+  batch_norm,
+  layer_norm, ///< over the last extent; parameters: scale, shift (if bias)
+  rms_norm,   ///< over the last extent; parameters: scale
+  activation, ///< element-wise, the attribute of that name
+  softmax,    ///< over the last extent
+  dropout,    ///< at training: zero with probability rate, else x / (1 - rate)
+  /// ids [n] -> [n, width], zeros for an absent id.
+  /// Parameters: table [vocabulary, width].
+  embedding,
+  /// ids [n] (and weights [n], a second input) -> [width]: sum or mean over the
+  /// present ids. Parameters: table [vocabulary, width].
+  embedding_bag,
+  /// Scaled dot-product attention: x [t, 3 d] holds query, key and value side
+  /// by side, each of `heads` heads side by side -> [t, d]. causal or full.
+  attention,
+  /// x [n, d] -> [n (n - 1) / 2]: the dot product of each pair i > j, by i,
+  /// then j (DLRM).
+  interaction,
+  /// x [n, d] -> [1]: half of the sum over d of (sum_n x)^2 - sum_n x^2.
+  factorization,
+  concat,    ///< along axis
+  slice,     ///< [begin, end) along axis
+  reshape,   ///< to shape
+  transpose, ///< out extent i is extent permutation[i] of x
+  add,       ///< two or more of one shape; then activation
+  multiply,  ///< two of one shape, element by element
+  bias,      ///< adds a parameter of the shape of x: positions, for example
+  // Losses, always last, one value a sample: the mean over what the sample has
+  // labels for. The input is what predictions are made from.
+  softmax_cross_entropy, ///< logits [..., classes], labels [...]
+  sigmoid_cross_entropy, ///< logits [1], labels 0 or 1
+  mean_squared_error,    ///< [n], targets [n]
+};
+
+enum class BagMode : uint8_t { sum, mean };
+
+/// The attributes of all kinds; a kind reads its own.
+struct OpAttributes {
+  uint64_t units = 0;
+  Activation activation = Activation::none;
+  bool bias = true;
+  bool transposed = false; ///< dense: the weight lies [units, n]
+  uint32_t kernel = 0;
+  uint32_t stride = 1;
+  uint32_t padding = 0; ///< zeros on each side; of "same": (kernel - 1) / 2
+  uint32_t groups = 1;
+  float epsilon = 1e-5f;
+  float momentum = 0.1f; ///< of running statistics
+  bool cross_replica = false;
+  float rate = 0; ///< dropout
+  uint64_t width = 0;
+  uint64_t vocabulary = 0;
+  BagMode mode = BagMode::sum;
+  uint32_t heads = 1;
+  bool causal = false;
+  uint32_t axis = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  Shape shape;
+  std::vector<uint32_t> permutation;
+};
+
+enum class ValueType : uint8_t { float32, int32 };
+
+/// A tensor that flows through the graph.
+struct Value {
+  std::string name;
+  Shape shape; ///< without the rows
+  ValueType type = ValueType::float32;
+
+  uint64_t size() const { return elements(shape); }
+};
+
+/// An operator of a static graph: reads values, writes one.
+struct Op {
+  OpKind kind = OpKind::dense;
+  std::string name;
+  std::vector<uint32_t> inputs;     ///< value indices
+  uint32_t output = 0;              ///< value index
+  std::vector<uint32_t> parameters; ///< parameter indices; a shared one occurs
+                                    ///< in several operators
+  OpAttributes attributes;
+};
+
+// -- the graph ----------------------------------------------------------------
+
+/// What is computed: a static graph of operators, in an order in which each
+/// reads only what is there already. The last operator is the loss.
+struct Graph {
+  std::string text; ///< the specification it was made from
+  SampleShape sample;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<Parameter> parameters;
+  std::optional<uint32_t> features_value; ///< the value a batch's features are
+  std::optional<uint32_t> ids_value;      ///< the value a batch's ids are
+
+  const Op& loss() const { return ops.back(); }
+  uint64_t features() const; ///< float32 values of a sample
+  uint64_t ids() const;      ///< int32 ids of a sample
+  /// Labels (of mean squared error: targets) of a sample.
+  uint64_t labels() const;
+  /// What a class index is out of; 2 of sigmoid, 0 of mean squared error.
+  uint64_t classes() const;
+  uint64_t parameter_count() const; ///< elements over all parameters
+  /// Multiply-adds times two that one sample's forward and backward take in
+  /// matrix products, convolutions and attention, without the gradient of the
+  /// input.
+  uint64_t flops_per_sample() const;
+};
+
+/// Where each parameter lies in one flat buffer: in order, each start aligned
+/// to 16 elements (64 bytes); gaps are zero and belong to nobody.
+struct Layout {
+  std::vector<uint64_t> offsets; ///< elements, one per parameter
+  uint64_t total = 0;            ///< elements
+
+  explicit Layout(const Graph& graph);
+};
+
+/// Writes the initial parameters: a pure function of (seed, parameter index,
+/// element), so any slice gives the same bits. `offset` and the span are in
+/// elements of that parameter.
+void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
+                uint64_t offset, float* out, uint64_t count);
+
+} // namespace troupe

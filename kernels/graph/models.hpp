@@ -1,0 +1,23 @@
+#pragma once
+
+#include "kernels/graph/graph.hpp"
+
+#include <string>
+
+namespace troupe {
+
+/// Makes a graph from a model specification for samples of a shape; where the
+/// shape is not known(), the one that the model was made for.
+///   mlp:784-512-256-10       dense layers, relu between them; features are
+///                            flattened
+///   cnn, resnet8, resnet20   images
+///   transformer:L4-H4-D128-T64[-P0.1]  GPT-style; tokens
+///   dlrm, wide_deep          features and ids, binary labels
+///   logreg                   ids with features as their weights, or features
+///   FILE.json, FILE.toml     any graph of the operators
+/// Errors: UsageError for an unknown kind, bad numbers, operators whose shapes
+/// do not fit (names operator and shapes); InputError for a file that cannot
+/// be read, and for a data set that does not fit the model.
+Graph make_graph(const std::string& model, const SampleShape& sample = {});
+
+} // namespace troupe
