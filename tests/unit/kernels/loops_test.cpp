@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(exp_is_near_the_exact_one) {
       exact[i] = std::exp(double{x[i]});
       worst = std::max(worst, std::abs(y[i] / exact[i] - 1));
     }
-    BOOST_TEST_MESSAGE(table->isa << ": exp is off by at most " << worst);
+    BOOST_TEST_MESSAGE("exp is off by at most " << worst);
     check_within(float32_exp, y, exact, x.size());
     BOOST_TEST(y[0] == 1.0f);
   }
