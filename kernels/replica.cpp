@@ -1,5 +1,6 @@
 #include "kernels/replica.hpp"
 
+#include "kernels/cpu/device.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cuda/replica.hpp"
 
@@ -18,6 +19,16 @@ std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
     return kernels::make_cuda_replica(graph, device.index, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
 }
+
+namespace kernels {
+
+std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
+  if (device.kind == DeviceId::Kind::cuda)
+    return make_cuda_device(device.index, precision);
+  return make_cpu_device(precision);
+}
+
+} // namespace kernels
 
 std::string library_versions() {
   const auto* version = dnnl_version();

@@ -22,6 +22,7 @@ public:
   Needs needs() const override {
     Needs needs;
     needs.backward_reads_inputs = 1;
+    needs.scratch = {0, outputs_};
     needs.backward_reads_output = relu();
     needs.accumulates = true;
     return needs;
@@ -38,9 +39,13 @@ public:
   void backward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
     auto* delta = args.output_gradient;
+    const bool added = args.accumulate_parameters[1];
+    auto* sums = added ? args.scratch : args.parameter_gradients[1];
     loops().bias_backward({delta, outputs_, rows, outputs_},
-                          relu() ? args.output : nullptr,
-                          args.parameter_gradients[1]);
+                          relu() ? args.output : nullptr, sums);
+    if (added)
+      loops().add(sums, args.parameter_gradients[1],
+                  args.parameter_gradients[1], outputs_);
     multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
              args.inputs[0], delta, args.parameter_gradients[0],
              args.accumulate_parameters[0]);

@@ -94,6 +94,10 @@ std::unique_ptr<Replica> make_cuda_replica(const Graph&, uint32_t index,
   throw InputError("cuda:" + std::to_string(index) + ": not available yet");
 }
 
+std::unique_ptr<Device> make_cuda_device(uint32_t index, Precision) {
+  throw InputError("cuda:" + std::to_string(index) + ": not available yet");
+}
+
 std::string cuda_versions() {
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)

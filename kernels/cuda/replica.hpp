@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/engine/device.hpp"
 #include "kernels/replica.hpp"
 
 #include <string>
@@ -10,6 +11,9 @@ namespace troupe::kernels {
 std::unique_ptr<Replica> make_cuda_replica(const Graph& graph, uint32_t index,
                                            uint32_t max_rows,
                                            Precision precision);
+
+/// Errors: likewise.
+std::unique_ptr<Device> make_cuda_device(uint32_t index, Precision precision);
 
 /// Versions of CUDA's libraries; empty without CUDA.
 std::string cuda_versions();

@@ -1,5 +1,6 @@
 #include "kernels/buffer.hpp"
 #include "kernels/error.hpp"
+#include "kernels/graph/models.hpp"
 #include "kernels/replica.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 

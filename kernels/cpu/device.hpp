@@ -1,0 +1,11 @@
+#pragma once
+
+#include "kernels/engine/device.hpp"
+
+namespace troupe::kernels {
+
+/// Errors: InputError where the processor, or the instruction set selected,
+/// lacks the precision.
+std::unique_ptr<Device> make_cpu_device(Precision precision);
+
+} // namespace troupe::kernels
