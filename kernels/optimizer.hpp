@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/graph/graph.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,6 +16,8 @@ enum class OptimizerKind : uint8_t {
   adamw,
   adagrad,
   rmsprop,
+  ftrl,
+  lamb,
 };
 
 struct OptimizerOptions {
@@ -22,11 +26,15 @@ struct OptimizerOptions {
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
-  float weight_decay = 0.0f; ///< adamw: decoupled; others: added to gradient
+  /// adamw, lamb: decoupled; others: added to the gradient.
+  float weight_decay = 0.0f;
+  float ftrl_beta = 1.0f;
+  float l1 = 0.0f; ///< ftrl
+  float l2 = 0.0f; ///< ftrl
 };
 
 /// Errors: UsageError for an unknown name (lists the known ones); "not
-/// available yet" for ftrl and lamb.
+/// available yet" for lamb.
 OptimizerKind parse_optimizer(const std::string& name);
 std::string to_string(OptimizerKind kind);
 
@@ -35,10 +43,10 @@ uint32_t state_slots(OptimizerKind kind);
 /// Name of a state slot as checkpoints use it, e.g. "adam_m".
 std::string state_name(OptimizerKind kind, uint32_t slot);
 
-/// One slice's update, fused into one pass: g = gradient_sum / samples, then
-/// the rule. Reads `in`, writes `out`; each pointer pair may be the same or
-/// disjoint. `state_in/out` hold state_slots() runs of `count` elements, each
-/// run `state_stride` elements after the one before.
+/// One slice's update, fused into one pass: g = gradient_sum / samples *
+/// gradient_scale, then the rule. Reads `in`, writes `out`; each pointer pair
+/// may be the same or disjoint. `state_in/out` hold state_slots() runs of
+/// `count` elements, each run `state_stride` elements after the one before.
 struct UpdateArgs {
   const float* gradient_sum = nullptr;
   float samples = 1;
@@ -50,7 +58,18 @@ struct UpdateArgs {
   float* state_out = nullptr;
   size_t state_stride = 0;
   size_t count = 0;
+
+  float gradient_scale = 1; ///< clip_scale() of the step; 1 changes no bit
+  float trust_ratio = 1;    ///< lamb: trust_ratio() of the variable
+  // Of the parameter that the slice is of: set_parameter().
+  bool decays = true; ///< weight decay holds for it
+  ParameterRole role = ParameterRole::trained;
+  float statistic_momentum = 0;
 };
+
+/// Fills in what an update wants to know of a parameter.
+void set_parameter(UpdateArgs& args, const Parameter& parameter);
+
 /// Source: PyTorch 2 (torch.optim, the documented algorithms); per element,
 /// with lr = learning_rate and, but for adamw, g += weight_decay * p first:
 ///   sgd       p -= lr * g
@@ -64,6 +83,22 @@ struct UpdateArgs {
 ///   adagrad   v += g²; p -= lr * g / (sqrt(v) + epsilon)
 ///   rmsprop   v = beta2 * v + (1 - beta2) * g²; p -= lr * g / (sqrt(v) +
 ///             epsilon); beta2 is PyTorch's alpha, whose default is 0.99
+///   ftrl      s = sqrt(n + g²) - sqrt(n); n += g²; z += lr * g - s * p
+///             p = 0 where |z| <= lr * l1, else
+///             (sign(z) * lr * l1 - z) / (ftrl_beta + sqrt(n) + lr * l2)
+///   lamb      m, v as adam; u = m / (1 - beta1^step)
+///                  / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
+///                  + weight_decay * p
+///             p -= lr * trust_ratio * u
+/// ftrl: McMahan et al. 2013, algorithm 1. Its z is kept times the learning
+/// rate: the same values for a constant one, and with a schedule the rule
+/// without beta, l1 and l2 stays Adagrad, where the paper's z would shrink
+/// every weight with the rate. An element whose gradients have all been 0
+/// keeps its initial value.
+/// lamb: You et al. 2019, algorithm 2, phi the identity.
+/// A statistic moves by its momentum towards the mean, whatever the rule, and
+/// its state is passed on: p += statistic_momentum * (gradient_sum / samples -
+/// p).
 /// State starts at zero. Dampening, amsgrad, centred: left out.
 /// Bits: same for any offset, length and instruction set; bias corrections
 /// are computed in double once per call.

@@ -7,27 +7,6 @@
 
 namespace troupe::kernels {
 
-/// What the optimizers' loops read: constants worked out once per call, and
-/// the runs of one slice. Which constants a rule takes is said in
-/// optimizer.cpp.
-struct UpdateTerms {
-  const float* gradient_sum;
-  const float* in;
-  float* out;
-  const float* state_in[2];
-  float* state_out[2];
-  size_t count;
-  float samples;
-  float inverse;      ///< 1 / samples where that is exact, else 0
-  float weight_decay; ///< added to the gradient; 0: left out
-  float keep;         ///< what decoupled decay leaves of a value
-  float step_size;
-  float decay[2];   ///< of the state: beta1, beta2; momentum in the first
-  float fresh[2];   ///< 1 - decay
-  float root_scale; ///< multiplies the square root (Adam)
-  float epsilon;
-};
-
 /// A matrix of activations or their gradients, row-major, rows `stride`
 /// elements apart.
 struct Rows {
@@ -62,13 +41,6 @@ struct LoopTable {
   /// p[r] = softmax(z[r]); p has z's shape and stride. Sums of exponentials
   /// are taken in double, in column order.
   void (*softmax)(Rows z, float* p, SoftmaxRow* results);
-
-  void (*sgd)(const UpdateTerms& terms);
-  void (*momentum)(const UpdateTerms& terms);
-  void (*nesterov)(const UpdateTerms& terms);
-  void (*adam)(const UpdateTerms& terms);
-  void (*adagrad)(const UpdateTerms& terms);
-  void (*rmsprop)(const UpdateTerms& terms);
 };
 
 /// The table of an instruction set; without one, of the set that select_isa

@@ -6,6 +6,5 @@
 #define TABLE_TYPE LoopTable
 #define TABLE_NAME loops
 #define TABLE_ENTRIES \
-  add, all_finite, bias_forward, bias_backward, exp_shifted, softmax, sgd, \
-    momentum, nesterov, adam, adagrad, rmsprop
+  add, all_finite, bias_forward, bias_backward, exp_shifted, softmax
 #include "kernels/cpu/per_isa.inc"

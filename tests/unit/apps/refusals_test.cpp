@@ -35,7 +35,6 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
     {"--strategy", "pipeline"},
     {"--strategy", "tensor"},
     {"--strategy", "hybrid"},
-    {"--optimizer", "ftrl"},
     {"--optimizer", "lamb"},
     {"--model", "cnn"},
     {"--model", "sleep:20ms"},
