@@ -1,0 +1,157 @@
+#include "kernels/cpu/isa.hpp"
+#include "kernels/error.hpp"
+#include "tests/unit/kernels/operator_check.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+struct Sizes {
+  uint32_t rows, height, width, channels, units, kernel, stride, padding,
+    groups;
+};
+
+uint64_t windows(uint64_t extent, const Sizes& s) {
+  return (extent + 2 * s.padding - s.kernel) / s.stride + 1;
+}
+
+/// A convolution as its definition has it.
+std::vector<double> convolve(const Sizes& s, bool bias, bool relu,
+                             const Operands& x) {
+  const auto high = windows(s.height, s);
+  const auto wide = windows(s.width, s);
+  const uint64_t inputs = s.channels / s.groups;
+  const uint64_t outputs = s.units / s.groups;
+  std::vector<double> y;
+  for (uint64_t r = 0; r < s.rows; ++r)
+    for (uint64_t i = 0; i < high; ++i)
+      for (uint64_t j = 0; j < wide; ++j)
+        for (uint64_t u = 0; u < s.units; ++u) {
+          double sum = bias ? x.parameters[1][u] : 0;
+          for (uint64_t a = 0; a < s.kernel; ++a)
+            for (uint64_t b = 0; b < s.kernel; ++b) {
+              const auto row = i * s.stride + a - s.padding; // wraps below 0
+              const auto column = j * s.stride + b - s.padding;
+              if (row >= s.height || column >= s.width)
+                continue;
+              for (uint64_t c = 0; c < inputs; ++c)
+                sum +=
+                  x.inputs[0][((r * s.height + row) * s.width + column)
+                                * s.channels
+                              + u / outputs * inputs + c]
+                  * x.parameters[0][((a * s.kernel + b) * inputs + c) * s.units
+                                    + u];
+            }
+          y.push_back(relu ? std::max(sum, 0.0) : sum);
+        }
+  return y;
+}
+
+OperatorCase convolution(const Sizes& s, bool bias = true, bool relu = false) {
+  OperatorCase given;
+  given.kind = OpKind::conv2d;
+  auto& attributes = given.attributes;
+  attributes.units = s.units;
+  attributes.kernel = s.kernel;
+  attributes.stride = s.stride;
+  attributes.padding = s.padding;
+  attributes.groups = s.groups;
+  attributes.bias = bias;
+  attributes.activation = relu ? Activation::relu : Activation::none;
+  given.rows = s.rows;
+  given.inputs = {{s.height, s.width, s.channels}};
+  given.output = {windows(s.height, s), windows(s.width, s), s.units};
+  given.parameters = {{s.kernel, s.kernel, s.channels / s.groups, s.units}};
+  if (bias)
+    given.parameters.push_back({s.units});
+  given.same_on_every_isa = false;
+  given.reference = [=](const Operands& x) {
+    return convolve(s, bias, relu, x);
+  };
+  return given;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(convolution_test)
+
+BOOST_AUTO_TEST_CASE(convolution_follows_its_reference) {
+  for (auto sizes : {
+         Sizes{1, 1, 1, 1, 1, 1, 1, 0, 1},  // a product of two numbers
+         Sizes{1, 1, 1, 1, 1, 3, 1, 1, 1},  // mostly padding
+         Sizes{3, 7, 5, 1, 16, 3, 1, 1, 1}, // a grey image, as of digits
+         Sizes{2, 9, 7, 1, 5, 5, 2, 2, 1},
+         Sizes{2, 8, 8, 3, 16, 3, 1, 1, 1}, // a coloured one
+         Sizes{5, 7, 6, 16, 32, 3, 1, 1, 1},
+         Sizes{2, 7, 9, 16, 32, 3, 2, 1, 1},
+         Sizes{2, 6, 7, 16, 32, 1, 2, 0, 1}, // a shortcut of a ResNet
+         Sizes{3, 5, 5, 17, 31, 3, 1, 0, 1},
+         Sizes{2, 11, 11, 6, 13, 4, 3, 1, 1},
+       })
+    for (bool relu : {false, true}) {
+      check_operator(convolution(sizes, true, relu));
+      check_operator(convolution(sizes, false, relu));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(groups_and_depthwise_follow_their_reference) {
+  for (auto sizes : {
+         Sizes{2, 6, 5, 6, 10, 3, 1, 1, 2}, Sizes{2, 6, 5, 32, 64, 3, 2, 1, 4},
+         Sizes{2, 7, 7, 7, 7, 3, 1, 1, 7}, // depthwise
+         Sizes{3, 8, 8, 32, 32, 3, 2, 1, 32},
+         Sizes{2, 5, 5, 6, 12, 3, 1, 1, 6}, // two units a channel
+       }) {
+    check_operator(convolution(sizes));
+    check_operator(convolution(sizes, false, true));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_activation_that_is_not_fused_is_named) {
+  auto given = convolution({1, 3, 3, 1, 1, 3, 1, 1, 1});
+  Graph graph;
+  graph.values = {{"x", given.inputs[0], ValueType::float32},
+                  {"y", given.output, ValueType::float32}};
+  Op op;
+  op.kind = OpKind::conv2d;
+  op.name = "first";
+  op.attributes = given.attributes;
+  op.attributes.activation = Activation::tanh;
+  op.inputs = {0};
+  op.output = 1;
+  op.parameters = {0, 1};
+  graph.parameters.resize(2);
+  graph.ops = {op};
+  auto device = kernels::make_device({}, Precision::float32);
+  BOOST_CHECK_EXCEPTION(
+    device->make_operator(graph, 0, 1), InputError,
+    [](const InputError& error) {
+      return std::string(error.what()).find("operator first: ") == 0;
+    });
+}
+
+BOOST_AUTO_TEST_CASE(bfloat16_follows_the_reference_as_closely_as_it_can) {
+  if (!kernels::has_bfloat16()) {
+    BOOST_TEST_MESSAGE("bfloat16 is not supported here");
+    return;
+  }
+  for (auto sizes : {
+         Sizes{3, 7, 5, 1, 16, 3, 1, 1, 1},
+         Sizes{2, 8, 8, 3, 16, 3, 2, 1, 1},
+         Sizes{2, 6, 6, 16, 32, 3, 1, 1, 1},
+         Sizes{2, 6, 6, 16, 16, 3, 1, 1, 16},
+         Sizes{2, 6, 6, 6, 10, 3, 1, 1, 2},
+       }) {
+    auto given = convolution(sizes);
+    given.precision = Precision::bfloat16;
+    // Operands are rounded to 8 bits; sums of up to 144 products.
+    given.forward = given.backward = {0.06, 0.01};
+    check_operator(given);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
