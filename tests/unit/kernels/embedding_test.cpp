@@ -1,0 +1,156 @@
+#include "kernels/error.hpp"
+#include "kernels/sparse_rows.hpp"
+#include "tests/unit/kernels/operator_check.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <random>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// Ids of [-1, vocabulary), many of them twice where the vocabulary is small.
+std::vector<int32_t> some_ids(size_t count, uint64_t vocabulary) {
+  std::mt19937 random(3);
+  std::vector<int32_t> ids(count);
+  for (auto& id : ids)
+    id = static_cast<int32_t>(random() % (vocabulary + 1)) - 1;
+  return ids;
+}
+
+OperatorCase table(OpKind kind, uint32_t rows, uint64_t n, uint64_t vocabulary,
+                   uint64_t width) {
+  OperatorCase given;
+  given.kind = kind;
+  given.attributes.vocabulary = vocabulary;
+  given.attributes.width = width;
+  given.rows = rows;
+  given.inputs = {{n}};
+  given.ids = {some_ids(rows * n, vocabulary)};
+  given.parameters = {{vocabulary, width}};
+  return given;
+}
+
+OperatorCase embedding(uint32_t rows, uint64_t n, uint64_t vocabulary,
+                       uint64_t width) {
+  auto given = table(OpKind::embedding, rows, n, vocabulary, width);
+  given.output = {n, width};
+  given.reference = [=](const Operands& x) {
+    std::vector<double> y(rows * n * width);
+    for (size_t i = 0; i < rows * n; ++i)
+      if (const auto id = x.inputs[0][i]; id >= 0)
+        for (size_t c = 0; c < width; ++c)
+          y[i * width + c] = x.parameters[0][size_t(id) * width + c];
+    return y;
+  };
+  return given;
+}
+
+OperatorCase bag(uint32_t rows, uint64_t n, uint64_t vocabulary, uint64_t width,
+                 BagMode mode, bool weighted) {
+  auto given = table(OpKind::embedding_bag, rows, n, vocabulary, width);
+  given.attributes.mode = mode;
+  if (weighted)
+    given.inputs.push_back({n});
+  given.output = {width};
+  given.reference = [=](const Operands& x) {
+    std::vector<double> y(rows * width);
+    for (size_t r = 0; r < rows; ++r) {
+      size_t present = 0;
+      for (size_t i = r * n; i < (r + 1) * n; ++i)
+        if (const auto id = x.inputs[0][i]; id >= 0) {
+          ++present;
+          for (size_t c = 0; c < width; ++c)
+            y[r * width + c] += (weighted ? x.inputs[1][i] : 1.0)
+                                * x.parameters[0][size_t(id) * width + c];
+        }
+      for (size_t c = 0; mode == BagMode::mean && present > 0 && c < width; ++c)
+        y[r * width + c] /= static_cast<double>(present);
+    }
+    return y;
+  };
+  return given;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(embedding_test)
+
+BOOST_AUTO_TEST_CASE(an_embedding_looks_rows_up) {
+  check_operator(embedding(1, 1, 1, 1));
+  check_operator(embedding(3, 5, 7, 3));
+  check_operator(embedding(4, 64, 65, 128));
+  check_operator(embedding(2, 3, 1000, 17));
+}
+
+BOOST_AUTO_TEST_CASE(a_bag_adds_up_or_takes_the_mean_of_present_ids) {
+  for (auto mode : {BagMode::sum, BagMode::mean})
+    for (bool weighted : {false, true}) {
+      check_operator(bag(1, 1, 1, 1, mode, weighted));
+      check_operator(bag(5, 3, 4, 7, mode, weighted));
+      check_operator(bag(3, 39, 100, 33, mode, weighted));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_bag_of_absent_ids_is_zero) {
+  for (auto mode : {BagMode::sum, BagMode::mean})
+    for (bool weighted : {false, true}) {
+      auto given = bag(2, 3, 4, 5, mode, weighted);
+      given.ids[0] = {-1, -1, -1, 2, -1, 2};
+      check_operator(given);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(ids_outside_the_table_are_refused) {
+  for (auto kind : {OpKind::embedding, OpKind::embedding_bag})
+    for (int32_t wrong : {-2, 7, 1 << 30}) {
+      auto given = kind == OpKind::embedding
+                     ? embedding(1, 3, 7, 2)
+                     : bag(1, 3, 7, 2, BagMode::sum, false);
+      given.ids[0] = {1, wrong, 2};
+      BOOST_CHECK_EXCEPTION(
+        check_operator(given), InputError, [&](const InputError& error) {
+          return std::string(error.what()).find(std::to_string(wrong))
+                 != std::string::npos;
+        });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(summed_rows_are_those_of_the_whole_gradient) {
+  constexpr size_t count = 200;
+  constexpr size_t vocabulary = 30;
+  constexpr size_t width = 13;
+  auto ids = some_ids(count, vocabulary);
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> values(-1, 1);
+  std::vector<float> rows(count * width);
+  for (auto& value : rows)
+    value = values(random);
+  std::vector<float> whole(vocabulary * width);
+  for (size_t i = 0; i < count; ++i)
+    for (size_t c = 0; ids[i] >= 0 && c < width; ++c)
+      whole[size_t(ids[i]) * width + c] += rows[i * width + c];
+  const auto sums = kernels::sum_rows(ids.data(), count, rows.data(), width);
+  BOOST_REQUIRE_EQUAL(sums.rows.size(), sums.ids.size() * width);
+  for (size_t k = 0; k < sums.ids.size(); ++k) {
+    BOOST_CHECK(k == 0 || sums.ids[k - 1] < sums.ids[k]);
+    for (size_t c = 0; c < width; ++c) {
+      auto& at = whole[size_t(sums.ids[k]) * width + c];
+      BOOST_CHECK_EQUAL(sums.rows[k * width + c], at);
+      at = 0;
+    }
+  }
+  for (auto value : whole) // no row is left out
+    BOOST_CHECK_EQUAL(value, 0);
+}
+
+BOOST_AUTO_TEST_CASE(no_ids_sum_to_no_rows) {
+  const int32_t absent[] = {-1, -1};
+  const float rows[] = {1, 2};
+  BOOST_CHECK(kernels::sum_rows(absent, 2, rows, 1).ids.empty());
+  BOOST_CHECK(kernels::sum_rows(nullptr, 0, nullptr, 1).rows.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
