@@ -1,7 +1,7 @@
+#include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/matrix.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/require.hpp"
 
 namespace troupe::kernels {
 
@@ -10,56 +10,81 @@ namespace {
 class Dense final : public Operator {
 public:
   explicit Dense(const CpuOpSite& site)
-    : attributes_(site.op.attributes),
+    : kind_(site.op.attributes.activation),
+      has_bias_(site.op.parameters.size() > 1),
+      transposed_(site.op.attributes.transposed),
       inputs_(site.input(0).back()),
-      outputs_(attributes_.units),
-      repeats_(elements(site.input(0)) / inputs_) {
-    require(attributes_.activation == Activation::none
-              || attributes_.activation == Activation::relu,
-            "activation of dense");
-  }
+      outputs_(site.op.attributes.units),
+      repeats_(elements(site.input(0)) / inputs_) {}
 
   Needs needs() const override {
     Needs needs;
     needs.backward_reads_inputs = 1;
+    if (keeps_sum())
+      needs.saved = {repeats_ * outputs_, 0};
+    else
+      needs.backward_reads_output = kind_ != Activation::none;
     needs.scratch = {0, outputs_};
-    needs.backward_reads_output = relu();
     needs.accumulates = true;
     return needs;
   }
 
   void forward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
-    multiply(Side::as_is, weight_side(), rows, outputs_, inputs_,
-             args.inputs[0], args.parameters[0], args.output);
-    loops().bias_forward({args.output, outputs_, rows, outputs_},
-                         args.parameters[1], relu());
+    auto* z = keeps_sum() ? args.saved : args.output;
+    multiply(Side::as_is, transposed_ ? Side::transposed : Side::as_is, rows,
+             outputs_, inputs_, args.inputs[0], args.parameters[0], z);
+    if (!has_bias_ && kind_ == Activation::none)
+      return;
+    elementwise_loops().bias(
+      kind_, {z, has_bias_ ? args.parameters[1] : nullptr,
+              keeps_sum() ? z : nullptr, args.output, rows, outputs_});
   }
 
   void backward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
     auto* delta = args.output_gradient;
-    const bool added = args.accumulate_parameters[1];
-    auto* sums = added ? args.scratch : args.parameter_gradients[1];
-    loops().bias_backward({delta, outputs_, rows, outputs_},
-                          relu() ? args.output : nullptr, sums);
-    if (added)
-      loops().add(sums, args.parameter_gradients[1],
-                  args.parameter_gradients[1], outputs_);
-    multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
-             args.inputs[0], delta, args.parameter_gradients[0],
-             args.accumulate_parameters[0]);
+    before_activation(args);
+    if (transposed_)
+      multiply(Side::transposed, Side::as_is, outputs_, inputs_, rows, delta,
+               args.inputs[0], args.parameter_gradients[0],
+               args.accumulate_parameters[0]);
+    else
+      multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
+               args.inputs[0], delta, args.parameter_gradients[0],
+               args.accumulate_parameters[0]);
     if (args.input_gradients[0] != nullptr)
-      multiply(Side::as_is, Side::transposed, rows, inputs_, outputs_, delta,
-               args.parameters[0], args.input_gradients[0],
-               args.accumulate_inputs[0]);
+      multiply(Side::as_is, transposed_ ? Side::as_is : Side::transposed, rows,
+               inputs_, outputs_, delta, args.parameters[0],
+               args.input_gradients[0], args.accumulate_inputs[0]);
   }
 
 private:
-  bool relu() const { return attributes_.activation == Activation::relu; }
-  Side weight_side() const { return Side::as_is; }
+  bool keeps_sum() const { return slope_reads_input(kind_); }
 
-  OpAttributes attributes_;
+  /// Turns the gradient of the output into that of the product, in its place,
+  /// and sums it for the bias. relu goes along with the sum.
+  void before_activation(const OpArgs& args) {
+    const auto rows = args.rows * repeats_;
+    auto* delta = args.output_gradient;
+    const bool with_sum = has_bias_ && kind_ == Activation::relu;
+    if (kind_ != Activation::none && !with_sum)
+      elementwise_loops().slope(kind_, {keeps_sum() ? args.saved : args.output,
+                                        delta, delta, rows * outputs_, false});
+    if (!has_bias_)
+      return;
+    auto* gradient = args.parameter_gradients[1];
+    const bool added = args.accumulate_parameters[1];
+    auto* sums = added ? args.scratch : gradient;
+    loops().bias_backward({delta, outputs_, rows, outputs_},
+                          with_sum ? args.output : nullptr, sums);
+    if (added)
+      loops().add(sums, gradient, gradient, outputs_);
+  }
+
+  Activation kind_;
+  bool has_bias_;
+  bool transposed_; ///< the weight lies [outputs, inputs]
   size_t inputs_;
   size_t outputs_;
   size_t repeats_; ///< vectors of a sample

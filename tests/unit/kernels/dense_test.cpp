@@ -1,55 +1,85 @@
+#include "tests/unit/kernels/activation_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
-
-#include <algorithm>
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
 
-OperatorCase dense(uint32_t rows, Shape input, uint64_t units,
-                   Activation activation) {
+struct Form {
+  Activation activation = Activation::none;
+  bool bias = true;
+  bool transposed = false;
+};
+
+OperatorCase dense(uint32_t rows, Shape input, uint64_t units, Form form) {
   OperatorCase given;
   given.kind = OpKind::dense;
   given.attributes.units = units;
-  given.attributes.activation = activation;
+  given.attributes.activation = form.activation;
+  given.attributes.bias = form.bias;
+  given.attributes.transposed = form.transposed;
   given.rows = rows;
   const auto n = input.back();
   given.inputs = {input};
   given.output = input;
   given.output.back() = units;
-  given.parameters = {{n, units}, {units}};
+  given.parameters = {form.transposed ? Shape{units, n} : Shape{n, units}};
+  if (form.bias)
+    given.parameters.push_back({units});
   given.same_on_every_isa = false;
   given.reference = [=](const Operands& x) {
     const auto vectors = x.inputs[0].size() / n;
     std::vector<double> y(vectors * units);
     for (size_t r = 0; r < vectors; ++r)
       for (size_t c = 0; c < units; ++c) {
-        auto sum = x.parameters[1][c];
+        auto sum = form.bias ? x.parameters[1][c] : 0.0;
         for (size_t k = 0; k < n; ++k)
-          sum += x.inputs[0][r * n + k] * x.parameters[0][k * units + c];
-        y[r * units + c] = activation == Activation::relu ? std::max(sum, 0.0)
-                                                          : sum;
+          sum += x.inputs[0][r * n + k]
+                 * x.parameters[0][form.transposed ? c * n + k : k * units + c];
+        y[r * units + c] = activated(form.activation, sum);
       }
     return y;
   };
   return given;
 }
 
+constexpr uint32_t extents[][3] = {{1, 1, 1},
+                                   {2, 7, 3},
+                                   {5, 1, 17},
+                                   {37, 31, 66}};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(dense_test)
 
 BOOST_AUTO_TEST_CASE(dense_follows_its_reference) {
-  for (auto activation : {Activation::none, Activation::relu})
-    for (auto [rows, inputs, units] :
-         {std::array{1u, 1u, 1u}, std::array{2u, 7u, 3u},
-          std::array{5u, 1u, 17u}, std::array{37u, 31u, 66u}}) {
-      check_operator(dense(rows, {inputs}, units, activation));
-      check_operator(dense(rows, {3, inputs}, units, activation));
-    }
+  for (auto activation : all_activations)
+    for (auto [rows, inputs, units] : extents)
+      check_operator(dense(rows, {inputs}, units, {.activation = activation}));
+}
+
+BOOST_AUTO_TEST_CASE(dense_takes_each_vector_of_a_sample_alone) {
+  for (auto activation : {Activation::relu, Activation::gelu})
+    for (auto [rows, inputs, units] : extents)
+      check_operator(
+        dense(rows, {3, inputs}, units, {.activation = activation}));
+}
+
+BOOST_AUTO_TEST_CASE(dense_does_without_a_bias) {
+  for (auto activation : all_activations)
+    for (auto [rows, inputs, units] : extents)
+      check_operator(dense(rows, {inputs}, units,
+                           {.activation = activation, .bias = false}));
+}
+
+BOOST_AUTO_TEST_CASE(dense_takes_a_weight_that_lies_transposed) {
+  for (bool bias : {false, true})
+    for (auto [rows, inputs, units] : extents)
+      check_operator(
+        dense(rows, {2, inputs}, units, {.bias = bias, .transposed = true}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

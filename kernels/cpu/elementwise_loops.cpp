@@ -1,0 +1,11 @@
+#include "kernels/cpu/elementwise_loops.hpp"
+
+#include "kernels/random.hpp"
+
+#include <immintrin.h>
+
+#define LEAF "kernels/cpu/elementwise_leaf.inc"
+#define TABLE_TYPE ElementwiseLoops
+#define TABLE_NAME elementwise_loops
+#define TABLE_ENTRIES bias, add, slope, multiply, dropout
+#include "kernels/cpu/per_isa.inc"

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "kernels/cpu/isa.hpp"
+#include "kernels/graph/graph.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::kernels {
+
+/// Tells whether the slope of an activation is worked out from what it was
+/// given (gelu, silu) rather than from what it gave.
+inline bool slope_reads_input(Activation kind) {
+  return kind == Activation::gelu || kind == Activation::silu;
+}
+
+/// y = activation(x + bias) of rows without gaps between them.
+struct BiasArgs {
+  const float* x;
+  const float* bias; ///< [columns]; null: none
+  float* sum;        ///< x + bias goes there; null: nowhere. May be x
+  float* y;          ///< may be x
+  size_t rows;
+  size_t columns;
+};
+
+/// y = activation(sum of the inputs, in order).
+struct AddArgs {
+  const float* const* inputs;
+  size_t inputs_count;
+  float* sum; ///< as of BiasArgs
+  float* y;   ///< may be an input
+  size_t count;
+};
+
+/// gradient (+)= d times the slope of the activation.
+struct SlopeArgs {
+  const float* at; ///< output of the activation; input: slope_reads_input
+  const float* d;
+  float* gradient; ///< may be d
+  size_t count;
+  bool accumulate;
+};
+
+/// y (+)= x where element e of the stream is kept, times scale, else 0.
+struct DropoutArgs {
+  const float* x;
+  float* y; ///< may be x
+  size_t count;
+  uint64_t key;       ///< of the stream
+  uint64_t threshold; ///< kept: random_bits(key, e) >> 40 >= threshold
+  float scale;
+  bool accumulate;
+};
+
+/// Own loops with the same bits on every instruction set, at any offset.
+struct ElementwiseLoops {
+  void (*bias)(Activation kind, const BiasArgs& args);
+  void (*add)(Activation kind, const AddArgs& args);
+  void (*slope)(Activation kind, const SlopeArgs& args);
+  /// out (+)= a b
+  void (*multiply)(const float* a, const float* b, float* out, size_t count,
+                   bool accumulate);
+  void (*dropout)(const DropoutArgs& args);
+};
+
+const ElementwiseLoops& elementwise_loops(Isa isa);
+const ElementwiseLoops& elementwise_loops();
+
+} // namespace troupe::kernels
