@@ -77,9 +77,7 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
                steps_,
                record_.take_epoch_loss(),
                record_.samples_per_second(),
-               false,
-               0,
-               0};
+               {}};
   const bool due = evaluator_
                    && (steps_ == end_ || job_->is_snapshot_version(steps_)
                        || (async_ && eval_is_due(data_epoch)));

@@ -38,8 +38,12 @@ void CoordinatorState::on(Evaluation evaluation) {
   if (async_ && evaluation.version == final_async_version())
     evaluation.version = steps_;
   record_.evaluated(evaluation);
-  registry_->gauge(metrics::evaluation_loss).set(evaluation.loss);
-  registry_->gauge(metrics::evaluation_accuracy).set(evaluation.accuracy);
+  for (const auto& measure : evaluation.measures)
+    for (const auto* gauge :
+         {&metrics::evaluation_loss, &metrics::evaluation_accuracy,
+          &metrics::evaluation_auc, &metrics::evaluation_perplexity})
+      if (gauge->name == "troupe_evaluation_" + measure.name)
+        registry_->gauge(*gauge).set(measure.value);
   evaluations_[evaluation.version] = evaluation;
   show_evaluation(evaluation);
   conclude_if_ready();
@@ -51,9 +55,7 @@ void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
     return;
   auto end = waiting->second;
   epoch_ends_.erase(waiting);
-  end.evaluated = true;
-  end.eval_loss = evaluation.loss;
-  end.eval_accuracy = evaluation.accuracy;
+  end.evaluation = evaluation.measures;
   tell(end);
 }
 

@@ -1,5 +1,6 @@
 #include "actors/evaluator.hpp"
 
+#include "actors/leaf_computer.hpp"
 #include "actors/trained_model.hpp"
 #include "kernels/buffer.hpp"
 
@@ -9,6 +10,15 @@
 namespace troupe {
 namespace {
 
+/// The GPU that the job trains on, where this process sees it: a processor
+/// would take longer to evaluate than the epoch took to train.
+DeviceId evaluation_device(const Job& job) {
+  auto device = parse_device(job.options.devices.front());
+  const bool usable = device.kind == DeviceId::Kind::cuda
+                      && device.index < cuda_device_count();
+  return usable ? device : DeviceId{};
+}
+
 class EvaluatorState {
 public:
   static inline const char* name = "evaluator";
@@ -17,6 +27,7 @@ public:
     : self_(self),
       context_(std::move(context)),
       job_(*context_.job),
+      device_(evaluation_device(job_)),
       executor_(std::make_shared<Executor>("evaluator", 1)) {}
 
   ~EvaluatorState() {
@@ -61,10 +72,9 @@ private:
       *executor_, self_,
       [this, parameters, version = part.version] {
         auto scores = score_on(*executor_, job_.graph, parameters->data(),
-                               *context_.data.eval, {});
-        Evaluation result{context_.job_id, version, scores.loss,
-                          scores.accuracy, scores.samples};
-        return result;
+                               *context_.data.eval, device_);
+        return Evaluation{context_.job_id, version, scores.samples,
+                          std::move(scores.measures)};
       },
       [this](Evaluation& result) {
         self_->send(context_.coordinator, result);
@@ -74,6 +84,7 @@ private:
   evaluator_actor::pointer self_;
   RoleContext context_;
   const Job& job_;
+  DeviceId device_;
   std::map<uint64_t, Partial> partial_;
   std::shared_ptr<Executor> executor_;
 };

@@ -10,6 +10,8 @@ namespace troupe {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
                                    beta2, epsilon, weight_decay)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
+                                   label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobOptions, model, data, eval_data,
                                    eval_fraction, strategy, synchronisation,
                                    devices, threads_per_device, workers, shards,
@@ -17,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobOptions, model, data, eval_data,
                                    virtual_ranks, global_batch, epochs, steps,
                                    optimizer, rule, lr_schedule, learning_rate,
                                    min_lr, warmup_steps, seed, isa, eval_every,
-                                   evaluators, join_deadline_ms)
+                                   join_deadline_ms, sample, samples)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -94,12 +96,35 @@ uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
 
 } // namespace
 
-Job::Job(JobOptions given, uint64_t samples, const SampleShape& shape)
+namespace {
+
+JobOptions of_samples(JobOptions options, uint64_t samples,
+                      const SampleShape& shape) {
+  options.samples = samples;
+  options.sample = shape;
+  return options;
+}
+
+uint64_t some(uint64_t samples) {
+  if (samples == 0)
+    throw InputError("the job has no samples to train on");
+  return samples;
+}
+
+} // namespace
+
+Job::Job(JobOptions given, uint64_t samples)
+  : Job(of_samples(std::move(given), samples, {})) {}
+
+Job::Job(JobOptions given, const Dataset& train)
+  : Job(of_samples(std::move(given), train.samples(), train.shape)) {}
+
+Job::Job(JobOptions given)
   : options(std::move(given)),
-    graph(make_graph(options.model, shape)),
+    graph(make_graph(options.model, options.sample)),
     layout(graph),
     plan(plan_of(options, graph)),
-    sampling(options.seed, samples, options.global_batch,
+    sampling(options.seed, some(options.samples), options.global_batch,
              options.virtual_ranks),
     total_steps(steps_of(options, sampling)) {
   lr.schedule = options.lr_schedule;

@@ -44,8 +44,11 @@ struct JobOptions {
   uint64_t seed = 0;
   std::string isa = "auto";
   uint64_t eval_every = 1; ///< epochs; 0: at the end only
-  uint32_t evaluators = 0; ///< evaluator roles with a process of their own
   uint64_t join_deadline_ms = 30'000;
+  /// Of the training part; Job fills them in, so that a role that computes no
+  /// gradient makes the same job without the data.
+  SampleShape sample;
+  uint64_t samples = 0;
 };
 
 /// Errors of from_json: InputError naming the field.
@@ -70,13 +73,14 @@ struct Job {
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
   LrOptions lr;
 
-  /// `samples` is the size of the training part; without a shape, the plan of
-  /// a model that fits itself to the data is that of its usual data.
+  /// Of options that say how many samples there are, and of what shape; without
+  /// a shape, the plan of a model that fits itself to the data is that of its
+  /// usual data.
   /// Errors: UsageError when the plan is refused, InputError when the samples
   /// do not have the model's shape.
-  Job(JobOptions options, uint64_t samples, const SampleShape& shape = {});
-  Job(JobOptions options, const Dataset& train)
-    : Job(std::move(options), train.samples(), train.shape) {}
+  explicit Job(JobOptions options);
+  Job(JobOptions options, uint64_t samples);
+  Job(JobOptions options, const Dataset& train);
 
   /// Versions at which owners send a snapshot for evaluation, the last one
   /// included.

@@ -79,7 +79,7 @@ StepGradient LeafComputer::compute(uint64_t step,
   }
   for (const auto& leaf : result.leaves) {
     if (result.trouble.empty() && !std::isfinite(leaf.loss_sum))
-      result.trouble = "NaN loss at step " + std::to_string(step)
+      result.trouble = "NaN loss at step " + std::to_string(step + 1)
                        + " in virtual rank " + std::to_string(leaf.virtual_rank)
                        + ": lower --lr or look at the data";
   }

@@ -17,7 +17,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 1;
+inline constexpr uint32_t message_revision = 2;
 
 /// Delivery is fenced by these: a receiver drops what does not carry its own
 /// (PROTOCOL 14).
@@ -210,12 +210,16 @@ struct Evaluate {
   uint32_t slices = 0; ///< how many make the whole
   TensorView values;
 };
+/// One figure of an evaluation: loss, accuracy, auc or perplexity.
+struct Measure {
+  std::string name;
+  double value = 0;
+};
 struct Evaluation {
   uint64_t job = 0;
   uint64_t version = 0;
-  double loss = 0;
-  double accuracy = 0;
   uint64_t samples = 0;
+  std::vector<Measure> measures; ///< the loss comes first
 };
 
 // --- supervision and observers -----------------------------------------------
@@ -228,7 +232,6 @@ struct Attach {
 struct Detach {};
 struct RoleDied {
   RoleId role;
-  uint64_t incarnation = 0; ///< 0: whichever is present
   std::string how;
 };
 /// To supervisors: that member is left out; end it and start another.
@@ -253,9 +256,7 @@ struct EpochEnd {
   uint64_t step = 0;
   double loss = 0; ///< mean over the epoch's samples
   double samples_per_second = 0;
-  bool evaluated = false;
-  double eval_loss = 0;
-  double eval_accuracy = 0;
+  std::vector<Measure> evaluation; ///< empty: not evaluated
 };
 /// A line worth showing: an address, a recovery, a restart.
 struct Note {
@@ -360,16 +361,15 @@ TROUPE_INSPECT(MetricsReport, TROUPE_FIELD(role),
                TROUPE_FIELD(peak_memory_bytes), TROUPE_FIELD(samples))
 TROUPE_INSPECT(Evaluate, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(slice), TROUPE_FIELD(slices), TROUPE_FIELD(values))
+TROUPE_INSPECT(Measure, TROUPE_FIELD(name), TROUPE_FIELD(value))
 TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
-               TROUPE_FIELD(loss), TROUPE_FIELD(accuracy),
-               TROUPE_FIELD(samples))
+               TROUPE_FIELD(samples), TROUPE_FIELD(measures))
 TROUPE_INSPECT(Attach, TROUPE_FIELD(supervises))
 template <class Inspector>
 bool inspect(Inspector& f, Detach& x) {
   return f.object(x).fields();
 }
-TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(incarnation),
-               TROUPE_FIELD(how))
+TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
 TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
@@ -377,8 +377,7 @@ TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
                TROUPE_FIELD(steps_per_second))
 TROUPE_INSPECT(EpochEnd, TROUPE_FIELD(data_epoch), TROUPE_FIELD(step),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
-               TROUPE_FIELD(evaluated), TROUPE_FIELD(eval_loss),
-               TROUPE_FIELD(eval_accuracy))
+               TROUPE_FIELD(evaluation))
 TROUPE_INSPECT(Note, TROUPE_FIELD(line))
 TROUPE_INSPECT(Finished, TROUPE_FIELD(status), TROUPE_FIELD(line),
                TROUPE_FIELD(summary))
@@ -436,6 +435,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Note))
 CAF_ADD_TYPE_ID(troupe, (troupe::Finished))
 CAF_ADD_TYPE_ID(troupe, (troupe::StopRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::Completion))
+CAF_ADD_TYPE_ID(troupe, (troupe::Measure))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -140,7 +140,7 @@ private:
       over_ = true;
       return;
     }
-    self_->send(coordinator_, RoleDied{role, 0, verdict.reason});
+    self_->send(coordinator_, RoleDied{role, verdict.reason});
     try {
       start(role);
     } catch (const std::exception& failure) {

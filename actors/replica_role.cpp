@@ -2,6 +2,7 @@
 
 #include "actors/leaf_computer.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/slice_update.hpp"
 #include "actors/tree_sum.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/step_ledger.hpp"
@@ -275,20 +276,14 @@ private:
 
   void apply(uint64_t step, const std::vector<TensorView>& reduced) {
     const auto& slices = job_.plan.slices;
-    UpdateArgs common;
-    common.samples = static_cast<float>(job_.sampling.step(step).count);
-    common.step = step + 1;
-    common.learning_rate = static_cast<float>(learning_rate(job_.lr, step));
-    common.state_stride = job_.layout.total;
+    const UpdateMoment moment{step, step, job_.sampling.step(step).count};
     executor_->parallel_for(slices.size(), [&](size_t i, uint32_t) {
       const auto at = job_.flat_offset(slices[i]);
-      auto args = common;
+      auto args = slice_update(job_, slices[i], moment);
       args.gradient_sum = reduced[job_.plan.owner[i]].data() + at;
-      args.out = parameters_.data() + at;
-      args.in = args.out;
-      args.state_out = state_.data() + at;
-      args.state_in = args.state_out;
-      args.count = slices[i].count;
+      args.in = args.out = parameters_.data() + at;
+      args.state_in = args.state_out = state_.data() + at;
+      args.state_stride = job_.layout.total;
       troupe::update(job_.options.rule, args);
     });
   }

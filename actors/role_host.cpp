@@ -5,6 +5,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
+#include "actors/slice_update.hpp"
 #include "actors/worker.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/safetensors.hpp"
@@ -90,14 +91,15 @@ std::string probe_hash(const Job& job, const std::string& device) {
   const auto slots = state_slots(job.options.rule.kind);
   Buffer state{std::max<size_t>(1, slots * gradient.size())};
   state.fill(0);
-  UpdateArgs args;
-  args.gradient_sum = gradient.data();
-  args.samples = static_cast<float>(rows);
-  args.in = args.out = parameters.data();
-  args.state_in = args.state_out = state.data();
-  args.state_stride = gradient.size();
-  args.count = gradient.size();
-  update(job.options.rule, args);
+  for (const auto& slice : job.plan.slices) {
+    const auto at = job.flat_offset(slice);
+    auto args = slice_update(job, slice, {0, 0, rows});
+    args.gradient_sum = gradient.data() + at;
+    args.in = args.out = parameters.data() + at;
+    args.state_in = args.state_out = state.data() + at;
+    args.state_stride = gradient.size();
+    update(job.options.rule, args);
+  }
   return sha256(std::as_bytes(parameters.span()));
 }
 
@@ -113,6 +115,19 @@ JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
   if (!refused.empty())
     throw InputError(to_string(role) + ": the coordinator refused: " + refused);
   return info;
+}
+
+/// A worker's data, which must be what the coordinator has.
+JobData load_own_data(const JobOptions& options) {
+  auto data = load_job_data(options);
+  if (data.train->samples() != options.samples
+      || data.train->shape != options.sample)
+    throw InputError(
+      "--data " + options.data + " has " + std::to_string(data.train->samples())
+      + " samples to train on here, but " + std::to_string(options.samples)
+      + " or another shape at the coordinator: copy the same "
+        "files to both machines");
+  return data;
 }
 
 } // namespace
@@ -135,9 +150,9 @@ void run_role_process(const RoleProcessOptions& options) {
   try {
     auto job_options = job_from_json(info.options);
     select_isa(job_options.isa);
-    context.data = load_job_data(job_options);
-    context.job = std::make_shared<const Job>(std::move(job_options),
-                                              *context.data.train);
+    context.job = std::make_shared<const Job>(std::move(job_options));
+    if (options.role.kind == RoleKind::worker)
+      context.data = load_own_data(context.job->options);
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     std::string endpoint;

@@ -140,12 +140,12 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["step_ms"] = {{"p50", percentile(step_ms_, 0.5)},
                      {"p99", percentile(step_ms_, 0.99)}};
   json["final_loss"] = last_loss_;
-  if (evaluation_)
-    json["eval"] = {{"loss", evaluation_->loss},
-                    {"accuracy", evaluation_->accuracy},
-                    {"samples", evaluation_->samples}};
-  else
-    json["eval"] = nullptr;
+  json["eval"] = nullptr;
+  if (evaluation_) {
+    for (const auto& measure : evaluation_->measures)
+      json["eval"][measure.name] = measure.value;
+    json["eval"]["samples"] = evaluation_->samples;
+  }
   json["weights_sha256"] = outcome.weights_sha256;
   json["state_sha256"] = outcome.state_sha256;
   json["leaves_recomputed"] = outcome.leaves_recomputed;

@@ -35,15 +35,15 @@ void SliceWork::accept(RankRange node, TensorView values,
 
 void SliceWork::apply_step(uint64_t step, uint32_t samples) {
   auto root = held_.find(RankRange{0, job_.options.virtual_ranks});
-  update(root->second, samples, step + 1, step);
+  update(root->second, {step, step, samples});
   store_->commit(local_);
   held_.clear();
 }
 
 void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
                             const LeaseSet& applied) {
-  const auto count = store_->newest(local_) + 1;
-  update(gradient, samples, count, (count - 1) / job_.options.virtual_ranks);
+  const auto count = store_->newest(local_);
+  update(gradient, {count, count / job_.options.virtual_ranks, samples});
   store_->commit(local_, applied);
 }
 
@@ -51,8 +51,7 @@ void SliceWork::forget() {
   held_.clear();
 }
 
-void SliceWork::update(const TensorView& gradient, uint32_t samples,
-                       uint64_t count, uint64_t schedule_step) {
+void SliceWork::update(const TensorView& gradient, UpdateMoment moment) {
   const auto version = store_->newest(local_);
   const auto elements = job_.plan.slices[store_->slices()[local_]].count;
   const auto* values = store_->values(local_, version);
@@ -64,18 +63,14 @@ void SliceWork::update(const TensorView& gradient, uint32_t samples,
     std::memcpy(target.state, state, slots * elements * sizeof(float));
     return;
   }
-  UpdateArgs args;
+  auto args = slice_update(job_, job_.plan.slices[store_->slices()[local_]],
+                           moment);
   args.gradient_sum = gradient.data();
-  args.samples = static_cast<float>(samples);
-  args.step = count;
-  args.learning_rate =
-    static_cast<float>(learning_rate(job_.lr, schedule_step));
   args.in = values;
   args.out = target.values;
   args.state_in = state;
   args.state_out = target.state;
   args.state_stride = elements;
-  args.count = elements;
   troupe::update(job_.options.rule, args);
 }
 

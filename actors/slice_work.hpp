@@ -2,6 +2,7 @@
 
 #include "actors/messages.hpp"
 #include "actors/shard_store.hpp"
+#include "actors/slice_update.hpp"
 #include "kernels/buffer.hpp"
 #include "strategies/step_ledger.hpp"
 
@@ -30,8 +31,7 @@ public:
   void forget();
 
 private:
-  void update(const TensorView& gradient, uint32_t samples, uint64_t count,
-              uint64_t schedule_step);
+  void update(const TensorView& gradient, UpdateMoment moment);
   std::shared_ptr<Buffer> take(size_t count);
 
   const Job& job_;

@@ -1,10 +1,12 @@
 #include "actors/trained_model.hpp"
 
+#include "kernels/auc.hpp"
 #include "kernels/error.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <numeric>
 
@@ -12,7 +14,17 @@ namespace troupe {
 
 namespace {
 
-constexpr uint32_t batch_rows = 256;
+constexpr uint64_t most_rows = 256;
+constexpr uint64_t most_elements = 16 << 20; ///< of a micro-batch's values
+
+/// Rows of a micro-batch: a property of the graph, so that scores are too.
+uint32_t rows_of(const Graph& graph) {
+  uint64_t row = 1;
+  for (const auto& value : graph.values)
+    row += value.size();
+  return static_cast<uint32_t>(
+    std::clamp<uint64_t>(most_elements / row, 1, most_rows));
+}
 
 const NamedTensor& tensor_of(const SafetensorsFile& file,
                              const Parameter& parameter,
@@ -34,23 +46,42 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
 /// One replica's memory, used by one thread at a time.
 struct Lane {
   Lane(const Graph& graph, DeviceId device)
-    : replica(make_replica(graph, device, batch_rows)),
-      batch(graph, batch_rows),
-      rows(batch_rows) {}
+    : rows(rows_of(graph)),
+      replica(make_replica(graph, device, static_cast<uint32_t>(rows.size()))),
+      batch(graph, static_cast<uint32_t>(rows.size())) {}
+  std::vector<uint32_t> rows;
   std::unique_ptr<Replica> replica;
   BatchMemory batch;
-  std::vector<uint32_t> rows;
 };
 
 LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
                   size_t batch, const Predictions& predictions) {
-  auto first = static_cast<uint32_t>(batch * batch_rows);
+  auto first = static_cast<uint32_t>(batch * lane.rows.size());
   auto count = static_cast<uint32_t>(
-    std::min<uint64_t>(batch_rows, data.samples() - first));
+    std::min<uint64_t>(lane.rows.size(), data.samples() - first));
   std::iota(lane.rows.begin(), lane.rows.end(), first);
   data.gather(lane.rows.data(), count, lane.batch);
   return lane.replica->evaluate(parameters, lane.batch.batch(count),
                                 predictions);
+}
+
+std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
+                                 const Dataset& data) {
+  std::vector<Measure> out{{"loss", scores.loss}};
+  switch (graph.loss().kind) {
+    case OpKind::sigmoid_cross_entropy:
+      out.push_back({"accuracy", scores.accuracy});
+      if (data.labels.size() == scores.scores.size())
+        out.push_back({"auc", area_under_curve(scores.scores, data.labels)});
+      break;
+    case OpKind::mean_squared_error:
+      break;
+    default:
+      if (graph.sample.label == LabelKind::tokens)
+        out.push_back({"perplexity", std::exp(scores.loss)});
+      out.push_back({"accuracy", scores.accuracy});
+  }
+  return out;
 }
 
 } // namespace
@@ -79,6 +110,7 @@ TrainedModel load_trained_model(const std::string& model,
 
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
                 const Dataset& data, DeviceId device) {
+  const auto batch_rows = rows_of(graph);
   const auto batches =
     static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
   Scores out;
@@ -107,6 +139,7 @@ Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
   }
   out.loss /= static_cast<double>(out.samples);
   out.accuracy = static_cast<double>(correct) / static_cast<double>(labels);
+  out.measures = measures_of(graph, out, data);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "actors/messages.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/graph/models.hpp"
@@ -29,8 +30,11 @@ TrainedModel load_trained_model(const std::string& model,
 /// What a trained model makes of samples.
 struct Scores {
   uint64_t samples = 0;
-  double loss = 0;                  ///< mean over the samples, nats
-  double accuracy = 0;              ///< 0 … 1
+  double loss = 0;     ///< mean over the samples, nats
+  double accuracy = 0; ///< 0 … 1, of the labels; not of numbers
+  /// The loss first. Classes: and accuracy. Binary: accuracy, auc. Tokens:
+  /// perplexity, accuracy. Numbers: the loss alone, the mean squared error.
+  std::vector<Measure> measures;
   std::vector<int32_t> predictions; ///< class index of each label
   std::vector<float> scores;        ///< probability of 1, or value; else empty
 };

@@ -1,5 +1,6 @@
 #include "actors/job_runner.hpp"
 #include "actors/leaf_computer.hpp"
+#include "actors/slice_update.hpp"
 #include "apps/commands.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
@@ -49,17 +50,18 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
       }
       auto gradient = computer.compute(step, {{0, job.options.virtual_ranks}},
                                        parameters.data());
-      UpdateArgs args;
-      args.gradient_sum = gradient.nodes.front().sum->data();
-      args.samples = static_cast<float>(job.sampling.step(step).count);
-      args.step = step + 1;
-      args.learning_rate = static_cast<float>(learning_rate(job.lr, step));
-      args.in = args.out = parameters.data();
-      args.state_in = args.state_out = state.data();
-      args.state_stride = job.layout.total;
-      args.count = job.layout.total;
-      update(job.options.rule, args);
-      samples += job.sampling.step(step).count;
+      const auto* sum = gradient.nodes.front().sum->data();
+      const auto count = job.sampling.step(step).count;
+      for (const auto& slice : job.plan.slices) {
+        const auto at = job.flat_offset(slice);
+        auto args = slice_update(job, slice, {step, step, count});
+        args.gradient_sum = sum + at;
+        args.in = args.out = parameters.data() + at;
+        args.state_in = args.state_out = state.data() + at;
+        args.state_stride = job.layout.total;
+        update(job.options.rule, args);
+      }
+      samples += count;
     }
     const auto seconds =
       std::chrono::duration<double>(Clock::now() - begin).count();

@@ -35,7 +35,7 @@ std::string print(const char* format, Values... values) {
                                  sizeof(text) - 1)};
 }
 
-std::string loss_of(double loss) {
+std::string number_of(double loss) {
   return std::isfinite(loss) ? print("%.4f", loss) : std::string{"-"};
 }
 
@@ -59,6 +59,13 @@ std::string duration_of(double seconds) {
 
 } // namespace
 
+std::string in_words(const std::vector<Measure>& measures) {
+  std::string out;
+  for (const auto& [name, value] : measures)
+    out += (out.empty() ? "" : "  ") + name + ' ' + number_of(value);
+  return out;
+}
+
 Console::Console(bool quiet, bool color, bool is_tty, std::FILE* out)
   : quiet_(quiet), color_(color && is_tty), is_tty_(is_tty), out_(out) {}
 
@@ -75,7 +82,7 @@ void Console::progress(uint64_t step, uint64_t total, double loss,
     return;
   auto text = "step " + std::to_string(step)
               + (total > 0 ? std::string{"/"} + std::to_string(total) : "")
-              + "  loss " + loss_of(loss) + "  " + rate_of(samples_per_second)
+              + "  loss " + number_of(loss) + "  " + rate_of(samples_per_second)
               + " samples/s";
   if (std::isfinite(eta_seconds) && eta_seconds >= 0)
     text += "  ETA " + duration_of(eta_seconds);
@@ -101,12 +108,11 @@ void Console::progress(uint64_t step, uint64_t total, double loss,
 
 void Console::epoch(uint64_t epoch, uint64_t step, double loss,
                     double samples_per_second,
-                    std::optional<Evaluation> evaluation) {
+                    const std::vector<Measure>& evaluation) {
   auto text = "epoch " + std::to_string(epoch) + "  step "
-              + std::to_string(step) + "  loss " + loss_of(loss);
-  if (evaluation)
-    text += "  eval loss " + loss_of(evaluation->loss) + "  accuracy "
-            + print("%.4f", evaluation->accuracy);
+              + std::to_string(step) + "  loss " + number_of(loss);
+  if (!evaluation.empty())
+    text += "  eval " + in_words(evaluation);
   line(text + "  " + rate_of(samples_per_second) + " samples/s");
 }
 

@@ -1,22 +1,22 @@
 #pragma once
 
+#include "actors/messages.hpp"
+
 #include <cstdint>
 #include <cstdio>
-#include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
+
+/// "loss 0.3000  accuracy 0.9120"
+std::string in_words(const std::vector<Measure>& measures);
 
 /// Shows how training goes: on a terminal one line, redrawn in place at most
 /// ten times a second; on a pipe one plain line an epoch. Used by one thread
 /// at a time.
 class Console {
 public:
-  struct Evaluation {
-    double loss = 0;     ///< nats
-    double accuracy = 0; ///< 0 … 1
-  };
-
   /// `out` is borrowed. quiet: nothing at all is shown. color: escape
   /// sequences beyond what redrawing takes, on a terminal only.
   Console(bool quiet, bool color, bool is_tty, std::FILE* out);
@@ -31,7 +31,7 @@ public:
                 double samples_per_second, double eta_seconds);
   /// Prints a line for an epoch that ended; `epoch` counts from 1.
   void epoch(uint64_t epoch, uint64_t step, double loss,
-             double samples_per_second, std::optional<Evaluation> evaluation);
+             double samples_per_second, const std::vector<Measure>& evaluation);
   /// Prints a line of its own, clear of the bar.
   void line(const std::string& text);
   /// Wipes the bar; call before others write to the terminal.

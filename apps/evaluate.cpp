@@ -2,6 +2,8 @@
 #include "actors/trained_model.hpp"
 #include "actors/version.hpp"
 #include "apps/commands.hpp"
+#include "apps/console.hpp"
+#include "apps/numbers.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
@@ -65,7 +67,8 @@ std::string summary_of(const Settings& settings, const Verdict& verdict) {
   json["data"] = settings.job.data;
   json["samples"] = scores.samples;
   json["wall_seconds"] = verdict.wall_seconds;
-  json["eval"] = {{"loss", scores.loss}, {"accuracy", scores.accuracy}};
+  for (const auto& measure : scores.measures)
+    json["eval"][measure.name] = measure.value;
   json["weights_sha256"] = verdict.weights_sha256;
   json["isa"] = verdict.isa;
   json["device"] = settings.job.devices.front();
@@ -76,8 +79,7 @@ std::string summary_of(const Settings& settings, const Verdict& verdict) {
 
 void print(const Settings& settings, const Scores& scores) {
   if (!settings.quiet)
-    std::printf("loss %.4f  accuracy %.4f  samples %llu\n", scores.loss,
-                scores.accuracy,
+    std::printf("%s  samples %llu\n", in_words(scores.measures).c_str(),
                 static_cast<unsigned long long>(scores.samples));
 }
 
@@ -95,6 +97,9 @@ int run_evaluate(const Settings& settings) {
 int run_predict(const Settings& settings) {
   auto verdict = judge(settings);
   std::string lines;
+  if (verdict.scores.predictions.empty())
+    for (auto value : verdict.scores.scores)
+      lines += print_real(value) + '\n';
   for (auto predicted : verdict.scores.predictions)
     lines += std::to_string(predicted) + '\n';
   write_atomically(settings.out, {bytes_of(lines)});

@@ -26,7 +26,8 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_files, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
   add(flags, on_predict, group, "out", "FILE", "required",
-      "write one prediction a line: the index of the class", text(FIELD(out)));
+      "write one prediction a line: the index of the class, or the number",
+      text(FIELD(out)));
   add(flags, on_bench, group, "json", "FILE", "none",
       "write the figures as a JSON list", text(FIELD(json)));
   add(flags, on_all, group, "config", "FILE", "none",

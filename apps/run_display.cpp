@@ -29,11 +29,8 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
     }
   };
   events.epoch = [&console](const EpochEnd& x) {
-    std::optional<Console::Evaluation> evaluation;
-    if (x.evaluated)
-      evaluation = Console::Evaluation{x.eval_loss, x.eval_accuracy};
     console.epoch(x.data_epoch, x.step, x.loss, x.samples_per_second,
-                  evaluation);
+                  x.evaluation);
   };
   events.note = [&console](const std::string& line) { console.line(line); };
   events.stop = [&interrupt] { return interrupt.reason(); };

@@ -75,7 +75,6 @@ Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
     put("ps", std::to_string(config.shards.size()));
   if (settings.command != "role")
     return layer;
-  settings.job.evaluators = static_cast<uint32_t>(config.evaluators.size());
   if (!settings.role)
     settings.role = config.task;
   if (!config.chief.empty())

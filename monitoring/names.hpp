@@ -26,6 +26,12 @@ inline constexpr MetricDescription evaluation_loss{
 inline constexpr MetricDescription evaluation_accuracy{
   MetricSample::Kind::gauge, "troupe_evaluation_accuracy",
   "Share of held-out samples classified right at the last evaluation, 0 to 1."};
+inline constexpr MetricDescription evaluation_auc{
+  MetricSample::Kind::gauge, "troupe_evaluation_auc",
+  "Area under the ROC curve of the held-out samples, of binary labels."};
+inline constexpr MetricDescription evaluation_perplexity{
+  MetricSample::Kind::gauge, "troupe_evaluation_perplexity",
+  "exp of the mean loss over the held-out text, of token labels."};
 inline constexpr MetricDescription last_commit_timestamp_seconds{
   MetricSample::Kind::gauge, "troupe_last_commit_timestamp_seconds",
   "Unix time of the last committed step."};
@@ -96,7 +102,8 @@ inline constexpr MetricDescription metrics_dropped_total{
 inline constexpr std::array all{
   steps_committed_total,   samples_committed_total,
   training_loss,           evaluation_loss,
-  evaluation_accuracy,     last_commit_timestamp_seconds,
+  evaluation_accuracy,     evaluation_auc,
+  evaluation_perplexity,   last_commit_timestamp_seconds,
   step_duration_seconds,   compute_duration_seconds,
   push_duration_seconds,   pull_duration_seconds,
   pushed_bytes_total,      pulled_bytes_total,

@@ -61,8 +61,10 @@ EXPECTED = {
     "troupe_metrics_conflicts_total": {"exporter"},
     "troupe_metrics_dropped_total": {"exporter"},
 }
-# Its label `kind` is not known before something failed.
-WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total"}
+# Its label `kind` is not known before something failed; measures of other
+# kinds of labels.
+WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total", "troupe_evaluation_auc",
+                        "troupe_evaluation_perplexity"}
 
 CAF_EXPECTED = {
     "caf_system_running_actors": COORDINATOR | WORKERS | SHARDS,

@@ -87,14 +87,18 @@ BOOST_AUTO_TEST_CASE(every_wire_type_arrives_as_it_was_sent) {
     round_trip(MetricsReport{worker_1, 5, {sample}}).samples[0].cumulative[2]
     == 3u);
   BOOST_TEST(round_trip(Evaluate{1, 2, 3, 4, tensor({1})}).slices == 4u);
-  BOOST_TEST(round_trip(Evaluation{1, 2, 0.5, 0.9, 10}).accuracy == 0.9);
+  BOOST_TEST(round_trip(Evaluation{1, 2, 10, {{"loss", 0.5}, {"auc", 0.9}}})
+               .measures[1]
+               .value
+             == 0.9);
   BOOST_TEST(round_trip(Attach{true}).supervises);
   round_trip(Detach{});
-  BOOST_TEST(round_trip(RoleDied{worker_1, 2, "signal 9"}).how == "signal 9");
+  BOOST_TEST(round_trip(RoleDied{worker_1, "signal 9"}).how == "signal 9");
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);
-  BOOST_TEST(round_trip(EpochEnd{1, 2, 3, 4, true, 5, 6}).eval_accuracy == 6);
+  BOOST_TEST(round_trip(EpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
+             == 5);
   BOOST_TEST(round_trip(Note{"x"}).line == "x");
   BOOST_TEST(round_trip(Finished{130, "saved", "{}"}).status == 130);
   BOOST_TEST(round_trip(StopRequest{"interrupted"}).why == "interrupted");

@@ -40,8 +40,8 @@ BOOST_AUTO_TEST_CASE(a_pipe_gets_one_plain_line_an_epoch) {
   Console console{false, true, false, memory.stream};
   for (uint64_t step = 1; step <= 100; ++step)
     console.progress(step, 200, 0.5, 1000, 3);
-  console.epoch(1, 100, 0.51234, 12'345.6, std::nullopt);
-  console.epoch(2, 200, 0.25, 2'500'000, Console::Evaluation{0.3, 0.912});
+  console.epoch(1, 100, 0.51234, 12'345.6, {});
+  console.epoch(2, 200, 0.25, 2'500'000, {{"loss", 0.3}, {"accuracy", 0.912}});
   console.done();
   BOOST_CHECK_EQUAL(memory.str(),
                     "epoch 1  step 100  loss 0.5123  12.3k samples/s\n"
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(quiet_shows_nothing) {
     {
       Console console{true, true, tty, memory.stream};
       console.progress(1, 2, 0.5, 999, 1);
-      console.epoch(1, 2, 0.5, 999, std::nullopt);
+      console.epoch(1, 2, 0.5, 999, {});
       console.line("text");
     }
     BOOST_CHECK_EQUAL(memory.str(), "");

@@ -257,9 +257,7 @@ BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
   BOOST_CHECK_EQUAL(chief.listen, "127.0.0.1:70");
   BOOST_CHECK_EQUAL(chief.job.workers, 2);
   BOOST_CHECK_EQUAL(chief.job.shards, 1);
-  BOOST_CHECK_EQUAL(chief.job.evaluators, 1);
   BOOST_CHECK(chief.job.strategy == Strategy::parameter_server);
-  BOOST_CHECK_EQUAL(train({}).job.evaluators, 0);
 }
 
 BOOST_AUTO_TEST_CASE(help_is_asked_for_anywhere) {
