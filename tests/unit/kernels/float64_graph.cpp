@@ -1,0 +1,224 @@
+#include "tests/unit/kernels/float64_graph.hpp"
+
+#include "kernels/random.hpp"
+#include "tests/unit/kernels/activation_reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace troupe::test {
+
+namespace {
+
+using Values = std::vector<double>;
+
+class Interpreter {
+public:
+  Interpreter(const Graph& graph, const Values& parameters,
+              const GraphInputs& inputs)
+    : graph_(graph),
+      layout_(graph),
+      parameters_(parameters),
+      inputs_(inputs),
+      values_(graph.values.size()) {
+    if (graph.features_value)
+      values_[*graph.features_value] = inputs.features;
+  }
+
+  double run() {
+    for (size_t i = 0; i < graph_.ops.size(); ++i)
+      values_[graph_.ops[i].output] = compute(i);
+    return values_[graph_.loss().output].at(0);
+  }
+
+private:
+  Values compute(size_t i) {
+    const auto& op = graph_.ops[i];
+    switch (op.kind) {
+      case OpKind::dense:
+        return dense(op);
+      case OpKind::layer_norm:
+      case OpKind::rms_norm:
+        return norm(op);
+      case OpKind::activation:
+        return activate(op, x(op));
+      case OpKind::softmax:
+        return softmax(x(op), columns(op));
+      case OpKind::dropout:
+        return dropout(op, i);
+      case OpKind::add:
+      case OpKind::multiply:
+        return combine(op);
+      case OpKind::bias: {
+        auto y = x(op);
+        for (size_t k = 0; k < y.size(); ++k)
+          y[k] += parameter(op, 0, k % size(op.output));
+        return y;
+      }
+      case OpKind::concat:
+      case OpKind::slice:
+      case OpKind::transpose:
+        return move(op);
+      case OpKind::reshape:
+        return x(op);
+      case OpKind::softmax_cross_entropy:
+      case OpKind::sigmoid_cross_entropy:
+      case OpKind::mean_squared_error:
+        return {loss(op)};
+      default:
+        throw std::logic_error("no float64 reference of " + op.name);
+    }
+  }
+
+  const Values& x(const Op& op, size_t k = 0) const {
+    return values_[op.inputs[k]];
+  }
+  const Shape& shape(uint32_t value) const {
+    return graph_.values[value].shape;
+  }
+  uint64_t size(uint32_t value) const { return elements(shape(value)); }
+  size_t columns(const Op& op) const { return shape(op.inputs[0]).back(); }
+  double parameter(const Op& op, size_t which, size_t k) const {
+    return parameters_[layout_.offsets[op.parameters[which]] + k];
+  }
+
+  static Values activate(const Op& op, Values y) {
+    for (auto& value : y)
+      value = activated(op.attributes.activation, value);
+    return y;
+  }
+
+  Values dense(const Op& op) const {
+    const auto n = columns(op);
+    const auto units = op.attributes.units;
+    Values y(x(op).size() / n * units);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const auto c = i % units;
+      y[i] = op.parameters.size() > 1 ? parameter(op, 1, c) : 0.0;
+      for (size_t k = 0; k < n; ++k)
+        y[i] += x(op)[i / units * n + k]
+                * parameter(
+                  op, 0, op.attributes.transposed ? c * n + k : k * units + c);
+    }
+    return activate(op, y);
+  }
+
+  Values norm(const Op& op) const {
+    const auto n = columns(op);
+    auto y = x(op);
+    for (size_t first = 0; first < y.size(); first += n) {
+      double mean = 0;
+      double square = 0;
+      for (size_t c = 0; c < n && op.kind == OpKind::layer_norm; ++c)
+        mean += y[first + c] / static_cast<double>(n);
+      for (size_t c = 0; c < n; ++c)
+        square += std::pow(y[first + c] - mean, 2) / static_cast<double>(n);
+      for (size_t c = 0; c < n; ++c)
+        y[first + c] = (y[first + c] - mean)
+                         / std::sqrt(square + double{op.attributes.epsilon})
+                         * parameter(op, 0, c)
+                       + (op.parameters.size() > 1 ? parameter(op, 1, c) : 0.0);
+    }
+    return y;
+  }
+
+  static Values softmax(Values y, size_t n) {
+    for (size_t first = 0; first < y.size(); first += n) {
+      double sum = 0;
+      for (size_t c = 0; c < n; ++c)
+        sum += y[first + c] = std::exp(y[first + c]);
+      for (size_t c = 0; c < n; ++c)
+        y[first + c] /= sum;
+    }
+    return y;
+  }
+
+  Values dropout(const Op& op, size_t index) const {
+    auto y = x(op);
+    const auto rate = op.attributes.rate;
+    const auto stream = kernels::stream_key(inputs_.key, index);
+    for (size_t i = 0; inputs_.training && i < y.size(); ++i)
+      y[i] = static_cast<long long>(kernels::random_bits(stream, i) >> 40)
+                 >= std::llround(rate * 0x1p24)
+               ? y[i] / (1 - double{rate})
+               : 0.0;
+    return y;
+  }
+
+  Values combine(const Op& op) const {
+    auto y = x(op);
+    for (size_t k = 1; k < op.inputs.size(); ++k)
+      for (size_t i = 0; i < y.size(); ++i)
+        if (op.kind == OpKind::add)
+          y[i] += x(op, k)[i];
+        else
+          y[i] *= x(op, k)[i];
+    return op.kind == OpKind::add ? activate(op, y) : y;
+  }
+
+  Values move(const Op& op) const {
+    const auto& to = shape(op.output);
+    Values y(inputs_.rows * elements(to));
+    for (size_t i = 0; i < y.size(); ++i) {
+      std::vector<size_t> at(to.size());
+      auto rest = i % elements(to);
+      for (size_t k = to.size(); k-- > 0; rest /= to[k])
+        at[k] = rest % to[k];
+      auto from = at;
+      size_t input = 0;
+      const auto axis = op.attributes.axis;
+      if (op.kind == OpKind::slice)
+        from[axis] += op.attributes.begin;
+      else if (op.kind == OpKind::transpose)
+        for (size_t k = 0; k < at.size(); ++k)
+          from[op.attributes.permutation[k]] = at[k];
+      else
+        while (from[axis] >= shape(op.inputs[input])[axis])
+          from[axis] -= shape(op.inputs[input++])[axis];
+      const auto& source = shape(op.inputs[input]);
+      size_t index = i / elements(to);
+      for (size_t k = 0; k < source.size(); ++k)
+        index = index * source[k] + from[k];
+      y[i] = x(op, input)[index];
+    }
+    return y;
+  }
+
+  double loss(const Op& op) const {
+    double sum = 0;
+    const auto places = graph_.labels();
+    const auto n = x(op).size() / (inputs_.rows * places);
+    for (size_t i = 0; i < inputs_.rows * places; ++i) {
+      if (op.kind == OpKind::mean_squared_error) {
+        sum += std::pow(x(op)[i] - inputs_.targets[i], 2);
+      } else if (op.kind == OpKind::sigmoid_cross_entropy) {
+        const auto z = x(op)[i];
+        sum += std::max(z, 0.0) - z * inputs_.labels[i]
+               + std::log1p(std::exp(-std::abs(z)));
+      } else {
+        double all = 0;
+        for (size_t c = 0; c < n; ++c)
+          all += std::exp(x(op)[i * n + c]);
+        sum += std::log(all)
+               - x(op)[i * n + static_cast<size_t>(inputs_.labels[i])];
+      }
+    }
+    return sum / static_cast<double>(places);
+  }
+
+  const Graph& graph_;
+  Layout layout_;
+  const Values& parameters_;
+  const GraphInputs& inputs_;
+  std::vector<Values> values_;
+};
+
+} // namespace
+
+double float64_loss(const Graph& graph, const std::vector<double>& parameters,
+                    const GraphInputs& inputs) {
+  return Interpreter(graph, parameters, inputs).run();
+}
+
+} // namespace troupe::test
