@@ -25,7 +25,7 @@ constexpr Rule rules[] = {
   {OptimizerKind::adamw, "adamw", 2, {"adam_m", "adam_v"}},
   {OptimizerKind::adagrad, "adagrad", 1, {"adagrad_sum"}},
   {OptimizerKind::rmsprop, "rmsprop", 1, {"rmsprop_v"}},
-  {OptimizerKind::ftrl, "ftrl", 2, {"ftrl_z", "ftrl_n"}},
+  {OptimizerKind::ftrl, "ftrl", 2, {"ftrl_z", "ftrl_root_n"}},
   {OptimizerKind::lamb, "lamb", 2, {"lamb_m", "lamb_v"}},
 };
 

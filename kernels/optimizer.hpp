@@ -71,35 +71,40 @@ struct UpdateArgs {
 void set_parameter(UpdateArgs& args, const Parameter& parameter);
 
 /// Source: PyTorch 2 (torch.optim, the documented algorithms); per element,
-/// with lr = learning_rate and, but for adamw, g += weight_decay * p first:
+/// with lr = learning_rate and, but for adamw and lamb, g += weight_decay * p
+/// first:
 ///   sgd       p -= lr * g
 ///   momentum  m = momentum * m + g; p -= lr * m
 ///   nesterov  m likewise; p -= lr * (g + momentum * m)
-///   adam      m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) *
-///   g²
+///   adam      m = beta1 * m + (1 - beta1) * g
+///             v = beta2 * v + (1 - beta2) * g²
 ///             p -= lr / (1 - beta1^step)
 ///                  * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
 ///   adamw     p *= 1 - lr * weight_decay, then as adam
 ///   adagrad   v += g²; p -= lr * g / (sqrt(v) + epsilon)
-///   rmsprop   v = beta2 * v + (1 - beta2) * g²; p -= lr * g / (sqrt(v) +
-///             epsilon); beta2 is PyTorch's alpha, whose default is 0.99
-///   ftrl      s = sqrt(n + g²) - sqrt(n); n += g²; z += lr * g - s * p
+///   rmsprop   v = beta2 * v + (1 - beta2) * g²
+///             p -= lr * g / (sqrt(v) + epsilon)
+///             beta2 is PyTorch's alpha, whose default is 0.99
+///   ftrl      s = sqrt(r² + g²) - r; r += s; z += lr * g - s * p
 ///             p = 0 where |z| <= lr * l1, else
-///             (sign(z) * lr * l1 - z) / (ftrl_beta + sqrt(n) + lr * l2)
+///             p = (sign(z) * lr * l1 - z) / (ftrl_beta + r + lr * l2)
 ///   lamb      m, v as adam; u = m / (1 - beta1^step)
 ///                  / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
 ///                  + weight_decay * p
 ///             p -= lr * trust_ratio * u
-/// ftrl: McMahan et al. 2013, algorithm 1. Its z is kept times the learning
-/// rate: the same values for a constant one, and with a schedule the rule
-/// without beta, l1 and l2 stays Adagrad, where the paper's z would shrink
-/// every weight with the rate. An element whose gradients have all been 0
-/// keeps its initial value.
+///
+/// ftrl: McMahan et al. 2013, algorithm 1, with r = sqrt(n), which saves a
+/// square root, and z times the learning rate: the same weights for a constant
+/// rate, while a schedule does not shrink them all with it. An element whose
+/// gradients have all been 0 keeps its initial value.
+///
 /// lamb: You et al. 2019, algorithm 2, phi the identity.
-/// A statistic moves by its momentum towards the mean, whatever the rule, and
-/// its state is passed on: p += statistic_momentum * (gradient_sum / samples -
-/// p).
+///
+/// Statistics, whatever the rule: p += statistic_momentum * (gradient_sum /
+/// samples - p); state is passed on.
+///
 /// State starts at zero. Dampening, amsgrad, centred: left out.
+///
 /// Bits: same for any offset, length and instruction set; bias corrections
 /// are computed in double once per call.
 void update(const OptimizerOptions& options, const UpdateArgs& args);

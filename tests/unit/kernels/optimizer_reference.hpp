@@ -49,14 +49,16 @@ inline void reference_element(const OptimizerOptions& o, double lr,
       p -= lr * g / (std::sqrt(s0) + o.epsilon);
       return;
     case OptimizerKind::ftrl: {
-      // As published, with z itself: s0 holds it times the learning rate.
+      // As published: s0 holds z times the learning rate, s1 the root of n.
       auto z = s0 / lr;
-      auto sigma = (std::sqrt(s1 + g * g) - std::sqrt(s1)) / lr;
+      auto n = s1 * s1;
+      auto sigma = (std::sqrt(n + g * g) - std::sqrt(n)) / lr;
       z += g - sigma * p;
-      s1 += g * g;
-      auto scale = (o.ftrl_beta + std::sqrt(s1)) / lr + o.l2;
+      n += g * g;
+      auto scale = (o.ftrl_beta + std::sqrt(n)) / lr + o.l2;
       p = std::abs(z) <= o.l1 ? 0 : -(z - std::copysign(o.l1, z)) / scale;
       s0 = z * lr;
+      s1 = std::sqrt(n);
       return;
     }
     case OptimizerKind::lamb:
