@@ -15,7 +15,8 @@ public:
       transposed_(site.op.attributes.transposed),
       inputs_(site.input(0).back()),
       outputs_(site.op.attributes.units),
-      repeats_(elements(site.input(0)) / inputs_) {}
+      repeats_(elements(site.input(0)) / inputs_),
+      products_(site.precision) {}
 
   Needs needs() const override {
     Needs needs;
@@ -32,8 +33,10 @@ public:
   void forward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
     auto* z = keeps_sum() ? args.saved : args.output;
-    multiply(Side::as_is, transposed_ ? Side::transposed : Side::as_is, rows,
-             outputs_, inputs_, args.inputs[0], args.parameters[0], z);
+    products_.multiply(Side::as_is,
+                       transposed_ ? Side::transposed : Side::as_is, rows,
+                       outputs_, inputs_, args.inputs[0], args.parameters[0],
+                       z);
     if (!has_bias_ && kind_ == Activation::none)
       return;
     elementwise_loops().bias(
@@ -46,17 +49,18 @@ public:
     auto* delta = args.output_gradient;
     before_activation(args);
     if (transposed_)
-      multiply(Side::transposed, Side::as_is, outputs_, inputs_, rows, delta,
-               args.inputs[0], args.parameter_gradients[0],
-               args.accumulate_parameters[0]);
+      products_.multiply(Side::transposed, Side::as_is, outputs_, inputs_, rows,
+                         delta, args.inputs[0], args.parameter_gradients[0],
+                         args.accumulate_parameters[0]);
     else
-      multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
-               args.inputs[0], delta, args.parameter_gradients[0],
-               args.accumulate_parameters[0]);
+      products_.multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
+                         args.inputs[0], delta, args.parameter_gradients[0],
+                         args.accumulate_parameters[0]);
     if (args.input_gradients[0] != nullptr)
-      multiply(Side::as_is, transposed_ ? Side::as_is : Side::transposed, rows,
-               inputs_, outputs_, delta, args.parameters[0],
-               args.input_gradients[0], args.accumulate_inputs[0]);
+      products_.multiply(Side::as_is,
+                         transposed_ ? Side::as_is : Side::transposed, rows,
+                         inputs_, outputs_, delta, args.parameters[0],
+                         args.input_gradients[0], args.accumulate_inputs[0]);
   }
 
 private:
@@ -88,6 +92,7 @@ private:
   size_t inputs_;
   size_t outputs_;
   size_t repeats_; ///< vectors of a sample
+  Multiplier products_;
 };
 
 } // namespace

@@ -62,6 +62,8 @@ struct ElementwiseLoops {
   void (*multiply)(const float* a, const float* b, float* out, size_t count,
                    bool accumulate);
   void (*dropout)(const DropoutArgs& args);
+  /// Rounds to the nearest bfloat16, ties to even; a NaN stays one.
+  void (*to_bfloat16)(const float* in, uint16_t* out, size_t count);
 };
 
 const ElementwiseLoops& elementwise_loops(Isa isa);
