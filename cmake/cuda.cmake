@@ -29,8 +29,9 @@ if(NOT TROUPE_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
+    # Kernels call the same constexpr functions as the host.
     add_compile_options(
-      "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-ffp-contract=off>")
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-fPIC,-ffp-contract=off>")
     find_package(CUDAToolkit REQUIRED)
     set(TROUPE_HAVE_CUDA ON)
   elseif(TROUPE_CUDA STREQUAL "ON")

@@ -1,7 +1,7 @@
 #include "kernels/cuda/replica.hpp"
 #include "kernels/error.hpp"
 
-// Stands in for kernels/cuda/*.cu in a build without CUDA.
+// Stands in for kernels/cuda/ in a build without CUDA.
 #ifndef TROUPE_HAVE_CUDA
 
 namespace troupe {
@@ -14,21 +14,21 @@ namespace kernels {
 
 namespace {
 
-[[noreturn]] void refuse(uint32_t index) {
-  throw InputError("cuda:" + std::to_string(index)
+[[noreturn]] void refuse(DeviceId device) {
+  throw InputError(to_string(device)
                    + ": this build has no CUDA; use cpu:N, or configure with "
                      "a CUDA toolkit");
 }
 
 } // namespace
 
-std::unique_ptr<Replica> make_cuda_replica(const Graph&, uint32_t index,
-                                           uint32_t, Precision) {
-  refuse(index);
+std::unique_ptr<Replica> make_cuda_replica(const Graph&, DeviceId device,
+                                           uint32_t, Precision, CudaOptions) {
+  refuse(device);
 }
 
-std::unique_ptr<Device> make_cuda_device(uint32_t index, Precision) {
-  refuse(index);
+std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
+  refuse(device);
 }
 
 std::string cuda_versions() {

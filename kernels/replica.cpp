@@ -10,13 +10,14 @@ namespace troupe {
 
 std::string to_string(DeviceId device) {
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
-  return kind + std::to_string(device.index);
+  auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);
+  return kind + std::to_string(device.index) + slot;
 }
 
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows, Precision precision) {
   if (device.kind == DeviceId::Kind::cuda)
-    return kernels::make_cuda_replica(graph, device.index, max_rows, precision);
+    return kernels::make_cuda_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
 }
 
@@ -24,7 +25,7 @@ namespace kernels {
 
 std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
   if (device.kind == DeviceId::Kind::cuda)
-    return make_cuda_device(device.index, precision);
+    return make_cuda_device(device, precision);
   return make_cpu_device(precision);
 }
 

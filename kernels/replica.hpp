@@ -70,10 +70,12 @@ public:
   virtual uint64_t memory_bytes() const = 0;
 };
 
-/// A compute device as the command line names it: cpu:0, cuda:1.
+/// A compute device as the command line names it: cpu:0, cuda:1. Virtual
+/// devices share a GPU: cuda:0, cuda:0.1, cuda:0.2 …
 struct DeviceId {
   enum class Kind : uint8_t { cpu, cuda } kind = Kind::cpu;
   uint32_t index = 0;
+  uint32_t slot = 0;
 };
 std::string to_string(DeviceId device);
 

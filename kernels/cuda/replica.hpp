@@ -7,13 +7,18 @@
 
 namespace troupe::kernels {
 
+struct CudaOptions {
+  /// Replay passes as CUDA graphs; the bits are the same without.
+  bool graphs = true;
+};
+
 /// Errors: InputError when the build has no CUDA, or the machine no such GPU.
-std::unique_ptr<Replica> make_cuda_replica(const Graph& graph, uint32_t index,
-                                           uint32_t max_rows,
-                                           Precision precision);
+std::unique_ptr<Replica>
+make_cuda_replica(const Graph& graph, DeviceId device, uint32_t max_rows,
+                  Precision precision, CudaOptions options = {});
 
 /// Errors: likewise.
-std::unique_ptr<Device> make_cuda_device(uint32_t index, Precision precision);
+std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision precision);
 
 /// Versions of CUDA's libraries; empty without CUDA.
 std::string cuda_versions();

@@ -1,26 +1,37 @@
 #pragma once
 
-// For the .cu files of this folder alone: CUDA types stay out of the room's
-// other headers.
+// Headers named .cuh are for the files of this folder alone: CUDA types stay
+// out of the room's other headers.
 
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace troupe::kernels {
 
 /// Says where a call belongs, for its error: "cuda:0: dense_1 forward: …".
 struct CudaPlace {
-  uint32_t device;
+  std::string device;
   std::string op;
 };
 
+/// Ends a call that the device refused.
+/// Errors: std::runtime_error "DEVICE: OPERATOR: WHAT", always.
+[[noreturn]] void fail(const CudaPlace& place, const std::string& what);
+
 /// Errors: std::runtime_error naming device and operator for any status but
 /// success.
-void check(cudaError_t status, const CudaPlace& place);
-void check(cublasStatus_t status, const CudaPlace& place);
+inline void check(cudaError_t status, const CudaPlace& place) {
+  if (status != cudaSuccess) [[unlikely]]
+    fail(place, cudaGetErrorString(status));
+}
+
+/// Reserves memory of the current device.
+/// Errors: std::runtime_error that says how much was asked for and how much
+/// there is.
+void* allocate_on_device(size_t bytes, const CudaPlace& place);
 
 /// A run of values on the current device, or pinned on the host; not
 /// initialised. Owner: the one who made it.
@@ -31,11 +42,13 @@ public:
 
   CudaArray() = default;
   CudaArray(Where where, size_t count, const CudaPlace& place) : where_(where) {
+    if (count == 0)
+      return;
     void* values = nullptr;
-    auto bytes = count * sizeof(T);
-    check(where == Where::device ? cudaMalloc(&values, bytes)
-                                 : cudaMallocHost(&values, bytes),
-          place);
+    if (where == Where::device)
+      values = allocate_on_device(count * sizeof(T), place);
+    else
+      check(cudaMallocHost(&values, count * sizeof(T)), place);
     data_ = static_cast<T*>(values);
   }
   CudaArray(CudaArray&& other) noexcept
@@ -62,6 +75,23 @@ public:
 private:
   Where where_ = Where::device;
   T* data_ = nullptr;
+};
+
+/// Makes a device current for the time of a call, whatever thread calls.
+class CurrentDevice {
+public:
+  explicit CurrentDevice(uint32_t index) {
+    const CudaPlace place{"cuda:" + std::to_string(index),
+                          "choosing the device"};
+    check(cudaGetDevice(&kept_), place);
+    check(cudaSetDevice(static_cast<int>(index)), place);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() { cudaSetDevice(kept_); }
+
+private:
+  int kept_ = 0;
 };
 
 } // namespace troupe::kernels

@@ -1,0 +1,130 @@
+#pragma once
+
+// For .cu files: what their kernels share.
+
+#include "kernels/graph/graph.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace troupe::kernels::cuda {
+
+using bfloat16 = __nv_bfloat16;
+
+constexpr uint32_t warp = 32;
+constexpr uint32_t everyone = 0xffffffffu;
+constexpr uint32_t flat_threads = 256;
+
+__host__ __device__ inline uint64_t over(uint64_t items, uint64_t each) {
+  return (items + each - 1) / each;
+}
+
+__device__ inline float value_of(float x) {
+  return x;
+}
+__device__ inline float value_of(bfloat16 x) {
+  return __bfloat162float(x);
+}
+
+template <class T>
+__device__ inline T rounded(float x);
+template <>
+__device__ inline float rounded<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline bfloat16 rounded<bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+/// The sum over a warp, in every lane; a fixed tree.
+template <class T>
+__device__ inline T warp_sum(T x) {
+  for (uint32_t apart = warp / 2; apart > 0; apart /= 2)
+    x += __shfl_xor_sync(everyone, x, apart);
+  return x;
+}
+
+/// The sum over a block of up to 1024 threads, a multiple of 32, in every
+/// thread; a fixed tree. All threads call.
+template <class T>
+__device__ inline T block_sum(T x) {
+  __shared__ T partial[warp];
+  x = warp_sum(x);
+  __syncthreads(); // an earlier call's sums have been read
+  if (threadIdx.x % warp == 0)
+    partial[threadIdx.x / warp] = x;
+  __syncthreads();
+  const auto warps = blockDim.x / warp;
+  x = threadIdx.x % warp < warps ? partial[threadIdx.x % warp] : T{};
+  return warp_sum(x);
+}
+
+/// Calls f(i) for every i below count, each by one thread.
+template <class F>
+__global__ void __launch_bounds__(flat_threads)
+  each_kernel(uint64_t count, const __grid_constant__ F f) {
+  const auto step = uint64_t{gridDim.x} * blockDim.x;
+  for (auto i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += step)
+    f(i);
+}
+
+template <class F>
+void launch_each(uint64_t count, const F& f, cudaStream_t stream) {
+  if (count == 0)
+    return;
+  constexpr uint64_t most = 132 * 8 * 8;
+  const auto wanted = over(count, flat_threads);
+  each_kernel<<<static_cast<uint32_t>(wanted < most ? wanted : most),
+                flat_threads, 0, stream>>>(count, f);
+}
+
+// -- activations --------------------------------------------------------------
+
+__device__ inline float activate(Activation kind, float z) {
+  switch (kind) {
+    case Activation::none:
+      return z;
+    case Activation::relu:
+      return z < 0 ? 0.0f : z; // a NaN stays
+    case Activation::gelu:
+      return 0.5f * z * (1.0f + erff(z * 0.70710678f));
+    case Activation::silu:
+      return z / (1.0f + expf(-z));
+    case Activation::tanh:
+      return tanhf(z);
+    case Activation::sigmoid:
+      return 1.0f / (1.0f + expf(-z));
+  }
+  return z;
+}
+
+/// The gradient d before the activation; `at` is what it gave, of gelu and silu
+/// what it was given.
+__device__ inline float activate_back(Activation kind, float at, float d) {
+  switch (kind) {
+    case Activation::none:
+      return d;
+    case Activation::relu:
+      return at <= 0 ? 0.0f : d;
+    case Activation::gelu: {
+      const float distribution = 0.5f * (1.0f + erff(at * 0.70710678f));
+      const float density = 0.39894228f * expf(-0.5f * at * at);
+      return d * (distribution + at * density);
+    }
+    case Activation::silu: {
+      const float s = 1.0f / (1.0f + expf(-at));
+      return d * (s * (1.0f + at * (1.0f - s)));
+    }
+    case Activation::tanh:
+      return d * (1.0f - at * at);
+    case Activation::sigmoid:
+      return d * (at * (1.0f - at));
+  }
+  return d;
+}
+
+} // namespace troupe::kernels::cuda
