@@ -21,7 +21,7 @@ public:
   Needs needs() const override {
     Needs needs;
     needs.backward_reads_inputs = 1;
-    if (keeps_sum())
+    if (keeps_slope())
       needs.saved = {repeats_ * outputs_, 0};
     else
       needs.backward_reads_output = kind_ != Activation::none;
@@ -32,16 +32,16 @@ public:
 
   void forward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
-    auto* z = keeps_sum() ? args.saved : args.output;
     products_.multiply(Side::as_is,
                        transposed_ ? Side::transposed : Side::as_is, rows,
                        outputs_, inputs_, args.inputs[0], args.parameters[0],
-                       z);
+                       args.output);
     if (!has_bias_ && kind_ == Activation::none)
       return;
     elementwise_loops().bias(
-      kind_, {z, has_bias_ ? args.parameters[1] : nullptr,
-              keeps_sum() ? z : nullptr, args.output, rows, outputs_});
+      kind_, {args.output, has_bias_ ? args.parameters[1] : nullptr,
+              keeps_slope() && args.training ? args.saved : nullptr,
+              args.output, rows, outputs_});
   }
 
   void backward(const OpArgs& args) override {
@@ -64,7 +64,9 @@ public:
   }
 
 private:
-  bool keeps_sum() const { return slope_reads_input(kind_); }
+  /// The slope is worked out along with the output where both take the same
+  /// exponential: twice that takes 2 % more of a transformer's step.
+  bool keeps_slope() const { return slope_reads_input(kind_); }
 
   /// Turns the gradient of the output into that of the product, in its place,
   /// and sums it for the bias. relu goes along with the sum.
@@ -72,9 +74,12 @@ private:
     const auto rows = args.rows * repeats_;
     auto* delta = args.output_gradient;
     const bool with_sum = has_bias_ && kind_ == Activation::relu;
-    if (kind_ != Activation::none && !with_sum)
-      elementwise_loops().slope(kind_, {keeps_sum() ? args.saved : args.output,
-                                        delta, delta, rows * outputs_, false});
+    if (keeps_slope())
+      elementwise_loops().multiply(delta, args.saved, delta, rows * outputs_,
+                                   false);
+    else if (kind_ != Activation::none && !with_sum)
+      elementwise_loops().slope(kind_, {args.output, delta, delta,
+                                        rows * outputs_, false});
     if (!has_bias_)
       return;
     auto* gradient = args.parameter_gradients[1];

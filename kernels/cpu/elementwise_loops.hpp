@@ -18,7 +18,7 @@ inline bool slope_reads_input(Activation kind) {
 struct BiasArgs {
   const float* x;
   const float* bias; ///< [columns]; null: none
-  float* sum;        ///< x + bias goes there; null: nowhere. May be x
+  float* slope;      ///< of the activation at x + bias; null: not wanted
   float* y;          ///< may be x
   size_t rows;
   size_t columns;
@@ -28,7 +28,7 @@ struct BiasArgs {
 struct AddArgs {
   const float* const* inputs;
   size_t inputs_count;
-  float* sum; ///< as of BiasArgs
+  float* sum; ///< goes there; null: nowhere
   float* y;   ///< may be an input
   size_t count;
 };

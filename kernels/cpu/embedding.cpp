@@ -1,6 +1,6 @@
+#include "kernels/cpu/interaction_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/cpu/rows_table.hpp"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
 
@@ -110,7 +110,7 @@ public:
 
   void forward(const OpArgs& args) override {
     check(args.ids(0), args.rows * ids());
-    const auto& loop = rows_table();
+    const auto& loop = interaction_loops();
     for (size_t r = 0; r < args.rows; ++r) {
       const auto* id = args.ids(0) + r * ids();
       auto* to = args.output + r * width();
@@ -126,7 +126,7 @@ public:
 
   void backward(const OpArgs& args) override {
     clear(args);
-    const auto& loop = rows_table();
+    const auto& loop = interaction_loops();
     auto* weights = weighted_ ? args.input_gradients[1] : nullptr;
     for (size_t r = 0; r < args.rows; ++r) {
       const auto* id = args.ids(0) + r * ids();

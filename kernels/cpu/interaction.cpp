@@ -1,5 +1,5 @@
+#include "kernels/cpu/interaction_loops.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/cpu/rows_table.hpp"
 #include "kernels/require.hpp"
 
 #include <immintrin.h>
@@ -33,9 +33,9 @@ public:
       const auto* x = args.inputs[0] + r * vectors_ * width_;
       auto* y = args.output + r * outputs_;
       if (pairs_)
-        rows_table().interact(x, vectors_, width_, y);
+        interaction_loops().interact(x, vectors_, width_, y);
       else
-        *y = rows_table().factorize(x, vectors_, width_);
+        *y = interaction_loops().factorize(x, vectors_, width_);
     }
   }
 
@@ -48,9 +48,9 @@ public:
       const auto* dy = args.output_gradient + r * outputs_;
       auto* dx = args.input_gradients[0] + r * vectors_ * width_;
       if (pairs_)
-        rows_table().interact_back(x, dy, vectors_, width_, dx, add);
+        interaction_loops().interact_back(x, dy, vectors_, width_, dx, add);
       else
-        rows_table().factorize_back(x, *dy, vectors_, width_, dx, add);
+        interaction_loops().factorize_back(x, *dy, vectors_, width_, dx, add);
     }
   }
 
@@ -69,9 +69,9 @@ OperatorPtr make_interaction(const CpuOpSite& site) {
 
 } // namespace troupe::kernels
 
-#define LEAF "kernels/cpu/rows_leaf.inc"
-#define TABLE_TYPE RowsTable
-#define TABLE_NAME rows_table
+#define LEAF "kernels/cpu/interaction_leaf.inc"
+#define TABLE_TYPE InteractionLoops
+#define TABLE_NAME interaction_loops
 #define TABLE_ENTRIES \
   add_scaled, scale, dot, interact, interact_back, factorize, factorize_back
 #include "kernels/cpu/per_isa.inc"

@@ -9,7 +9,7 @@ namespace troupe::kernels {
 /// Loops over vectors of `width` floats: embeddings, interactions. Equal bits
 /// on every instruction set: products and sums round one by one; dot products
 /// are 16 partial sums by index modulo 16, added in one order.
-struct RowsTable {
+struct InteractionLoops {
   /// to += factor from; a factor of 1 leaves the bits of from.
   void (*add_scaled)(const float* from, float factor, float* to, size_t width);
   /// to = factor to.
@@ -29,7 +29,7 @@ struct RowsTable {
                          float* dx, bool add);
 };
 
-const RowsTable& rows_table(Isa isa);
-const RowsTable& rows_table();
+const InteractionLoops& interaction_loops(Isa isa);
+const InteractionLoops& interaction_loops();
 
 } // namespace troupe::kernels
