@@ -54,7 +54,7 @@ def rate_at(step, arguments):
     if step < arguments.warm_up:
         return arguments.rate * (step + 1) / arguments.warm_up
     done = (step - arguments.warm_up) / max(
-        1, arguments.horizon - arguments.warm_up)
+        1, arguments.steps - arguments.warm_up)
     return arguments.least_rate + 0.5 * (1 + math.cos(math.pi * done)) * (
         arguments.rate - arguments.least_rate)
 
@@ -99,8 +99,6 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--horizon", type=int, default=2000,
-                        help="steps over which the rate falls")
     parser.add_argument("--skipped", type=int, default=10,
                         help="first steps, not timed")
     parser.add_argument("--warm-up", type=int, default=100)
