@@ -34,18 +34,10 @@ JobOptions job_from_json(const std::string& text) {
 }
 
 JobData load_job_data(const JobOptions& options) {
-  auto all = load_dataset(parse_data_spec(options.data));
-  auto parts = split(std::move(all), options.eval_fraction);
-  if (!options.eval_data.empty()) {
-    auto held_out = load_dataset(parse_data_spec(options.eval_data));
-    auto wanted = parts.train->shape;
-    if (held_out.shape.classes <= wanted.classes)
-      wanted.classes = held_out.shape.classes;
-    if (held_out.shape != wanted)
-      throw InputError("--eval-data " + options.eval_data
-                       + " does not have the shape of --data " + options.data);
-    parts.eval = std::make_shared<Dataset>(std::move(held_out));
-  }
+  HeldOut held_out{options.eval_fraction, {}};
+  if (!options.eval_data.empty())
+    held_out.spec = parse_data_spec(options.eval_data);
+  auto parts = load_data(parse_data_spec(options.data), held_out);
   const auto graph = make_graph(options.model, parts.train->shape);
   cut_windows(*parts.train, graph, false);
   if (parts.eval)

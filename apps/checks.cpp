@@ -179,6 +179,8 @@ void check_settings(const Settings& settings, const Flags& flags) {
     make_graph(settings.job.model);
     if (!settings.job.data.empty())
       parse_data_spec(settings.job.data);
+    if (!settings.job.eval_data.empty())
+      parse_data_spec(settings.job.eval_data);
   }
   if (shown)
     return;

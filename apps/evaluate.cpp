@@ -25,8 +25,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 /// The whole data set, or the part that training held out.
 std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
-  auto parts = split(load_dataset(parse_data_spec(job.data)),
-                     job.eval_fraction);
+  HeldOut held_out{job.eval_fraction, {}};
+  if (!job.eval_data.empty())
+    held_out.spec = parse_data_spec(job.eval_data);
+  auto parts = load_data(parse_data_spec(job.data), held_out);
   return parts.eval ? parts.eval : parts.train;
 }
 

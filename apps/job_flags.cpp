@@ -125,15 +125,13 @@ void add_inputs(std::vector<Flag>& flags) {
         "dense layers of these widths, relu between them",
         text(FIELD(job.model))},
        {"data", "SPEC", text_flag, "required",
-        "mnist:DIR[?split=auto|train|test] or "
-        "synthetic:digits[?samples=60000&seed=0]",
-        text(FIELD(job.data))}});
-  add(flags, group, on_jobs,
-      {{"eval-data", "SPEC", text_flag, "none",
+        "KIND:WHERE[?key=value&…]: mnist:DIR, libsvm:FILE, text:FILE, "
+        "synthetic:digits; keys in docs/data.md",
+        text(FIELD(job.data))},
+       {"eval-data", "SPEC", text_flag, "none",
         "samples to evaluate on; excludes --eval-fraction",
-        text(FIELD(job.eval_data))}});
-  add(flags, group, on_all,
-      {{"eval-fraction", "F", number_flag, "0",
+        text(FIELD(job.eval_data))},
+       {"eval-fraction", "F", number_flag, "0",
         "hold out the last F of the samples (0 to below 1); evaluate and "
         "predict take that part alone",
         eval_fraction()}});

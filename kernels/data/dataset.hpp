@@ -1,11 +1,14 @@
 #pragma once
 
 #include "kernels/buffer.hpp"
+#include "kernels/data/column.hpp"
+#include "kernels/data/data_spec.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/replica.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +19,20 @@ class BatchMemory {
 public:
   BatchMemory(const Graph& graph, uint32_t max_rows);
 
-  float* features() { return features_.data(); }
-  int32_t* ids() { return ids_.data(); }
-  int32_t* labels() { return labels_.data(); }
-  float* targets() { return targets_.data(); }
+  // Null where the graph does not take them.
+  float* features() { return given(features_.data(), features_.size()); }
+  int32_t* ids() { return given(ids_.data(), ids_.size()); }
+  int32_t* labels() { return given(labels_.data(), labels_.size()); }
+  float* targets() { return given(targets_.data(), targets_.size()); }
   /// The first `rows` rows; what the graph does not take is null.
   Batch batch(uint32_t rows, uint64_t key = 0) const;
 
 private:
+  template <class T>
+  static T* given(T* first, size_t count) {
+    return count > 0 ? first : nullptr;
+  }
+
   Buffer features_;
   std::vector<int32_t> ids_;
   std::vector<int32_t> labels_;
@@ -31,21 +40,31 @@ private:
 };
 
 /// Labelled samples in memory. Features are bytes times `scale` (images) or
-/// float32.
+/// float32, and where they are standardised (value - mean) * inverse_deviation.
 struct Dataset {
   std::string name;
   SampleShape shape;
-  std::vector<uint8_t> bytes;  ///< [samples, features], or empty
-  float scale = 1.0f;          ///< of `bytes`
-  std::vector<float> values;   ///< [samples, features], or empty
-  std::vector<int32_t> ids;    ///< [samples, shape.ids], or empty
-  std::vector<int32_t> labels; ///< [samples], of classes and binary
-  std::vector<float> targets;  ///< [samples], of numbers
+  Column<uint8_t> bytes; ///< [samples, features], or empty
+  float scale = 1.0f;    ///< of `bytes`
+  Column<float> values;  ///< [samples, features], or empty
+  std::vector<float> mean;
+  std::vector<float> inverse_deviation; ///< [features] each, or empty
+  std::vector<int32_t> ids;             ///< [samples, shape.ids], or empty
+  std::vector<int32_t> labels;          ///< [samples], of classes and binary
+  std::vector<float> targets;           ///< [samples], of numbers
+  /// Samples of different lengths: sample i has the ids and values
+  /// [starts[i], starts[i + 1]), at most shape.ids; gathered, absent ids and
+  /// zeros follow. Else empty.
+  std::vector<uint64_t> starts;
   /// Text: the ids in order. Sample i is the window of `window` ids from
   /// i * stride on, its labels the ids that follow each.
   std::vector<int32_t> tokens;
   uint64_t window = 0;
   uint64_t stride = 1;
+  std::vector<std::string> columns; ///< names of the features, where known
+  /// Characters or ids of an evaluation part that were left out, since the
+  /// training part has none of them.
+  uint64_t left_out = 0;
 
   uint64_t features() const { return elements(shape.features); }
   uint64_t samples() const;
@@ -53,32 +72,38 @@ struct Dataset {
   /// Copies samples into the first `count` rows of a batch.
   /// The same bits for the same rows, however they are grouped.
   void gather(const uint32_t* rows, uint32_t count, BatchMemory& out) const;
+
+private:
+  void gather_features(uint64_t row, float* out) const;
+  void gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const;
 };
 
-/// Data specification `KIND:WHERE[?key=value&…]` taken apart (CLI.md).
-struct DataSpec {
-  std::string kind;
-  std::string where;
-  std::vector<std::pair<std::string, std::string>> options;
+struct SplitData {
+  std::shared_ptr<Dataset> train;
+  std::shared_ptr<Dataset> eval; ///< null when nothing is held out
 };
-/// Checks kind and keys without touching any file.
-/// Errors: UsageError (unknown kind, unknown key, malformed value; kinds of
-/// CLI.md that do not exist: "not available yet").
-DataSpec parse_data_spec(const std::string& text);
 
-/// Loads what a specification names: mnist:DIR (split=auto|train|test),
-/// synthetic:digits (samples=60000, seed=0).
-/// Errors: InputError naming the file, what is wrong with it and what to do.
+/// What is held out for evaluation: a fraction, or another specification.
+struct HeldOut {
+  double fraction = 0;
+  std::optional<DataSpec> spec;
+};
+
+/// Loads what a specification names. Vocabulary, classes, widths and
+/// statistics come from the training part alone; the evaluation part is brought
+/// to them, and has the same shape. Of another specification, keys that it
+/// leaves out are those of the first where they say how to read.
+/// Errors: InputError naming the file, what is wrong with it and what to do;
+/// UsageError where the two specifications cannot belong together.
+SplitData load_data(const DataSpec& spec, const HeldOut& held_out = {});
+
+/// load_data without an evaluation part.
 Dataset load_dataset(const DataSpec& spec);
 
 /// Splits off the last round(fraction n) samples (text: characters), in file
 /// order.
 /// Errors: UsageError when fraction is not in [0, 1); InputError when a part
 /// would be empty.
-struct SplitData {
-  std::shared_ptr<Dataset> train;
-  std::shared_ptr<Dataset> eval; ///< null when fraction is 0
-};
 SplitData split(Dataset all, double eval_fraction);
 
 /// Cuts text into a graph's windows: for training every start is a sample, for

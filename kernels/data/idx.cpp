@@ -1,9 +1,8 @@
 #include "kernels/data/idx.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/files/byte_source.hpp"
 #include "kernels/files/input_file.hpp"
-
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -30,110 +29,14 @@ refuse(const std::string& path, const std::string& what,
   throw InputError(path + ": " + what + "; " + advice);
 }
 
-// --- bytes of a plain or a compressed file -----------------------------------
-
-class Bytes {
-public:
-  virtual ~Bytes() = default;
-  /// Returns less than the size of `out` only at the end.
-  virtual size_t read(std::span<std::byte> out) = 0;
-  /// No more than this many bytes can come out, as far as is known.
-  virtual uint64_t most() const = 0;
-};
-
-class PlainBytes : public Bytes {
-public:
-  explicit PlainBytes(const std::string& path) : file_(path) {}
-  size_t read(std::span<std::byte> out) override { return file_.read(out); }
-  uint64_t most() const override { return file_.size(); }
-
-private:
-  InputFile file_;
-};
-
-/// Inflates a gzip file of one or more members.
-class GzipBytes : public Bytes {
-public:
-  explicit GzipBytes(const std::string& path) : file_(path) {
-    constexpr int gzip_only = 16;
-    if (inflateInit2(&stream_, MAX_WBITS + gzip_only) != Z_OK)
-      throw std::bad_alloc{};
-  }
-
-  ~GzipBytes() override { inflateEnd(&stream_); }
-
-  GzipBytes(const GzipBytes&) = delete;
-  GzipBytes& operator=(const GzipBytes&) = delete;
-
-  uint64_t most() const override {
-    // Deflate's best: 258 bytes from two bits.
-    constexpr uint64_t best_ratio = 1032;
-    return file_.size() * best_ratio;
-  }
-
-  size_t read(std::span<std::byte> out) override {
-    constexpr size_t most_per_call = size_t{1} << 30;
-    size_t done = 0;
-    while (done < out.size() && more_input()) {
-      const auto room = std::min(out.size() - done, most_per_call);
-      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
-      stream_.avail_out = static_cast<uInt>(room);
-      const int code = inflate(&stream_, Z_NO_FLUSH);
-      done += room - stream_.avail_out;
-      between_members_ = code == Z_STREAM_END;
-      if (code != Z_OK && code != Z_STREAM_END)
-        refuse(file_.path(), complaint());
-      if (between_members_) {
-        inflateReset(&stream_);
-        ++members_;
-      }
-    }
-    return done;
-  }
-
-private:
-  /// False at the end, which has to be that of a member.
-  bool more_input() {
-    if (stream_.avail_in > 0)
-      return true;
-    const auto got = file_.read(std::as_writable_bytes(std::span{input_}));
-    stream_.next_in = input_.data();
-    stream_.avail_in = static_cast<uInt>(got);
-    if (got == 0 && !between_members_)
-      refuse(file_.path(), "its gzip stream ends too early");
-    return got > 0;
-  }
-
-  const char* complaint() const {
-    constexpr uLong header_bytes = 10;
-    if (stream_.total_in > header_bytes)
-      return "its gzip stream is damaged";
-    return members_ == 0 ? "is not a gzip stream"
-                         : "something follows its gzip stream";
-  }
-
-  InputFile file_;
-  z_stream stream_{};
-  std::array<Bytef, 65536> input_;
-  uint64_t members_ = 0;
-  bool between_members_ = false;
-};
-
 // --- one IDX file ------------------------------------------------------------
-
-bool is_gzip_name(const std::string& path) {
-  return path.ends_with(".gz");
-}
 
 /// One file with its header read: a magic number and the dimensions, all
 /// big-endian and of 32 bits.
 class IdxFile {
 public:
-  IdxFile(const std::string& path, uint32_t magic) : path_(path) {
-    if (is_gzip_name(path))
-      bytes_ = std::make_unique<GzipBytes>(path);
-    else
-      bytes_ = std::make_unique<PlainBytes>(path);
+  IdxFile(const std::string& path, uint32_t magic)
+    : path_(path), bytes_(open_bytes(path)) {
     const auto found = next_number();
     if (!is_gzip_name(path) && (found >> 16) == 0x1f8b)
       refuse(path, "is a gzip stream", "add .gz to its name");
@@ -155,19 +58,20 @@ public:
   uint32_t columns() const { return dimensions_[2]; }
 
   /// The data after the header, whose length has to be exactly `size`.
-  std::vector<uint8_t> data(uint64_t size) {
+  Column<uint8_t> data(uint64_t size) {
     const auto whole = header_bytes_ + size;
     if (whole > bytes_->most())
       too_short(whole, "its header announces, more than such a file can hold");
     if (!is_gzip_name(path_) && whole < bytes_->most())
       too_long(whole);
+    if (!is_gzip_name(path_))
+      return mapped(whole);
     // A compressed file can claim a lot more than it holds: it gets only as
     // much room again as data has come out already.
-    const auto first_step = is_gzip_name(path_) ? first_step_bytes : size;
     std::vector<uint8_t> result;
     while (result.size() < size) {
       const uint64_t have = result.size();
-      result.resize(std::min(size, std::max(2 * have, first_step)));
+      result.resize(std::min(size, std::max(2 * have, first_step_bytes)));
       const auto fresh = std::span{result}.subspan(have);
       if (bytes_->read(std::as_writable_bytes(fresh)) != fresh.size())
         too_short(whole, "its header announces");
@@ -180,6 +84,17 @@ public:
 
 private:
   static constexpr uint64_t first_step_bytes = uint64_t{1} << 20;
+
+  Column<uint8_t> mapped(uint64_t whole) {
+    InputFile file{path_};
+    if (file.size() != whole)
+      refuse(path_, "changed while it was read", "try again");
+    auto memory = file.map();
+    const auto* first = reinterpret_cast<const uint8_t*>(memory.get());
+    return {std::move(memory),
+            {first + header_bytes_,
+             static_cast<size_t>(whole - header_bytes_)}};
+  }
 
   static size_t dimension_count(uint32_t magic) { return magic & 0xff; }
 
@@ -204,7 +119,7 @@ private:
   }
 
   std::string path_;
-  std::unique_ptr<Bytes> bytes_;
+  std::unique_ptr<ByteSource> bytes_;
   uint64_t header_bytes_ = 0;
   std::array<uint32_t, 3> dimensions_;
 };
@@ -262,7 +177,7 @@ std::string part_of(const std::string& folder, const std::string& split) {
 }
 
 std::vector<int32_t> checked_labels(const std::string& path,
-                                    const std::vector<uint8_t>& raw) {
+                                    const Column<uint8_t>& raw) {
   std::vector<int32_t> result(raw.size());
   for (size_t i = 0; i < raw.size(); ++i) {
     if (raw[i] >= classes)

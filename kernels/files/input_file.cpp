@@ -3,6 +3,7 @@
 #include "kernels/error.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +60,18 @@ void InputFile::read_all(std::span<std::byte> out) {
   if (read(out) != out.size())
     throw InputError(path_ + ": became shorter while it was read; let its "
                      + "writer finish, then try again");
+}
+
+std::shared_ptr<const std::byte> InputFile::map() const {
+  const auto length = static_cast<size_t>(size_);
+  void* memory = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, handle_, 0);
+  if (memory == MAP_FAILED)
+    throw InputError(path_ + ": cannot be mapped (" + reason(errno)
+                     + "); check that it is not empty, and the memory");
+  return {static_cast<const std::byte*>(memory),
+          [length](const std::byte* first) {
+            ::munmap(const_cast<std::byte*>(first), length);
+          }};
 }
 
 } // namespace troupe

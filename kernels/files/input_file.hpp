@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -27,6 +28,12 @@ public:
   /// Fills all of `out`.
   /// Errors: InputError, also when the file shrank since it was opened.
   void read_all(std::span<std::byte> out);
+
+  /// Maps the whole file, read-only; the memory outlives this object. Several
+  /// processes that map one file share the memory. Who shortens the file
+  /// meanwhile ends the processes that read on.
+  /// Errors: InputError with the system's reason; also for an empty file.
+  std::shared_ptr<const std::byte> map() const;
 
 private:
   std::string path_;

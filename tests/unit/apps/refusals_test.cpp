@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(commands_ask_for_the_flags_they_need) {
 
 BOOST_AUTO_TEST_CASE(a_bad_data_specification_or_model_is_found_at_once) {
   check_has(usage({"train", "--data", "mnst:DIR"}), "mnst");
-  check_has(usage({"train", "--data", "csv:x"}), "not available yet");
+  check_has(usage({"train", "--data", "libsvm:x?base=2"}), "base");
   check_has(usage({"train", "--data", "mnist:d?splt=train"}), "splt");
   check_has(train_usage({"--eval-data", "mnist"}), "mnist");
   check_has(train_usage({"--model", "mlp:784"}), "mlp:784");

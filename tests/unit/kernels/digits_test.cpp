@@ -19,7 +19,7 @@ std::vector<uint8_t> image(const troupe::Dataset& set, size_t sample) {
 }
 
 std::string hash(const troupe::Dataset& set) {
-  auto bytes = set.bytes;
+  std::vector<uint8_t> bytes(set.bytes.begin(), set.bytes.end());
   bytes.insert(bytes.end(), set.labels.begin(), set.labels.end());
   return troupe::sha256(std::as_bytes(std::span{bytes}));
 }

@@ -1,0 +1,130 @@
+#include "kernels/data/data_kinds.hpp"
+
+#include "kernels/data/data_options.hpp"
+#include "kernels/data/digits.hpp"
+#include "kernels/data/idx.hpp"
+#include "kernels/data/libsvm.hpp"
+#include "kernels/data/text.hpp"
+#include "kernels/files/text_lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+
+namespace troupe {
+
+namespace {
+
+constexpr uint64_t default_samples = 60'000;
+constexpr uint64_t most_samples = 10'000'000;
+constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
+
+constexpr std::array splits{"auto", "train", "test"};
+constexpr std::array scales{"none", "standard"};
+
+uint64_t samples_of(const DataSpec& spec) {
+  return whole_option(spec, "samples", default_samples, 1, most_samples);
+}
+
+uint64_t seed_of(const DataSpec& spec) {
+  return whole_option(spec, "seed", 0, 0, any_seed);
+}
+
+void check_split(const DataSpec& spec) {
+  choice_option(spec, "split", splits);
+}
+
+void check_generator(const DataSpec& spec) {
+  samples_of(spec);
+  seed_of(spec);
+}
+
+Dataset read_mnist_spec(const DataSpec& spec) {
+  return read_mnist(spec.where, choice_option(spec, "split", splits));
+}
+
+Dataset draw_digits(const DataSpec& spec) {
+  return synthetic_digits(samples_of(spec), seed_of(spec));
+}
+
+constexpr auto own = KeyScope::own;
+constexpr auto inherited = KeyScope::inherited;
+constexpr auto shared = KeyScope::shared;
+
+constexpr DataKey mnist_keys[]{{"split", own}, {"scale", shared}};
+constexpr DataKey libsvm_keys[]{{"base", shared}, {"ids", shared}};
+constexpr DataKey text_keys[]{{"level", shared}};
+constexpr DataKey digits_keys[]{{"samples", own},
+                                {"seed", own},
+                                {"scale", shared}};
+
+constexpr DataKind kinds[]{
+  {"mnist", "DIR", mnist_keys, check_split, read_mnist_spec, nullptr},
+  {"libsvm", "FILE", libsvm_keys, check_libsvm, read_libsvm, fit_libsvm},
+  {"text", "FILE", text_keys, check_text, read_text, fit_text},
+  {"synthetic:digits", "", digits_keys, check_generator, draw_digits, nullptr},
+};
+
+/// "synthetic" of "synthetic:digits".
+std::string_view family(const DataKind& kind) {
+  const std::string_view name{kind.name};
+  return name.substr(0, name.find(':'));
+}
+
+std::string_view member(const DataKind& kind) {
+  const std::string_view name{kind.name};
+  const auto colon = name.find(':');
+  return colon == name.npos ? std::string_view{} : name.substr(colon + 1);
+}
+
+} // namespace
+
+std::string data_kind_names() {
+  std::vector<std::string_view> names;
+  for (const auto& kind : kinds)
+    if (std::find(names.begin(), names.end(), family(kind)) == names.end())
+      names.push_back(family(kind));
+  std::string result;
+  for (auto name : names)
+    result += (result.empty() ? "" : ", ") + std::string{name};
+  return result;
+}
+
+const DataKind& kind_of(const DataSpec& spec) {
+  std::string members;
+  for (const auto& kind : kinds) {
+    if (family(kind) != spec.kind)
+      continue;
+    if (member(kind).empty() || member(kind) == spec.where)
+      return kind;
+    members += (members.empty() ? "" : ", ") + std::string{member(kind)};
+  }
+  if (!members.empty())
+    refuse(spec, "nothing " + spec.kind + " is called " + quoted(spec.where)
+                   + "; there are: " + members);
+  refuse(spec, "unknown kind " + quoted(spec.kind)
+                 + "; there are: " + data_kind_names());
+}
+
+void check(const DataSpec& spec) {
+  const auto& kind = kind_of(spec);
+  if (spec.where.empty())
+    refuse(spec, "names no " + std::string{kind.where} + "; write " + kind.name
+                   + ":" + kind.where);
+  std::string known;
+  for (const auto& key : kind.keys)
+    known += (known.empty() ? "" : ", ") + std::string{key.name};
+  for (const auto& [name, value] : spec.options) {
+    const auto is_it = [&](const DataKey& key) { return key.name == name; };
+    if (std::none_of(kind.keys.begin(), kind.keys.end(), is_it))
+      refuse(spec, "unknown key " + quoted(name) + "; " + kind.name
+                     + " knows: " + known);
+    if (name == "scale")
+      choice_option(spec, name, scales);
+  }
+  if (kind.check != nullptr)
+    kind.check(spec);
+}
+
+} // namespace troupe

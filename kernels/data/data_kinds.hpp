@@ -1,0 +1,43 @@
+#pragma once
+
+#include "kernels/data/dataset.hpp"
+
+#include <span>
+#include <string>
+
+namespace troupe {
+
+/// What a key means to the specification of `--eval-data`.
+enum class KeyScope : uint8_t {
+  own,       ///< says which samples: each specification for itself
+  inherited, ///< says how to read: that of --data where it gives none
+  shared,    ///< says what samples mean: that of --data; another is refused
+};
+
+struct DataKey {
+  const char* name;
+  KeyScope scope;
+};
+
+/// A kind of data set. Adding one is a line of the table in data_kinds.cpp.
+struct DataKind {
+  const char* name;  ///< "csv"; of generators with the colon: "synthetic:text"
+  const char* where; ///< "FILE", "DIR"; empty for a generator
+  std::span<const DataKey> keys;
+  /// Checks the values of the options; may be null.
+  void (*check)(const DataSpec&);
+  /// Reads all samples; what depends on a training part is left for fit.
+  Dataset (*read)(const DataSpec&);
+  /// Derives from the training part what it alone decides (vocabulary, classes,
+  /// widths) and brings both parts to it; may be null. `eval` may be null.
+  void (*fit)(const DataSpec&, Dataset& train, Dataset* eval);
+};
+
+/// Errors: UsageError for a kind that does not exist.
+const DataKind& kind_of(const DataSpec& spec);
+std::string data_kind_names(); ///< "mnist, csv, …"
+
+/// Errors: UsageError (kind, keys, values).
+void check(const DataSpec& spec);
+
+} // namespace troupe

@@ -1,0 +1,142 @@
+#include "kernels/data/data_spec.hpp"
+
+#include "kernels/data/data_kinds.hpp"
+#include "kernels/data/data_options.hpp"
+#include "kernels/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace troupe {
+
+namespace {
+
+/// The message stays one line whatever was typed.
+std::string in_quotes(std::string_view text) {
+  std::string result = "\"";
+  for (auto c : text)
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return result + '"';
+}
+
+[[noreturn]] void refuse_text(std::string_view spec, const std::string& what) {
+  throw UsageError("data " + in_quotes(spec) + ": " + what);
+}
+
+/// A literal ? cannot be typed as such, since it starts the options.
+std::string unescaped(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto next = text.substr(i, 3);
+    if (next == "%3F" || next == "%3f") {
+      result += '?';
+      i += 2;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+std::vector<std::pair<std::string, std::string>>
+parse_options(std::string_view spec, std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> result;
+  if (text.find('?') != text.npos)
+    refuse_text(spec,
+                "a second ?; write %3F for a literal ?, and & between options");
+  while (true) {
+    const auto end = std::min(text.find('&'), text.size());
+    const auto option = text.substr(0, end);
+    const auto equals = option.find('=');
+    if (equals == option.npos || equals == 0 || equals + 1 == option.size())
+      refuse_text(spec, in_quotes(option) + " is not of the form key=value");
+    auto key = unescaped(option.substr(0, equals));
+    for (const auto& earlier : result)
+      if (earlier.first == key)
+        refuse_text(spec, "key " + in_quotes(key) + " occurs twice; keep one");
+    result.emplace_back(std::move(key), unescaped(option.substr(equals + 1)));
+    if (end == text.size())
+      return result;
+    text.remove_prefix(end + 1);
+  }
+}
+
+} // namespace
+
+bool contains(Words words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string listed(Words words) {
+  std::string result;
+  for (const auto* word : words)
+    result += (result.empty() ? "" : ", ") + std::string{word};
+  return result;
+}
+
+DataSpec parse_data_spec(const std::string& text) {
+  const std::string_view view{text};
+  const auto question = std::min(view.find('?'), view.size());
+  const auto place = view.substr(0, question);
+  const auto colon = place.find(':');
+  if (colon == place.npos)
+    refuse_text(view, "is not of the form KIND:WHERE; kinds are: "
+                        + data_kind_names());
+  DataSpec result;
+  result.kind = place.substr(0, colon);
+  result.where = unescaped(place.substr(colon + 1));
+  if (question < view.size())
+    result.options = parse_options(view, view.substr(question + 1));
+  check(result);
+  return result;
+}
+
+std::string to_string(const DataSpec& spec) {
+  auto result = spec.kind + ":" + spec.where;
+  auto separator = '?';
+  for (const auto& [key, value] : spec.options) {
+    result += separator;
+    result += key;
+    result += '=';
+    result += value;
+    separator = '&';
+  }
+  return result;
+}
+
+void refuse(const DataSpec& spec, const std::string& what) {
+  refuse_text(to_string(spec), what);
+}
+
+std::optional<std::string> option(const DataSpec& spec, std::string_view key) {
+  for (const auto& [name, value] : spec.options)
+    if (name == key)
+      return value;
+  return std::nullopt;
+}
+
+uint64_t whole_option(const DataSpec& spec, std::string_view key,
+                      uint64_t otherwise, uint64_t lowest, uint64_t highest) {
+  const auto text = option(spec, key);
+  if (!text)
+    return otherwise;
+  uint64_t result = 0;
+  const auto* last = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), last, result);
+  if (error != std::errc{} || stop != last || result < lowest
+      || result > highest)
+    refuse(spec, std::string{key} + "=" + *text + " is not a whole number from "
+                   + std::to_string(lowest) + " to " + std::to_string(highest));
+  return result;
+}
+
+std::string choice_option(const DataSpec& spec, std::string_view key,
+                          Words choices) {
+  auto result = option(spec, key).value_or(choices.front());
+  if (!contains(choices, result))
+    refuse(spec, "unknown " + std::string{key} + " " + in_quotes(result)
+                   + "; there are: " + listed(choices));
+  return result;
+}
+
+} // namespace troupe

@@ -1,0 +1,96 @@
+#include "kernels/data/data_kinds.hpp"
+#include "kernels/data/data_options.hpp"
+#include "kernels/data/standard_scale.hpp"
+#include "kernels/error.hpp"
+
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+/// A specification for evaluation with what it takes over from training's.
+DataSpec completed(DataSpec eval, const DataSpec& train) {
+  const auto& kind = kind_of(train);
+  if (&kind_of(eval) != &kind)
+    return eval;
+  for (const auto& key : kind.keys) {
+    const auto given = option(train, key.name);
+    const auto own = option(eval, key.name);
+    if (key.scope == KeyScope::own)
+      continue;
+    if (key.scope == KeyScope::shared && own && own != given)
+      refuse(eval, std::string{key.name} + "=" + *own + " differs from --data "
+                     + to_string(train) + "; leave it out here");
+    if (given && !own)
+      eval.options.emplace_back(key.name, *given);
+  }
+  return eval;
+}
+
+bool fits_itself(const DataSpec& spec) {
+  return kind_of(spec).fit != nullptr || option(spec, "scale") == "standard";
+}
+
+Dataset read(const DataSpec& spec) {
+  check(spec);
+  auto result = kind_of(spec).read(spec);
+  const auto samples = result.shape.label == LabelKind::tokens
+                         ? result.tokens.size()
+                         : result.samples();
+  if (samples > std::numeric_limits<uint32_t>::max())
+    throw InputError(result.name + ": holds " + std::to_string(samples)
+                     + " samples, more than 4294967295; take fewer");
+  return result;
+}
+
+std::string described(const SampleShape& shape) {
+  auto result = "features " + to_string(shape.features);
+  if (shape.vocabulary > 0)
+    result += ", " + std::to_string(shape.ids) + " ids below "
+              + std::to_string(shape.vocabulary);
+  return result;
+}
+
+/// Fewer classes are fine: that samples of one are missing happens.
+void check_fit(const Dataset& train, Dataset& eval, const DataSpec& eval_spec) {
+  auto wanted = train.shape;
+  if (eval.shape.classes < wanted.classes)
+    wanted.classes = eval.shape.classes;
+  if (eval.shape != wanted)
+    throw InputError("--eval-data " + to_string(eval_spec) + " has "
+                     + described(eval.shape) + ", " + train.name + " has "
+                     + described(train.shape)
+                     + ", or labels of another kind; take both from one set");
+  eval.shape = train.shape;
+}
+
+} // namespace
+
+SplitData load_data(const DataSpec& spec, const HeldOut& held_out) {
+  auto parts = split(read(spec), held_out.fraction);
+  std::optional<DataSpec> eval_spec;
+  if (held_out.spec) {
+    eval_spec = completed(*held_out.spec, spec);
+    if (&kind_of(*eval_spec) != &kind_of(spec)
+        && (fits_itself(spec) || fits_itself(*eval_spec)))
+      refuse(*eval_spec, "is of another kind than --data " + to_string(spec)
+                           + "; take the same kind");
+    parts.eval = std::make_shared<Dataset>(read(*eval_spec));
+    if (parts.eval->samples() == 0 && parts.eval->tokens.empty())
+      throw InputError(parts.eval->name + ": holds no samples");
+  }
+  if (const auto fit = kind_of(spec).fit)
+    fit(spec, *parts.train, parts.eval.get());
+  if (option(spec, "scale") == "standard")
+    fit_standard_scale(*parts.train, parts.eval.get());
+  if (eval_spec)
+    check_fit(*parts.train, *parts.eval, *eval_spec);
+  return parts;
+}
+
+Dataset load_dataset(const DataSpec& spec) {
+  return std::move(*load_data(spec).train);
+}
+
+} // namespace troupe

@@ -1,0 +1,157 @@
+#include "kernels/data/text.hpp"
+
+#include "kernels/data/data_options.hpp"
+#include "kernels/error.hpp"
+#include "kernels/files/byte_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array levels{"char", "byte"};
+constexpr int32_t last_code_point = 0x10ffff;
+constexpr size_t chunk_bytes = size_t{1} << 20;
+constexpr uint64_t most_characters = std::numeric_limits<int32_t>::max();
+/// Of the evaluation part, one in so many characters may be unknown.
+constexpr uint64_t known_per_unknown = 100;
+
+bool is_byte_level(const DataSpec& spec) {
+  return choice_option(spec, "level", levels) == "byte";
+}
+
+/// Code points of a stream of bytes, wherever it is cut.
+class Utf8 {
+public:
+  explicit Utf8(std::string path) : path_(std::move(path)) {}
+
+  void decode(std::span<const uint8_t> bytes, std::vector<int32_t>& out) {
+    for (auto byte : bytes) {
+      if (missing_ == 0)
+        start(byte);
+      else
+        go_on(byte);
+      ++at_;
+      if (missing_ == 0)
+        out.push_back(value_);
+    }
+  }
+
+  void end() const {
+    if (missing_ > 0)
+      refuse();
+  }
+
+private:
+  void start(uint8_t byte) {
+    value_ = byte;
+    if (byte < 0x80)
+      return;
+    missing_ = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+    value_ = byte & (0x3f >> missing_);
+    constexpr std::array<int32_t, 4> lowest{0, 0x80, 0x800, 0x10000};
+    lowest_ = lowest[static_cast<size_t>(missing_)];
+    if (byte < 0xc2 || byte > 0xf4)
+      refuse();
+  }
+
+  void go_on(uint8_t byte) {
+    if ((byte & 0xc0) != 0x80)
+      refuse();
+    value_ = value_ << 6 | (byte & 0x3f);
+    const bool surrogate = value_ >= 0xd800 && value_ < 0xe000;
+    if (--missing_ == 0
+        && (value_ < lowest_ || value_ > last_code_point || surrogate))
+      refuse();
+  }
+
+  [[noreturn]] void refuse() const {
+    throw InputError(path_ + ": byte " + std::to_string(at_)
+                     + " is not UTF-8; convert the file, or add level=byte");
+  }
+
+  std::string path_;
+  uint64_t at_ = 0;
+  int32_t value_ = 0;
+  int32_t lowest_ = 0;
+  int missing_ = 0;
+};
+
+/// ids[code point]: its place among those that occur, or -1.
+std::vector<int32_t> numbered(const std::vector<int32_t>& characters,
+                              uint32_t& count) {
+  std::vector<int32_t> result(last_code_point + 1, -1);
+  for (auto character : characters)
+    result[static_cast<size_t>(character)] = 0;
+  int32_t next = 0;
+  for (auto& id : result)
+    if (id == 0)
+      id = next++;
+  count = static_cast<uint32_t>(next);
+  return result;
+}
+
+} // namespace
+
+void check_text(const DataSpec& spec) {
+  is_byte_level(spec);
+}
+
+Dataset read_text(const DataSpec& spec) {
+  const bool bytes_only = is_byte_level(spec);
+  Dataset result;
+  result.name = "text:" + spec.where;
+  result.shape.label = LabelKind::tokens;
+  result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
+  const auto source = open_bytes(spec.where);
+  if (!is_gzip_name(spec.where) && source->most() <= most_characters)
+    result.tokens.reserve(source->most());
+  std::vector<uint8_t> chunk(chunk_bytes);
+  Utf8 utf8{spec.where};
+  while (true) {
+    const auto got = source->read(std::as_writable_bytes(std::span{chunk}));
+    const auto fresh = std::span{chunk}.first(got);
+    if (bytes_only)
+      result.tokens.insert(result.tokens.end(), fresh.begin(), fresh.end());
+    else
+      utf8.decode(fresh, result.tokens);
+    if (result.tokens.size() > most_characters)
+      throw InputError(spec.where
+                       + ": holds more than 2147483647 characters; "
+                         "take a part of it");
+    if (got < chunk.size())
+      break;
+  }
+  utf8.end();
+  if (result.tokens.empty())
+    throw InputError(spec.where + ": is empty; name a file with text");
+  return result;
+}
+
+void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
+  if (is_byte_level(spec))
+    return;
+  const auto ids = numbered(train.tokens, train.shape.vocabulary);
+  for (auto& token : train.tokens)
+    token = ids[static_cast<size_t>(token)];
+  if (eval == nullptr)
+    return;
+  eval->shape = train.shape;
+  auto& tokens = eval->tokens;
+  const auto before = tokens.size();
+  for (auto& token : tokens)
+    token = ids[static_cast<size_t>(token)];
+  tokens.erase(std::remove(tokens.begin(), tokens.end(), -1), tokens.end());
+  eval->left_out = before - tokens.size();
+  if (eval->left_out * known_per_unknown > before)
+    throw InputError(eval->name + ": of " + std::to_string(before)
+                     + " characters of the evaluation part "
+                     + std::to_string(eval->left_out)
+                     + " do not occur in the training part, more than one in "
+                       "a hundred; take text of one kind, or add level=byte");
+}
+
+} // namespace troupe

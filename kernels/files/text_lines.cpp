@@ -1,0 +1,131 @@
+#include "kernels/files/text_lines.hpp"
+
+#include "kernels/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t chunk_bytes = size_t{1} << 18;
+constexpr size_t longest_line = size_t{16} << 20;
+
+/// from_chars knows no plus sign.
+std::string_view without_plus(std::string_view text) {
+  text = trimmed(text);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-')
+    text.remove_prefix(1);
+  return text;
+}
+
+} // namespace
+
+TextLines::TextLines(const std::string& path)
+  : path_(path), source_(open_bytes(path)), buffer_(chunk_bytes) {
+  fill();
+  const std::string_view start{buffer_.data(), end_};
+  if (!is_gzip_name(path) && start.starts_with("\x1f\x8b"))
+    throw InputError(path + ": is a gzip stream; add .gz to its name");
+  if (start.starts_with("\xef\xbb\xbf"))
+    begin_ = 3;
+}
+
+bool TextLines::fill() {
+  if (ended_)
+    return false;
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (end_ == buffer_.size())
+    buffer_.resize(2 * buffer_.size());
+  const auto room = std::span{buffer_}.subspan(end_);
+  const auto got = source_->read(std::as_writable_bytes(room));
+  end_ += got;
+  ended_ = got < room.size();
+  return got > 0;
+}
+
+bool TextLines::next(std::string_view& line) {
+  size_t searched = 0;
+  while (true) {
+    const auto* start = buffer_.data() + begin_;
+    const auto* found = static_cast<const char*>(
+      std::memchr(start + searched, '\n', end_ - begin_ - searched));
+    if (found != nullptr) {
+      line = {start, static_cast<size_t>(found - start)};
+      begin_ += line.size() + 1;
+      break;
+    }
+    searched = end_ - begin_;
+    if (searched > longest_line) {
+      ++number_;
+      refuse("the line is longer than 16 MiB", "is this a text file?");
+    }
+    if (fill())
+      continue;
+    if (begin_ == end_)
+      return false;
+    line = {buffer_.data() + begin_, end_ - begin_};
+    begin_ = end_;
+    break;
+  }
+  ++number_;
+  if (line.ends_with('\r'))
+    line.remove_suffix(1);
+  return true;
+}
+
+void TextLines::refuse(const std::string& what,
+                       const std::string& advice) const {
+  throw InputError(path_ + ":" + std::to_string(number_) + ": " + what + "; "
+                   + advice);
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t most = 40;
+  std::string result = "\"";
+  for (auto c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  return result + (text.size() > most ? "…\"" : "\"");
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == text.npos)
+    return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::optional<double> parse_real(std::string_view text) {
+  text = without_plus(text);
+  double result = 0;
+  const auto* last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), last, result);
+  if (error != std::errc{} || stop != last || !std::isfinite(result))
+    return std::nullopt;
+  return result;
+}
+
+std::optional<int64_t> parse_whole(std::string_view text) {
+  text = without_plus(text);
+  int64_t result = 0;
+  const auto* last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), last, result);
+  if (error == std::errc{} && stop == last)
+    return result;
+  constexpr double most = 9007199254740992.0; // 2^53: whole without doubt
+  const auto real = parse_real(text);
+  if (!real || std::fabs(*real) > most || *real != std::floor(*real))
+    return std::nullopt;
+  return static_cast<int64_t>(*real);
+}
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "kernels/files/byte_source.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe {
+
+/// The lines of a plain or compressed text file, one at a time: however large
+/// the file, a few MiB are held.
+class TextLines {
+public:
+  /// Errors: InputError (missing, not readable; a gzip stream whose name does
+  /// not end in .gz).
+  explicit TextLines(const std::string& path);
+
+  /// The next line without its end (\n or \r\n), valid until the next call;
+  /// false at the end. A byte order mark at the start is left out.
+  /// Errors: InputError (a line above 16 MiB; a damaged gzip stream).
+  bool next(std::string_view& line);
+
+  uint64_t number() const { return number_; } ///< of the last line, from 1
+  const std::string& path() const { return path_; }
+
+  /// Throws InputError "FILE:LINE: what; advice".
+  [[noreturn]] void refuse(const std::string& what,
+                           const std::string& advice) const;
+
+private:
+  bool fill();
+
+  std::string path_;
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  uint64_t number_ = 0;
+  bool ended_ = false;
+};
+
+/// Text as part of a message: in quotes, one line, at most 40 characters.
+std::string quoted(std::string_view text);
+
+/// Text without spaces and tabs around it.
+std::string_view trimmed(std::string_view text);
+
+/// A finite number in decimal ("-1.5", "+2", "1e-3"), nothing before or after
+/// it but spaces; else nothing.
+std::optional<double> parse_real(std::string_view text);
+
+/// A whole number ("3", "+3", "-3", also "3.0"); else nothing.
+std::optional<int64_t> parse_whole(std::string_view text);
+
+} // namespace troupe
