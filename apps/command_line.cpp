@@ -1,7 +1,7 @@
 #include "apps/command_line.hpp"
 
 #include "apps/flags.hpp"
-#include "apps/suggestion.hpp"
+#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 
 #include "apps/flags.hpp"
 #include "apps/numbers.hpp"
-#include "apps/suggestion.hpp"
+#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/input_file.hpp"
 

@@ -1,7 +1,7 @@
 #include "apps/help.hpp"
 
 #include "apps/flags.hpp"
-#include "apps/suggestion.hpp"
+#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
 
 #include <algorithm>

@@ -198,6 +198,7 @@ struct Graph {
   /// matrix products, convolutions and attention, without the gradient of the
   /// input.
   uint64_t flops_per_sample() const;
+  uint64_t flops_of(size_t op) const; ///< the part of one operator
 };
 
 /// Where each parameter lies in one flat buffer: in order, each start aligned

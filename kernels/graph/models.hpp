@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/graph/model_spec.hpp"
 
 #include <string>
 
@@ -19,5 +20,8 @@ namespace troupe {
 /// do not fit (names operator and shapes); InputError for a file that cannot
 /// be read, and for a data set that does not fit the model.
 Graph make_graph(const std::string& model, const SampleShape& sample = {});
+
+/// The model as plain data, fitted to samples of a shape; see make_graph.
+ModelSpec model_spec(const std::string& model, const SampleShape& sample = {});
 
 } // namespace troupe

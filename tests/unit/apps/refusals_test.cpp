@@ -36,7 +36,6 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
     {"--strategy", "tensor"},
     {"--strategy", "hybrid"},
     {"--optimizer", "lamb"},
-    {"--model", "cnn"},
     {"--model", "sleep:20ms"},
   };
   for (const auto& [flag, value] : values) {

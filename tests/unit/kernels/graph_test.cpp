@@ -61,17 +61,7 @@ BOOST_AUTO_TEST_CASE(a_bad_model_is_a_usage_error_that_names_it) {
         "mlp:1000000-1000000"})
     BOOST_CHECK_EXCEPTION(make_graph(model), UsageError,
                           [&](const UsageError& error) {
-                            return says(std::string("--model ") + model, error);
-                          });
-}
-
-BOOST_AUTO_TEST_CASE(a_model_not_built_yet_says_so) {
-  for (const auto* model :
-       {"sleep:20ms", "cnn", "resnet20", "transformer:L4-H4-D128-T64", "dlrm",
-        "wide_deep", "logreg", "model.toml", "models/mine"})
-    BOOST_CHECK_EXCEPTION(make_graph(model), UsageError,
-                          [](const UsageError& error) {
-                            return says("not available yet", error);
+                            return says(std::string("model ") + model, error);
                           });
 }
 

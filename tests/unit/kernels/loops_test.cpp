@@ -1,6 +1,6 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/loop_table.hpp"
-#include "kernels/cpu/natural_log.hpp"
+#include "kernels/natural_log.hpp"
 #include "kernels/error.hpp"
 #include "kernels/loops.hpp"
 #include "kernels/replica.hpp"

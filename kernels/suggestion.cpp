@@ -1,4 +1,4 @@
-#include "apps/suggestion.hpp"
+#include "kernels/suggestion.hpp"
 
 #include <algorithm>
 
