@@ -1,6 +1,7 @@
 #include "kernels/buffer.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
+#include "kernels/cpu/stem.hpp"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -269,6 +271,8 @@ public:
                        + ": a convolution computes no activation but relu; "
                          "put the activation into an operator of its own");
     weights_ = site.parameter(0).size();
+    if (Stem::takes(site))
+      stem_.emplace(site);
     if (!attributes.bias)
       no_bias_ = std::vector<float>(units_);
   }
@@ -278,10 +282,16 @@ public:
     needs.backward_reads_inputs = 1;
     needs.backward_reads_output = relu();
     needs.scratch = {0, std::max<uint64_t>(weights_, units_)};
+    if (stem_)
+      needs.scratch.fixed = std::max(needs.scratch.fixed, stem_->scratch());
     return needs;
   }
 
   void forward(const OpArgs& args) override {
+    if (stem_) {
+      stem_->forward(args);
+      return;
+    }
     auto& pass = cached(forward_, args.rows, &Maker::forward);
     pass.run(place_, args.inputs[0], args.parameters[0], args.output);
     if (!no_bias_.empty() && !relu())
@@ -293,23 +303,16 @@ public:
 
   void backward(const OpArgs& args) override {
     auto* delta = args.output_gradient;
-    const bool bias = no_bias_.empty();
-    if (bias || relu()) {
-      const bool added = !bias || args.accumulate_parameters[1];
-      auto* sums = added ? args.scratch : args.parameter_gradients[1];
-      loops().bias_backward(pixels(args, delta), relu() ? args.output : nullptr,
-                            sums);
-      if (bias && added)
-        loops().add(sums, args.parameter_gradients[1],
-                    args.parameter_gradients[1], units_);
+    const bool wanted = args.input_gradients[0] != nullptr;
+    if (stem_) {
+      stem_->backward(args);
+      if (wanted && relu())
+        loops().bias_backward(pixels(args, delta), args.output, args.scratch);
+    } else {
+      backward_of_bias(args);
+      backward_of_weights(args);
     }
-    auto* gradient = args.parameter_gradients[0];
-    const bool added = args.accumulate_parameters[0];
-    cached(backward_weights_, args.rows, &Maker::backward_weights)
-      .run(place_, args.inputs[0], added ? args.scratch : gradient, delta);
-    if (added)
-      loops().add(args.scratch, gradient, gradient, weights_);
-    if (args.input_gradients[0] != nullptr)
+    if (wanted)
       cached(backward_input_, args.rows, &Maker::backward_input)
         .run(place_, args.input_gradients[0], args.parameters[0], delta);
   }
@@ -330,6 +333,30 @@ private:
     return found->second;
   }
 
+  /// And the activation's: delta is that of the sums from here on.
+  void backward_of_bias(const OpArgs& args) const {
+    const bool bias = no_bias_.empty();
+    if (!bias && !relu())
+      return;
+    const bool added = !bias || args.accumulate_parameters[1];
+    auto* sums = added ? args.scratch : args.parameter_gradients[1];
+    loops().bias_backward(pixels(args, args.output_gradient),
+                          relu() ? args.output : nullptr, sums);
+    if (bias && added)
+      loops().add(sums, args.parameter_gradients[1],
+                  args.parameter_gradients[1], units_);
+  }
+
+  void backward_of_weights(const OpArgs& args) {
+    auto* gradient = args.parameter_gradients[0];
+    const bool added = args.accumulate_parameters[0];
+    cached(backward_weights_, args.rows, &Maker::backward_weights)
+      .run(place_, args.inputs[0], added ? args.scratch : gradient,
+           args.output_gradient);
+    if (added)
+      loops().add(args.scratch, gradient, gradient, weights_);
+  }
+
   bool relu() const {
     return site_.op.attributes.activation == Activation::relu;
   }
@@ -342,6 +369,7 @@ private:
   size_t units_;
   size_t weights_ = 0;
   std::vector<float> no_bias_; ///< zeros where the attribute is off
+  std::optional<Stem> stem_;
   Place place_;
   Passes forward_;
   Passes backward_input_;
