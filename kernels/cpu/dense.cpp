@@ -2,6 +2,7 @@
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/matrix.hpp"
 #include "kernels/cpu/operators.hpp"
+#include "kernels/cpu/sparse_rows.hpp"
 
 namespace troupe::kernels {
 
@@ -16,6 +17,7 @@ public:
       inputs_(site.input(0).back()),
       outputs_(site.op.attributes.units),
       repeats_(elements(site.input(0)) / inputs_),
+      may_be_sparse_(!transposed_ && site.precision == Precision::float32),
       products_(site.precision) {}
 
   Needs needs() const override {
@@ -32,10 +34,15 @@ public:
 
   void forward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
-    products_.multiply(Side::as_is,
-                       transposed_ ? Side::transposed : Side::as_is, rows,
-                       outputs_, inputs_, args.inputs[0], args.parameters[0],
-                       args.output);
+    sparse_ = may_be_sparse_
+              && elements_.take(args.inputs[0], rows, inputs_, outputs_);
+    if (sparse_)
+      elements_.multiply(args.parameters[0], outputs_, args.output);
+    else
+      products_.multiply(Side::as_is,
+                         transposed_ ? Side::transposed : Side::as_is, rows,
+                         outputs_, inputs_, args.inputs[0], args.parameters[0],
+                         args.output);
     if (!has_bias_ && kind_ == Activation::none)
       return;
     elementwise_loops().bias(
@@ -48,7 +55,11 @@ public:
     const auto rows = args.rows * repeats_;
     auto* delta = args.output_gradient;
     before_activation(args);
-    if (transposed_)
+    if (sparse_)
+      elements_.multiply_transposed(delta, outputs_,
+                                    args.parameter_gradients[0],
+                                    args.accumulate_parameters[0]);
+    else if (transposed_)
       products_.multiply(Side::transposed, Side::as_is, outputs_, inputs_, rows,
                          delta, args.inputs[0], args.parameter_gradients[0],
                          args.accumulate_parameters[0]);
@@ -97,6 +108,9 @@ private:
   size_t inputs_;
   size_t outputs_;
   size_t repeats_; ///< vectors of a sample
+  bool may_be_sparse_;
+  bool sparse_ = false; ///< the last input is in elements_, too
+  SparseRows elements_;
   Multiplier products_;
 };
 

@@ -1,0 +1,151 @@
+#include "kernels/cpu/sparse_loops.hpp"
+#include "kernels/cpu/sparse_rows.hpp"
+#include "tests/unit/kernels/tolerance.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+using namespace troupe::kernels;
+using namespace troupe::test;
+
+namespace {
+
+constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> draw(size_t count, double density, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> values(-1, 1);
+  std::bernoulli_distribution keep(density);
+  std::vector<float> result(count);
+  for (auto& value : result)
+    value = keep(random) ? values(random) : 0.0f;
+  return result;
+}
+
+struct Extents {
+  size_t rows, columns, n;
+};
+constexpr Extents extents[] = {{1, 1, 64},     {1, 300, 65},  {3, 7, 64},
+                               {33, 97, 200},  {64, 193, 79}, {130, 95, 128},
+                               {200, 784, 130}};
+
+struct Restore {
+  Isa kept = selected_isa();
+  ~Restore() { select_loops(kept); }
+};
+
+/// Runs `f` under every instruction set of this machine.
+template <class F>
+void under_every_isa(F f) {
+  Restore restore;
+  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+    if (has_isa(isa)) {
+      select_loops(isa);
+      BOOST_TEST_CONTEXT(name_of(isa)) {
+        f();
+      }
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(sparse_rows_test)
+
+BOOST_AUTO_TEST_CASE(products_follow_their_references) {
+  under_every_isa([] {
+    for (const auto& [rows, columns, n] : extents)
+      for (double density : {0.0, 0.02, 0.2, 0.35}) {
+        const auto a = draw(rows * columns, density, 1);
+        const auto b = draw(columns * n, 1, 2);
+        SparseRows sparse;
+        if (!sparse.take(a.data(), rows, columns, n)) {
+          BOOST_TEST(rows * columns < 30u);
+          continue;
+        }
+        std::vector<double> want(rows * n, 0.0);
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t k = 0; k < columns; ++k)
+            for (size_t c = 0; c < n; ++c)
+              want[r * n + c] += double{a[r * columns + k]}
+                                 * double{b[k * n + c]};
+        std::vector<float> c(rows * n, not_a_number);
+        sparse.multiply(b.data(), n, c.data());
+        check_within(float32_sum, c, want, want.size());
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
+  under_every_isa([] {
+    for (const auto& [rows, columns, n] : extents)
+      for (bool accumulate : {false, true}) {
+        const auto a = draw(rows * columns, 0.2, 1);
+        const auto b = draw(rows * n, 1, 2);
+        SparseRows sparse;
+        if (!sparse.take(a.data(), rows, columns, n)) {
+          BOOST_TEST(rows * columns < 30u);
+          continue;
+        }
+        std::vector<double> want(columns * n, accumulate ? 0.5 : 0.0);
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t k = 0; k < columns; ++k)
+            for (size_t c = 0; c < n; ++c)
+              want[k * n + c] += double{a[r * columns + k]}
+                                 * double{b[r * n + c]};
+        std::vector<float> c(columns * n, accumulate ? 0.5f : not_a_number);
+        sparse.multiply_transposed(b.data(), n, c.data(), accumulate);
+        check_within(float32_sum, c, want, want.size());
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
+  const auto a = draw(40 * 150, 0.3, 1);
+  const auto b = draw(150 * 100, 1, 2);
+  const auto other = draw(90 * 200, 0.3, 3);
+  std::vector<float> first(40 * 100);
+  std::vector<float> second(40 * 100);
+  SparseRows fresh;
+  BOOST_REQUIRE(fresh.take(a.data(), 40, 150, 100));
+  fresh.multiply(b.data(), 100, first.data());
+  SparseRows used;
+  BOOST_REQUIRE(used.take(other.data(), 90, 200, 100));
+  std::vector<float> elsewhere(200 * 100);
+  used.multiply_transposed(draw(90 * 100, 1, 4).data(), 100, elsewhere.data(),
+                           false);
+  BOOST_REQUIRE(used.take(a.data(), 40, 150, 100));
+  used.multiply(b.data(), 100, second.data());
+  BOOST_TEST(std::memcmp(first.data(), second.data(), first.size() * 4) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(dense_matrices_and_narrow_products_are_refused) {
+  under_every_isa([] {
+    SparseRows sparse;
+    const auto few = draw(1000 * 37, 0.38, 1);
+    BOOST_TEST(sparse.take(few.data(), 1000, 37, 64));
+    BOOST_TEST(!sparse.take(few.data(), 1000, 37, 63));
+    const auto more = draw(1000 * 37, 0.42, 1);
+    BOOST_TEST(!sparse.take(more.data(), 1000, 37, 64));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_a_number_is_not_zero) {
+  under_every_isa([] {
+    std::vector<float> a(20, 0.0f);
+    a[7] = not_a_number;
+    a[18] = -0.0f;
+    BOOST_TEST(sparse_loops().nonzeros(a.data(), a.size()) == 1u);
+    float values[40];
+    uint32_t places[40];
+    BOOST_REQUIRE_EQUAL(
+      sparse_loops().compress(a.data(), a.size(), values, places), 1u);
+    BOOST_TEST(std::isnan(values[0]));
+    BOOST_TEST(places[0] == 7u);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
