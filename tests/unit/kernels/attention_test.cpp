@@ -1,12 +1,9 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/operators.hpp"
+#include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -18,33 +15,6 @@ struct Size {
   uint64_t head;
   uint32_t heads;
 };
-
-/// Attention of one head, written as it is defined. x: [t, 3 d] of one sample,
-/// from the head's first element on; y: [t, d] likewise.
-void attend(const double* x, double* y, Size size, bool causal) {
-  const auto d = size.head * size.heads;
-  std::vector<double> weights(size.length);
-  for (size_t i = 0; i < size.length; ++i) {
-    const auto keys = causal ? i + 1 : size.length;
-    double largest = -INFINITY;
-    for (size_t j = 0; j < keys; ++j) {
-      double dot = 0;
-      for (size_t c = 0; c < size.head; ++c)
-        dot += x[i * 3 * d + c] * x[j * 3 * d + d + c];
-      weights[j] = dot / std::sqrt(static_cast<double>(size.head));
-      largest = std::max(largest, weights[j]);
-    }
-    double sum = 0;
-    for (size_t j = 0; j < keys; ++j)
-      sum += weights[j] = std::exp(weights[j] - largest);
-    for (size_t c = 0; c < size.head; ++c) {
-      double value = 0;
-      for (size_t j = 0; j < keys; ++j)
-        value += weights[j] / sum * x[j * 3 * d + 2 * d + c];
-      y[i * d + c] = value;
-    }
-  }
-}
 
 OperatorCase attention(uint32_t rows, Size size, bool causal) {
   const auto d = size.head * size.heads;
@@ -65,7 +35,8 @@ OperatorCase attention(uint32_t rows, Size size, bool causal) {
     for (size_t r = 0; r < rows; ++r)
       for (size_t h = 0; h < size.heads; ++h)
         attend(&x.inputs[0][r * size.length * 3 * d + h * size.head],
-               &y[r * size.length * d + h * size.head], size, causal);
+               &y[r * size.length * d + h * size.head], size.length, size.head,
+               d, causal);
     return y;
   };
   return given;

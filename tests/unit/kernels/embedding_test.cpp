@@ -1,5 +1,6 @@
 #include "kernels/error.hpp"
 #include "kernels/sparse_rows.hpp"
+#include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -57,18 +58,10 @@ OperatorCase bag(uint32_t rows, uint64_t n, uint64_t vocabulary, uint64_t width,
   given.output = {width};
   given.reference = [=](const Operands& x) {
     std::vector<double> y(rows * width);
-    for (size_t r = 0; r < rows; ++r) {
-      size_t present = 0;
-      for (size_t i = r * n; i < (r + 1) * n; ++i)
-        if (const auto id = x.inputs[0][i]; id >= 0) {
-          ++present;
-          for (size_t c = 0; c < width; ++c)
-            y[r * width + c] += (weighted ? x.inputs[1][i] : 1.0)
-                                * x.parameters[0][size_t(id) * width + c];
-        }
-      for (size_t c = 0; mode == BagMode::mean && present > 0 && c < width; ++c)
-        y[r * width + c] /= static_cast<double>(present);
-    }
+    for (size_t r = 0; r < rows; ++r)
+      add_bag(
+        &x.inputs[0][r * n], weighted ? &x.inputs[1][r * n] : nullptr, n, width,
+        mode, [&](size_t k) { return x.parameters[0][k]; }, &y[r * width]);
     return y;
   };
   return given;

@@ -2,6 +2,7 @@
 
 #include "kernels/random.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
+#include "tests/unit/kernels/embedding_reference.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,8 @@ public:
       values_(graph.values.size()) {
     if (graph.features_value)
       values_[*graph.features_value] = inputs.features;
+    if (graph.ids_value)
+      values_[*graph.ids_value].assign(inputs.ids.begin(), inputs.ids.end());
   }
 
   double run() {
@@ -62,6 +65,14 @@ private:
         return move(op);
       case OpKind::reshape:
         return x(op);
+      case OpKind::embedding:
+      case OpKind::embedding_bag:
+        return embedding(op);
+      case OpKind::attention:
+        return attention(op);
+      case OpKind::interaction:
+      case OpKind::factorization:
+        return interaction(op);
       case OpKind::softmax_cross_entropy:
       case OpKind::sigmoid_cross_entropy:
       case OpKind::mean_squared_error:
@@ -182,6 +193,45 @@ private:
         index = index * source[k] + from[k];
       y[i] = x(op, input)[index];
     }
+    return y;
+  }
+
+  Values embedding(const Op& op) const {
+    const auto width = shape(op.output).back();
+    const bool bag = op.kind == OpKind::embedding_bag;
+    const auto n = bag ? size(op.inputs[0]) : 1;
+    Values y(x(op).size() / n * width);
+    for (size_t i = 0; i < y.size() / width; ++i)
+      add_bag(
+        &x(op)[i * n], op.inputs.size() > 1 ? &x(op, 1)[i * n] : nullptr, n,
+        width, op.attributes.mode,
+        [&](size_t k) { return parameter(op, 0, k); }, &y[i * width]);
+    return y;
+  }
+
+  Values attention(const Op& op) const {
+    const auto length = shape(op.output)[0];
+    const auto width = shape(op.output)[1];
+    const auto head = width / op.attributes.heads;
+    Values y(inputs_.rows * length * width);
+    for (size_t r = 0; r < inputs_.rows; ++r)
+      for (size_t first = 0; first < width; first += head)
+        attend(&x(op)[r * length * 3 * width + first],
+               &y[r * length * width + first], length, head, width,
+               op.attributes.causal);
+    return y;
+  }
+
+  Values interaction(const Op& op) const {
+    const auto n = shape(op.inputs[0])[0];
+    const auto width = columns(op);
+    const auto outputs = size(op.output);
+    Values y(inputs_.rows * outputs);
+    for (size_t r = 0; r < inputs_.rows; ++r)
+      if (op.kind == OpKind::interaction)
+        interact(&x(op)[r * n * width], n, width, &y[r * outputs]);
+      else
+        y[r] = factorize(&x(op)[r * n * width], n, width);
     return y;
   }
 

@@ -1,3 +1,4 @@
+#include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,16 +15,10 @@ OperatorCase interaction(uint32_t rows, uint64_t n, uint64_t width) {
   given.inputs = {{n, width}};
   given.output = {n * (n - 1) / 2};
   given.reference = [=](const Operands& x) {
-    std::vector<double> y;
+    const auto pairs = n * (n - 1) / 2;
+    std::vector<double> y(rows * pairs);
     for (size_t r = 0; r < rows; ++r)
-      for (size_t i = 0; i < n; ++i)
-        for (size_t j = 0; j < i; ++j) {
-          double dot = 0;
-          for (size_t c = 0; c < width; ++c)
-            dot += x.inputs[0][(r * n + i) * width + c]
-                   * x.inputs[0][(r * n + j) * width + c];
-          y.push_back(dot);
-        }
+      interact(&x.inputs[0][r * n * width], n, width, &y[r * pairs]);
     return y;
   };
   return given;
@@ -38,16 +33,7 @@ OperatorCase factorization(uint32_t rows, uint64_t n, uint64_t width) {
   given.reference = [=](const Operands& x) {
     std::vector<double> y(rows);
     for (size_t r = 0; r < rows; ++r)
-      for (size_t c = 0; c < width; ++c) {
-        double sum = 0;
-        double squares = 0;
-        for (size_t i = 0; i < n; ++i) {
-          const auto v = x.inputs[0][(r * n + i) * width + c];
-          sum += v;
-          squares += v * v;
-        }
-        y[r] += (sum * sum - squares) / 2;
-      }
+      y[r] = factorize(&x.inputs[0][r * n * width], n, width);
     return y;
   };
   return given;
