@@ -125,8 +125,10 @@ void add_inputs(std::vector<Flag>& flags) {
         "dense layers of these widths, relu between them",
         text(FIELD(job.model))},
        {"data", "SPEC", text_flag, "required",
-        "KIND:WHERE[?key=value&…]: mnist:DIR, libsvm:FILE, text:FILE, "
-        "synthetic:digits; keys in docs/data.md",
+        "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
+        "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
+        "synthetic:digits|clicks|text; for example "
+        "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
         text(FIELD(job.data))},
        {"eval-data", "SPEC", text_flag, "none",
         "samples to evaluate on; excludes --eval-fraction",

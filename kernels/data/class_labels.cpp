@@ -6,12 +6,6 @@
 
 namespace troupe {
 
-namespace {
-
-constexpr int64_t largest_class = 65'535;
-
-} // namespace
-
 int32_t class_label(std::string_view text, const TextLines& lines) {
   const auto label = parse_whole(text);
   if (!label)

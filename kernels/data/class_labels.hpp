@@ -5,6 +5,8 @@
 
 namespace troupe {
 
+constexpr int32_t largest_class = 65'535;
+
 /// A class index as written in a file; -1 is let through, for data sets of two
 /// classes.
 /// Errors: InputError with file and line (not whole, below -1, above 65535).

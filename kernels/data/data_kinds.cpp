@@ -1,9 +1,15 @@
 #include "kernels/data/data_kinds.hpp"
 
+#include "kernels/data/cifar10.hpp"
+#include "kernels/data/clicks.hpp"
+#include "kernels/data/criteo.hpp"
+#include "kernels/data/csv.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/digits.hpp"
 #include "kernels/data/idx.hpp"
 #include "kernels/data/libsvm.hpp"
+#include "kernels/data/markov_text.hpp"
+#include "kernels/data/npy.hpp"
 #include "kernels/data/text.hpp"
 #include "kernels/files/text_lines.hpp"
 
@@ -44,26 +50,64 @@ Dataset read_mnist_spec(const DataSpec& spec) {
   return read_mnist(spec.where, choice_option(spec, "split", splits));
 }
 
+Dataset read_cifar10_spec(const DataSpec& spec) {
+  return read_cifar10(spec.where, choice_option(spec, "split", splits));
+}
+
 Dataset draw_digits(const DataSpec& spec) {
   return synthetic_digits(samples_of(spec), seed_of(spec));
+}
+
+void check_clicks(const DataSpec& spec) {
+  check_generator(spec);
+  click_buckets(spec);
+}
+
+Dataset draw_clicks(const DataSpec& spec) {
+  return synthetic_clicks(
+    {samples_of(spec), seed_of(spec), click_buckets(spec)});
+}
+
+Dataset draw_text(const DataSpec& spec) {
+  return synthetic_text(samples_of(spec), seed_of(spec));
 }
 
 constexpr auto own = KeyScope::own;
 constexpr auto inherited = KeyScope::inherited;
 constexpr auto shared = KeyScope::shared;
 
-constexpr DataKey mnist_keys[]{{"split", own}, {"scale", shared}};
+constexpr DataKey image_keys[]{{"split", own}, {"scale", shared}};
+constexpr DataKey csv_keys[]{{"header", inherited},
+                             {"label", inherited},
+                             {"sep", inherited},
+                             {"task", shared},
+                             {"scale", shared}};
 constexpr DataKey libsvm_keys[]{{"base", shared}, {"ids", shared}};
+constexpr DataKey criteo_keys[]{{"buckets", shared}, {"scale", shared}};
 constexpr DataKey text_keys[]{{"level", shared}};
+constexpr DataKey npy_keys[]{{"labels", own},
+                             {"task", shared},
+                             {"scale", shared}};
 constexpr DataKey digits_keys[]{{"samples", own},
                                 {"seed", own},
                                 {"scale", shared}};
+constexpr DataKey clicks_keys[]{{"samples", own},
+                                {"seed", own},
+                                {"buckets", shared},
+                                {"scale", shared}};
+constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 
 constexpr DataKind kinds[]{
-  {"mnist", "DIR", mnist_keys, check_split, read_mnist_spec, nullptr},
+  {"mnist", "DIR", image_keys, check_split, read_mnist_spec, nullptr},
+  {"cifar10", "DIR", image_keys, check_split, read_cifar10_spec, nullptr},
+  {"csv", "FILE", csv_keys, check_csv, read_csv, fit_csv},
   {"libsvm", "FILE", libsvm_keys, check_libsvm, read_libsvm, fit_libsvm},
+  {"criteo", "FILE", criteo_keys, check_criteo, read_criteo, nullptr},
   {"text", "FILE", text_keys, check_text, read_text, fit_text},
+  {"npy", "FILE", npy_keys, check_npy, read_npy, fit_npy},
   {"synthetic:digits", "", digits_keys, check_generator, draw_digits, nullptr},
+  {"synthetic:clicks", "", clicks_keys, check_clicks, draw_clicks, nullptr},
+  {"synthetic:text", "", drawn_text_keys, check_generator, draw_text, nullptr},
 };
 
 /// "synthetic" of "synthetic:digits".

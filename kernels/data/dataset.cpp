@@ -34,18 +34,22 @@ uint64_t Dataset::samples() const {
 }
 
 void Dataset::gather_features(uint64_t row, float* out) const {
+  // Locals: `out` might point at members for all the compiler knows.
   const auto width = features();
+  const auto factor = scale;
   if (!bytes.empty()) {
     const auto* from = bytes.data() + row * width;
     for (uint64_t k = 0; k < width; ++k)
-      out[k] = static_cast<float>(from[k]) * scale;
+      out[k] = static_cast<float>(from[k]) * factor;
   } else if (!values.empty()) {
     std::copy_n(values.data() + row * width, width, out);
   }
   if (mean.empty())
     return;
+  const auto* middle = mean.data();
+  const auto* inverse = inverse_deviation.data();
   for (uint64_t k = 0; k < width; ++k)
-    out[k] = (out[k] - mean[k]) * inverse_deviation[k];
+    out[k] = (out[k] - middle[k]) * inverse[k];
 }
 
 void Dataset::gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const {

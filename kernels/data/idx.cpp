@@ -2,7 +2,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/files/byte_source.hpp"
-#include "kernels/files/input_file.hpp"
+#include "kernels/files/payload.hpp"
 
 #include <algorithm>
 #include <array>
@@ -59,54 +59,13 @@ public:
 
   /// The data after the header, whose length has to be exactly `size`.
   Column<uint8_t> data(uint64_t size) {
-    const auto whole = header_bytes_ + size;
-    if (whole > bytes_->most())
-      too_short(whole, "its header announces, more than such a file can hold");
-    if (!is_gzip_name(path_) && whole < bytes_->most())
-      too_long(whole);
-    if (!is_gzip_name(path_))
-      return mapped(whole);
-    // A compressed file can claim a lot more than it holds: it gets only as
-    // much room again as data has come out already.
-    std::vector<uint8_t> result;
-    while (result.size() < size) {
-      const uint64_t have = result.size();
-      result.resize(std::min(size, std::max(2 * have, first_step_bytes)));
-      const auto fresh = std::span{result}.subspan(have);
-      if (bytes_->read(std::as_writable_bytes(fresh)) != fresh.size())
-        too_short(whole, "its header announces");
-    }
-    std::byte extra;
-    if (bytes_->read({&extra, 1}) != 0)
-      too_long(whole);
-    return result;
+    auto payload = read_payload(path_, *bytes_, header_bytes_, size);
+    const auto* first = reinterpret_cast<const uint8_t*>(payload.bytes.data());
+    return {std::move(payload.owner), {first, payload.bytes.size()}};
   }
 
 private:
-  static constexpr uint64_t first_step_bytes = uint64_t{1} << 20;
-
-  Column<uint8_t> mapped(uint64_t whole) {
-    InputFile file{path_};
-    if (file.size() != whole)
-      refuse(path_, "changed while it was read", "try again");
-    auto memory = file.map();
-    const auto* first = reinterpret_cast<const uint8_t*>(memory.get());
-    return {std::move(memory),
-            {first + header_bytes_,
-             static_cast<size_t>(whole - header_bytes_)}};
-  }
-
   static size_t dimension_count(uint32_t magic) { return magic & 0xff; }
-
-  [[noreturn]] void too_short(uint64_t whole, const std::string& source) {
-    refuse(path_,
-           "is shorter than the " + std::to_string(whole) + " bytes " + source);
-  }
-
-  [[noreturn]] void too_long(uint64_t whole) {
-    refuse(path_, "is longer than the " + std::to_string(whole)
-                    + " bytes its header announces");
-  }
 
   uint32_t next_number() {
     std::array<std::byte, 4> big;

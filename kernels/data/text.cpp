@@ -83,7 +83,8 @@ private:
 /// ids[code point]: its place among those that occur, or -1.
 std::vector<int32_t> numbered(const std::vector<int32_t>& characters,
                               uint32_t& count) {
-  std::vector<int32_t> result(last_code_point + 1, -1);
+  const auto last = *std::max_element(characters.begin(), characters.end());
+  std::vector<int32_t> result(static_cast<size_t>(last) + 1, -1);
   for (auto character : characters)
     result[static_cast<size_t>(character)] = 0;
   int32_t next = 0;
@@ -142,8 +143,10 @@ void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
   eval->shape = train.shape;
   auto& tokens = eval->tokens;
   const auto before = tokens.size();
-  for (auto& token : tokens)
-    token = ids[static_cast<size_t>(token)];
+  for (auto& token : tokens) {
+    const auto character = static_cast<size_t>(token);
+    token = character < ids.size() ? ids[character] : -1;
+  }
   tokens.erase(std::remove(tokens.begin(), tokens.end(), -1), tokens.end());
   eval->left_out = before - tokens.size();
   if (eval->left_out * known_per_unknown > before)

@@ -1,0 +1,99 @@
+#include "kernels/data/cifar10.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/files/byte_source.hpp"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+
+namespace troupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t plane = 32 * 32;
+constexpr size_t channels = 3;
+constexpr size_t record_bytes = 1 + channels * plane;
+constexpr uint8_t classes = 10;
+
+std::optional<std::string> find(const std::string& folder,
+                                const std::string& name) {
+  for (const char* suffix : {"", ".gz"}) {
+    const auto path = fs::path{folder} / (name + suffix);
+    std::error_code ignored;
+    if (fs::exists(path, ignored))
+      return path.string();
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_of(const std::string& folder,
+                                  const std::string& split) {
+  if (split == "test"
+      || (split == "auto" && !find(folder, "data_batch_1.bin")
+          && find(folder, "test_batch.bin")))
+    return {"test_batch.bin"};
+  std::vector<std::string> names;
+  for (int i = 1; i <= 5; ++i)
+    names.push_back("data_batch_" + std::to_string(i) + ".bin");
+  return names;
+}
+
+[[noreturn]] void refuse(const std::string& path, uint64_t record,
+                         const std::string& what) {
+  throw InputError(path + ": record " + std::to_string(record) + " " + what
+                   + "; take CIFAR-10's binary version and download it again");
+}
+
+/// Adds one file's samples; planes become channels of a pixel.
+void add(const std::string& path, std::vector<uint8_t>& pixels,
+         std::vector<int32_t>& labels) {
+  const auto source = open_bytes(path);
+  std::array<uint8_t, record_bytes> record;
+  for (uint64_t i = 0;; ++i) {
+    const auto got = source->read(std::as_writable_bytes(std::span{record}));
+    if (got == 0 && i > 0)
+      return;
+    if (got < record_bytes)
+      refuse(path, i,
+             "ends after " + std::to_string(got) + " of its "
+               + std::to_string(record_bytes) + " bytes");
+    if (record[0] >= classes)
+      refuse(path, i,
+             "has the label " + std::to_string(record[0]) + ", above 9");
+    labels.push_back(record[0]);
+    const auto at = pixels.size();
+    pixels.resize(at + channels * plane);
+    for (size_t k = 0; k < plane; ++k)
+      for (size_t c = 0; c < channels; ++c)
+        pixels[at + k * channels + c] = record[1 + c * plane + k];
+  }
+}
+
+} // namespace
+
+Dataset read_cifar10(const std::string& folder, const std::string& split) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    throw InputError(folder + ": is not a folder; name the one with "
+                     + "data_batch_1.bin");
+  Dataset result;
+  result.name = "cifar10:" + folder;
+  result.shape.features = {32, 32, channels};
+  result.shape.classes = classes;
+  result.scale = 1.0f / 255.0f;
+  std::vector<uint8_t> pixels;
+  for (const auto& name : names_of(folder, split)) {
+    const auto path = find(folder, name);
+    if (!path)
+      throw InputError(folder + ": holds no " + name + ", plain or .gz; put it "
+                       + "there or name another folder");
+    add(*path, pixels, result.labels);
+  }
+  result.bytes = std::move(pixels);
+  return result;
+}
+
+} // namespace troupe

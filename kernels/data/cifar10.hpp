@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/data/dataset.hpp"
+
+namespace troupe {
+
+/// Reads CIFAR-10's binary version from a folder, plain or .gz: records of a
+/// label and 32 x 32 pixels as planes of red, green and blue; here
+/// [32, 32, 3], pixels / 255. `split` is auto (the train files where present,
+/// else the test file), train (data_batch_1.bin to data_batch_5.bin) or test
+/// (test_batch.bin).
+/// Errors: InputError (missing, cut within a record, label above 9, not a gzip
+/// stream).
+Dataset read_cifar10(const std::string& folder, const std::string& split);
+
+} // namespace troupe

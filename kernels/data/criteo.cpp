@@ -1,0 +1,98 @@
+#include "kernels/data/criteo.hpp"
+
+#include "kernels/data/data_options.hpp"
+#include "kernels/error.hpp"
+#include "kernels/files/fields.hpp"
+#include "kernels/natural_log.hpp"
+#include "kernels/random.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t columns = 1 + click_numbers + click_categories;
+
+/// Source: Fowler, Noll, Vo, FNV-1a of 64 bits; then mixed, for its low bits
+/// are poor.
+uint64_t hash_of(std::string_view text) {
+  uint64_t result = 0xcbf29ce484222325u;
+  for (auto c : text) {
+    result ^= static_cast<unsigned char>(c);
+    result *= 0x100000001b3u;
+  }
+  return kernels::mix(result);
+}
+
+float number(std::string_view text, size_t column, const TextLines& lines) {
+  if (trimmed(text).empty())
+    return 0;
+  const auto value = parse_real(text);
+  if (!value)
+    lines.refuse("column " + std::to_string(column) + " holds " + quoted(text)
+                   + ", not a number",
+                 "leave the field empty where it is not known");
+  return *value > 0 ? static_cast<float>(kernels::natural_log(1 + *value)) : 0;
+}
+
+int32_t label(std::string_view text, const TextLines& lines) {
+  const auto value = parse_whole(text);
+  if (!value || *value < 0 || *value > 1)
+    lines.refuse("the label " + quoted(text) + " is neither 0 nor 1",
+                 "put the label into the first column");
+  return static_cast<int32_t>(*value);
+}
+
+} // namespace
+
+uint64_t click_buckets(const DataSpec& spec) {
+  constexpr uint64_t most = 4'000'000; // 26 fields stay well within int32
+  return whole_option(spec, "buckets", 1000, 2, most);
+}
+
+void check_criteo(const DataSpec& spec) {
+  click_buckets(spec);
+}
+
+Dataset read_criteo(const DataSpec& spec) {
+  const auto buckets = click_buckets(spec);
+  Dataset result;
+  result.name = "criteo:" + spec.where;
+  result.shape.features = {click_numbers};
+  result.shape.ids = click_categories;
+  result.shape.vocabulary = static_cast<uint32_t>(click_categories * buckets);
+  result.shape.label = LabelKind::binary;
+  std::vector<float> values;
+  TextLines lines{spec.where};
+  std::optional<Fields> fields;
+  std::string_view line;
+  while (lines.next(line)) {
+    if (trimmed(line).empty())
+      continue;
+    const bool first = !fields;
+    if (first)
+      fields.emplace(line.find('\t') == line.npos ? ',' : '\t');
+    const auto& row = fields->split(line, lines);
+    if (row.size() != columns)
+      lines.refuse("has " + std::to_string(row.size()) + " fields, not "
+                     + std::to_string(columns),
+                   "a line holds a label, 13 numbers and 26 categories, "
+                   "separated by tabs or commas");
+    if (first && trimmed(row[0]) == "label")
+      continue;
+    result.labels.push_back(label(row[0], lines));
+    for (size_t i = 1; i <= click_numbers; ++i)
+      values.push_back(number(row[i], i, lines));
+    for (size_t i = 0; i < click_categories; ++i) {
+      const auto category = trimmed(row[1 + click_numbers + i]);
+      const auto bucket =
+        category.empty() ? 0 : 1 + hash_of(category) % (buckets - 1);
+      result.ids.push_back(static_cast<int32_t>(i * buckets + bucket));
+    }
+  }
+  if (result.labels.empty())
+    throw InputError(spec.where + ": holds no samples; is it the right file?");
+  result.values = std::move(values);
+  return result;
+}
+
+} // namespace troupe

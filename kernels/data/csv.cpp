@@ -1,0 +1,202 @@
+#include "kernels/data/csv.hpp"
+
+#include "kernels/data/class_labels.hpp"
+#include "kernels/data/data_options.hpp"
+#include "kernels/error.hpp"
+#include "kernels/files/fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array booleans{"true", "false"};
+constexpr std::array tasks{"classes", "regression"};
+
+bool has_header(const DataSpec& spec) {
+  return choice_option(spec, "header", booleans) == "true";
+}
+
+bool is_regression(const DataSpec& spec) {
+  return choice_option(spec, "task", tasks) == "regression";
+}
+
+char separator_of(const DataSpec& spec) {
+  const auto text = option(spec, "sep").value_or(",");
+  if (text == "tab")
+    return '\t';
+  if (text == "space")
+    return ' ';
+  if (text == "comma")
+    return ',';
+  if (text.size() != 1 || std::isalnum(static_cast<unsigned char>(text[0])) != 0
+      || std::string_view{"\"'+-.\r\n"}.find(text[0]) != text.npos)
+    refuse(spec, "sep=" + text
+                   + " separates nothing; give one character, tab or space");
+  return text[0];
+}
+
+bool is_index(const std::string& label) {
+  return label.size() <= 9
+         && std::all_of(label.begin(), label.end(),
+                        [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The rows of one file, one after another.
+class Table {
+public:
+  Table(const DataSpec& spec)
+    : spec_(spec),
+      lines_(spec.where),
+      fields_(separator_of(spec)),
+      regression_(is_regression(spec)) {}
+
+  Dataset read() {
+    std::string_view line;
+    while (lines_.next(line)) {
+      if (trimmed(line).empty())
+        continue;
+      const auto& fields = fields_.split(line, lines_);
+      if (width_ == 0 && start(fields))
+        continue;
+      add(fields);
+    }
+    if (values_.empty())
+      throw InputError(spec_.where
+                       + ": holds no samples; is it the right file?");
+    out_.name = "csv:" + spec_.where;
+    out_.values = std::move(values_);
+    out_.shape.features = {width_ - 1};
+    out_.shape.label = regression_ ? LabelKind::number : LabelKind::classes;
+    return std::move(out_);
+  }
+
+private:
+  using Row = std::vector<std::string_view>;
+
+  /// Learns the columns from the first line; true where that is all it says.
+  bool start(const Row& first) {
+    width_ = first.size();
+    if (width_ < 2)
+      lines_.refuse("has one column, a label without features",
+                    "give sep=… if another character separates");
+    const bool header = has_header(spec_);
+    label_ = width_ - 1;
+    if (const auto wanted = option(spec_, "label"))
+      label_ = find_label(*wanted, first);
+    for (size_t i = 0; header && i < width_; ++i)
+      if (i != label_)
+        out_.columns.emplace_back(trimmed(first[i]));
+    names_.assign(first.begin(), first.end());
+    if (!header)
+      names_.clear();
+    return header;
+  }
+
+  size_t find_label(const std::string& wanted, const Row& first) {
+    if (is_index(wanted)) {
+      const auto index = static_cast<size_t>(std::stoul(wanted));
+      if (index >= width_)
+        lines_.refuse("has " + std::to_string(width_) + " columns, no column "
+                        + wanted,
+                      "count from 0");
+      return index;
+    }
+    const auto found = std::find_if(first.begin(), first.end(), [&](auto name) {
+      return trimmed(name) == wanted;
+    });
+    if (found == first.end())
+      lines_.refuse("has no column " + quoted(wanted),
+                    "give label= one of the header's names, or an index");
+    return static_cast<size_t>(found - first.begin());
+  }
+
+  void add(const Row& row) {
+    if (row.size() != width_)
+      lines_.refuse("has " + std::to_string(row.size()) + " fields, the first "
+                      + "line " + std::to_string(width_),
+                    "mend the line, or give sep=… if another character "
+                    "separates");
+    for (size_t i = 0; i < width_; ++i)
+      if (i != label_)
+        values_.push_back(number(row[i], i));
+    if (regression_)
+      out_.targets.push_back(number(row[label_], label_));
+    else
+      out_.labels.push_back(class_of(row[label_]));
+  }
+
+  int32_t class_of(std::string_view text) const {
+    const auto label = class_label(text, lines_);
+    if (label < 0)
+      lines_.refuse("the label " + quoted(text) + " is below 0",
+                    "number the classes from 0, or add task=regression");
+    return label;
+  }
+
+  float number(std::string_view text, size_t column) const {
+    const auto value = parse_real(text);
+    if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
+      lines_.refuse("column " + name(column) + " holds " + quoted(text)
+                      + ", not a finite float32 number",
+                    trimmed(text).empty()
+                      ? "fill the gap or remove the line"
+                      : "number what is text, or remove the column");
+    return static_cast<float>(*value);
+  }
+
+  std::string name(size_t column) const {
+    return column < names_.size() ? quoted(names_[column])
+                                  : std::to_string(column);
+  }
+
+  const DataSpec& spec_;
+  TextLines lines_;
+  Fields fields_;
+  bool regression_;
+  size_t width_ = 0;
+  size_t label_ = 0;
+  std::vector<std::string> names_;
+  std::vector<float> values_;
+  Dataset out_;
+};
+
+} // namespace
+
+void check_csv(const DataSpec& spec) {
+  separator_of(spec);
+  is_regression(spec);
+  const auto label = option(spec, "label");
+  if (!has_header(spec) && label && !is_index(*label))
+    refuse(spec, "label=" + *label
+                   + " is a name, but header=false; give the "
+                     "column's index from 0");
+}
+
+Dataset read_csv(const DataSpec& spec) {
+  return Table{spec}.read();
+}
+
+void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {
+  if (eval != nullptr && eval->shape.features != train.shape.features)
+    throw InputError(
+      eval->name + ": has " + std::to_string(eval->shape.features[0])
+      + " columns of features, the training part "
+      + std::to_string(train.shape.features[0]) + "; take both from one set");
+  if (eval != nullptr && !eval->columns.empty() && !train.columns.empty())
+    for (size_t i = 0; i < train.columns.size(); ++i)
+      if (eval->columns[i] != train.columns[i])
+        throw InputError(eval->name + ": has the column "
+                         + quoted(eval->columns[i]) + " where the training "
+                         + "part has " + quoted(train.columns[i])
+                         + "; order them alike");
+  if (train.shape.label == LabelKind::classes)
+    fit_classes(train, eval);
+}
+
+} // namespace troupe

@@ -1,0 +1,122 @@
+#include "kernels/auc.hpp"
+#include "kernels/data/clicks.hpp"
+#include "kernels/data/markov_text.hpp"
+#include "kernels/files/safetensors.hpp"
+#include "tests/unit/kernels/data_files.hpp"
+
+#include <cmath>
+#include <map>
+#include <span>
+#include <utility>
+
+using namespace troupe::testing;
+using troupe::ClicksOptions;
+
+namespace {
+
+template <class T>
+std::string hash(const T* first, size_t count) {
+  return troupe::sha256(std::as_bytes(std::span{first, count}));
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(drawn_data)
+
+BOOST_AUTO_TEST_CASE(clicks_are_pure_functions_of_seed_and_number) {
+  const auto some = troupe::synthetic_clicks({100, 7, 1000});
+  const auto more = troupe::synthetic_clicks({300, 7, 1000});
+  const auto other = troupe::synthetic_clicks({100, 8, 1000});
+  BOOST_TEST(std::equal(some.ids.begin(), some.ids.end(), more.ids.begin()));
+  BOOST_TEST(
+    std::equal(some.labels.begin(), some.labels.end(), more.labels.begin()));
+  BOOST_TEST((some.ids != other.ids));
+}
+
+BOOST_AUTO_TEST_CASE(clicks_keep_their_bytes) {
+  const auto set = *load("synthetic:clicks?samples=1000&seed=3").train;
+  const auto& values = std::as_const(set.values);
+  BOOST_TEST(
+    hash(values.data(), values.size())
+    == "2954a53b2fc854c6738f3d2543d73017b165b03d7f7b88d634b7a59e4f267c45");
+  BOOST_TEST(
+    hash(set.ids.data(), set.ids.size())
+    == "0317691543455f4ec4a6c11848939f99a50d3fc3eaa17a26152ace830bc6d3aa");
+  BOOST_TEST(
+    hash(set.labels.data(), set.labels.size())
+    == "4bfc8dc4df3f42892ff444bfc53151468a5e7bfc07a3a89eb6351d5afec6588d");
+}
+
+BOOST_AUTO_TEST_CASE(clicks_have_criteo_s_shape) {
+  const auto set = *load("synthetic:clicks?samples=2000&buckets=50").train;
+  BOOST_TEST((set.shape.features == troupe::Shape{13}));
+  BOOST_TEST(set.shape.ids == 26u);
+  BOOST_TEST(set.shape.vocabulary == 1300u);
+  BOOST_TEST((set.shape.label == troupe::LabelKind::binary));
+  size_t absent = 0;
+  for (size_t i = 0; i < set.ids.size(); ++i) {
+    if (set.ids[i] < 0)
+      ++absent;
+    else
+      BOOST_REQUIRE(set.ids[i] / 50 == static_cast<int32_t>(i % 26));
+  }
+  BOOST_TEST(absent > 2000u * 26 / 64 / 2);
+  BOOST_TEST(absent < 2000u * 26 / 64 * 2);
+  refuses_spec("synthetic:clicks?buckets=1", {"buckets"});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_best_on_clicks_is_known) {
+  const ClicksOptions options{20'000, 1, 1000};
+  const auto auc = troupe::best_click_auc(options);
+  const auto loss = troupe::best_click_loss(options);
+  BOOST_TEST_MESSAGE("AUC " << auc << ", loss " << loss);
+  BOOST_TEST(auc > 0.75);
+  BOOST_TEST(auc < 0.95);
+  const auto set = troupe::synthetic_clicks(options);
+  double ones = 0;
+  for (auto label : set.labels)
+    ones += label;
+  const auto rate = ones / 20'000;
+  BOOST_TEST(rate > 0.15);
+  BOOST_TEST(rate < 0.45);
+  // Knowing the rate alone is worse.
+  const auto ignorant = -rate * std::log(rate)
+                        - (1 - rate) * std::log(1 - rate);
+  BOOST_TEST(loss < ignorant - 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(drawn_text_follows_its_rule) {
+  const auto set = troupe::synthetic_text(200'000, 5);
+  BOOST_TEST(set.shape.vocabulary == 27u);
+  std::map<std::pair<int32_t, int32_t>, std::map<int32_t, double>> seen;
+  for (size_t i = 2; i < set.tokens.size(); ++i)
+    seen[{set.tokens[i - 2], set.tokens[i - 1]}][set.tokens[i]] += 1;
+  // The entropy measured is the one that is announced.
+  double nats = 0;
+  double count = 0;
+  for (const auto& [context, next] : seen) {
+    BOOST_REQUIRE(next.size() <= 4u);
+    double all = 0;
+    for (const auto& [character, times] : next)
+      all += times;
+    for (const auto& [character, times] : next)
+      nats -= times * std::log(times / all);
+    count += all;
+  }
+  BOOST_TEST(seen.size() > 500u);
+  BOOST_TEST(nats / count == troupe::best_text_loss(),
+             boost::test_tools::tolerance(0.01));
+  BOOST_TEST(troupe::best_text_loss() == 1.1803046,
+             boost::test_tools::tolerance(1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(drawn_text_keeps_its_bytes) {
+  const auto set = *load("synthetic:text?samples=10000&seed=3").train;
+  BOOST_TEST(
+    hash(set.tokens.data(), set.tokens.size())
+    == "db516c4690b9b068ccb5f587bb7201e72bcbad55ad49da13848297c4fd6bf242");
+  const auto other = *load("synthetic:text?samples=10000&seed=4").train;
+  BOOST_TEST((set.tokens != other.tokens));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
