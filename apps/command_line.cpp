@@ -66,10 +66,12 @@ void take_operand(CommandLine& line, Words& rest) {
   if (line.command == "bench") {
     if (operand == "all-reduce" || operand == "parameter-server")
       throw UsageError("bench " + operand
-                       + " is not available yet; use bench step");
-    if (operand != "step")
-      throw UsageError("bench takes what to measure first; use bench step");
-    line.command = "bench step";
+                       + " is not available yet; use bench step or bench "
+                         "kernels");
+    if (operand != "step" && operand != "kernels")
+      throw UsageError("bench takes what to measure first; use bench step or "
+                       "bench kernels");
+    line.command = "bench " + operand;
   } else if (line.command == "help") {
     line.topic = operand;
   } else if (line.command == "role") {

@@ -15,7 +15,8 @@ enum CommandBit : unsigned {
   on_evaluate = 4,
   on_predict = 8,
   on_role = 16,
-  on_bench = 32,
+  on_bench = 32,   ///< bench step
+  on_kernels = 64, ///< bench kernels
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

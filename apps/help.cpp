@@ -83,6 +83,10 @@ constexpr Purpose purposes[] = {
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
    "  troupe bench step --global-batch 256 --json step.json\n"},
+  {"bench kernels", "troupe bench kernels [flags]",
+   "Measures operators, optimizers and compression on one thread against what "
+   "the machine can do.",
+   "  troupe bench kernels --isa avx2 --json kernels.json\n"},
   {"version", "troupe version",
    "Prints the versions of the program, its compiler and its libraries.",
    "  troupe version\n"},

@@ -176,7 +176,7 @@ void add_places(std::vector<Flag>& flags) {
        {"join-deadline-ms", "N", number_flag, "30000 ms",
         "how long a role may take to join before the run ends",
         whole(FIELD(job.join_deadline_ms), 1, 86'400'000)}});
-  add(flags, group, on_all,
+  add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512",
         choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});

@@ -32,6 +32,8 @@ int dispatch(const Settings& settings) {
     return run_role(settings);
   if (command == "bench step")
     return run_bench_step(settings);
+  if (command == "bench kernels")
+    return run_bench_kernels(settings);
   return run_version(settings);
 }
 

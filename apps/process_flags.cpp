@@ -28,12 +28,12 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
-  add(flags, on_bench, group, "json", "FILE", "none",
+  add(flags, on_bench | on_kernels, group, "json", "FILE", "none",
       "write the figures as a JSON list", text(FIELD(json)));
-  add(flags, on_all, group, "config", "FILE", "none",
+  add(flags, on_all | on_kernels, group, "config", "FILE", "none",
       "TOML with a key for each flag; flags and TF_CONFIG come first",
       {[](Settings&, const std::string&) {}, nullptr});
-  add(flags, on_all, group, "print-config", "", "no",
+  add(flags, on_all | on_kernels, group, "print-config", "", "no",
       "print what holds as such a file, and exit",
       {toggle(FIELD(print_config), true).set, nullptr});
   flags.back().type = FlagType::toggle;
@@ -82,6 +82,13 @@ void add_output(std::vector<Flag>& flags) {
   flags.back().type = FlagType::toggle;
 }
 
+void add_measuring(std::vector<Flag>& flags) {
+  add(flags, on_kernels, "Measuring", "repetitions", "N", "20",
+      "measurements of each kernel, of 2 ms or one run",
+      whole(FIELD(repetitions), 1, 1'000'000));
+  flags.back().type = FlagType::number;
+}
+
 } // namespace
 
 std::vector<Flag> process_flags() {
@@ -89,6 +96,7 @@ std::vector<Flag> process_flags() {
   add_files(flags);
   add_connections(flags);
   add_output(flags);
+  add_measuring(flags);
   return flags;
 }
 
@@ -131,6 +139,8 @@ unsigned bit_of(const std::string& command) {
     return on_role;
   if (command == "bench step")
     return on_bench;
+  if (command == "bench kernels")
+    return on_kernels;
   return 0;
 }
 

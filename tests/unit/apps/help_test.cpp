@@ -24,8 +24,8 @@ size_t columns_of(const std::string& line) {
 BOOST_AUTO_TEST_SUITE(help_suite)
 
 BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
-  for (const auto* command :
-       {"train", "plan", "evaluate", "predict", "role", "bench step"}) {
+  for (const auto* command : {"train", "plan", "evaluate", "predict", "role",
+                              "bench step", "bench kernels"}) {
     auto text = help(command);
     for (const auto& flag : all_flags()) {
       if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
@@ -39,8 +39,9 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
 }
 
 BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
-  for (const auto* topic : {"", "train", "plan", "evaluate", "predict", "role",
-                            "bench", "bench step", "version"}) {
+  for (const auto* topic :
+       {"", "train", "plan", "evaluate", "predict", "role", "bench",
+        "bench step", "bench kernels", "version"}) {
     std::istringstream lines{help(topic)};
     for (std::string line; std::getline(lines, line);)
       BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);

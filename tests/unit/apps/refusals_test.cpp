@@ -51,6 +51,7 @@ BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
     check_has(usage({command}), "not available yet");
   check_has(usage({"bench", "all-reduce"}), "not available yet");
   BOOST_CHECK_EQUAL(parse({"bench", "step"}).command, "bench step");
+  BOOST_CHECK_EQUAL(parse({"bench", "kernels"}).command, "bench kernels");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_words_get_the_nearest_known_one) {
