@@ -1,8 +1,8 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
-#include "kernels/natural_log.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/row_loops.hpp"
+#include "kernels/natural_log.hpp"
 #include "kernels/require.hpp"
 
 #include <algorithm>

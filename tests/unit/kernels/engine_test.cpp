@@ -1,6 +1,6 @@
 #include "kernels/engine/engine.hpp"
-#include "tests/unit/kernels/activation_reference.hpp"
 #include "tests/unit/kernels/float64_graph.hpp"
+#include "tests/unit/kernels/graph_builder.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,215 +16,6 @@ using namespace troupe::test;
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-/// Makes graphs, operator by operator.
-class Builder {
-public:
-  explicit Builder(Shape features) {
-    graph.values.push_back({"features", std::move(features)});
-    graph.features_value = 0;
-  }
-
-  Graph graph;
-
-  const Shape& shape(uint32_t value) const { return graph.values[value].shape; }
-
-  uint32_t parameter(Shape shape) {
-    Parameter parameter;
-    parameter.name = "p" + std::to_string(graph.parameters.size());
-    parameter.shape = std::move(shape);
-    graph.parameters.push_back(parameter);
-    return static_cast<uint32_t>(graph.parameters.size() - 1);
-  }
-
-  uint32_t op(OpKind kind, std::vector<uint32_t> inputs, Shape output,
-              std::vector<uint32_t> parameters = {},
-              const OpAttributes& attributes = {}) {
-    const auto name = "op" + std::to_string(graph.ops.size());
-    const auto value = static_cast<uint32_t>(graph.values.size());
-    graph.values.push_back({name, std::move(output)});
-    graph.ops.push_back({kind, name, std::move(inputs), value,
-                         std::move(parameters), attributes});
-    return value;
-  }
-
-  uint32_t dense(uint32_t x, uint64_t units, uint32_t weight,
-                 std::optional<uint32_t> bias = {},
-                 Activation activation = Activation::none,
-                 bool transposed = false) {
-    OpAttributes attributes;
-    attributes.units = units;
-    attributes.activation = activation;
-    attributes.bias = bias.has_value();
-    attributes.transposed = transposed;
-    auto output = shape(x);
-    output.back() = units;
-    std::vector<uint32_t> parameters{weight};
-    if (bias)
-      parameters.push_back(*bias);
-    return op(OpKind::dense, {x}, output, parameters, attributes);
-  }
-
-  uint32_t activation(uint32_t x, Activation kind) {
-    OpAttributes attributes;
-    attributes.activation = kind;
-    return op(OpKind::activation, {x}, shape(x), {}, attributes);
-  }
-
-  uint32_t dropout(uint32_t x, float rate) {
-    OpAttributes attributes;
-    attributes.rate = rate;
-    return op(OpKind::dropout, {x}, shape(x), {}, attributes);
-  }
-
-  uint32_t reshape(uint32_t x, Shape to) {
-    OpAttributes attributes;
-    attributes.shape = to;
-    return op(OpKind::reshape, {x}, to, {}, attributes);
-  }
-
-  uint32_t softmax_loss(uint32_t x) {
-    return op(OpKind::softmax_cross_entropy, {x}, {});
-  }
-};
-
-/// Draws a graph: operators of every kind on values drawn from those there
-/// are, so that some are read by several, some in place, some under other
-/// names; parameters are shared where their shapes allow. In the end all that
-/// nobody read is joined.
-class RandomGraph {
-public:
-  explicit RandomGraph(uint32_t seed) : random_(seed), builder_(features()) {
-    const auto count = 3 + below(10);
-    for (uint32_t i = 0; i < count; ++i)
-      add_one();
-    finish();
-  }
-
-  const Graph& graph() const { return builder_.graph; }
-
-private:
-  uint32_t below(uint32_t bound) {
-    return static_cast<uint32_t>(random_() % bound);
-  }
-  static Shape features() { return {3, 4}; }
-
-  Activation any_activation() { return all_activations[below(6)]; }
-
-  /// A value, rather a late one.
-  uint32_t any_value() {
-    const auto count = static_cast<uint32_t>(builder_.graph.values.size());
-    return below(2) == 0 ? below(count) : count - 1;
-  }
-
-  uint32_t parameter(const Shape& shape) {
-    const auto& all = builder_.graph.parameters;
-    for (uint32_t i = 0; i < all.size(); ++i)
-      if (all[i].shape == shape && below(3) == 0)
-        return i;
-    return builder_.parameter(shape);
-  }
-
-  uint32_t dense(uint32_t x, uint64_t units) {
-    const auto n = builder_.shape(x).back();
-    const bool transposed = below(2) == 0;
-    const auto weight = parameter(transposed ? Shape{units, n}
-                                             : Shape{n, units});
-    std::optional<uint32_t> bias;
-    if (below(2) == 0)
-      bias = parameter({units});
-    return builder_.dense(x, units, weight, bias, any_activation(), transposed);
-  }
-
-  uint32_t add_one() {
-    const auto x = any_value();
-    const auto shape = builder_.shape(x);
-    const auto n = shape.back();
-    OpAttributes attributes;
-    switch (below(12)) {
-      case 0:
-        return dense(x, 2 + below(5));
-      case 1:
-        return builder_.op(OpKind::layer_norm, {x}, shape,
-                           {parameter({n}), parameter({n})}, attributes);
-      case 2:
-        return builder_.op(OpKind::rms_norm, {x}, shape, {parameter({n})},
-                           attributes);
-      case 3:
-        return builder_.activation(x, any_activation());
-      case 4:
-        return builder_.op(OpKind::softmax, {x}, shape);
-      case 5:
-        return builder_.dropout(x, 0.25f);
-      case 6:
-        attributes.activation = any_activation();
-        return builder_.op(OpKind::add, alike(x, 2 + below(2)), shape, {},
-                           attributes);
-      case 7:
-        return builder_.op(OpKind::multiply, alike(x, 2), shape);
-      case 8:
-        return builder_.op(OpKind::bias, {x}, shape, {parameter(shape)});
-      case 9:
-        return builder_.reshape(x, shape.size() == 1 ? Shape{1, n}
-                                                     : Shape{elements(shape)});
-      case 10:
-        return cut_and_join(x);
-      default:
-        attributes.permutation.resize(shape.size());
-        std::iota(attributes.permutation.rbegin(),
-                  attributes.permutation.rend(), 0);
-        return builder_.op(OpKind::transpose, {x},
-                           Shape(shape.rbegin(), shape.rend()), {}, attributes);
-    }
-  }
-
-  /// x and others of its shape, x itself among them.
-  std::vector<uint32_t> alike(uint32_t x, size_t count) {
-    std::vector<uint32_t> same;
-    for (uint32_t i = 0; i < builder_.graph.values.size(); ++i)
-      if (builder_.shape(i) == builder_.shape(x))
-        same.push_back(i);
-    std::vector<uint32_t> result{x};
-    while (result.size() < count)
-      result.push_back(same[below(static_cast<uint32_t>(same.size()))]);
-    return result;
-  }
-
-  uint32_t cut_and_join(uint32_t x) {
-    auto shape = builder_.shape(x);
-    OpAttributes attributes;
-    attributes.axis = static_cast<uint32_t>(shape.size() - 1);
-    if (shape.back() == 1) {
-      shape.back() = 2;
-      return builder_.op(OpKind::concat, {x, x}, shape, {}, attributes);
-    }
-    attributes.begin = below(static_cast<uint32_t>(shape.back()) - 1);
-    attributes.end = shape.back();
-    shape.back() = attributes.end - attributes.begin;
-    return builder_.op(OpKind::slice, {x}, shape, {}, attributes);
-  }
-
-  void finish() {
-    std::vector<uint32_t> read(builder_.graph.values.size(), 0);
-    for (const auto& op : builder_.graph.ops)
-      for (auto input : op.inputs)
-        ++read[input];
-    std::vector<uint32_t> loose;
-    for (uint32_t i = 0; i < read.size(); ++i)
-      if (read[i] == 0)
-        loose.push_back(builder_.reshape(i, {elements(builder_.shape(i))}));
-    uint64_t width = 0;
-    for (auto value : loose)
-      width += builder_.shape(value)[0];
-    auto all = loose.size() == 1 ? loose[0]
-                                 : builder_.op(OpKind::concat, loose, {width});
-    builder_.softmax_loss(builder_.dense(all, 3, builder_.parameter({width, 3}),
-                                         builder_.parameter({3})));
-  }
-
-  std::mt19937 random_;
-  Builder builder_;
-};
 
 /// A graph's parameters and a batch, and what an engine makes of them.
 class Run {
@@ -370,8 +161,7 @@ BOOST_AUTO_TEST_CASE(random_graphs_follow_their_float64_references) {
   for (auto device : devices_present())
     for (uint32_t seed = 0; seed < 200; ++seed)
       BOOST_TEST_CONTEXT(to_string(device) << ", graph " << seed) {
-        const RandomGraph drawn(seed);
-        const auto& graph = drawn.graph();
+        const auto graph = random_graph(seed);
         Run run(graph, 1 + seed % 5, device);
         const std::vector<double> parameters(run.parameters.begin(),
                                              run.parameters.end());
@@ -387,9 +177,9 @@ BOOST_AUTO_TEST_CASE(random_graphs_give_the_same_bits_in_other_memory) {
   for (auto device : devices_present())
     for (uint32_t seed = 0; seed < 60; ++seed)
       BOOST_TEST_CONTEXT(to_string(device) << ", graph " << seed) {
-        const RandomGraph drawn(seed);
-        Run run(drawn.graph(), 3, device);
-        Run wide(drawn.graph(), 3, device, 7);
+        const auto graph = random_graph(seed);
+        Run run(graph, 3, device);
+        Run wide(graph, 3, device, 7);
         const auto loss = run.train();
         const auto first = run.gradients();
         BOOST_TEST(wide.train() == loss);
@@ -403,8 +193,8 @@ BOOST_AUTO_TEST_CASE(random_graphs_give_the_same_bits_in_other_memory) {
 BOOST_AUTO_TEST_CASE(memory_is_shared_and_never_more_than_side_by_side) {
   uint64_t shared = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    const RandomGraph drawn(seed);
-    Run run(drawn.graph(), 4);
+    const auto graph = random_graph(seed);
+    Run run(graph, 4);
     const auto& plan = run.engine().memory();
     BOOST_TEST(plan.total <= plan.unshared);
     shared += plan.total < plan.unshared;
@@ -416,10 +206,10 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_final_when_it_is_named_ready) {
   for (auto device : devices_present())
     for (uint32_t seed = 0; seed < 60; ++seed)
       BOOST_TEST_CONTEXT(to_string(device) << ", graph " << seed) {
-        const RandomGraph drawn(seed);
-        Run run(drawn.graph(), 3, device);
+        const auto graph = random_graph(seed);
+        Run run(graph, 3, device);
         std::vector<uint32_t> order;
-        std::vector<std::vector<float>> seen(drawn.graph().parameters.size());
+        std::vector<std::vector<float>> seen(graph.parameters.size());
         run.train([&](uint32_t parameter) {
           order.push_back(parameter);
           seen[parameter] = run.gradient(parameter);
@@ -427,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_final_when_it_is_named_ready) {
         BOOST_TEST(order == run.engine().gradient_order(),
                    boost::test_tools::per_element());
         std::sort(order.begin(), order.end());
-        std::vector<uint32_t> all(drawn.graph().parameters.size());
+        std::vector<uint32_t> all(graph.parameters.size());
         std::iota(all.begin(), all.end(), 0);
         BOOST_TEST(order == all, boost::test_tools::per_element());
         BOOST_TEST(same_bits(seen, run.gradients()));
