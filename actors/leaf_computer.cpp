@@ -22,6 +22,8 @@ DeviceId parse_device(const std::string& text) {
     device.kind = DeviceId::Kind::cuda;
   if (colon != std::string::npos)
     device.index = static_cast<uint32_t>(std::stoul(text.substr(colon + 1)));
+  if (const auto dot = text.find('.'); dot != std::string::npos)
+    device.slot = static_cast<uint32_t>(std::stoul(text.substr(dot + 1)));
   return device;
 }
 

@@ -10,8 +10,10 @@ namespace troupe {
 namespace {
 
 constexpr uint32_t most_devices = 1024;
+constexpr uint32_t most_virtual_devices = 64;
 constexpr auto expected =
-  "expected cpu:N, cuda:I[,cuda:J] or cuda:all, for example cpu:2";
+  "expected cpu:N, cuda:I[,cuda:J], cuda:all or cuda:0*2 (two virtual devices "
+  "on one GPU), for example cpu:2";
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
   std::vector<std::string> out;
@@ -31,17 +33,30 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return out;
 }
 
-std::string cuda_device(const std::string& item) {
+/// cuda:1 is one device; cuda:1*3 three that share a GPU: cuda:1, cuda:1.1,
+/// cuda:1.2.
+std::vector<std::string> cuda_devices(const std::string& item) {
   if (item.rfind("cuda:", 0) != 0)
     throw UsageError(expected);
-  if (item.find('*') != std::string::npos)
-    throw UsageError("virtual devices are not available yet; name each GPU "
-                     "once");
   try {
-    return "cuda:" + std::to_string(parse_whole(item.substr(5), 0, 1023));
+    const auto star = item.find('*');
+    const auto index = parse_whole(item.substr(5, star - 5), 0, 1023);
+    const auto count = star == std::string::npos
+                         ? 1
+                         : parse_whole(item.substr(star + 1), 1,
+                                       most_virtual_devices);
+    std::vector<std::string> out{"cuda:" + std::to_string(index)};
+    for (uint64_t slot = 1; slot < count; ++slot)
+      out.push_back(out.front() + "." + std::to_string(slot));
+    return out;
   } catch (const UsageError&) {
     throw UsageError(expected);
   }
+}
+
+/// The GPU of a device, virtual or not: cuda:1.
+std::string gpu_of(const std::string& device) {
+  return device.substr(0, device.find('.'));
 }
 
 bool computes(const Settings& settings) {
@@ -91,10 +106,12 @@ std::vector<std::string> parse_devices(const std::string& text) {
   }
   std::vector<std::string> out;
   for (const auto& item : split_at_commas(text)) {
-    auto device = cuda_device(item);
-    if (std::find(out.begin(), out.end(), device) != out.end())
-      throw UsageError(device + " is named twice");
-    out.push_back(std::move(device));
+    auto devices = cuda_devices(item);
+    if (std::find(out.begin(), out.end(), devices.front()) != out.end())
+      throw UsageError(devices.front()
+                       + " is named twice; for virtual devices write "
+                       + devices.front() + "*2");
+    out.insert(out.end(), devices.begin(), devices.end());
   }
   return out;
 }
@@ -105,8 +122,18 @@ std::string print_devices(const std::vector<std::string>& devices) {
   if (devices.front().rfind("cpu:", 0) == 0)
     return "cpu:" + std::to_string(devices.size());
   std::string out;
-  for (const auto& device : devices)
-    out += (out.empty() ? "" : ",") + device;
+  for (auto at = devices.begin(); at != devices.end();) {
+    const auto gpu = gpu_of(*at);
+    const auto end = std::find_if(at, devices.end(), [&](const auto& device) {
+      return gpu_of(device) != gpu;
+    });
+    if (!out.empty())
+      out += ',';
+    out += gpu;
+    if (end - at > 1)
+      out.append("*").append(std::to_string(end - at));
+    at = end;
+  }
   return out;
 }
 

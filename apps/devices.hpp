@@ -7,10 +7,9 @@
 
 namespace troupe {
 
-/// Takes `--devices` apart: cpu:N becomes cpu:0 … cpu:N-1; cuda:all stays as
-/// it is.
-/// Errors: UsageError "expected …" and, for virtual devices, "not available
-/// yet".
+/// Takes `--devices` apart: cpu:N becomes cpu:0 … cpu:N-1; cuda:0*2, two
+/// virtual devices of a GPU, cuda:0 and cuda:0.1; cuda:all stays as it is.
+/// Errors: UsageError "expected …".
 std::vector<std::string> parse_devices(const std::string& text);
 /// Writes devices as parse_devices reads them back.
 std::string print_devices(const std::vector<std::string>& devices);

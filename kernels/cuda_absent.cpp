@@ -27,6 +27,12 @@ std::unique_ptr<Replica> make_cuda_replica(const Graph&, DeviceId device,
   refuse(device);
 }
 
+std::unique_ptr<ResidentTrainer>
+make_cuda_resident_trainer(const Graph&, DeviceId device,
+                           const OptimizerOptions&, uint32_t, Precision) {
+  refuse(device);
+}
+
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
   refuse(device);
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/engine/device.hpp"
 #include "kernels/replica.hpp"
+#include "kernels/resident.hpp"
 
 #include <string>
 
@@ -16,6 +17,12 @@ struct CudaOptions {
 std::unique_ptr<Replica>
 make_cuda_replica(const Graph& graph, DeviceId device, uint32_t max_rows,
                   Precision precision, CudaOptions options = {});
+
+/// Errors: likewise.
+std::unique_ptr<ResidentTrainer>
+make_cuda_resident_trainer(const Graph& graph, DeviceId device,
+                           const OptimizerOptions& rule, uint32_t max_rows,
+                           Precision precision);
 
 /// Errors: likewise.
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision precision);

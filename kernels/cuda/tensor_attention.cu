@@ -1,174 +1,31 @@
 #include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/tensor_core.cuh"
+#include "kernels/cuda/attention_tiles.cuh"
 
 namespace troupe::kernels::cuda {
 
 namespace {
 
-// A block of four warps takes 64 queries (or keys), 16 a warp, and walks over
-// the keys (or queries) in tiles. Tiles lie in shared memory with rows 16 bytes
-// longer than a head, so that the eight rows of a matrix load fall into
-// different banks.
-constexpr uint32_t own_rows = 64;
-constexpr uint32_t threads = 128;
-constexpr uint32_t pad = 8;
-constexpr float log2_e = 1.44269504f;
-
-/// Rows of the tiles walked over: what fits the registers.
+/// What the forward pass keeps of a row while it walks over the keys; a thread
+/// has two rows.
 template <uint32_t Size>
-constexpr uint32_t tile_rows = Size > 64 ? 32 : 64;
-template <uint32_t Size>
-constexpr uint32_t tile_stride = Size + pad;
-template <uint32_t Size>
-constexpr uint32_t
-  shared_bytes = (2 * own_rows
-                  + 2 * tile_rows<Size>)*tile_stride<Size> * sizeof(bfloat16);
-
-struct Place {
-  const AttentionArgs& args;
-
-  __device__ uint64_t x(uint32_t part) const {
-    return uint64_t{blockIdx.z} * args.length * 3 * args.width
-           + part * args.width + blockIdx.y * args.head();
-  }
-  __device__ uint64_t y() const {
-    return uint64_t{blockIdx.z} * args.length * args.width
-           + blockIdx.y * args.head();
-  }
-  __device__ uint64_t kept() const {
-    return (uint64_t{blockIdx.z} * args.heads + blockIdx.y) * args.length;
-  }
-  __device__ const bfloat16* in(uint32_t part) const {
-    return static_cast<const bfloat16*>(args.x) + x(part);
-  }
-  __device__ const bfloat16* gradient() const {
-    return static_cast<const bfloat16*>(args.dy) + y();
-  }
-};
-
-/// Copies rows [begin, begin + Rows) of a head, zeros beyond the length.
-template <uint32_t Size, uint32_t Rows>
-__device__ void load_rows(bfloat16* to, const bfloat16* from, uint32_t step,
-                          uint32_t begin, uint32_t length) {
-  constexpr uint32_t pieces = Size / 8; // of 16 bytes
-  for (auto i = threadIdx.x; i < Rows * pieces; i += threads) {
-    const auto row = i / pieces;
-    const auto c = i % pieces * 8;
-    uint4 piece = {};
-    if (begin + row < length)
-      piece = *reinterpret_cast<const uint4*>(
-        from + uint64_t{begin + row} * step + c);
-    *reinterpret_cast<uint4*>(to + row * tile_stride<Size> + c) = piece;
-  }
-}
-
-/// c [16, Columns] = own rows of a times the rows of b, over a head.
-template <uint32_t Size, uint32_t Columns>
-__device__ void scores(Accumulator (&c)[Columns / 8], const bfloat16* a,
-                       uint32_t row, const bfloat16* b) {
-#pragma unroll
-  for (auto& tile : c)
-    tile[0] = tile[1] = tile[2] = tile[3] = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < Size; k += 16) {
-    const auto left = load_left(a, tile_stride<Size>, row, k);
-#pragma unroll
-    for (uint32_t n = 0; n < Columns; n += 16)
-      multiply_add(c[n / 8], c[n / 8 + 1], left,
-                   load_right(b, tile_stride<Size>, n, k));
-  }
-}
-
-/// c [16, Size] += a [16, Rows] times the rows of b.
-template <uint32_t Size, uint32_t Rows>
-__device__ void combine(Accumulator (&c)[Size / 8],
-                        const Accumulator (&a)[Rows / 8], const bfloat16* b) {
-#pragma unroll
-  for (uint32_t k = 0; k < Rows; k += 16) {
-    const auto left = as_left(a[k / 8], a[k / 8 + 1]);
-#pragma unroll
-    for (uint32_t n = 0; n < Size; n += 16)
-      multiply_add(c[n / 8], c[n / 8 + 1], left,
-                   load_right_as_is(b, tile_stride<Size>, k, n));
-  }
-}
-
-/// Writes a warp's [16, Size], rows times factor, where they are below length.
-template <uint32_t Size>
-__device__ void store_rows(bfloat16* to, uint32_t step, uint32_t row,
-                           uint32_t length, const Accumulator (&c)[Size / 8],
-                           float low, float high) {
-  const auto lane = threadIdx.x % warp;
-  const auto upper = row + lane / 4;
-  const auto lower = upper + 8;
-  const auto column = lane % 4 * 2;
-#pragma unroll
-  for (uint32_t n = 0; n < Size / 8; ++n) {
-    if (upper < length)
-      *reinterpret_cast<uint32_t*>(to + uint64_t{upper} * step + n * 8
-                                   + column) = pack(c[n][0] * low,
-                                                    c[n][1] * low);
-    if (lower < length)
-      *reinterpret_cast<uint32_t*>(to + uint64_t{lower} * step + n * 8
-                                   + column) = pack(c[n][2] * high,
-                                                    c[n][3] * high);
-  }
-}
-
-/// The largest, or the sum, over the four threads that share a row.
-__device__ float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(everyone, x, 1));
-  return fmaxf(x, __shfl_xor_sync(everyone, x, 2));
-}
-__device__ float row_sum(float x) {
-  x += __shfl_xor_sync(everyone, x, 1);
-  return x + __shfl_xor_sync(everyone, x, 2);
-}
-
-/// Query and key of element e of block n, seen from the thread.
-__device__ inline uint32_t row_at(uint32_t first, uint32_t e) {
-  return first + threadIdx.x % warp / 4 + e / 2 * 8;
-}
-__device__ inline uint32_t column_at(uint32_t first, uint32_t n, uint32_t e) {
-  return first + n * 8 + threadIdx.x % 4 * 2 + e % 2;
-}
-
-template <uint32_t Size>
-__global__ void __launch_bounds__(threads)
-  tensor_forward_kernel(const __grid_constant__ AttentionArgs args) {
-  constexpr auto columns = tile_rows<Size>;
-  extern __shared__ __align__(16) bfloat16 tiles[];
-  auto* queries = tiles;
-  auto* keys = queries + own_rows * tile_stride<Size>;
-  auto* values = keys + columns * tile_stride<Size>;
-  const Place place{args};
-  const auto begin = blockIdx.x * own_rows;
-  const auto mine = threadIdx.x / warp * 16;
-  load_rows<Size, own_rows>(queries, place.in(0), 3 * args.width, begin,
-                            args.length);
+struct Walk {
   Accumulator y[Size / 8] = {};
   float largest[2] = {-INFINITY, -INFINITY};
-  float total[2] = {0, 0};
-  const auto factor = args.scale * log2_e; // powers of two from here on
-  const auto last = args.causal ? min(args.length, begin + own_rows)
-                                : args.length;
-  for (uint32_t first = 0; first < last; first += columns) {
-    __syncthreads();
-    load_rows<Size, columns>(keys, place.in(1), 3 * args.width, first,
-                             args.length);
-    load_rows<Size, columns>(values, place.in(2), 3 * args.width, first,
-                             args.length);
-    __syncthreads();
-    Accumulator s[columns / 8];
-    scores<Size, columns>(s, queries, mine, keys);
+  float total[2] = {0, 0}; ///< of this thread's columns
+
+  /// Takes a tile of scores, times factor and log2 e, and turns them into
+  /// exponentials against the largest so far; what was summed before shrinks.
+  template <uint32_t Columns>
+  __device__ void take(Accumulator (&s)[Columns / 8], const AttentionArgs& args,
+                       uint32_t query, uint32_t first, float factor) {
     float highest[2] = {largest[0], largest[1]};
 #pragma unroll
-    for (uint32_t n = 0; n < columns / 8; ++n)
+    for (uint32_t n = 0; n < Columns / 8; ++n)
 #pragma unroll
       for (uint32_t e = 0; e < 4; ++e) {
         const auto key = column_at(first, n, e);
         const bool seen = key < args.length
-                          && (!args.causal || key <= row_at(begin + mine, e));
+                          && (!args.causal || key <= row_at(query, e));
         s[n][e] = seen ? s[n][e] * factor : -INFINITY;
         highest[e / 2] = fmaxf(highest[e / 2], s[n][e]);
       }
@@ -191,22 +48,52 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (uint32_t e = 0; e < 4; ++e) {
         tile[e] = exp2f(tile[e] - base[e / 2]);
-        total[e / 2] += tile[e]; // of this thread's columns, till the end
+        total[e / 2] += tile[e];
       }
-    combine<Size, columns>(y, s, values);
+  }
+};
+
+template <uint32_t Size>
+__global__ void __launch_bounds__(threads)
+  tensor_forward_kernel(const __grid_constant__ AttentionArgs args) {
+  constexpr auto columns = tile_rows<Size>;
+  extern __shared__ __align__(16) bfloat16 tiles[];
+  auto* queries = tiles;
+  auto* keys = queries + own_rows * tile_stride<Size>;
+  auto* values = keys + columns * tile_stride<Size>;
+  const Place place{args};
+  const auto begin = blockIdx.x * own_rows;
+  const auto mine = threadIdx.x / warp * 16;
+  load_rows<Size, own_rows>(queries, place.in(0), 3 * args.width, begin,
+                            args.length);
+  Walk<Size> walk;
+  const auto factor = args.scale * log2_e; // powers of two from here on
+  const auto last = args.causal ? min(args.length, begin + own_rows)
+                                : args.length;
+  for (uint32_t first = 0; first < last; first += columns) {
+    __syncthreads();
+    load_rows<Size, columns>(keys, place.in(1), 3 * args.width, first,
+                             args.length);
+    load_rows<Size, columns>(values, place.in(2), 3 * args.width, first,
+                             args.length);
+    __syncthreads();
+    Accumulator s[columns / 8];
+    scores<Size, columns>(s, queries, mine, keys);
+    walk.template take<columns>(s, args, begin + mine, first, factor);
+    combine<Size, columns>(walk.y, s, values);
   }
   float inverse[2];
 #pragma unroll
   for (uint32_t h = 0; h < 2; ++h) {
-    total[h] = row_sum(total[h]);
-    inverse[h] = 1.0f / total[h];
+    const auto total = row_sum(walk.total[h]);
+    inverse[h] = 1.0f / total;
     const auto query = row_at(begin + mine, 2 * h);
     if (threadIdx.x % 4 == 0 && query < args.length)
-      args.kept[place.kept() + query] = largest[h] + log2f(total[h]);
+      args.kept[place.kept() + query] = walk.largest[h] + log2f(total);
   }
   store_rows<Size>(
     static_cast<bfloat16*>(const_cast<void*>(args.y)) + place.y(), args.width,
-    begin + mine, args.length, y, inverse[0], inverse[1]);
+    begin + mine, args.length, walk.y, inverse[0], inverse[1]);
 }
 
 template <uint32_t Size>

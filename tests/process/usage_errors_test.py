@@ -162,8 +162,7 @@ class UsageErrors(unittest.TestCase):
                             ("--compress", "topk:0.01"), ("--chain", "2"),
                             ("--reduction", "fast"), ("--workers", "1:4"),
                             ("--all-reduce", "ring"),
-                            ("--precision", "bfloat16"),
-                            ("--devices", "cuda:0*2")):
+                            ("--precision", "bfloat16")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "chaos", "status", "top", "events",
                         "doctor", "checkpoint", "model", "ctl"):

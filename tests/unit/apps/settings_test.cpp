@@ -1,3 +1,4 @@
+#include "apps/devices.hpp"
 #include "tests/unit/apps/settings_bench.hpp"
 
 using namespace troupe;
@@ -222,6 +223,12 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
   BOOST_CHECK_EQUAL(train({"--devices", "cuda:1"}).job.devices.front(),
                     "cuda:1");
   check_has(train_usage({"--devices", "cuda:0,cuda:0"}), "twice");
+  auto shared = train({"--devices", "cuda:1*3,cuda:0"});
+  BOOST_TEST(
+    shared.job.devices
+      == (std::vector<std::string>{"cuda:1", "cuda:1.1", "cuda:1.2", "cuda:0"}),
+    boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(print_devices(shared.job.devices), "cuda:1*3,cuda:0");
   BOOST_CHECK_THROW(train({"--devices", "cuda:2"}), InputError);
 }
 
