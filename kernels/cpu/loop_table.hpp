@@ -39,7 +39,7 @@ struct LoopTable {
   /// last place; below -87.3 the result stays at exp(-87.3).
   void (*exp_shifted)(const float* in, float shift, float* out, size_t count);
   /// p[r] = softmax(z[r]); p has z's shape and stride. Sums of exponentials
-  /// are taken in double, in column order.
+  /// are 16 sums in double, by column modulo 16, added pairwise. p may be z.
   void (*softmax)(Rows z, float* p, SoftmaxRow* results);
 };
 

@@ -161,6 +161,18 @@ BOOST_AUTO_TEST_CASE(softmax_cross_entropy_names_the_largest_logit) {
   BOOST_TEST(answer.totals.correct == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(of_equal_largest_logits_the_first_is_named) {
+  for (uint64_t classes : {2, 16, 17, 37, 80})
+    for (uint64_t first = 0; first + 1 < classes; ++first) {
+      // All others are below zero, which the end of a row is filled up with.
+      std::vector<float> z(classes, -3.0f);
+      z[first] = z[classes - 1] = -1.0f;
+      auto answer = answer_of(OpKind::softmax_cross_entropy, {classes}, z, {0},
+                              {}, 1);
+      BOOST_REQUIRE_EQUAL(answer.classes[0], static_cast<int32_t>(first));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(mean_squared_error_predicts_its_input) {
   auto answer = answer_of(OpKind::mean_squared_error, {2}, {1, -2, 3, 4}, {},
                           {1, 0, 3, 2}, 4);
