@@ -21,8 +21,10 @@ using kernels::stream_key;
 constexpr uint64_t draws = 0x636c6963;   // streams: what a sample draws,
 constexpr uint64_t effects = 0x65666665; // what its categories mean
 constexpr uint32_t sloped_features = 6;
-constexpr uint32_t paired_fields = 12; // 0 with 1, 2 with 3, …
-constexpr int32_t pair_effect = 160;
+constexpr uint32_t paired_fields = 12;    // 0 with 1, 2 with 3, …
+constexpr int32_t common_categories = 32; // of a field; the others say nothing
+constexpr int32_t largest_effect = 160;
+constexpr int32_t pair_effect = 224;
 constexpr int32_t base_rate = -320;
 constexpr uint64_t one_absent_in = 64;
 
@@ -68,11 +70,12 @@ uint64_t meaning(uint64_t stream, uint64_t field, uint64_t category) {
   return random_bits(stream_key(stream, field), category);
 }
 
-/// Few categories are common, most rare: cube of a uniform number.
+/// Few categories are common, most rare: eighth power of a uniform number.
 int32_t draw_category(uint64_t bits, uint64_t buckets) {
-  const auto u = bits >> 32;
-  const auto cube = ((u * u) >> 32) * u >> 32;
-  return static_cast<int32_t>(cube * buckets >> 32);
+  auto u = bits >> 32;
+  for (int i = 0; i < 3; ++i)
+    u = u * u >> 32;
+  return static_cast<int32_t>(u * buckets >> 32);
 }
 
 Drawn draw(const ClicksOptions& options, uint64_t sample) {
@@ -96,9 +99,11 @@ Drawn draw(const ClicksOptions& options, uint64_t sample) {
     const auto category = draw_category(bits, options.buckets);
     result.ids[f] = absent ? -1 : category;
     const auto what = meaning(effects, f, static_cast<uint64_t>(category));
-    const auto own_sign = absent ? 0 : (what >> 63) != 0 ? 1 : -1;
-    if (!absent)
-      sum += static_cast<int32_t>((what & 0xffff) % 193) - 96;
+    const bool silent = absent || category >= common_categories;
+    const auto own_sign = silent ? 0 : (what >> 63) != 0 ? 1 : -1;
+    if (!silent)
+      sum += static_cast<int32_t>((what & 0xffff) % (2 * largest_effect + 1))
+             - largest_effect;
     if (f % 2 == 0)
       sign = own_sign;
     else if (f < paired_fields)

@@ -14,11 +14,12 @@ struct ClicksOptions {
 };
 
 /// Draws samples of criteo's shape: 13 features, 26 ids (category c of field f
-/// is f * buckets + c; one in 64 is absent), a binary label. The probability of
-/// a 1 is the logistic function of a sum that is fixed whatever the seed: an
-/// effect of each category, slopes of the first six features, and six pairs of
-/// fields whose categories agree or not, which no linear model sees. Sample i
-/// is a pure function of (seed, i), in integer arithmetic.
+/// is f * buckets + c, the lower c the more common; one in 64 is absent), a
+/// binary label. The probability of a 1 is the logistic function of a sum that
+/// is the same whatever the seed: an effect of each of a field's first 32
+/// categories, slopes of the first six features, and six pairs of fields whose
+/// categories agree or not, which no linear model sees. Sample i is a pure
+/// function of (seed, i), in integer arithmetic.
 Dataset synthetic_clicks(const ClicksOptions& options);
 
 /// The area under the ROC curve that knowing the probabilities gives, in

@@ -41,6 +41,8 @@ struct Folder {
 
   /// Returns the file's path.
   std::string put(const std::string& name, const Bytes& bytes) const {
+    // Some file systems wait for the disk when a file is written anew.
+    std::filesystem::remove(path / name);
     std::ofstream out{path / name, std::ios::binary};
     out.write(reinterpret_cast<const char*>(bytes.data()),
               static_cast<std::streamsize>(bytes.size()));

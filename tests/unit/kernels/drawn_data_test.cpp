@@ -41,10 +41,10 @@ BOOST_AUTO_TEST_CASE(clicks_keep_their_bytes) {
     == "2954a53b2fc854c6738f3d2543d73017b165b03d7f7b88d634b7a59e4f267c45");
   BOOST_TEST(
     hash(set.ids.data(), set.ids.size())
-    == "0317691543455f4ec4a6c11848939f99a50d3fc3eaa17a26152ace830bc6d3aa");
+    == "d83b14cfc111493f5ee9837d82f831496adfee3d968c72cc272a1b2df89e1e57");
   BOOST_TEST(
     hash(set.labels.data(), set.labels.size())
-    == "4bfc8dc4df3f42892ff444bfc53151468a5e7bfc07a3a89eb6351d5afec6588d");
+    == "3b24b57a8b01316c9af83fd641ff21e4d4b3d3038c19d1d8c2cf59be11482c67");
 }
 
 BOOST_AUTO_TEST_CASE(clicks_have_criteo_s_shape) {
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(what_is_best_on_clicks_is_known) {
   for (auto label : set.labels)
     ones += label;
   const auto rate = ones / 20'000;
-  BOOST_TEST(rate > 0.15);
+  BOOST_TEST(rate > 0.1);
   BOOST_TEST(rate < 0.45);
   // Knowing the rate alone is worse.
   const auto ignorant = -rate * std::log(rate)
