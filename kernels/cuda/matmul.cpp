@@ -1,6 +1,8 @@
 #include "kernels/cuda/matmul.cuh"
 
 #include "kernels/cuda/library.cuh"
+#include "kernels/cuda/product.cuh"
+#include "kernels/require.hpp"
 
 #include <array>
 
@@ -208,11 +210,13 @@ void CudaMatmul::run(const MatmulShape& shape, const void* a, const void* b,
                      void* c, const void* bias, const std::string& op) {
   const auto& plan = plan_of(shape, op);
   const auto place = context_.place(op);
-  if (!plan.found)
-    fail(place, "cuBLASLt has no product of [" + std::to_string(shape.m) + ", "
-                  + std::to_string(shape.k) + "] and ["
-                  + std::to_string(shape.k) + ", " + std::to_string(shape.n)
-                  + "] of this type");
+  if (!plan.found) {
+    require(shape.epilogue == MatmulEpilogue::none,
+            "an epilogue that the library lacks");
+    cuda::plain_product(shape, a, b, c, context_.stream());
+    check(cudaGetLastError(), place);
+    return;
+  }
   if (has_bias(shape.epilogue))
     check(blas().set_desc(plan.desc.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                           &bias, sizeof bias),

@@ -38,12 +38,12 @@ public:
   CudaMatmul& operator=(const CudaMatmul&) = delete;
   ~CudaMatmul();
 
-  /// Tells whether the library has the product with its epilogue.
+  /// Tells whether the library has the product with its epilogue. Without
+  /// epilogue a product that it lacks is worked out by a plain kernel.
   bool has(const MatmulShape& shape, const std::string& op);
 
   /// Completion: stream order.
-  /// Errors: std::runtime_error naming device and operator, also where the
-  /// library has no such product.
+  /// Errors: std::runtime_error naming device and operator.
   void run(const MatmulShape& shape, const void* a, const void* b, void* c,
            const void* bias, const std::string& op);
 

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_the_cpu) {
       auto gpu = make_replica(problem.graph, first_gpu, 7);
       const auto want = problem.gradient(*cpu);
       const auto have = problem.gradient(*gpu);
-      BOOST_TEST(distance(have.gradient, want.gradient) < 1e-4);
+      BOOST_TEST(distance(have.gradient, want.gradient) < 1e-3);
       BOOST_TEST(have.stats.loss_sum == want.stats.loss_sum,
                  boost::test_tools::tolerance(1e-5));
     }
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(bfloat16_stays_near_float32) {
                                   Precision::bfloat16);
       const auto want = problem.gradient(*exact);
       const auto have = problem.gradient(*rounded);
-      BOOST_TEST(distance(have.gradient, want.gradient) < 0.05);
+      BOOST_TEST(distance(have.gradient, want.gradient) < 0.1);
       BOOST_TEST(have.stats.loss_sum == want.stats.loss_sum,
                  boost::test_tools::tolerance(0.02));
       // It was used at all; tables are looked up and nothing is multiplied.
