@@ -170,6 +170,16 @@ void check_settings(const Settings& settings, const Flags& flags) {
     check_optimizer(settings, flags);
     check_job(settings);
   }
+  if (command == "model show") {
+    if (!settings.job.data.empty())
+      parse_data_spec(settings.job.data);
+    if (settings.job.virtual_ranks > settings.job.global_batch)
+      refuse("--virtual-ranks " + std::to_string(settings.job.virtual_ranks)
+             + " are more than --global-batch "
+             + std::to_string(settings.job.global_batch)
+             + " samples; make one of them fit");
+    return;
+  }
   auto reads = command == "evaluate" || command == "predict";
   if (reads) {
     if (settings.job.devices.size() > 1)

@@ -1,8 +1,8 @@
 #include "apps/command_line.hpp"
 
 #include "apps/flags.hpp"
-#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
+#include "kernels/suggestion.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -59,7 +59,19 @@ CommandLine take_command(Words& rest) {
   return line;
 }
 
-/// Reads `bench step`, `help train` and a role's name.
+/// Reads `model show M`.
+void take_model(CommandLine& line, Words& rest) {
+  if (rest.empty() || rest.front() != "show")
+    throw UsageError("model takes what to do first; use model show M");
+  line.command = "model show";
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["model"] = rest.front();
+  rest.erase(rest.begin());
+}
+
+/// Reads `bench step`, `model show`, `help train` and a role's name.
 void take_operand(CommandLine& line, Words& rest) {
   auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
                                                                  : rest.front();
@@ -72,6 +84,9 @@ void take_operand(CommandLine& line, Words& rest) {
       throw UsageError("bench takes what to measure first; use bench step or "
                        "bench kernels");
     line.command = "bench " + operand;
+  } else if (line.command == "model") {
+    take_model(line, rest);
+    return;
   } else if (line.command == "help") {
     line.topic = operand;
   } else if (line.command == "role") {
@@ -174,6 +189,9 @@ CommandLine parse_command_line(const Words& arguments) {
   for (const auto& [name, option] : slots.options) {
     if (option->count() == 0)
       continue;
+    if (line.flags.count(name) > 0)
+      throw UsageError("--" + name + ": given as " + line.flags[name]
+                       + " already; leave one out");
     auto toggle = slots.values.count(name) == 0;
     line.flags[name] = toggle ? "true" : slots.values[name];
   }

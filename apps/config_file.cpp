@@ -2,9 +2,9 @@
 
 #include "apps/flags.hpp"
 #include "apps/numbers.hpp"
-#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/input_file.hpp"
+#include "kernels/suggestion.hpp"
 
 #include <toml++/toml.h>
 

@@ -17,6 +17,7 @@ enum CommandBit : unsigned {
   on_role = 16,
   on_bench = 32,   ///< bench step
   on_kernels = 64, ///< bench kernels
+  on_model = 128,  ///< model show
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -1,8 +1,8 @@
 #include "apps/help.hpp"
 
 #include "apps/flags.hpp"
-#include "kernels/suggestion.hpp"
 #include "kernels/error.hpp"
+#include "kernels/suggestion.hpp"
 
 #include <algorithm>
 
@@ -87,6 +87,13 @@ constexpr Purpose purposes[] = {
    "Measures operators, optimizers and compression on one thread against what "
    "the machine can do.",
    "  troupe bench kernels --isa avx2 --json kernels.json\n"},
+  {"model show", "troupe model show [M] [flags]",
+   "Prints a model: its operators with shapes, parameters, FLOPs and memory, "
+   "or its graph for Graphviz, or a model file that makes it.",
+   "  troupe model show cnn\n"
+   "  troupe model show transformer:L4-H4-D128-T64 --data text:FILE\n"
+   "  troupe model show resnet20 --format dot | dot -Tsvg > resnet20.svg\n"
+   "  troupe model show dlrm --format json > mine.json\n"},
   {"version", "troupe version",
    "Prints the versions of the program, its compiler and its libraries.",
    "  troupe version\n"},
@@ -138,7 +145,9 @@ std::string flags_of(const std::string& command) {
 std::string help(const std::string& topic) {
   if (topic.empty() || topic == "help")
     return overview();
-  auto wanted = topic == "bench" ? std::string{"bench step"} : topic;
+  auto wanted = topic == "bench"   ? std::string{"bench step"}
+                : topic == "model" ? std::string{"model show"}
+                                   : topic;
   for (const auto& purpose : purposes) {
     if (wanted != purpose.command)
       continue;

@@ -120,17 +120,19 @@ constexpr auto toggle_flag = FlagType::toggle;
 
 void add_inputs(std::vector<Flag>& flags) {
   constexpr auto group = "What is computed";
-  add(flags, group, on_all,
+  add(flags, group, on_all | on_model,
       {{"model", "M", text_flag, "mlp:784-512-256-10",
-        "dense layers of these widths, relu between them",
+        "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, dlrm, "
+        "wide_deep, logreg, FILE.json or FILE.toml; docs/models.md",
         text(FIELD(job.model))},
        {"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
         "synthetic:digits|clicks|text; for example "
         "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
-        text(FIELD(job.data))},
-       {"eval-data", "SPEC", text_flag, "none",
+        text(FIELD(job.data))}});
+  add(flags, group, on_all,
+      {{"eval-data", "SPEC", text_flag, "none",
         "samples to evaluate on; excludes --eval-fraction",
         text(FIELD(job.eval_data))},
        {"eval-fraction", "F", number_flag, "0",
@@ -187,20 +189,23 @@ void add_places(std::vector<Flag>& flags) {
 
 void add_steps(std::vector<Flag>& flags) {
   using enum Synchronisation;
+  constexpr auto group = "How a step is taken";
+  add(flags, group, on_jobs,
+      {{"sync", "", toggle_flag, "yes",
+        "a step commits when every virtual rank has arrived",
+        toggle(FIELD(job.synchronisation), sync)},
+       {"async", "", toggle_flag, "no",
+        "shards apply each push on arrival (parameter_server)",
+        toggle(FIELD(job.synchronisation), async)}});
+  add(flags, group, on_jobs | on_model,
+      {{"virtual-ranks", "V", number_flag, "4",
+        "parts a batch is cut into; fixes the result, whatever computes it",
+        whole(FIELD(job.virtual_ranks), 1, most_ranks)},
+       {"global-batch", "N", number_flag, "64 samples", "samples of a step",
+        whole(FIELD(job.global_batch), 1, most_batch)}});
   add(
-    flags, "How a step is taken", on_jobs,
-    {{"sync", "", toggle_flag, "yes",
-      "a step commits when every virtual rank has arrived",
-      toggle(FIELD(job.synchronisation), sync)},
-     {"async", "", toggle_flag, "no",
-      "shards apply each push on arrival (parameter_server)",
-      toggle(FIELD(job.synchronisation), async)},
-     {"virtual-ranks", "V", number_flag, "4",
-      "parts a batch is cut into; fixes the result, whatever computes it",
-      whole(FIELD(job.virtual_ranks), 1, most_ranks)},
-     {"global-batch", "N", number_flag, "64 samples", "samples of a step",
-      whole(FIELD(job.global_batch), 1, most_batch)},
-     {"epochs", "N", number_flag, "1, or no limit with --steps",
+    flags, group, on_jobs,
+    {{"epochs", "N", number_flag, "1, or no limit with --steps",
       "passes over the samples; 0: no limit",
       whole(FIELD(job.epochs), 0, most_epochs)},
      {"steps", "N", number_flag, "no limit",

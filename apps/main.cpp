@@ -34,6 +34,8 @@ int dispatch(const Settings& settings) {
     return run_bench_step(settings);
   if (command == "bench kernels")
     return run_bench_kernels(settings);
+  if (command == "model show")
+    return run_model_show(settings);
   return run_version(settings);
 }
 

@@ -30,10 +30,10 @@ void add_files(std::vector<Flag>& flags) {
       text(FIELD(out)));
   add(flags, on_bench | on_kernels, group, "json", "FILE", "none",
       "write the figures as a JSON list", text(FIELD(json)));
-  add(flags, on_all | on_kernels, group, "config", "FILE", "none",
+  add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
       "TOML with a key for each flag; flags and TF_CONFIG come first",
       {[](Settings&, const std::string&) {}, nullptr});
-  add(flags, on_all | on_kernels, group, "print-config", "", "no",
+  add(flags, on_all | on_kernels | on_model, group, "print-config", "", "no",
       "print what holds as such a file, and exit",
       {toggle(FIELD(print_config), true).set, nullptr});
   flags.back().type = FlagType::toggle;
@@ -74,6 +74,9 @@ void add_output(std::vector<Flag>& flags) {
       "steps between plain lines of progress",
       whole(FIELD(log_every), 0, 1'000'000'000'000'000));
   flags.back().type = FlagType::number;
+  add(flags, on_model, group, "format", "NAME", "table",
+      "table; dot: for Graphviz; json: a model file",
+      choice(FIELD(format), {"table", "dot", "json"}));
   add(flags, on_all, group, "quiet", "", "no", "print nothing but errors",
       toggle(FIELD(quiet), true));
   flags.back().type = FlagType::toggle;
@@ -117,13 +120,13 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",  "evaluate", "predict",
-          "role",  "bench", "version",  "help"};
+  return {"train", "plan",  "evaluate", "predict", "role",
+          "bench", "model", "version",  "help"};
 }
 
 std::vector<std::string> later_commands() {
   return {"node",   "launch", "chaos",      "status", "top",
-          "events", "doctor", "checkpoint", "model",  "ctl"};
+          "events", "doctor", "checkpoint", "ctl"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -141,6 +144,8 @@ unsigned bit_of(const std::string& command) {
     return on_bench;
   if (command == "bench kernels")
     return on_kernels;
+  if (command == "model show")
+    return on_model;
   return 0;
 }
 

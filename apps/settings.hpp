@@ -33,10 +33,11 @@ struct Settings {
   std::optional<RoleId> role;         ///< whom `troupe role` plays
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
-  std::string checkpoint;    ///< evaluate, predict: safetensors file to read
-  std::string out;           ///< predict: file to write
-  std::string json;          ///< bench: file to write
-  uint32_t repetitions = 20; ///< bench kernels: of each kernel
+  std::string checkpoint;       ///< evaluate, predict: safetensors file to read
+  std::string out;              ///< predict: file to write
+  std::string json;             ///< bench: file to write
+  uint32_t repetitions = 20;    ///< bench kernels: of each kernel
+  std::string format = "table"; ///< model show: table, dot or json
 
   std::string topic; ///< command "help": whose; empty: the program's
   bool print_config = false;

@@ -6,6 +6,7 @@ find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(CAF REQUIRED)
+find_package(tomlplusplus REQUIRED)
 
 # Debian's CMake files for these ask for more than their packages bring (OpenCL,
 # curl), so they are looked up by name.

@@ -32,11 +32,11 @@ public:
 struct OpSpec {
   std::string kind; ///< "dense"; of OpKind
   /// Its output's name too. Empty: kind and number, dense_0; of the loss: loss.
-  std::string name;
+  std::string name = {};
   /// Names of operators before it, "features" or "ids". Empty: the output of
   /// the one before, of the first: what a sample holds, where that is one.
-  std::vector<std::string> inputs;
-  std::vector<std::pair<std::string, AttributeValue>> attributes;
+  std::vector<std::string> inputs = {};
+  std::vector<std::pair<std::string, AttributeValue>> attributes = {};
 
   bool operator==(const OpSpec&) const = default;
 };
@@ -46,7 +46,7 @@ struct OpSpec {
 struct ModelSpec {
   std::string name;   ///< for messages
   SampleShape sample; ///< what it is made for; ids of text: its window
-  std::vector<OpSpec> operators;
+  std::vector<OpSpec> operators = {};
 
   bool operator==(const ModelSpec&) const = default;
 };

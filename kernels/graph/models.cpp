@@ -2,37 +2,64 @@
 
 #include "kernels/error.hpp"
 #include "kernels/graph/built_in_models.hpp"
+#include "kernels/graph/model_file.hpp"
 
 namespace troupe {
 
-ModelSpec model_spec(const std::string& model, const SampleShape& sample) {
-  if (auto spec = built_in_model(model, sample))
-    return *std::move(spec);
+namespace {
+
+bool is_inline(const std::string& model) {
+  return model.starts_with("{");
+}
+
+bool is_file(const std::string& model) {
+  return model.ends_with(".json") || model.ends_with(".toml");
+}
+
+/// What does not fit itself to data as it is written.
+ModelSpec written_spec(const std::string& model) {
+  if (is_inline(model))
+    return parse_model_json(model, "model");
+  if (is_file(model))
+    return read_model_file(model);
   if (model.starts_with("sleep:"))
     throw UsageError("--model " + model + ": not available yet; use "
-                     + built_in_names());
-  if (model.find('/') != std::string::npos
-      || model.find('.') != std::string::npos)
-    throw UsageError("--model " + model
-                     + ": models from a file are not available yet; use "
                      + built_in_names());
   throw UsageError("--model " + model + ": unknown model; use "
                    + built_in_names());
 }
 
+} // namespace
+
+ModelSpec model_spec(const std::string& model, const SampleShape& sample) {
+  if (!is_inline(model))
+    if (auto spec = built_in_model(model, sample))
+      return *std::move(spec);
+  return written_spec(model);
+}
+
 Graph make_graph(const std::string& model, const SampleShape& sample) {
   // What is wrong without any data is a mistake in the model.
-  auto graph = build_graph(model_spec(model, {}));
+  auto spec = model_spec(model);
+  auto graph = build_graph(spec);
+  const bool built_in = !is_inline(model) && !is_file(model);
   if (sample.known()) {
-    const auto spec = model_spec(model, sample);
+    if (built_in)
+      spec = model_spec(model, sample);
     try {
       graph = build_graph(spec, sample);
     } catch (const UsageError& mistake) {
       throw InputError(mistake.what());
     }
   }
-  graph.text = model;
+  graph.text = built_in ? model : to_json(spec, false);
   return graph;
+}
+
+std::string portable_model(const std::string& model) {
+  return is_inline(model) || !is_file(model)
+           ? model
+           : to_json(read_model_file(model), false);
 }
 
 } // namespace troupe

@@ -15,7 +15,9 @@ namespace troupe {
 ///   transformer:L4-H4-D128-T64[-P0.1]  GPT-style; tokens
 ///   dlrm, wide_deep          features and ids, binary labels
 ///   logreg                   ids with features as their weights, or features
-///   FILE.json, FILE.toml     any graph of the operators
+///   FILE.json, FILE.toml     any graph of the operators; docs/models.md
+///   {…}                      the text of such a JSON file
+/// Graph::text makes the same graph elsewhere: it holds what a file held.
 /// Errors: UsageError for an unknown kind, bad numbers, operators whose shapes
 /// do not fit (names operator and shapes); InputError for a file that cannot
 /// be read, and for a data set that does not fit the model.
@@ -23,5 +25,10 @@ Graph make_graph(const std::string& model, const SampleShape& sample = {});
 
 /// The model as plain data, fitted to samples of a shape; see make_graph.
 ModelSpec model_spec(const std::string& model, const SampleShape& sample = {});
+
+/// What names the same model on a machine without the file: the text of a
+/// file, else the model as it is.
+/// Errors: of model_spec.
+std::string portable_model(const std::string& model);
 
 } // namespace troupe

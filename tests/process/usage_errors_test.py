@@ -165,7 +165,7 @@ class UsageErrors(unittest.TestCase):
                             ("--precision", "bfloat16")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "chaos", "status", "top", "events",
-                        "doctor", "checkpoint", "model", "ctl"):
+                        "doctor", "checkpoint", "ctl"):
             self.check([command], 2, f"{command} is not available yet")
         self.check(["bench", "all-reduce"], 2, "not available yet")
 
