@@ -2,7 +2,7 @@
 #include "kernels/suggestion.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 
 namespace troupe {
 
@@ -60,10 +60,6 @@ struct Given {
     return static_cast<uint64_t>(number);
   }
 
-  uint32_t small(uint64_t least) const {
-    return static_cast<uint32_t>(count(least));
-  }
-
   /// A number that the data set gives.
   uint64_t of_sample(const std::string& word) const {
     const auto& sample = site.sample();
@@ -118,78 +114,91 @@ struct Given {
   }
 };
 
+using Out = OpAttributes;
+
+void set_stride(const Given& given, Out& out) {
+  out.stride = static_cast<uint32_t>(given.count(1));
+  given.site.own_stride = true;
+}
+void set_padding(const Given& given, Out& out) {
+  given.site.same_padding = given.value == AttributeValue{"same"};
+  out.padding = given.site.same_padding ? 0
+                                        : static_cast<uint32_t>(given.count(0));
+}
+void set_rate(const Given& given, Out& out) {
+  out.rate = static_cast<float>(given.real(0, 1, false));
+  given.site.check(out.rate < 1, "rate 1 would drop everything");
+}
+void set_permutation(const Given& given, Out& out) {
+  out.permutation.clear();
+  for (auto axis : given.list())
+    out.permutation.push_back(
+      static_cast<uint32_t>(std::min(axis, largest_count)));
+}
+void set_activation(const Given& given, Out& out) {
+  out.activation = given.word<Activation>(activation_names);
+}
+void set_mode(const Given& given, Out& out) {
+  out.mode = given.word<BagMode>(mode_names);
+}
+void set_epsilon(const Given& given, Out& out) {
+  out.epsilon = static_cast<float>(given.real(0, 1, true));
+}
+void set_momentum(const Given& given, Out& out) {
+  out.momentum = static_cast<float>(given.real(0, 1, true));
+}
+void set_weight(const Given& given, Out&) {
+  given.site.weight.shared = given.as<std::string>("the name of a parameter");
+}
+void set_initializer(const Given& given, Out&) {
+  given.site.weight.initializer = given.word<Initializer>(initializer_names);
+}
+void set_scale(const Given& given, Out&) {
+  given.site.weight.scale = given.real(0, 1e6, true);
+}
+
+/// Of attributes that are one whole number, or true or false.
+template <auto Member, uint64_t Least>
+void set_count(const Given& given, Out& out) {
+  using Number = std::remove_reference_t<decltype(out.*Member)>;
+  out.*Member = static_cast<Number>(given.count(Least));
+}
+template <auto Member>
+void set_flag(const Given& given, Out& out) {
+  out.*Member = given.flag();
+}
+
 struct AttributeRule {
   std::string_view name;
   void (*store)(const Given& given, OpAttributes& out);
 };
 
-const AttributeRule attribute_rules[] = {
-  {"units", [](auto& given, auto& out) { out.units = given.count(1); }},
-  {"activation",
-   [](auto& given, auto& out) {
-     out.activation = given.template word<Activation>(activation_names);
-   }},
-  {"bias", [](auto& given, auto& out) { out.bias = given.flag(); }},
-  {"transposed", [](auto& given, auto& out) { out.transposed = given.flag(); }},
-  {"kernel", [](auto& given, auto& out) { out.kernel = given.small(1); }},
-  {"stride",
-   [](auto& given, auto& out) {
-     out.stride = given.small(1);
-     given.site.own_stride = true;
-   }},
-  {"padding",
-   [](auto& given, auto& out) {
-     given.site.same_padding = given.value == AttributeValue{"same"};
-     out.padding = given.site.same_padding ? 0 : given.small(0);
-   }},
-  {"groups", [](auto& given, auto& out) { out.groups = given.small(1); }},
-  {"epsilon",
-   [](auto& given, auto& out) {
-     out.epsilon = static_cast<float>(given.real(0, 1, true));
-   }},
-  {"momentum",
-   [](auto& given, auto& out) {
-     out.momentum = static_cast<float>(given.real(0, 1, true));
-   }},
-  {"cross_replica",
-   [](auto& given, auto& out) { out.cross_replica = given.flag(); }},
-  {"rate",
-   [](auto& given, auto& out) {
-     out.rate = static_cast<float>(given.real(0, 1, false));
-     given.site.check(out.rate < 1, "rate 1 would drop everything");
-   }},
-  {"width", [](auto& given, auto& out) { out.width = given.count(1); }},
-  {"vocabulary",
-   [](auto& given, auto& out) { out.vocabulary = given.count(1); }},
-  {"mode",
-   [](auto& given, auto& out) {
-     out.mode = given.template word<BagMode>(mode_names);
-   }},
-  {"heads", [](auto& given, auto& out) { out.heads = given.small(1); }},
-  {"causal", [](auto& given, auto& out) { out.causal = given.flag(); }},
-  {"axis", [](auto& given, auto& out) { out.axis = given.small(0); }},
-  {"begin", [](auto& given, auto& out) { out.begin = given.count(0); }},
-  {"end", [](auto& given, auto& out) { out.end = given.count(1); }},
-  {"shape", [](auto& given, auto& out) { out.shape = given.list(); }},
-  {"permutation",
-   [](auto& given, auto& out) {
-     out.permutation.clear();
-     for (auto axis : given.list())
-       out.permutation.push_back(
-         static_cast<uint32_t>(std::min(axis, largest_count)));
-   }},
-  {"weight",
-   [](auto& given, auto&) {
-     given.site.weight.shared =
-       given.template as<std::string>("the name of a parameter");
-   }},
-  {"initializer",
-   [](auto& given, auto&) {
-     given.site.weight.initializer =
-       given.template word<Initializer>(initializer_names);
-   }},
-  {"scale", [](auto& given,
-               auto&) { given.site.weight.scale = given.real(0, 1e6, true); }},
+constexpr AttributeRule attribute_rules[] = {
+  {"units", set_count<&Out::units, 1>},
+  {"activation", set_activation},
+  {"bias", set_flag<&Out::bias>},
+  {"transposed", set_flag<&Out::transposed>},
+  {"kernel", set_count<&Out::kernel, 1>},
+  {"stride", set_stride},
+  {"padding", set_padding},
+  {"groups", set_count<&Out::groups, 1>},
+  {"epsilon", set_epsilon},
+  {"momentum", set_momentum},
+  {"cross_replica", set_flag<&Out::cross_replica>},
+  {"rate", set_rate},
+  {"width", set_count<&Out::width, 1>},
+  {"vocabulary", set_count<&Out::vocabulary, 1>},
+  {"mode", set_mode},
+  {"heads", set_count<&Out::heads, 1>},
+  {"causal", set_flag<&Out::causal>},
+  {"axis", set_count<&Out::axis, 0>},
+  {"begin", set_count<&Out::begin, 0>},
+  {"end", set_count<&Out::end, 1>},
+  {"shape", [](const Given& given, Out& out) { out.shape = given.list(); }},
+  {"permutation", set_permutation},
+  {"weight", set_weight},
+  {"initializer", set_initializer},
+  {"scale", set_scale},
 };
 
 } // namespace

@@ -1,303 +1,12 @@
 #include "kernels/graph/op_rules.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include "kernels/graph/op_shapes.hpp"
 
 namespace troupe::kernels {
 
 namespace {
 
 constexpr size_t any_number = ~size_t{0};
-
-std::string pair_of(const Shape& a, const Shape& b) {
-  return to_string(a) + " and " + to_string(b);
-}
-
-Shape with_last(Shape shape, uint64_t extent) {
-  shape.back() = extent;
-  return shape;
-}
-
-Shape dense(OpSite& site) {
-  const auto& attributes = site.op.attributes;
-  site.need(attributes.units > 0, "units");
-  site.need_extents(1, "vectors [..., n]");
-  const auto inputs = site.shape().back();
-  const auto units = attributes.units;
-  site.add_weight("weight",
-                  attributes.transposed ? Shape{units, inputs}
-                                        : Shape{inputs, units},
-                  inputs, Initializer::he_uniform, 0);
-  if (attributes.bias)
-    site.add_parameter("bias", {units}, Initializer::zeros, inputs);
-  return with_last(site.shape(), units);
-}
-
-/// Extents of what a window that moves over an image gives.
-Shape moved(OpSite& site, uint64_t channels) {
-  const auto& attributes = site.op.attributes;
-  const auto& image = site.shape();
-  const uint64_t kernel = attributes.kernel;
-  const uint64_t padding = attributes.padding;
-  site.check(padding < kernel, "padding " + std::to_string(padding)
-                                 + " is not smaller than kernel "
-                                 + std::to_string(kernel));
-  for (size_t i = 0; i < 2; ++i)
-    site.check(image[i] + 2 * padding >= kernel,
-               "a kernel [" + std::to_string(kernel) + ", "
-                 + std::to_string(kernel) + "] with padding "
-                 + std::to_string(padding) + " is larger than the image "
-                 + to_string(image));
-  auto extent = [&](uint64_t size) {
-    return (size + 2 * padding - kernel) / attributes.stride + 1;
-  };
-  return {extent(image[0]), extent(image[1]), channels};
-}
-
-void need_image(OpSite& site) {
-  site.check(site.shape().size() == 3,
-             to_string(site.op.kind)
-               + " takes images [height, width, channels], not "
-               + to_string(site.shape()));
-}
-
-void pad_to_same(OpSite& site) {
-  auto& attributes = site.op.attributes;
-  if (!site.same_padding)
-    return;
-  site.check(attributes.kernel % 2 == 1,
-             "padding \"same\" needs an odd kernel, not "
-               + std::to_string(attributes.kernel));
-  attributes.padding = (attributes.kernel - 1) / 2;
-}
-
-Shape conv2d(OpSite& site) {
-  const auto& attributes = site.op.attributes;
-  site.need(attributes.units > 0, "units");
-  site.need(attributes.kernel > 0, "kernel");
-  need_image(site);
-  pad_to_same(site);
-  const uint64_t kernel = attributes.kernel;
-  const uint64_t groups = attributes.groups;
-  const auto channels = site.shape()[2];
-  const auto units = attributes.units;
-  site.check(channels % groups == 0 && units % groups == 0,
-             std::to_string(groups) + " groups divide neither or one of "
-               + std::to_string(channels) + " channels and "
-               + std::to_string(units) + " units");
-  auto output = moved(site, units);
-  const auto fan_in = kernel * kernel * channels / groups;
-  site.add_weight("weight", {kernel, kernel, channels / groups, units}, fan_in,
-                  Initializer::he_uniform, 0);
-  if (attributes.bias)
-    site.add_parameter("bias", {units}, Initializer::zeros, fan_in);
-  return output;
-}
-
-Shape pool(OpSite& site) {
-  need_image(site);
-  auto& attributes = site.op.attributes;
-  if (attributes.kernel == 0) {
-    site.check(attributes.padding == 0 && !site.same_padding
-                 && !site.own_stride,
-               "stride and padding need a kernel");
-    return {1, 1, site.shape()[2]};
-  }
-  if (!site.own_stride)
-    attributes.stride = attributes.kernel;
-  pad_to_same(site);
-  return moved(site, site.shape()[2]);
-}
-
-Shape batch_norm(OpSite& site) {
-  site.need_extents(1, "values [..., channels]");
-  const Shape channels{site.shape().back()};
-  site.add_parameter("scale", channels, Initializer::ones, 1);
-  site.add_parameter("shift", channels, Initializer::zeros, 1);
-  site.add_statistic("mean", channels, Initializer::zeros);
-  site.add_statistic("variance", channels, Initializer::ones);
-  return site.shape();
-}
-
-Shape layer_norm(OpSite& site) {
-  site.need_extents(1, "vectors [..., n]");
-  const Shape last{site.shape().back()};
-  site.add_parameter("scale", last, Initializer::ones, 1);
-  if (site.op.kind == OpKind::layer_norm && site.op.attributes.bias)
-    site.add_parameter("shift", last, Initializer::zeros, 1);
-  return site.shape();
-}
-
-Shape activation(OpSite& site) {
-  site.need(site.op.attributes.activation != Activation::none, "activation");
-  return site.shape();
-}
-
-Shape softmax(OpSite& site) {
-  site.need_extents(1, "vectors [..., n]");
-  return site.shape();
-}
-
-Shape dropout(OpSite& site) {
-  return site.shape();
-}
-
-void add_table(OpSite& site) {
-  auto& attributes = site.op.attributes;
-  site.need(attributes.width > 0, "width");
-  const uint64_t known = site.sample().vocabulary;
-  if (attributes.vocabulary == 0)
-    attributes.vocabulary = known;
-  site.check(attributes.vocabulary >= known,
-             "a table of " + std::to_string(attributes.vocabulary)
-               + " rows is too small for ids below " + std::to_string(known));
-  site.add_weight("table", {attributes.vocabulary, attributes.width},
-                  attributes.vocabulary, Initializer::uniform, 0.05);
-}
-
-Shape embedding(OpSite& site) {
-  add_table(site);
-  return {site.shape()[0], site.op.attributes.width};
-}
-
-Shape embedding_bag(OpSite& site) {
-  if (site.inputs() == 2)
-    site.check(site.shape(0) == site.shape(1),
-               "embedding_bag takes a weight for each id, not "
-                 + pair_of(site.shape(0), site.shape(1)));
-  add_table(site);
-  return {site.op.attributes.width};
-}
-
-Shape attention(OpSite& site) {
-  const auto& x = site.shape();
-  const auto heads = std::to_string(site.op.attributes.heads);
-  site.check(x.size() == 2 && x[1] % 3 == 0,
-             "attention takes [t, 3 d], query, key and value side by side, not "
-               + to_string(x));
-  site.check(x[1] / 3 % site.op.attributes.heads == 0,
-             heads + " heads do not divide the width "
-               + std::to_string(x[1] / 3));
-  return {x[0], x[1] / 3};
-}
-
-Shape interaction(OpSite& site) {
-  const auto& x = site.shape();
-  site.check(x.size() == 2 && x[0] >= 2,
-             "interaction takes two or more vectors [n, d], not "
-               + to_string(x));
-  return {x[0] * (x[0] - 1) / 2};
-}
-
-Shape factorization(OpSite& site) {
-  site.check(site.shape().size() == 2,
-             "factorization takes vectors [n, d], not "
-               + to_string(site.shape()));
-  return {1};
-}
-
-void need_axis(OpSite& site) {
-  const auto axis = site.op.attributes.axis;
-  site.check(axis < site.shape().size(), "there is no axis "
-                                           + std::to_string(axis) + " in "
-                                           + to_string(site.shape()));
-}
-
-Shape concat(OpSite& site) {
-  need_axis(site);
-  const auto axis = site.op.attributes.axis;
-  auto result = site.shape();
-  for (size_t i = 1; i < site.inputs(); ++i) {
-    auto other = site.shape(i);
-    const bool ranks = other.size() == result.size();
-    if (ranks)
-      result[axis] += std::exchange(other[axis], site.shape()[axis]);
-    site.check(ranks && other == site.shape(),
-               "concat takes shapes that differ along axis "
-                 + std::to_string(axis) + " alone, not "
-                 + pair_of(site.shape(), site.shape(i)));
-  }
-  return result;
-}
-
-Shape slice(OpSite& site) {
-  need_axis(site);
-  auto& attributes = site.op.attributes;
-  auto result = site.shape();
-  auto& extent = result[attributes.axis];
-  if (attributes.end == 0)
-    attributes.end = extent;
-  site.check(attributes.begin < attributes.end && attributes.end <= extent,
-             "[" + std::to_string(attributes.begin) + ", "
-               + std::to_string(attributes.end) + ") is no slice along axis "
-               + std::to_string(attributes.axis) + " of "
-               + to_string(site.shape()));
-  extent = attributes.end - attributes.begin;
-  return result;
-}
-
-Shape reshape(OpSite& site) {
-  auto& shape = site.op.attributes.shape;
-  const auto size = elements(site.shape());
-  if (shape.empty())
-    shape = {size};
-  auto left = size;
-  for (auto extent : shape)
-    left = extent == 0 || left % extent != 0 ? 0 : left / extent;
-  site.check(left == 1, "reshape keeps the number of elements, not "
-                          + pair_of(site.shape(), shape));
-  return shape;
-}
-
-Shape transpose(OpSite& site) {
-  const auto& permutation = site.op.attributes.permutation;
-  site.need(!permutation.empty(), "permutation");
-  auto sorted = permutation;
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<uint32_t> all(site.shape().size());
-  std::iota(all.begin(), all.end(), 0u);
-  Shape shown(permutation.begin(), permutation.end());
-  site.check(sorted == all, to_string(shown)
-                              + " does not permute the extents of "
-                              + to_string(site.shape()));
-  Shape result;
-  for (auto axis : permutation)
-    result.push_back(site.shape()[axis]);
-  return result;
-}
-
-Shape same_shapes(OpSite& site) {
-  for (size_t i = 1; i < site.inputs(); ++i)
-    site.check(
-      site.shape() == site.shape(i),
-      to_string(site.op.kind)
-        + (site.op.kind == OpKind::add ? " takes two or more" : " takes two")
-        + " of one shape, not " + pair_of(site.shape(), site.shape(i)));
-  return site.shape();
-}
-
-Shape bias(OpSite& site) {
-  site.add_weight("bias", site.shape(), 1, Initializer::zeros, 0);
-  return site.shape();
-}
-
-Shape softmax_cross_entropy(OpSite& site) {
-  site.need_extents(1, "logits [..., classes]");
-  return {};
-}
-
-Shape sigmoid_cross_entropy(OpSite& site) {
-  site.check(site.shape() == Shape{1},
-             "sigmoid_cross_entropy takes one logit [1], not "
-               + to_string(site.shape()));
-  return {};
-}
-
-Shape mean_squared_error(OpSite& site) {
-  site.check(site.shape().size() == 1,
-             "mean_squared_error takes [n], not " + to_string(site.shape()));
-  return {};
-}
 
 const OpRule rules[] = {
   {OpKind::dense,
@@ -306,72 +15,87 @@ const OpRule rules[] = {
    1,
    {"units", "activation", "bias", "transposed", "weight", "initializer",
     "scale"},
-   dense},
+   shapes::dense},
   {OpKind::conv2d,
    "conv2d",
    1,
    1,
    {"units", "kernel", "stride", "padding", "groups", "activation", "bias",
     "initializer", "scale"},
-   conv2d},
-  {OpKind::max_pool, "max_pool", 1, 1, {"kernel", "stride", "padding"}, pool},
+   shapes::conv2d},
+  {OpKind::max_pool,
+   "max_pool",
+   1,
+   1,
+   {"kernel", "stride", "padding"},
+   shapes::pool},
   {OpKind::average_pool,
    "average_pool",
    1,
    1,
    {"kernel", "stride", "padding"},
-   pool},
+   shapes::pool},
   {OpKind::batch_norm,
    "batch_norm",
    1,
    1,
    {"activation", "epsilon", "momentum", "cross_replica"},
-   batch_norm},
-  {OpKind::layer_norm, "layer_norm", 1, 1, {"epsilon", "bias"}, layer_norm},
-  {OpKind::rms_norm, "rms_norm", 1, 1, {"epsilon"}, layer_norm},
-  {OpKind::activation, "activation", 1, 1, {"activation"}, activation},
-  {OpKind::softmax, "softmax", 1, 1, {}, softmax},
-  {OpKind::dropout, "dropout", 1, 1, {"rate"}, dropout},
+   shapes::batch_norm},
+  {OpKind::layer_norm,
+   "layer_norm",
+   1,
+   1,
+   {"epsilon", "bias"},
+   shapes::layer_norm},
+  {OpKind::rms_norm, "rms_norm", 1, 1, {"epsilon"}, shapes::layer_norm},
+  {OpKind::activation, "activation", 1, 1, {"activation"}, shapes::activation},
+  {OpKind::softmax, "softmax", 1, 1, {}, shapes::softmax},
+  {OpKind::dropout, "dropout", 1, 1, {"rate"}, shapes::dropout},
   {OpKind::embedding,
    "embedding",
    1,
    1,
    {"width", "vocabulary", "weight", "initializer", "scale"},
-   embedding},
+   shapes::embedding},
   {OpKind::embedding_bag,
    "embedding_bag",
    1,
    2,
    {"width", "vocabulary", "mode", "weight", "initializer", "scale"},
-   embedding_bag},
-  {OpKind::attention, "attention", 1, 1, {"heads", "causal"}, attention},
-  {OpKind::interaction, "interaction", 1, 1, {}, interaction},
-  {OpKind::factorization, "factorization", 1, 1, {}, factorization},
-  {OpKind::concat, "concat", 2, any_number, {"axis"}, concat},
-  {OpKind::slice, "slice", 1, 1, {"axis", "begin", "end"}, slice},
-  {OpKind::reshape, "reshape", 1, 1, {"shape"}, reshape},
-  {OpKind::transpose, "transpose", 1, 1, {"permutation"}, transpose},
-  {OpKind::add, "add", 2, any_number, {"activation"}, same_shapes},
-  {OpKind::multiply, "multiply", 2, 2, {}, same_shapes},
-  {OpKind::bias, "bias", 1, 1, {"initializer", "scale"}, bias},
+   shapes::embedding_bag},
+  {OpKind::attention,
+   "attention",
+   1,
+   1,
+   {"heads", "causal"},
+   shapes::attention},
+  {OpKind::interaction, "interaction", 1, 1, {}, shapes::interaction},
+  {OpKind::factorization, "factorization", 1, 1, {}, shapes::factorization},
+  {OpKind::concat, "concat", 2, any_number, {"axis"}, shapes::concat},
+  {OpKind::slice, "slice", 1, 1, {"axis", "begin", "end"}, shapes::slice},
+  {OpKind::reshape, "reshape", 1, 1, {"shape"}, shapes::reshape},
+  {OpKind::transpose, "transpose", 1, 1, {"permutation"}, shapes::transpose},
+  {OpKind::add, "add", 2, any_number, {"activation"}, shapes::same_shapes},
+  {OpKind::multiply, "multiply", 2, 2, {}, shapes::same_shapes},
+  {OpKind::bias, "bias", 1, 1, {"initializer", "scale"}, shapes::bias},
   {OpKind::softmax_cross_entropy,
    "softmax_cross_entropy",
    1,
    1,
    {},
-   softmax_cross_entropy},
+   shapes::softmax_cross_entropy},
   {OpKind::sigmoid_cross_entropy,
    "sigmoid_cross_entropy",
    1,
    1,
    {},
-   sigmoid_cross_entropy},
+   shapes::sigmoid_cross_entropy},
   {OpKind::mean_squared_error,
    "mean_squared_error",
    1,
    1,
    {},
-   mean_squared_error},
+   shapes::mean_squared_error},
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 using namespace troupe;
@@ -117,6 +118,42 @@ BOOST_AUTO_TEST_CASE(seeds_and_parameters_have_streams_of_their_own) {
       equal += other[i] == reference[i];
     BOOST_TEST(equal == 0u);
   }
+}
+
+BOOST_AUTO_TEST_CASE(flops_count_products_of_both_passes) {
+  auto sample = [](Shape features) {
+    SampleShape sample;
+    sample.features = std::move(features);
+    sample.classes = 3;
+    return sample;
+  };
+  // Forward, the weight's gradient and, of the second, the input's.
+  auto graph =
+    build_graph({"tiny",
+                 sample(Shape{6, 5, 2}),
+                 {{"conv2d", "conv", {}, {{"units", 4}, {"kernel", 3}}},
+                  {"reshape", "flat"},
+                  {"dense", "logits", {}, {{"units", 3}}},
+                  {"softmax_cross_entropy"}}});
+  const uint64_t conv = 2 * (4 * 3 * 4) * (3 * 3 * 2);
+  const uint64_t dense = 2 * 48 * 3;
+  BOOST_TEST(graph.flops_of(0) == 2 * conv);
+  BOOST_TEST(graph.flops_of(1) == 0u);
+  BOOST_TEST(graph.flops_of(2) == 3 * dense);
+  BOOST_TEST(graph.flops_per_sample() == 2 * conv + 3 * dense);
+  // Pairs of positions that see each other, by query and by value.
+  auto attention = [&](bool causal) {
+    return build_graph({"tiny",
+                        sample(Shape{7, 4}),
+                        {{"dense", "qkv", {}, {{"units", 12}}},
+                         {"attention", "op", {}, {{"causal", causal}}},
+                         {"reshape", "flat"},
+                         {"dense", "logits", {}, {{"units", 3}}},
+                         {"softmax_cross_entropy"}}})
+      .flops_of(1);
+  };
+  BOOST_TEST(attention(false) == 3u * 2 * 2 * 49 * 4);
+  BOOST_TEST(attention(true) == 3u * 2 * 2 * 28 * 4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

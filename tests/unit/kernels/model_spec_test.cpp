@@ -65,6 +65,23 @@ void check_refused(const ModelSpec& spec, const std::string& message) {
                         });
 }
 
+struct Misfit {
+  SampleShape sample;
+  std::vector<OpSpec> operators;
+  const char* message;
+};
+
+std::vector<OpSpec> one(const char* kind, Attributes attributes = {}) {
+  return {{kind, "op", {}, std::move(attributes)}};
+}
+
+void check_refused(const std::vector<Misfit>& misfits) {
+  for (const auto& given : misfits)
+    BOOST_TEST_CONTEXT(given.message) {
+      check_refused(closed(given.sample, given.operators), given.message);
+    }
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(model_spec_test)
@@ -202,15 +219,7 @@ BOOST_AUTO_TEST_CASE(a_weight_can_be_shared_where_its_shape_fits) {
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_operator_and_the_shapes) {
-  struct Case {
-    SampleShape sample;
-    std::vector<OpSpec> operators;
-    const char* message;
-  };
-  auto one = [](const char* kind, Attributes attributes = {}) {
-    return std::vector<OpSpec>{{kind, "op", {}, std::move(attributes)}};
-  };
-  const Case cases[] = {
+  check_refused(std::vector<Misfit>{
     {features({8, 8, 16}),
      {{"conv2d", "wide", {}, {{"units", 32}, {"kernel", 1}}},
       {"add", "sum", {"features", "wide"}}},
@@ -245,6 +254,11 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_operator_and_the_shapes) {
     {features({5, 5, 3}), one("max_pool", {{"stride", 2}}),
      "stride and padding need a kernel"},
     {features({5}), one("max_pool"), "max_pool takes images"},
+  });
+}
+
+BOOST_AUTO_TEST_CASE(vectors_and_ids_that_do_not_fit_are_named_too) {
+  check_refused(std::vector<Misfit>{
     {features({6, 8}), one("attention", {{"heads", 2}}),
      "attention takes [t, 3 d], query, key and value side by side, not [6, 8]"},
     {features({6, 9}), one("attention", {{"heads", 2}}),
@@ -280,11 +294,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_operator_and_the_shapes) {
      {{"dense", "op", {"features", "features"}, {{"units", 1}}}},
      "dense takes one input, not 2"},
     {features({1u << 30}), one("dense", {{"units", 1 << 30}}), "too large"},
-  };
-  for (const auto& given : cases)
-    BOOST_TEST_CONTEXT(given.message) {
-      check_refused(closed(given.sample, given.operators), given.message);
-    }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(attributes_are_checked_by_name_type_and_range) {
@@ -371,32 +381,6 @@ BOOST_AUTO_TEST_CASE(a_graph_that_makes_no_sense_is_refused) {
                  ids(3, 50, {5}),
                  {{"dense", "logits", {"features"}, {{"units", 3}}}, loss}},
                 "nothing uses ids");
-}
-
-BOOST_AUTO_TEST_CASE(flops_count_products_of_both_passes) {
-  // Forward, the weight's gradient and, of the second, the input's.
-  auto graph =
-    build_graph({"tiny",
-                 features({6, 5, 2}),
-                 {{"conv2d", "conv", {}, {{"units", 4}, {"kernel", 3}}},
-                  {"reshape", "flat"},
-                  {"dense", "logits", {}, {{"units", 3}}},
-                  {"softmax_cross_entropy"}}});
-  const uint64_t conv = 2 * (4 * 3 * 4) * (3 * 3 * 2);
-  const uint64_t dense = 2 * 48 * 3;
-  BOOST_TEST(graph.flops_of(0) == 2 * conv);
-  BOOST_TEST(graph.flops_of(1) == 0u);
-  BOOST_TEST(graph.flops_of(2) == 3 * dense);
-  BOOST_TEST(graph.flops_per_sample() == 2 * conv + 3 * dense);
-  auto attention = [](bool causal) {
-    auto graph = build_graph(closed(
-      features({7, 4}),
-      {{"dense", "qkv", {}, {{"units", 12}}},
-       {"attention", "attention", {}, {{"heads", 2}, {"causal", causal}}}}));
-    return graph.flops_of(1);
-  };
-  BOOST_TEST(attention(false) == 3u * 2 * 2 * 49 * 4);
-  BOOST_TEST(attention(true) == 3u * 2 * 2 * 28 * 4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
