@@ -23,29 +23,54 @@ struct Threshold {
   size_t ties = 0;
 };
 
-/// Finds it digit by digit, from the highest: three passes of counting rather
-/// than a partial sort, whose time depends on the values.
+/// A digit of the sizes: `bits` of them from `shift` on.
+struct Digit {
+  uint32_t shift;
+  uint32_t bits;
+
+  uint32_t of(uint32_t size) const {
+    return size >> shift & ((1u << bits) - 1);
+  }
+};
+
+/// Finds the digit that the threshold has, given how often each occurs; counts
+/// down the ties by those above.
+uint32_t take_digit(const std::vector<uint32_t>& counts, Threshold& threshold,
+                    Digit digit) {
+  auto found = static_cast<uint32_t>(counts.size() - 1);
+  for (; counts[found] < threshold.ties; --found)
+    threshold.ties -= counts[found];
+  threshold.bits |= found << digit.shift;
+  return found;
+}
+
+/// Finds the threshold digit by digit, from the highest, by counting: the time
+/// of a partial sort would depend on the values. After the first digit few
+/// sizes are left. Four counts an entry: values in a row share digits, and
+/// each would wait for the one before.
 Threshold find_threshold(const float* values, size_t count, size_t k) {
-  constexpr struct {
-    uint32_t shift;
-    uint32_t digits;
-  } passes[] = {{20, 11}, {10, 10}, {0, 10}};
+  constexpr Digit first{20, 11};
   Threshold result{0, k};
-  uint32_t known = 0; // mask of the digits found
-  std::vector<size_t> counts;
-  for (const auto& pass : passes) {
-    counts.assign(size_t{1} << pass.digits, 0);
-    const auto digit_mask = (1u << pass.digits) - 1;
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits = size_bits(values[i]);
-      if ((bits & known) == result.bits)
-        ++counts[bits >> pass.shift & digit_mask];
-    }
-    auto digit = digit_mask;
-    for (; counts[digit] < result.ties; --digit)
-      result.ties -= counts[digit];
-    result.bits |= digit << pass.shift;
-    known |= digit_mask << pass.shift;
+  std::vector<std::array<uint32_t, 4>> four(size_t{1} << first.bits);
+  for (size_t i = 0; i < count; ++i)
+    ++four[first.of(size_bits(values[i]))][i % 4];
+  std::vector<uint32_t> counts;
+  for (const auto& [a, b, c, d] : four)
+    counts.push_back(a + b + c + d);
+  auto found = take_digit(counts, result, first);
+  std::vector<uint32_t> left(counts[found] + 1);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    left[kept] = size_bits(values[i]);
+    kept += first.of(left[kept]) == found ? 1 : 0;
+  }
+  left.resize(kept);
+  for (const auto digit : {Digit{10, 10}, Digit{0, 10}}) {
+    counts.assign(size_t{1} << digit.bits, 0);
+    for (auto size : left)
+      ++counts[digit.of(size)];
+    found = take_digit(counts, result, digit);
+    std::erase_if(left, [&](uint32_t size) { return digit.of(size) != found; });
   }
   return result;
 }
