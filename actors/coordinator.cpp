@@ -121,7 +121,10 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
                            to_string(hello.role)
                              + " is not a role of this job's plan");
   lost_.erase(hello.role);
-  return JobInfo{options_.job_id, ++incarnations_, to_json(job_->options)};
+  // A model file need not be where the role is.
+  auto sent = job_->options;
+  sent.model = job_->graph.text;
+  return JobInfo{options_.job_id, ++incarnations_, to_json(sent)};
 }
 
 void CoordinatorState::on(const Join& join) {

@@ -79,6 +79,22 @@ class ModelShow(unittest.TestCase):
         self.assertIn("flatten", text)
         self.assertIn("[28, 28, 1]", text)
 
+    def test_a_model_file_trains_to_the_weights_of_its_model(self):
+        data = "synthetic:digits?samples=200"
+        (self.folder / "mine.json").write_text(
+            self.show("mlp:784-12-10", "--data", data, "--format", "json"))
+        hashes = []
+        for model in ("mlp:784-12-10", "mine.json"):
+            done = subprocess.run(
+                [TROUPE, "train", "--model", model, "--data", data, "--quiet",
+                 "--strategy", "parameter_server", "--processes", "--ps", "1",
+                 "--steps", "3", "--summary", "run.json"], cwd=self.folder,
+                capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            summary = json.loads((self.folder / "run.json").read_text())
+            hashes.append(summary["weights_sha256"])
+        self.assertEqual(*hashes)
+
     def test_mistakes_get_one_line(self):
         self.assertIn("model show", self.refused(2))
         self.assertIn("model show", self.refused(2, "hide", "cnn"))
