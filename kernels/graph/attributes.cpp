@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view activation_names[] = {"none", "relu", "gelu",
                                                  "silu", "tanh", "sigmoid"};
-constexpr std::string_view initializer_names[] = {"zeros", "ones", "he_uniform",
-                                                  "uniform", "normal"};
+constexpr std::string_view initializer_names[] = {
+  "zeros", "ones", "he_uniform", "uniform", "normal", "fan_in_uniform"};
 constexpr std::string_view mode_names[] = {"sum", "mean"};
 
 } // namespace

@@ -42,9 +42,10 @@ struct SampleShape {
 enum class Initializer : uint8_t {
   zeros,
   ones,
-  he_uniform, ///< U(-b, b), b = sqrt(6 / fan_in)
-  uniform,    ///< U(-scale, scale)
-  normal,     ///< N(0, scale^2)
+  he_uniform,     ///< U(-b, b), b = sqrt(6 / fan_in)
+  uniform,        ///< U(-scale, scale)
+  normal,         ///< N(0, scale^2)
+  fan_in_uniform, ///< U(-b, b), b = 1 / sqrt(fan_in)
 };
 
 enum class ParameterRole : uint8_t {

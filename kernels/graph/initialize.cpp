@@ -79,9 +79,11 @@ void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
       return fill([](uint64_t) { return 0.0f; });
     case Initializer::ones:
       return fill([](uint64_t) { return 1.0f; });
-    case Initializer::he_uniform: {
+    case Initializer::he_uniform:
+    case Initializer::fan_in_uniform: {
+      const double wide = what.initializer == Initializer::he_uniform ? 6 : 1;
       const double bound =
-        static_cast<float>(std::sqrt(6.0 / static_cast<double>(what.fan_in)));
+        static_cast<float>(std::sqrt(wide / static_cast<double>(what.fan_in)));
       return fill([&](uint64_t bits) { return signed_unit(bits) * bound; });
     }
     case Initializer::uniform:

@@ -86,6 +86,8 @@ BOOST_AUTO_TEST_CASE(convolution_follows_its_reference) {
          Sizes{1, 1, 1, 1, 1, 3, 1, 1, 1},  // mostly padding
          Sizes{3, 7, 5, 1, 16, 3, 1, 1, 1}, // a grey image, as of digits
          Sizes{2, 9, 7, 1, 5, 5, 2, 2, 1},
+         Sizes{2, 8, 9, 1, 16, 5, 1, 2, 1},
+         Sizes{2, 6, 9, 4, 33, 2, 1, 0, 1},
          Sizes{2, 8, 8, 3, 16, 3, 1, 1, 1}, // a coloured one
          Sizes{5, 7, 6, 16, 32, 3, 1, 1, 1},
          Sizes{2, 7, 9, 16, 32, 3, 2, 1, 1},

@@ -118,13 +118,21 @@ BOOST_AUTO_TEST_CASE(a_cnn_fits_itself_to_images_and_classes) {
   BOOST_TEST((shape_of(graph, "pool_2") == Shape{7, 7, 32}));
   BOOST_TEST((shape_of(graph, "hidden") == Shape{128}));
   BOOST_TEST(graph.parameter_count()
-             == 9u * 16 + 16 + 9 * 16 * 32 + 32 + 1568 * 128 + 128 + 1290);
+             == 25u * 16 + 16 + 25 * 16 * 32 + 32 + 1568 * 128 + 128 + 1290);
+  // fan_in_uniform: up to 1 / sqrt(25 * 16).
+  std::vector<float> weights(25 * 16 * 32);
+  initialize(graph, 0, 2, 0, weights.data(), weights.size());
+  float most = 0;
+  for (auto weight : weights)
+    most = std::max(most, std::abs(weight));
+  BOOST_TEST(most <= 0.05f);
+  BOOST_TEST(most > 0.0495f);
   auto sample = digits();
   sample.features = {32, 32, 3};
   sample.classes = 7;
   graph = make_graph("cnn", sample);
   BOOST_TEST(graph.classes() == 7u);
-  BOOST_TEST((parameter(graph, "conv_1/weight").shape == Shape{3, 3, 3, 16}));
+  BOOST_TEST((parameter(graph, "conv_1/weight").shape == Shape{5, 5, 3, 16}));
   BOOST_TEST((shape_of(graph, "pool_2") == Shape{8, 8, 32}));
 }
 
