@@ -108,7 +108,8 @@ class UsageErrors(unittest.TestCase):
             (["train", "--data", "synthetic:digits?smples=5"], 2,
              r"unknown key.*smples"),
             (["train", "--data", "mnist:x?split=all"], 2, r"split.*all"),
-            (["train", "--data", "csv:table.csv"], 2, r"not available yet"),
+            (["train", "--data", "csv:table.csv"], 1,
+             r"table\.csv: cannot be opened"),
         ])
 
     def test_numbers_are_checked(self):
