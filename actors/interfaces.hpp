@@ -6,7 +6,8 @@
 ///
 ///   observer <- coordinator <-> node supervisor, evaluator, and
 ///
-///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator
+///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator,
+///                      shard <-> shard of slice 0 in steps that need scalars
 ///   mirrored:          coordinator <-> replica <-> replica
 namespace troupe {
 
@@ -25,7 +26,8 @@ using replica_actor = role_actor::extend<caf::result<void>(Contribution),
 
 using shard_actor =
   role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
-                     caf::result<void>(LeasePush)>;
+                     caf::result<void>(LeasePush), caf::result<void>(BlockSums),
+                     caf::result<void>(Scalars)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 

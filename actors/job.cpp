@@ -9,17 +9,16 @@
 namespace troupe {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
-                                   beta2, epsilon, weight_decay)
+                                   beta2, epsilon, weight_decay, ftrl_beta, l1,
+                                   l2)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobOptions, model, data, eval_data,
-                                   eval_fraction, strategy, synchronisation,
-                                   devices, threads_per_device, workers, shards,
-                                   processes, partitioner, reduction,
-                                   virtual_ranks, global_batch, epochs, steps,
-                                   optimizer, rule, lr_schedule, learning_rate,
-                                   min_lr, warmup_steps, seed, isa, eval_every,
-                                   join_deadline_ms, sample, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+  JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
+  devices, threads_per_device, workers, shards, processes, partitioner,
+  reduction, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
+  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
+  warmup_steps, seed, isa, eval_every, join_deadline_ms, sample, samples)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -97,6 +96,43 @@ JobOptions of_samples(JobOptions options, uint64_t samples,
   return options;
 }
 
+/// The transformer's text holds its rate: "-P0.1".
+std::string with_dropout(const std::string& model, double rate) {
+  auto text = model;
+  if (auto old = text.find("-P"); old != std::string::npos) {
+    auto end = text.find('-', old + 1);
+    text.erase(old, end == std::string::npos ? end : end - old);
+  }
+  return text + (text.find(':') == std::string::npos ? ":P" : "-P")
+         + std::to_string(rate); // no exponent, whose sign ends a part
+}
+
+JobOptions resolved(JobOptions options) {
+  if (options.dropout >= 0 && options.model.starts_with("transformer"))
+    options.model = with_dropout(options.model, options.dropout);
+  if (options.rule.kind == OptimizerKind::lamb
+      && options.synchronisation == Synchronisation::async)
+    throw UsageError("--optimizer lamb needs the whole gradient of a step, "
+                     "which --async does not have; use adamw or --sync");
+  return options;
+}
+
+Graph graph_of(const JobOptions& options) {
+  auto graph = make_graph(options.model, options.sample);
+  if (options.dropout < 0)
+    return graph;
+  bool found = false;
+  for (auto& op : graph.ops)
+    if (op.kind == OpKind::dropout) {
+      op.attributes.rate = static_cast<float>(options.dropout);
+      found = true;
+    }
+  if (!found && options.dropout > 0)
+    throw UsageError("--dropout: --model " + options.model
+                     + " has no dropout; leave it out");
+  return graph;
+}
+
 uint64_t some(uint64_t samples) {
   if (samples == 0)
     throw InputError("the job has no samples to train on");
@@ -112,8 +148,8 @@ Job::Job(JobOptions given, const Dataset& train)
   : Job(of_samples(std::move(given), train.samples(), train.shape)) {}
 
 Job::Job(JobOptions given)
-  : options(std::move(given)),
-    graph(make_graph(options.model, options.sample)),
+  : options(resolved(std::move(given))),
+    graph(graph_of(options)),
     layout(graph),
     plan(plan_of(options, graph)),
     sampling(options.seed, some(options.samples), options.global_batch,
@@ -132,6 +168,11 @@ bool Job::is_snapshot_version(uint64_t version) const {
   const auto every = options.eval_every * sampling.steps_per_epoch();
   return options.synchronisation == Synchronisation::sync && every > 0
          && version > 0 && version % every == 0;
+}
+
+Precision Job::precision() const {
+  return options.precision == "bfloat16" ? Precision::bfloat16
+                                         : Precision::float32;
 }
 
 uint64_t Job::flat_offset(const Slice& slice) const {

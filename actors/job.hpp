@@ -3,6 +3,7 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/graph/models.hpp"
 #include "kernels/optimizer.hpp"
+#include "kernels/replica.hpp"
 #include "strategies/learning_rate.hpp"
 #include "strategies/plan.hpp"
 #include "strategies/sampling.hpp"
@@ -37,6 +38,9 @@ struct JobOptions {
   uint64_t steps = 0;  ///< 0: no limit
   std::string optimizer = "adam";
   OptimizerOptions rule;
+  double clip_norm = 0; ///< 0: no clipping
+  double dropout = -1;  ///< overrides the model's rate; below 0: does not
+  std::string precision = "float32";
   LrSchedule lr_schedule = LrSchedule::constant;
   double learning_rate = 1e-3;
   double min_lr = 0;
@@ -85,6 +89,7 @@ struct Job {
   /// Versions at which owners send a snapshot for evaluation, the last one
   /// included.
   bool is_snapshot_version(uint64_t version) const;
+  Precision precision() const;
   /// Elements [begin, end) of the flat parameter buffer that a slice takes.
   uint64_t flat_offset(const Slice& slice) const;
 };

@@ -42,7 +42,7 @@ LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   if (!lane.replica) { // a thread that no virtual rank reaches needs none
     const auto ranks = job_->options.virtual_ranks;
     const auto rows = (job_->options.global_batch + ranks - 1) / ranks;
-    lane.replica = make_replica(job_->graph, device_, rows);
+    lane.replica = make_replica(job_->graph, device_, rows, job_->precision());
     lane.batch = std::make_unique<BatchMemory>(job_->graph, rows);
   }
   return lane;

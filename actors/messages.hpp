@@ -7,9 +7,11 @@
 #include "strategies/membership.hpp"
 #include "strategies/rank_tree.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 /// All messages that actors exchange, in one place and append-only. A build
@@ -18,6 +20,15 @@ namespace troupe {
 
 /// Counted up with every change of a wire type.
 inline constexpr uint32_t message_revision = 2;
+
+/// A number of which every bit arrives; CAF would spoil subnormals.
+template <class Number>
+struct Bits {
+  Bits() = default;
+  Bits(Number number) : value(number) {} // a number in all but how it travels
+  operator Number() const { return value; }
+  Number value = 0;
+};
 
 /// Delivery is fenced by these: a receiver drops what does not carry its own
 /// (PROTOCOL 14).
@@ -107,6 +118,7 @@ struct LeasePush {
   uint32_t slice = 0;
   uint64_t pulled_version = 0;
   TensorView values;
+  Bits<float> scale = 1; ///< of clipping
 };
 /// A replica's node sum over all parameters, for its peers (in one process).
 struct Contribution {
@@ -121,6 +133,23 @@ struct Reduced {
   uint64_t step = 0;
   uint32_t owner = 0;
   TensorView values;
+};
+
+/// One slice's block sums in round `round` of a step (PROTOCOL 5), for the
+/// decider: the owner of slice 0. Identity: (step, round, slice).
+struct BlockSums {
+  Fence fence;
+  uint64_t step = 0;
+  uint32_t round = 0;
+  uint32_t slice = 0;
+  std::vector<Bits<double>> sums;
+};
+/// What the decider has written down of a round.
+struct Scalars {
+  Fence fence;
+  uint64_t step = 0;
+  uint32_t round = 0;
+  std::vector<Bits<float>> values;
 };
 
 // --- reports to the coordinator ----------------------------------------------
@@ -285,6 +314,14 @@ struct Completion {
   }
 #define TROUPE_FIELD(name) f.field(#name, x.name)
 
+template <class Inspector, class Number>
+bool inspect(Inspector& f, Bits<Number>& x) {
+  using Raw = std::conditional_t<sizeof(Number) == 4, uint32_t, uint64_t>;
+  auto raw = std::bit_cast<Raw>(x.value);
+  auto ok = f.apply(raw);
+  x.value = std::bit_cast<Number>(raw);
+  return ok;
+}
 template <class Inspector>
 bool inspect(Inspector& f, RoleId& x) {
   auto kind = static_cast<uint8_t>(x.kind);
@@ -331,7 +368,11 @@ TROUPE_INSPECT(Push, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(node), TROUPE_FIELD(slice), TROUPE_FIELD(values))
 TROUPE_INSPECT(LeasePush, TROUPE_FIELD(fence), TROUPE_FIELD(lease),
                TROUPE_FIELD(slice), TROUPE_FIELD(pulled_version),
-               TROUPE_FIELD(values))
+               TROUPE_FIELD(values), TROUPE_FIELD(scale))
+TROUPE_INSPECT(BlockSums, TROUPE_FIELD(fence), TROUPE_FIELD(step),
+               TROUPE_FIELD(round), TROUPE_FIELD(slice), TROUPE_FIELD(sums))
+TROUPE_INSPECT(Scalars, TROUPE_FIELD(fence), TROUPE_FIELD(step),
+               TROUPE_FIELD(round), TROUPE_FIELD(values))
 TROUPE_INSPECT(Contribution, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(node), TROUPE_FIELD(values))
 TROUPE_INSPECT(Reduced, TROUPE_FIELD(fence), TROUPE_FIELD(step),
@@ -436,6 +477,10 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Finished))
 CAF_ADD_TYPE_ID(troupe, (troupe::StopRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::Completion))
 CAF_ADD_TYPE_ID(troupe, (troupe::Measure))
+CAF_ADD_TYPE_ID(troupe, (troupe::Bits<float>))
+CAF_ADD_TYPE_ID(troupe, (troupe::Bits<double>))
+CAF_ADD_TYPE_ID(troupe, (troupe::BlockSums))
+CAF_ADD_TYPE_ID(troupe, (troupe::Scalars))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

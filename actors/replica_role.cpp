@@ -2,6 +2,7 @@
 
 #include "actors/leaf_computer.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/role_frame.hpp"
 #include "actors/slice_update.hpp"
 #include "actors/tree_sum.hpp"
 #include "monitoring/names.hpp"
@@ -56,23 +57,14 @@ public:
   }
 
   replica_actor::behavior_type make_behavior() {
-    guard_role(self_, context_.coordinator);
-    report_metrics(self_, context_);
-    return {
-      [this](const Propose& x) { on(x); },
-      [this](const Activate& x) { on(x); },
-      [this](const Pause& x) { on(x); },
-      [this](const EndAt& x) { on(x); },
-      [](const SnapshotRequest&) {},
-      [this](const Finish& x) {
-        if (x.job == context_.job_id)
-          self_->quit();
+    return role_behavior(
+      self_, context_, [this](const Propose& x) { on(x); },
+      [this](const Activate& x) { on(x); }, [this](const Pause& x) { on(x); },
+      [this](const EndAt& x) { on(x); }, [](const SnapshotRequest&) {},
+      [this](const Contribution& x) {
+        gate_.admit(x.fence, [this, x] { on(x); });
       },
-      [](const Completion& x) { x.then(); },
-      [this](caf::tick_atom) { report_metrics(self_, context_); },
-      [this](const Contribution& x) { on(x); },
-      [this](const Reduced& x) { on(x); },
-    };
+      [this](const Reduced& x) { on(x); });
   }
 
 private:
@@ -89,17 +81,14 @@ private:
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
-    if (proposal.fence.epoch <= fence_.epoch && fence_.job != 0)
+    if (!gate_.propose(proposal.fence))
       return;
-    fence_ = {};
-    sealing_ = proposal.fence;
-    early_.clear();
     run_on(
       *executor_, self_, [] { return true; },
       [this, fence = proposal.fence](bool) {
-        if (fence != sealing_)
+        if (!gate_.is_sealing(fence))
           return;
-        Sealed report{sealing_, context_.role, context_.incarnation, {}};
+        Sealed report{fence, context_.role, context_.incarnation, {}};
         for (auto slice : plan_.slices)
           report.slices.push_back({slice, version_, version_, {}, 0, {}});
         self_->send(context_.coordinator, std::move(report));
@@ -107,7 +96,7 @@ private:
   }
 
   void on(const Activate& activation) {
-    if (activation.fence != sealing_)
+    if (!gate_.is_sealing(activation.fence))
       return;
     peers_.connect(
       self_, context_.job_id, activation.members, RoleKind::worker,
@@ -116,7 +105,9 @@ private:
   }
 
   void start_epoch(const Activate& activation) {
-    fence_ = activation.fence;
+    if (!gate_.is_sealing(activation.fence))
+      return;
+    gate_.open();
     paused_ = false;
     if (activation.rollback) {
       end_ = job_.total_steps;
@@ -127,8 +118,7 @@ private:
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     begun_ = version_;
-    for (const auto& share : std::exchange(early_, {}))
-      on(share);
+    gate_.replay();
     rest(false);
   }
 
@@ -168,7 +158,7 @@ private:
           own_sums_ = done.gradient.nodes.front().view(0, job_.layout.total);
         return done;
       },
-      [this, update, fence = fence_](Turn& done) {
+      [this, update, fence = gate_.active()](Turn& done) {
         finish_turn(update, fence, done);
       });
     queue_.set(static_cast<double>(executor_->queued()));
@@ -179,11 +169,11 @@ private:
     --turns_;
     for (const auto& slice : done.snapshot)
       self_->send(context_.coordinator, slice);
-    if (fence != fence_)
+    if (!gate_.is_active(fence))
       return; // sealed meanwhile
     if (update)
       self_->send(context_.coordinator,
-                  Applied{fence_, context_.role, version_, 0});
+                  Applied{gate_.active(), context_.role, version_, 0});
     auto& gradient = done.gradient;
     if (gradient.nodes.empty()) {
       rest(!done.snapshot.empty());
@@ -195,8 +185,8 @@ private:
                   Trouble{context_.job_id, context_.role, gradient.trouble});
       return;
     }
-    self_->send(context_.coordinator,
-                LeafReport{fence_, context_.role, version_, gradient.leaves});
+    self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
+                                                 version_, gradient.leaves});
     if (alone()) {
       keep_busy();
       return;
@@ -204,7 +194,7 @@ private:
     reduced_.assign(replicas_, {});
     missing_ = replicas_;
     for (const auto& node : gradient.nodes) {
-      Contribution share{fence_, version_, node.node,
+      Contribution share{gate_.active(), version_, node.node,
                          node.view(0, job_.layout.total)};
       for (uint32_t i = 0; i < replicas_; ++i)
         if (i != context_.role.index)
@@ -214,12 +204,7 @@ private:
   }
 
   void on(const Contribution& share) {
-    if (share.fence == sealing_ && fence_ != sealing_) {
-      early_.push_back(share); // a peer is in the new epoch already
-      return;
-    }
-    if (share.fence != fence_
-        || !is_node(share.node, job_.options.virtual_ranks))
+    if (!is_node(share.node, job_.options.virtual_ranks))
       return;
     // No peer is ahead of this ledger: it could not begin the next step
     // without this replica's result.
@@ -251,14 +236,14 @@ private:
         });
         return true;
       },
-      [this, step, fence = fence_](bool) {
-        if (fence == fence_)
+      [this, step, fence = gate_.active()](bool) {
+        if (gate_.is_active(fence))
           publish(step, {sums_, sums_->data(), sums_->size()});
       });
   }
 
   void publish(uint64_t step, const TensorView& sums) {
-    Reduced result{fence_, step, context_.role.index, sums};
+    Reduced result{gate_.active(), step, context_.role.index, sums};
     for (uint32_t i = 0; i < replicas_; ++i)
       if (i != context_.role.index)
         self_->send(peers_.at<replica_actor>(i), result);
@@ -266,7 +251,7 @@ private:
   }
 
   void on(const Reduced& result) {
-    if (result.fence != fence_ || result.owner >= reduced_.size()
+    if (!gate_.is_active(result.fence) || result.owner >= reduced_.size()
         || result.step != version_ || reduced_[result.owner].size() != 0)
       return;
     reduced_[result.owner] = result.values;
@@ -275,17 +260,15 @@ private:
   }
 
   void apply(uint64_t step, const std::vector<TensorView>& reduced) {
-    const auto& slices = job_.plan.slices;
-    const UpdateMoment moment{step, step, job_.sampling.step(step).count};
-    executor_->parallel_for(slices.size(), [&](size_t i, uint32_t) {
-      const auto at = job_.flat_offset(slices[i]);
-      auto args = slice_update(job_, slices[i], moment);
-      args.gradient_sum = reduced[job_.plan.owner[i]].data() + at;
-      args.in = args.out = parameters_.data() + at;
-      args.state_in = args.state_out = state_.data() + at;
-      args.state_stride = job_.layout.total;
-      troupe::update(job_.options.rule, args);
-    });
+    whole_update(
+      job_, executor_.get(), {step, step, job_.sampling.step(step).count},
+      [&](const Slice& slice, UpdateArgs& args) {
+        const auto at = job_.flat_offset(slice);
+        args.gradient_sum = reduced[job_.plan.owner[slice.id]].data() + at;
+        args.in = args.out = parameters_.data() + at;
+        args.state_in = args.state_out = state_.data() + at;
+        args.state_stride = job_.layout.total;
+      });
   }
 
   std::vector<SnapshotSlice> take_snapshot(uint64_t version) const {
@@ -310,14 +293,15 @@ private:
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause& pause) {
-    if (pause.fence != fence_)
+    if (!gate_.is_active(pause.fence))
       return;
     paused_ = true;
-    self_->send(context_.coordinator, Paused{fence_, context_.role, begun_});
+    self_->send(context_.coordinator,
+                Paused{gate_.active(), context_.role, begun_});
   }
 
   void on(const EndAt& end) {
-    if (end.fence != fence_)
+    if (!gate_.is_active(end.fence))
       return;
     end_ = end.step;
     paused_ = false;
@@ -349,12 +333,10 @@ private:
   uint32_t replicas_ = 0;
   uint32_t slots_ = 0;
   std::vector<RankRange> nodes_;
-  Fence fence_;
-  Fence sealing_;
+  EpochGate gate_;
 
   StepLedger ledger_; ///< of the slices this replica owns, all at once
   std::map<RankRange, TensorView> contributions_;
-  std::vector<Contribution> early_; ///< of the epoch being sealed
   std::vector<TensorView> reduced_; ///< per owner
   uint32_t missing_ = 0;
   uint64_t version_ = 0;

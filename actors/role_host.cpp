@@ -77,7 +77,8 @@ void fill_probe(const Graph& graph, uint32_t rows, BatchMemory& memory) {
 std::string probe_hash(const Job& job, const std::string& device) {
   const auto ranks = job.options.virtual_ranks;
   const auto rows = (job.options.global_batch + ranks - 1) / ranks;
-  auto replica = make_replica(job.graph, parse_device(device), rows);
+  auto replica = make_replica(job.graph, parse_device(device), rows,
+                              job.precision());
   Buffer parameters{job.layout.total};
   Buffer gradient{job.layout.total};
   parameters.fill(0);
@@ -91,15 +92,14 @@ std::string probe_hash(const Job& job, const std::string& device) {
   const auto slots = state_slots(job.options.rule.kind);
   Buffer state{std::max<size_t>(1, slots * gradient.size())};
   state.fill(0);
-  for (const auto& slice : job.plan.slices) {
-    const auto at = job.flat_offset(slice);
-    auto args = slice_update(job, slice, {0, 0, rows});
-    args.gradient_sum = gradient.data() + at;
-    args.in = args.out = parameters.data() + at;
-    args.state_in = args.state_out = state.data() + at;
-    args.state_stride = gradient.size();
-    update(job.options.rule, args);
-  }
+  whole_update(job, nullptr, {0, 0, rows},
+               [&](const Slice& slice, UpdateArgs& args) {
+                 const auto at = job.flat_offset(slice);
+                 args.gradient_sum = gradient.data() + at;
+                 args.in = args.out = parameters.data() + at;
+                 args.state_in = args.state_out = state.data() + at;
+                 args.state_stride = gradient.size();
+               });
   return sha256(std::as_bytes(parameters.span()));
 }
 

@@ -1,11 +1,15 @@
 #include "actors/shard.hpp"
 
+#include "actors/peer_directory.hpp"
+#include "actors/role_frame.hpp"
+#include "actors/scalar_decider.hpp"
 #include "actors/slice_work.hpp"
 #include "monitoring/names.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 namespace troupe {
@@ -36,7 +40,12 @@ public:
       metrics_(*context_.metrics),
       store_(std::move(store)),
       end_(job_.total_steps),
+      rounds_(async_ ? std::vector<ScalarRoundKind>{}
+                     : rounds_of(job_.options)),
+      peers_(self->system()),
       executor_(make_role_executor(context_)) {
+    if (!rounds_.empty() && ScalarDecider::is_decider(job_, *store_))
+      decider_.emplace(job_, store_);
     const auto& owned = store_->slices();
     for (size_t i = 0; i < owned.size(); ++i)
       slices_.push_back(std::make_unique<Owned>(
@@ -49,24 +58,16 @@ public:
   }
 
   shard_actor::behavior_type make_behavior() {
-    guard_role(self_, context_.coordinator);
-    report_metrics(self_, context_);
-    return {
-      [this](const Propose& x) { on(x); },
-      [this](const Activate& x) { on(x); },
-      [](const Pause&) {},
-      [this](const EndAt& x) { on(x); },
-      [this](const SnapshotRequest& x) { on(x); },
-      [this](const Finish& x) {
-        if (x.job == context_.job_id)
-          self_->quit();
-      },
-      [](const Completion& x) { x.then(); },
-      [this](caf::tick_atom) { report_metrics(self_, context_); },
+    return role_behavior(
+      self_, context_, [this](const Propose& x) { on(x); },
+      [this](const Activate& x) { on(x); }, [](const Pause&) {},
+      [this](const EndAt& x) { when_active(x); },
+      [this](const SnapshotRequest& x) { when_active(x); },
       [this](const Pull& x) { when_active(x); },
       [this](const Push& x) { when_active(x); },
       [this](const LeasePush& x) { when_active(x); },
-    };
+      [this](const BlockSums& x) { when_active(x); },
+      [this](const Scalars& x) { when_active(x); });
   }
 
 private:
@@ -80,7 +81,15 @@ private:
     StepLedger ledger;
     LeaseSet leases; ///< applied, or on the way to be
     SliceWork work;
-    bool applying = false;
+    uint32_t round = 0;  ///< of the step's scalars
+    bool asking = false; ///< its sums of that round are with the decider
+    StepScalars scalars; ///< of the rounds before
+
+    void begin_step() {
+      round = 0;
+      asking = false;
+      scalars = {};
+    }
   };
 
   struct Wanted { // a worker's pull that is not wholly answered
@@ -104,11 +113,9 @@ private:
   /// then waits for the activation. Anything else of another epoch is dropped.
   template <class Message>
   void when_active(const Message& message) {
-    auto from = self_->current_sender();
-    if (message.fence == fence_ && fence_.job != 0)
+    gate_.admit(message.fence, [this, message, from = self_->current_sender()] {
       on(message, from);
-    else if (message.fence == sealing_)
-      early_.push_back([this, message, from] { on(message, from); });
+    });
   }
 
   // --- epochs ---------------------------------------------------------------
@@ -116,22 +123,24 @@ private:
   /// Seals once the executor is done with what it was given, so that the
   /// report is of a state that stands.
   void on(const Propose& proposal) {
-    if (proposal.fence.epoch <= fence_.epoch && fence_.job != 0)
+    if (!gate_.propose(proposal.fence))
       return;
-    fence_ = {};
-    sealing_ = proposal.fence;
-    early_.clear();
     wanted_.clear();
+    askers_.clear();
+    if (decider_)
+      decider_->forget();
+    for (auto& slice : slices_)
+      slice->begin_step();
     run_on(
       *executor_, self_, [] { return true; },
       [this, fence = proposal.fence](bool) {
-        if (fence == sealing_)
+        if (gate_.is_sealing(fence))
           seal();
       });
   }
 
   void seal() {
-    Sealed report{sealing_, context_.role, context_.incarnation, {}};
+    Sealed report{gate_.sealing(), context_.role, context_.incarnation, {}};
     for (size_t i = 0; i < slices_.size(); ++i) {
       const auto& slice = *slices_[i];
       SliceState state{
@@ -149,9 +158,27 @@ private:
   }
 
   void on(const Activate& activation) {
-    if (activation.fence != sealing_)
+    if (!gate_.is_sealing(activation.fence))
       return;
-    fence_ = activation.fence;
+    if (rounds_.empty() || decider_) {
+      start_epoch(activation);
+      return;
+    }
+    const auto decider = job_.plan.owner.front();
+    auto members = activation.members;
+    std::erase_if(members, [&](const Member& x) {
+      return x.role != RoleId{RoleKind::shard, decider};
+    });
+    peers_.connect(
+      self_, context_.job_id, members, RoleKind::shard,
+      [this, activation] { start_epoch(activation); },
+      [](const std::string&) {}); // it died: the next epoch will tell
+  }
+
+  void start_epoch(const Activate& activation) {
+    if (!gate_.is_sealing(activation.fence))
+      return;
+    gate_.open();
     if (activation.rollback) {
       end_ = job_.total_steps;
       store_->reset();
@@ -165,8 +192,10 @@ private:
     for (auto& slice : slices_) // an earlier process may have died in between
       snapshot(*slice);
     report_applied();
-    for (const auto& message : std::exchange(early_, {}))
-      message();
+    for (auto& slice : slices_) // its tree is whole, its scalars are not known
+      if (slice->ledger.complete())
+        reduce(*slice);
+    gate_.replay();
   }
 
   // --- pulls ----------------------------------------------------------------
@@ -193,7 +222,7 @@ private:
         continue;
       want.sent[local] = true;
       self_->send(want.worker,
-                  Pulled{fence_, want.version, slice.id,
+                  Pulled{gate_.active(), want.version, slice.id,
                          TensorView{store_, store_->values(local, want.version),
                                     slice.count}});
     }
@@ -219,7 +248,7 @@ private:
         }
         return copies;
       },
-      [this, worker, fence = fence_](std::vector<Pulled>& copies) {
+      [this, worker, fence = gate_.active()](std::vector<Pulled>& copies) {
         for (auto& copy : copies) {
           copy.fence = fence;
           self_->send(worker, std::move(copy));
@@ -243,27 +272,85 @@ private:
       return;
     }
     metrics_.staleness.observe(0); // a step's pushes are of its version
-    const bool complete = slice->ledger.complete();
-    const auto step = slice->ledger.version();
-    const auto samples = job_.sampling.step(step).count;
-    slice->applying = complete;
     executor_->submit([slice, node = push.node, values = push.values,
                        decision = std::move(decision)]() mutable {
       slice->work.accept(node, std::move(values), decision);
     });
-    if (complete)
-      run_on(
-        *executor_, self_,
-        [slice, step, samples] {
-          slice->work.apply_step(step, samples);
-          return true;
-        },
-        [this, slice](bool) { on_applied(*slice); });
+    if (slice->ledger.complete())
+      reduce(*slice);
     show_load();
   }
 
+  /// The slice's tree is whole: what is left are the rounds of scalars that the
+  /// update needs, then the update.
+  void reduce(Owned& slice) {
+    const auto step = slice.ledger.version();
+    const auto samples = job_.sampling.step(step).count;
+    if (slice.round < rounds_.size())
+      run_on(
+        *executor_, self_,
+        [&slice, kind = rounds_[slice.round], step, samples,
+         scalars = slice.scalars] {
+          return slice.work.sums(kind, step, samples, scalars);
+        },
+        [this, &slice, step, fence = gate_.active()](std::vector<double>& x) {
+          if (gate_.is_active(fence))
+            ask(slice, step, x);
+        });
+    else
+      run_on(
+        *executor_, self_,
+        [&slice, step, samples, scalars = slice.scalars] {
+          slice.work.apply_step(step, samples, scalars);
+          return true;
+        },
+        [this, &slice](bool) { on_applied(slice); });
+  }
+
+  void ask(Owned& slice, uint64_t step, const std::vector<double>& sums) {
+    slice.asking = true;
+    auto decider = decider_ ? shard_actor{self_}
+                            : peers_.at<shard_actor>(job_.plan.owner.front());
+    self_->send(decider, BlockSums{gate_.active(),
+                                   step,
+                                   slice.round,
+                                   slice.id,
+                                   {sums.begin(), sums.end()}});
+  }
+
+  void on(const BlockSums& sums, const caf::strong_actor_ptr& from) {
+    if (!decider_)
+      return;
+    auto asker = caf::actor_cast<shard_actor>(from);
+    askers_.insert(asker);
+    auto answer = decider_->offer(sums);
+    if (!answer)
+      return;
+    const Scalars scalars{gate_.active(), sums.step, sums.round,
+                          std::move(answer->values)};
+    if (!answer->for_all)
+      self_->send(asker, scalars);
+    else
+      for (const auto& shard : askers_)
+        self_->send(shard, scalars);
+  }
+
+  void on(const Scalars& scalars, const caf::strong_actor_ptr&) {
+    for (auto& slice : slices_) {
+      if (!slice->asking || slice->round != scalars.round
+          || slice->ledger.version() != scalars.step
+          || !take_scalars(job_, rounds_[scalars.round],
+                           {scalars.values.begin(), scalars.values.end()},
+                           slice->scalars))
+        continue;
+      slice->asking = false;
+      ++slice->round;
+      reduce(*slice);
+    }
+  }
+
   void on_applied(Owned& slice) {
-    slice.applying = false;
+    slice.begin_step();
     slice.ledger.advance();
     snapshot(slice);
     serve(local(slice));
@@ -272,7 +359,7 @@ private:
   }
 
   void report_applied() {
-    if (async_ || fence_.job == 0)
+    if (async_ || !gate_.is_active())
       return;
     auto version = job_.total_steps; // what a shard without slices reports
     for (size_t i = 0; i < slices_.size(); ++i)
@@ -281,7 +368,7 @@ private:
       return;
     reported_ = version;
     self_->send(context_.coordinator,
-                Applied{fence_, context_.role, version, duplicates_});
+                Applied{gate_.active(), context_.role, version, duplicates_});
   }
 
   void show_load() {
@@ -315,10 +402,10 @@ private:
     run_on(
       *executor_, self_,
       [this, slice, values = push.values, samples, applied = slice->leases,
-       pulled = push.pulled_version] {
+       scale = push.scale, pulled = push.pulled_version] {
         const auto newest = store_->newest(local(*slice));
         metrics_.staleness.observe(static_cast<double>(newest - pulled));
-        slice->work.apply_lease(values, samples, applied);
+        slice->work.apply_lease(values, samples, scale, applied);
         return true;
       },
       [this, lease = push.lease](bool) {
@@ -331,20 +418,19 @@ private:
 
   /// Reports a lease once every slice of this shard has really applied it.
   void settle(uint64_t lease) {
-    if (fence_.job == 0 || in_flight_.contains(lease))
+    if (!gate_.is_active() || in_flight_.contains(lease))
       return;
     for (const auto& slice : slices_)
       if (!slice->leases.contains(lease))
         return;
     self_->send(context_.coordinator,
-                LeaseApplied{fence_, context_.role, lease, duplicates_});
+                LeaseApplied{gate_.active(), context_.role, lease,
+                             duplicates_});
   }
 
   // --- snapshots ------------------------------------------------------------
 
-  void on(const EndAt& end) {
-    if (end.fence != fence_)
-      return;
+  void on(const EndAt& end, const caf::strong_actor_ptr&) {
     end_ = end.step;
     for (auto& slice : slices_)
       snapshot(*slice);
@@ -361,9 +447,7 @@ private:
         send_snapshot(at, version, version);
   }
 
-  void on(const SnapshotRequest& request) {
-    if (request.fence != fence_)
-      return;
+  void on(const SnapshotRequest& request, const caf::strong_actor_ptr&) {
     run_on(
       *executor_, self_, [] { return true; },
       [this, version = request.version](bool) {
@@ -393,12 +477,14 @@ private:
   bool async_;
   ShardMetrics metrics_;
   std::shared_ptr<ShardStore> store_;
-  Fence fence_;
-  Fence sealing_;
+  EpochGate gate_;
   uint64_t end_;
   std::vector<std::unique_ptr<Owned>> slices_;
-  std::vector<std::function<void()>> early_; ///< of the epoch being sealed
   std::vector<Wanted> wanted_;
+  std::vector<ScalarRoundKind> rounds_;
+  std::optional<ScalarDecider> decider_; ///< of the shard with slice 0
+  std::set<shard_actor> askers_;         ///< of this epoch
+  PeerDirectory peers_;
   std::map<uint64_t, size_t> in_flight_; ///< lease -> updates queued
   uint64_t reported_ = ~uint64_t{0};
   uint64_t duplicates_ = 0;

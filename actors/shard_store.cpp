@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +13,8 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t magic = 0x3165726f74735254; // "TRstore1"
+constexpr uint64_t magic = 0x3265726f74735254; // "TRstore2"
+constexpr uint32_t most_rounds = 2;
 constexpr uint64_t unwritten = ~uint64_t{0};
 
 size_t rounded(size_t bytes) {
@@ -39,12 +41,21 @@ struct ShardStore::Record {
   } leases[2];
 };
 
+struct ShardStore::Scalars {
+  std::atomic<uint64_t> word; ///< step + 1; 0: not whole
+  uint64_t count;
+  float* values() { return reinterpret_cast<float*>(this + 1); }
+};
+
 ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
                        uint64_t job_id, int descriptor)
   : job_(job),
     slices_(std::move(slices)),
     slots_(state_slots(job.options.rule.kind)) {
-  bytes_ = rounded(sizeof(Header)) + slices_.size() * rounded(sizeof(Record));
+  scalars_bytes_ =
+    rounded(sizeof(Scalars) + (1 + job.plan.variables.size()) * sizeof(float));
+  bytes_ = rounded(sizeof(Header)) + 2 * most_rounds * scalars_bytes_
+           + slices_.size() * rounded(sizeof(Record));
   for (auto id : slices_) {
     const auto count = job_.plan.slices[id].count;
     bank_bytes_.push_back(rounded(count * (1 + slots_) * sizeof(float)));
@@ -77,8 +88,7 @@ ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
     return;
   }
   header.magic.store(0);
-  for (size_t i = 0; i < slices_.size(); ++i)
-    initialise(i);
+  reset();
   header.job = job_id;
   header.bytes = bytes_;
   header.slices = slices_.size();
@@ -92,7 +102,32 @@ ShardStore::~ShardStore() {
 
 ShardStore::Record& ShardStore::record(size_t local) const {
   return *reinterpret_cast<Record*>(memory_ + rounded(sizeof(Header))
+                                    + 2 * most_rounds * scalars_bytes_
                                     + local * rounded(sizeof(Record)));
+}
+
+ShardStore::Scalars& ShardStore::scalars(uint64_t step, uint32_t round) const {
+  return *reinterpret_cast<Scalars*>(memory_ + rounded(sizeof(Header))
+                                     + (step % 2 * most_rounds + round)
+                                         * scalars_bytes_);
+}
+
+void ShardStore::decide(uint64_t step, uint32_t round,
+                        const std::vector<float>& values) {
+  auto& record = scalars(step, round);
+  record.word.store(0);
+  record.count = values.size();
+  std::copy(values.begin(), values.end(), record.values());
+  record.word.store(step + 1);
+}
+
+std::vector<float> ShardStore::decided(uint64_t step, uint32_t round) const {
+  if (round >= most_rounds)
+    return {};
+  auto& record = scalars(step, round);
+  if (record.word.load() != step + 1)
+    return {};
+  return {record.values(), record.values() + record.count};
 }
 
 void ShardStore::initialise(size_t local) {
@@ -109,6 +144,9 @@ void ShardStore::initialise(size_t local) {
 }
 
 void ShardStore::reset() {
+  for (uint64_t step = 0; step < 2; ++step)
+    for (uint32_t round = 0; round < most_rounds; ++round)
+      scalars(step, round).word.store(0);
   for (size_t i = 0; i < slices_.size(); ++i)
     initialise(i);
 }

@@ -14,7 +14,7 @@ namespace troupe {
 /// the newest and writes the other, so a kill at any moment leaves the newest
 /// whole. Bank of version v: v mod 2.
 ///
-///   header | slice records | slice 0: bank 0, bank 1 | slice 1: … |
+///   header | scalars | slice records | slice 0: bank 0, bank 1 | slice 1: … |
 ///
 /// Owner: one shard's executor thread writes; its actor reads.
 class ShardStore {
@@ -56,13 +56,21 @@ public:
   void commit(size_t local, const LeaseSet& applied);
   LeaseSet leases(size_t local) const;
 
+  /// Writes down what a round of a step decided, before anybody is told: whole
+  /// or not at all. Kept until the same round of step + 2.
+  void decide(uint64_t step, uint32_t round, const std::vector<float>& values);
+  /// What was written down of that round; empty: nothing.
+  std::vector<float> decided(uint64_t step, uint32_t round) const;
+
   /// Back to version 0 in every slice.
   void reset();
 
 private:
   struct Header;
   struct Record;
+  struct Scalars;
 
+  Scalars& scalars(uint64_t step, uint32_t round) const;
   Record& record(size_t local) const;
   void initialise(size_t local);
 
@@ -73,6 +81,7 @@ private:
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
   uint32_t slots_ = 0;
+  size_t scalars_bytes_ = 0; ///< of one round of one step
   bool taken_over_ = false;
 };
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "kernels/executor.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace troupe {
@@ -26,5 +28,54 @@ struct UpdateMoment {
 /// no update ever spans two. The caller adds the pointers.
 UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
                         const StepScalars& scalars = {});
+
+/// The scalars of a step are found in rounds, each of which asks all slices for
+/// block sums and ends with scalars that the next round, or the update, needs.
+enum class ScalarRoundKind : uint8_t { gradient_norm, trust_ratios };
+std::vector<ScalarRoundKind> rounds_of(const JobOptions& options);
+
+/// The block sums of a slice in a round, a pure function of its update with the
+/// scalars found so far: for each block of 4,096 elements one sum of squares of
+/// the gradient; of trust ratios those of the values, then those of the
+/// directions. Running statistics have none.
+std::vector<double> slice_sums(const Job& job, const Slice& slice,
+                               ScalarRoundKind round, const UpdateArgs& args);
+
+/// How many sums a slice has in a round.
+size_t sums_of(const Job& job, const Slice& slice, ScalarRoundKind round);
+
+/// All slices' sums of a round, added up along the fixed tree.
+class RoundSums {
+public:
+  RoundSums(const Job& job, ScalarRoundKind round);
+
+  void put(const Slice& slice, const std::vector<double>& sums);
+  /// What the decider publishes once every slice's sums are there: the
+  /// gradient's scale, or a trust ratio for each variable.
+  std::vector<float> scalars(uint32_t samples) const;
+
+private:
+  const Job& job_;
+  ScalarRoundKind round_;
+  std::vector<std::vector<double>> blocks_; ///< per variable
+  std::vector<std::vector<double>> directions_;
+};
+
+/// Takes over what a round published.
+/// Errors: false where it is not of this job's size.
+bool take_scalars(const Job& job, ScalarRoundKind round,
+                  const std::vector<float>& published, StepScalars& into);
+
+/// All rounds at once, for who holds the whole gradient: each computes the same
+/// function of the same bits, so nobody decides for others. `args_of` fills in
+/// a slice's pointers; the slices are spread over the executor (null: none).
+StepScalars
+whole_scalars(const Job& job, Executor* executor, UpdateMoment moment,
+              const std::function<void(const Slice&, UpdateArgs&)>& args_of);
+
+/// Updates all slices, rounds included; null executor: on this thread.
+void whole_update(
+  const Job& job, Executor* executor, UpdateMoment moment,
+  const std::function<void(const Slice&, UpdateArgs&)>& args_of);
 
 } // namespace troupe

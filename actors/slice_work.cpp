@@ -33,17 +33,34 @@ void SliceWork::accept(RankRange node, TensorView values,
   }
 }
 
-void SliceWork::apply_step(uint64_t step, uint32_t samples) {
-  auto root = held_.find(RankRange{0, job_.options.virtual_ranks});
-  update(root->second, {step, step, samples});
+const TensorView& SliceWork::root() const {
+  return held_.find(RankRange{0, job_.options.virtual_ranks})->second;
+}
+
+std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
+                                    uint32_t samples,
+                                    const StepScalars& scalars) const {
+  const auto version = store_->newest(local_);
+  auto args = slice_update(job_, slice(), {step, step, samples}, scalars);
+  args.gradient_sum = root().data();
+  args.in = store_->values(local_, version);
+  args.state_in = store_->state(local_, version);
+  args.state_stride = slice().count;
+  return slice_sums(job_, slice(), round, args);
+}
+
+void SliceWork::apply_step(uint64_t step, uint32_t samples,
+                           const StepScalars& scalars) {
+  update(root(), {step, step, samples}, scalars);
   store_->commit(local_);
   held_.clear();
 }
 
 void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
-                            const LeaseSet& applied) {
+                            float scale, const LeaseSet& applied) {
   const auto count = store_->newest(local_);
-  update(gradient, {count, count / job_.options.virtual_ranks, samples});
+  update(gradient, {count, count / job_.options.virtual_ranks, samples},
+         {scale, {}});
   store_->commit(local_, applied);
 }
 
@@ -51,9 +68,10 @@ void SliceWork::forget() {
   held_.clear();
 }
 
-void SliceWork::update(const TensorView& gradient, UpdateMoment moment) {
+void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
+                       const StepScalars& scalars) {
   const auto version = store_->newest(local_);
-  const auto elements = job_.plan.slices[store_->slices()[local_]].count;
+  const auto elements = slice().count;
   const auto* values = store_->values(local_, version);
   const auto* state = store_->state(local_, version);
   auto target = store_->begin(local_);
@@ -63,8 +81,7 @@ void SliceWork::update(const TensorView& gradient, UpdateMoment moment) {
     std::memcpy(target.state, state, slots * elements * sizeof(float));
     return;
   }
-  auto args = slice_update(job_, job_.plan.slices[store_->slices()[local_]],
-                           moment);
+  auto args = slice_update(job_, slice(), moment, scalars);
   args.gradient_sum = gradient.data();
   args.in = values;
   args.out = target.values;

@@ -22,16 +22,24 @@ public:
   /// decided.
   void accept(RankRange node, TensorView values,
               const StepLedger::Decision& decision);
+  /// The block sums of a round of step `step`, whose root is there.
+  std::vector<double> sums(ScalarRoundKind round, uint64_t step,
+                           uint32_t samples, const StepScalars& scalars) const;
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.
-  void apply_step(uint64_t step, uint32_t samples);
-  /// Applies one lease's gradient as its own update.
-  void apply_lease(const TensorView& gradient, uint32_t samples,
+  void apply_step(uint64_t step, uint32_t samples, const StepScalars& scalars);
+  /// Applies one lease's gradient, clipped by `scale`, as its own update.
+  void apply_lease(const TensorView& gradient, uint32_t samples, float scale,
                    const LeaseSet& applied);
   void forget();
 
 private:
-  void update(const TensorView& gradient, UpdateMoment moment);
+  const Slice& slice() const {
+    return job_.plan.slices[store_->slices()[local_]];
+  }
+  const TensorView& root() const;
+  void update(const TensorView& gradient, UpdateMoment moment,
+              const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
 
   const Job& job_;

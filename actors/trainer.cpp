@@ -27,40 +27,99 @@ std::vector<std::string> devices_of(const std::string& text) {
 
 } // namespace
 
-Trainer::Trainer(TrainerOptions options) {
-  job_.model = options.model;
-  job_.data = "memory:";
-  if (!parse(options.strategy, job_.strategy))
+namespace {
+
+JobOptions job_of(const TrainerOptions& options) {
+  JobOptions job;
+  job.model = options.model;
+  job.data = "memory:";
+  if (!parse(options.strategy, job.strategy))
     throw UsageError("strategy " + options.strategy + " is unknown");
-  job_.devices = devices_of(options.devices);
-  job_.workers = options.workers;
-  job_.shards = options.ps;
-  job_.virtual_ranks = options.virtual_ranks;
-  job_.global_batch = options.global_batch;
-  job_.epochs = options.epochs;
-  job_.optimizer = options.optimizer;
-  job_.rule.kind = parse_optimizer(options.optimizer);
-  job_.learning_rate = options.learning_rate;
-  job_.seed = options.seed;
-  Job check{job_, job_.global_batch};
+  job.devices = devices_of(options.devices);
+  job.workers = options.workers;
+  job.shards = options.ps;
+  job.virtual_ranks = options.virtual_ranks;
+  job.global_batch = options.global_batch;
+  job.epochs = options.epochs;
+  job.optimizer = options.optimizer;
+  job.rule.kind = parse_optimizer(options.optimizer);
+  job.learning_rate = options.learning_rate;
+  job.seed = options.seed;
+  job.clip_norm = options.clip_norm;
+  job.sample = options.sample;
+  job.samples = options.global_batch; // until fit() knows better
+  return job;
+}
+
+void require_length(const char* call, const char* what, size_t found,
+                    uint64_t rows, uint64_t each) {
+  if (found != rows * each)
+    throw InputError(std::string{call} + ": " + what + " must hold "
+                     + std::to_string(each) + " values for each of "
+                     + std::to_string(rows) + " samples, not "
+                     + std::to_string(found) + " in all");
+}
+
+void require_range(const char* call, const char* what,
+                   const std::vector<int32_t>& values, int32_t lowest,
+                   uint64_t end) {
+  for (auto value : values)
+    if (value < lowest || value >= static_cast<int64_t>(end))
+      throw InputError(std::string{call} + ": " + what + " "
+                       + std::to_string(value) + " is not in ["
+                       + std::to_string(lowest) + ", " + std::to_string(end)
+                       + ")");
+}
+
+} // namespace
+
+Trainer::Trainer(TrainerOptions options)
+  : job_(job_of(options)), graph_(make_graph(job_.model, job_.sample)) {
+  if (graph_.sample.label == LabelKind::tokens)
+    throw UsageError("model " + job_.model
+                     + " learns text, which has no rows of arrays: use troupe "
+                       "train --data text:FILE");
+  Job check{job_};
+}
+
+std::shared_ptr<Dataset> Trainer::dataset_of(TrainerSamples samples,
+                                             const char* call) const {
+  const auto features = graph_.features();
+  const auto ids = graph_.ids();
+  const auto rows = features > 0
+                      ? samples.features.size() / features
+                      : samples.ids.size() / std::max<uint64_t>(ids, 1);
+  if (rows == 0)
+    throw InputError(std::string{call} + ": there are no samples");
+  require_length(call, "features", samples.features.size(), rows, features);
+  require_length(call, "ids", samples.ids.size(), rows, ids);
+  require_range(call, "id", samples.ids, -1, graph_.sample.vocabulary);
+  auto data = std::make_shared<Dataset>();
+  data->name = "the caller's arrays";
+  data->shape = graph_.sample;
+  data->values = std::move(samples.features);
+  data->ids = std::move(samples.ids);
+  if (graph_.sample.label == LabelKind::number)
+    data->targets = std::move(samples.targets);
+  else
+    data->labels = std::move(samples.labels);
+  return data;
 }
 
 Trainer::Result Trainer::fit(std::vector<float> features,
                              std::vector<int32_t> labels) {
-  const auto graph = make_graph(job_.model);
-  if (labels.empty() || features.size() != labels.size() * graph.features())
-    throw InputError("fit: features must hold labels * "
-                     + std::to_string(graph.features()) + " values");
-  for (auto label : labels)
-    if (label < 0 || static_cast<uint32_t>(label) >= graph.classes())
-      throw InputError("fit: label " + std::to_string(label) + " is not in [0, "
-                       + std::to_string(graph.classes()) + ")");
-  auto data = std::make_shared<Dataset>();
-  data->name = "the caller's arrays";
-  data->shape.features = {graph.features()};
-  data->shape.classes = static_cast<uint32_t>(graph.classes());
-  data->values = std::move(features);
-  data->labels = std::move(labels);
+  return fit({std::move(features), {}, std::move(labels), {}});
+}
+
+Trainer::Result Trainer::fit(TrainerSamples samples) {
+  auto data = dataset_of(std::move(samples), "fit");
+  const bool numbers = graph_.sample.label == LabelKind::number;
+  const auto rows = graph_.features() > 0
+                      ? data->values.size() / graph_.features()
+                      : data->ids.size() / graph_.ids();
+  require_length("fit", numbers ? "targets" : "labels",
+                 numbers ? data->targets.size() : data->labels.size(), rows, 1);
+  require_range("fit", "label", data->labels, 0, graph_.classes());
   RunOptions run;
   run.job = job_;
   run.save =
@@ -81,19 +140,21 @@ Trainer::Result Trainer::fit(std::vector<float> features,
 
 std::vector<int32_t>
 Trainer::predict(const std::vector<float>& features) const {
-  const auto graph = make_graph(job_.model);
+  return predict(TrainerSamples{features, {}, {}, {}}).classes;
+}
+
+Trainer::Prediction Trainer::predict(TrainerSamples samples) const {
   if (!model_)
     throw InputError("predict: call fit() first");
-  if (features.empty() || features.size() % graph.features() != 0)
-    throw InputError("predict: features must hold rows of "
-                     + std::to_string(graph.features()) + " values");
-  Dataset data;
-  data.name = "the caller's arrays";
-  data.shape.features = {graph.features()};
-  data.shape.classes = static_cast<uint32_t>(graph.classes());
-  data.labels.resize(features.size() / graph.features());
-  data.values = features;
-  return score(*model_, data, {}, 1).predictions;
+  auto data = dataset_of(std::move(samples), "predict");
+  // Scoring counts samples by their labels.
+  const auto rows = graph_.features() > 0
+                      ? data->values.size() / graph_.features()
+                      : data->ids.size() / graph_.ids();
+  data->labels.assign(graph_.classes() > 0 ? rows : 0, 0);
+  data->targets.assign(graph_.classes() > 0 ? 0 : rows, 0);
+  auto scores = score(*model_, *data, {}, 1);
+  return {std::move(scores.predictions), std::move(scores.scores)};
 }
 
 } // namespace troupe

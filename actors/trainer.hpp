@@ -25,6 +25,18 @@ struct TrainerOptions {
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
   uint64_t seed = 0;
+  /// Of the caller's samples; unknown: what the model was made for.
+  SampleShape sample;
+  double clip_norm = 0; ///< 0: none
+};
+
+/// Samples in the caller's arrays, n of them; what the model does not take
+/// stays empty.
+struct TrainerSamples {
+  std::vector<float> features; ///< [n, features of the model] row-major
+  std::vector<int32_t> ids;    ///< [n, ids of the model], -1: absent
+  std::vector<int32_t> labels; ///< [n], a class index, or 0 and 1
+  std::vector<float> targets;  ///< [n], of a model that learns numbers
 };
 
 /// Trains on the caller's own arrays; all roles are actors of this process.
@@ -49,12 +61,28 @@ public:
   /// Errors: InputError (shapes, labels out of range, NaN loss).
   Result fit(std::vector<float> features, std::vector<int32_t> labels);
 
+  /// Errors: InputError (lengths, labels or ids out of range, NaN loss); text
+  /// is not for arrays: use `troupe train --data text:FILE`.
+  Result fit(TrainerSamples samples);
+
   /// Returns the class of each row of features [n, inputs].
   /// Errors: InputError before fit() or for a wrong length.
   std::vector<int32_t> predict(const std::vector<float>& features) const;
 
+  struct Prediction {
+    std::vector<int32_t> classes; ///< [n]; empty where numbers are learnt
+    std::vector<float> scores;    ///< [n]: the probability of 1, or the number;
+                                  ///< empty of classes
+  };
+  /// Labels and targets are not looked at.
+  Prediction predict(TrainerSamples samples) const;
+
 private:
+  std::shared_ptr<Dataset> dataset_of(TrainerSamples samples,
+                                      const char* call) const;
+
   JobOptions job_;
+  Graph graph_;
   std::shared_ptr<const TrainedModel> model_; ///< null before fit()
 };
 

@@ -2,6 +2,8 @@
 
 #include "actors/leaf_computer.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/role_frame.hpp"
+#include "actors/slice_update.hpp"
 #include "kernels/buffer.hpp"
 #include "monitoring/names.hpp"
 
@@ -40,6 +42,11 @@ struct WorkerMetrics {
   Gauge& queue;
 };
 
+struct LeaseGradient {
+  StepGradient gradient;
+  float scale = 1; ///< of clipping
+};
+
 ///            Activate                 all slices          computed
 ///   sealed ------------> pulling ----------------> computing -------> pushed
 ///      ^                    ^                                           |
@@ -71,23 +78,15 @@ public:
   }
 
   worker_actor::behavior_type make_behavior() {
-    guard_role(self_, context_.coordinator);
-    report_metrics(self_, context_);
-    return {
-      [this](const Propose& x) { on(x); },
+    // The wish to stop may come while the shards of a new epoch are still being
+    // connected: it waits for its start.
+    return role_behavior(
+      self_, context_, [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); },
-      [this](const Pause& x) { when_started(x); },
-      [this](const EndAt& x) { when_started(x); },
-      [](const SnapshotRequest&) {},
-      [this](const Finish& x) {
-        if (x.job == context_.job_id)
-          self_->quit();
-      },
-      [](const Completion& x) { x.then(); },
-      [this](caf::tick_atom) { report_metrics(self_, context_); },
-      [this](const Pulled& x) { on(x); },
-      [this](const LeaseGrant& x) { on(x); },
-    };
+      [this](const Pause& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
+      [this](const EndAt& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
+      [](const SnapshotRequest&) {}, [this](const Pulled& x) { on(x); },
+      [this](const LeaseGrant& x) { on(x); });
   }
 
 private:
@@ -109,25 +108,22 @@ private:
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
-    if (proposal.fence.epoch <= fence_.epoch && fence_.job != 0)
+    if (!gate_.propose(proposal.fence))
       return;
     phase_ = Phase::sealed;
     self_->send(
       context_.coordinator,
       Sealed{proposal.fence, context_.role, context_.incarnation, {}});
-    sealing_ = proposal.fence;
-    early_.clear();
   }
 
   void on(const Activate& activation) {
-    if (activation.fence != sealing_)
+    if (!gate_.is_sealing(activation.fence))
       return;
     auto begin = [this, activation] {
-      if (activation.fence != sealing_)
+      if (!gate_.is_sealing(activation.fence))
         return;
       start_epoch(activation);
-      for (const auto& wish : std::exchange(early_, {}))
-        wish();
+      gate_.replay();
     };
     shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard,
                     begin, [this](const std::string& line) {
@@ -137,7 +133,7 @@ private:
   }
 
   void start_epoch(const Activate& activation) {
-    fence_ = activation.fence;
+    gate_.open();
     paused_ = false;
     if (activation.rollback) {
       if (computing_) // what it brings is of a step that is undone
@@ -180,12 +176,12 @@ private:
     if (computing_) // the executor still reads the old ones
       parameters_ = fresh_parameters();
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
-      self_->send(shard, Pull{fence_, context_.role, version});
+      self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
   }
 
   void on(const Pulled& message) {
-    if (message.fence != fence_ || phase_ != Phase::pulling
+    if (!gate_.is_active(message.fence) || phase_ != Phase::pulling
         || message.slice >= arrived_.size() || arrived_[message.slice]
         || (!async_ && message.version != wanted_))
       return;
@@ -254,7 +250,7 @@ private:
   /// there already (PROTOCOL 10).
   void push_missing(const std::vector<SliceState>& held) {
     self_->send(context_.coordinator,
-                LeafReport{fence_, context_.role, gradient_.step,
+                LeafReport{gate_.active(), context_.role, gradient_.step,
                            gradient_.leaves});
     push_begin_ = Clock::now();
     pushing_ = true;
@@ -285,28 +281,19 @@ private:
     auto values = node.view(job_.flat_offset(slice), slice.count);
     metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
     self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
-                Push{fence_, gradient_.step, node.node, slice.id,
+                Push{gate_.active(), gradient_.step, node.node, slice.id,
                      std::move(values)});
   }
 
   // --- ending early ---------------------------------------------------------
-
-  /// The wish to stop may come while the shards of a new epoch are still being
-  /// connected: it waits for its start.
-  template <class Message>
-  void when_started(const Message& message) {
-    if (message.fence == fence_)
-      on(message);
-    else if (message.fence == sealing_)
-      early_.push_back([this, message] { on(message); });
-  }
 
   void on(const Pause&) {
     paused_ = true;
     uint64_t next = wanted_;
     if (phase_ == Phase::computing)
       next = computing_step_ + 1;
-    self_->send(context_.coordinator, Paused{fence_, context_.role, next});
+    self_->send(context_.coordinator,
+                Paused{gate_.active(), context_.role, next});
   }
 
   void on(const EndAt& end) {
@@ -322,7 +309,7 @@ private:
     if (leases_.size() < lease_low_water && !asked_) {
       asked_ = true;
       self_->send(context_.coordinator,
-                  LeaseRequest{fence_, context_.role, lease_batch});
+                  LeaseRequest{gate_.active(), context_.role, lease_batch});
     }
     if (leases_.empty()) {
       phase_ = Phase::idle;
@@ -332,7 +319,7 @@ private:
   }
 
   void on(const LeaseGrant& grant) {
-    if (grant.fence != fence_)
+    if (!gate_.is_active(grant.fence))
       return;
     asked_ = false;
     leases_.insert(leases_.end(), grant.leases.begin(), grant.leases.end());
@@ -347,19 +334,38 @@ private:
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(lease % ranks);
     auto parameters = parameters_;
-    auto fence = fence_;
+    const auto fence = gate_.active();
     run_on(
       *executor_, self_,
       [this, lease, rank, ranks, parameters] {
-        return computer_.compute(lease / ranks, {{rank, rank + 1}},
-                                 parameters->data());
+        LeaseGradient done;
+        done.gradient = computer_.compute(lease / ranks, {{rank, rank + 1}},
+                                          parameters->data());
+        done.scale = scale_of(done.gradient);
+        return done;
       },
-      [this, lease, fence](StepGradient& result) {
-        on_lease_computed(lease, fence, std::move(result));
+      [this, lease, fence](LeaseGradient& result) {
+        on_lease_computed(lease, fence, result.scale,
+                          std::move(result.gradient));
       });
   }
 
-  void on_lease_computed(uint64_t lease, Fence fence, StepGradient&& result) {
+  /// Without an order of steps, clipping is per push (PROTOCOL 5).
+  float scale_of(const StepGradient& gradient) {
+    const auto& sum = gradient.nodes.front().sum;
+    if (!sum)
+      return 1;
+    const UpdateMoment moment{0, 0, gradient.leaves.front().samples};
+    return whole_scalars(job_, executor_.get(), moment,
+                         [&](const Slice& slice, UpdateArgs& args) {
+                           args.gradient_sum = sum->data()
+                                               + job_.flat_offset(slice);
+                         })
+      .gradient_scale;
+  }
+
+  void on_lease_computed(uint64_t lease, Fence fence, float scale,
+                         StepGradient&& result) {
     computing_ = false;
     metrics_.compute.observe(result.seconds);
     if (!result.trouble.empty()) {
@@ -367,18 +373,18 @@ private:
                   Trouble{context_.job_id, context_.role, result.trouble});
       return;
     }
-    if (fence != fence_ || phase_ != Phase::computing)
+    if (!gate_.is_active(fence) || phase_ != Phase::computing)
       return; // an epoch change returned the lease
     leases_.pop_front();
-    self_->send(context_.coordinator,
-                LeafReport{fence_, context_.role, lease, result.leaves});
+    self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
+                                                 lease, result.leaves});
     for (const auto& slice : job_.plan.slices) {
       auto values = result.nodes.front().view(job_.flat_offset(slice),
                                               slice.count);
       metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
       self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
-                  LeasePush{fence_, lease, slice.id, versions_[slice.id],
-                            std::move(values)});
+                  LeasePush{gate_.active(), lease, slice.id,
+                            versions_[slice.id], std::move(values), scale});
     }
     next_lease();
   }
@@ -389,13 +395,11 @@ private:
   bool async_;
   WorkerMetrics metrics_;
   PeerDirectory shards_;
-  Fence fence_;
-  Fence sealing_;
+  EpochGate gate_;
   Phase phase_ = Phase::sealed;
   std::vector<RankRange> nodes_;
   uint64_t end_;
   bool paused_ = false;
-  std::vector<std::function<void()>> early_; ///< of the epoch being entered
 
   uint64_t wanted_ = 0; ///< version being pulled
   std::vector<bool> arrived_;

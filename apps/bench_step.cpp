@@ -52,15 +52,14 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
                                        parameters.data());
       const auto* sum = gradient.nodes.front().sum->data();
       const auto count = job.sampling.step(step).count;
-      for (const auto& slice : job.plan.slices) {
-        const auto at = job.flat_offset(slice);
-        auto args = slice_update(job, slice, {step, step, count});
-        args.gradient_sum = sum + at;
-        args.in = args.out = parameters.data() + at;
-        args.state_in = args.state_out = state.data() + at;
-        args.state_stride = job.layout.total;
-        update(job.options.rule, args);
-      }
+      whole_update(job, &executor, {step, step, count},
+                   [&](const Slice& slice, UpdateArgs& args) {
+                     const auto at = job.flat_offset(slice);
+                     args.gradient_sum = sum + at;
+                     args.in = args.out = parameters.data() + at;
+                     args.state_in = args.state_out = state.data() + at;
+                     args.state_stride = job.layout.total;
+                   });
       samples += count;
     }
     const auto seconds =

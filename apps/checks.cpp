@@ -51,9 +51,11 @@ void check_optimizer(const Settings& settings, const Flags& flags) {
   };
   auto why = "with --optimizer " + job.optimizer + "; leave it out";
   refuse_idle(flags, {"momentum"}, !is({momentum, nesterov}), why);
-  refuse_idle(flags, {"beta1"}, !is({adam, adamw}), why);
-  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop}), why);
-  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop}), why);
+  refuse_idle(flags, {"beta1"}, !is({adam, adamw, lamb}), why);
+  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop, lamb}), why);
+  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop, lamb}),
+              why);
+  refuse_idle(flags, {"l1", "l2", "ftrl-beta"}, !is({ftrl}), why);
   refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
               "without --lr-schedule cosine");
   if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
@@ -89,6 +91,11 @@ void check_role(const Settings& settings) {
     refuse("role " + to_string(role)
            + " needs --coordinator HOST:PORT, or "
              "TF_CONFIG with a chief");
+  const auto host = parse_address(settings.listen).host;
+  if (role.kind == RoleKind::shard && (host == "0.0.0.0" || host == "::"))
+    refuse("--listen " + settings.listen
+           + ": a shard tells workers its address, and that is none; name the "
+             "one that they reach");
   if (settings.coordinator.ends_with(":0"))
     refuse("--coordinator " + settings.coordinator
            + ": port 0 names nobody; give the port the coordinator printed");
@@ -204,6 +211,7 @@ void check_settings(const Settings& settings, const Flags& flags) {
   if (command == "plan")
     return;
   check_address(settings, "listen", settings.listen);
+  check_address(settings, "metrics-address", settings.metrics_address);
   check_address(settings, "coordinator", settings.coordinator);
   check_files(settings);
 }

@@ -66,6 +66,21 @@ Binding devices() {
           [](const Settings& s) { return print_devices(s.job.devices); }};
 }
 
+/// Without the flag there is no number to print.
+Binding clip_norm() {
+  auto number = real(FIELD(job.clip_norm), positive());
+  return {number.set, [=](const Settings& s) {
+            return s.job.clip_norm > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+Binding dropout() {
+  auto number = real(FIELD(job.dropout), fraction());
+  return {number.set, [=](const Settings& s) {
+            return s.job.dropout >= 0 ? number.get(s) : std::string{};
+          }};
+}
+
 Binding workers() {
   auto number = whole(FIELD(job.workers), 1, most_roles);
   return {[=](Settings& s, const std::string& value) {
@@ -183,8 +198,10 @@ void add_places(std::vector<Flag>& flags) {
         "instruction set: auto, sse4, avx2 or avx512",
         choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});
   add(flags, group, on_jobs,
-      {{"precision", "NAME", text_flag, "float32", "type of the arithmetic",
-        fixed("float32", {"bfloat16"})}});
+      {{"precision", "NAME", text_flag, "float32",
+        "of matrix products and convolutions: float32 or bfloat16; parameters "
+        "and all else stay float32",
+        choice(FIELD(job.precision), {"float32", "bfloat16"})}});
 }
 
 void add_steps(std::vector<Flag>& flags) {
@@ -229,22 +246,37 @@ void add_steps(std::vector<Flag>& flags) {
 void add_optimizer(std::vector<Flag>& flags) {
   add(flags, "Optimizer", on_jobs,
       {{"optimizer", "NAME", text_flag, "adam",
-        "sgd, momentum, nesterov, adam, adamw, adagrad or rmsprop",
+        "sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, ftrl or lamb",
         text(FIELD(job.optimizer))},
        {"lr", "X", number_flag, "0.001", "learning rate",
         real(FIELD(job.learning_rate), positive())},
        {"momentum", "X", number_flag, "0.9", "of momentum and nesterov",
         real(FIELD(job.rule.momentum), fraction())},
-       {"beta1", "X", number_flag, "0.9", "of adam and adamw",
+       {"beta1", "X", number_flag, "0.9", "of adam, adamw and lamb",
         real(FIELD(job.rule.beta1), fraction())},
-       {"beta2", "X", number_flag, "0.999", "of adam, adamw and rmsprop",
+       {"beta2", "X", number_flag, "0.999", "of adam, adamw, rmsprop and lamb",
         real(FIELD(job.rule.beta2), fraction())},
        {"epsilon", "X", number_flag, "1e-08",
-        "of adam, adamw, adagrad and rmsprop",
+        "of adam, adamw, adagrad, rmsprop and lamb",
         real(FIELD(job.rule.epsilon), positive())},
        {"weight-decay", "X", number_flag, "0",
-        "decoupled with adamw, else added to the gradient",
+        "of weights, not of biases and norms; decoupled with adamw and lamb, "
+        "else added to the gradient",
         real(FIELD(job.rule.weight_decay), not_negative())},
+       {"l1", "X", number_flag, "0", "of ftrl: makes small weights 0",
+        real(FIELD(job.rule.l1), not_negative())},
+       {"l2", "X", number_flag, "0", "of ftrl",
+        real(FIELD(job.rule.l2), not_negative())},
+       {"ftrl-beta", "X", number_flag, "1",
+        "of ftrl: the smaller, the larger "
+        "the first steps",
+        real(FIELD(job.rule.ftrl_beta), not_negative())},
+       {"clip-norm", "X", number_flag, "none",
+        "scales a gradient whose norm over all parameters is above X down to "
+        "it; with --async each push's",
+        clip_norm()},
+       {"dropout", "X", number_flag, "the model's",
+        "rate of the model's dropout", dropout()},
        {"lr-schedule", "NAME", text_flag, "constant",
         "constant, step, cosine or inverse_sqrt", schedule()},
        {"warmup-steps", "N", number_flag, "0 steps",

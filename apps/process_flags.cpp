@@ -43,7 +43,8 @@ void add_connections(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
   add(flags, on_runs, group, "metrics-address", "HOST:PORT",
       "127.0.0.1:0, a free port",
-      "where Prometheus finds the metrics; printed at the start",
+      "where Prometheus finds the metrics, over plain HTTP; printed at the "
+      "start; not local: needs --certificates",
       address(FIELD(metrics_address)));
   add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
@@ -113,7 +114,6 @@ std::vector<Flag> all_flags() {
 std::vector<LaterFlag> later_flags() {
   return {{"staleness", true},       {"backup-workers", true},
           {"link-encryption", true}, {"bucket-mb", true},
-          {"clip-norm", true},       {"dropout", true},
           {"checkpoint-dir", true},  {"checkpoint-every", true},
           {"resume", false},         {"timeline", true},
           {"tensorboard", true},     {"chaos", true}};

@@ -55,9 +55,6 @@ void update_statistic(const OptimizerOptions& options, UpdateArgs args) {
 
 OptimizerKind parse_optimizer(const std::string& name) {
   std::string known;
-  // Until the roles exchange its norms, LAMB would train without trust ratios.
-  if (name == "lamb")
-    throw UsageError("--optimizer lamb is not available yet");
   for (const auto& rule : rules) {
     if (name == rule.name)
       return rule.kind;

@@ -33,8 +33,7 @@ struct OptimizerOptions {
   float l2 = 0.0f; ///< ftrl
 };
 
-/// Errors: UsageError for an unknown name (lists the known ones); "not
-/// available yet" for lamb.
+/// Errors: UsageError for an unknown name (lists the known ones).
 OptimizerKind parse_optimizer(const std::string& name);
 std::string to_string(OptimizerKind kind);
 

@@ -153,17 +153,16 @@ class UsageErrors(unittest.TestCase):
 
     def test_what_is_not_built_yet_is_refused(self):
         for flag in ("--staleness", "--backup-workers", "--link-encryption",
-                     "--bucket-mb", "--clip-norm", "--dropout", "--timeline",
-                     "--checkpoint-dir", "--checkpoint-every", "--resume",
-                     "--tensorboard", "--chaos"):
+                     "--bucket-mb", "--timeline", "--checkpoint-dir",
+                     "--checkpoint-every", "--resume", "--tensorboard",
+                     "--chaos"):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
-                            ("--optimizer", "lamb"), ("--link", "shm"),
+                            ("--link", "shm"),
                             ("--compress", "topk:0.01"), ("--chain", "2"),
                             ("--reduction", "fast"), ("--workers", "1:4"),
-                            ("--all-reduce", "ring"),
-                            ("--precision", "bfloat16")):
+                            ("--all-reduce", "ring")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "chaos", "status", "top", "events",
                         "doctor", "checkpoint", "ctl"):
@@ -258,6 +257,10 @@ class UsageErrors(unittest.TestCase):
         self.check_table([
             (["train", *DIGITS, *SERVED, "--listen", "0.0.0.0:0"], 1,
              r"0\.0\.0\.0:0: address not local without certificates"),
+            (["train", *DIGITS, "--metrics-address", "0.0.0.0:0"], 1,
+             r"--metrics-address 0\.0\.0\.0:0: address not local"),
+            (["role", "ps:0", "--coordinator", "127.0.0.1:4", "--listen",
+              "0.0.0.0:5"], 2, r"name the one that they reach"),
             (["role", "worker:0", "--coordinator", "10.1.2.3:4"], 1,
              r"address not local without certificates"),
         ])

@@ -72,8 +72,8 @@ BOOST_AUTO_TEST_CASE(another_seed_or_one_step_more_changes_the_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(every_optimizer_gives_the_same_bits_on_shards) {
-  for (const char* name :
-       {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "rmsprop"}) {
+  for (const char* name : {"sgd", "momentum", "nesterov", "adam", "adamw",
+                           "adagrad", "rmsprop", "ftrl", "lamb"}) {
     auto job = small_job();
     job.optimizer = name;
     job.rule.kind = parse_optimizer(name);
@@ -85,6 +85,67 @@ BOOST_AUTO_TEST_CASE(every_optimizer_gives_the_same_bits_on_shards) {
     BOOST_TEST(a["weights_sha256"] == b["weights_sha256"], name);
     BOOST_TEST(a["state_sha256"] == b["state_sha256"], name);
   }
+}
+
+// PROTOCOL 5
+BOOST_AUTO_TEST_CASE(scalars_over_all_variables_do_not_depend_on_who_sums) {
+  for (const char* name : {"sgd", "adamw", "lamb"}) {
+    auto job = small_job();
+    job.model = "mlp:20-700-4"; // a variable of several blocks and slices
+    job.epochs = 1;
+    job.optimizer = name;
+    job.rule.kind = parse_optimizer(name);
+    job.rule.weight_decay = 0.01f;
+    const auto plain = run(job);
+    job.clip_norm = 0.05;
+    const auto expected = run(job);
+    BOOST_TEST(plain["weights_sha256"] != expected["weights_sha256"], name);
+    for (uint32_t members : {2, 3, 4}) {
+      auto other = mirrored(members);
+      auto served = parameter_server(members, 5 - members);
+      for (auto* layout : {&other, &served}) {
+        layout->model = job.model;
+        layout->epochs = 1;
+        layout->optimizer = name;
+        layout->rule = job.rule;
+        layout->clip_norm = job.clip_norm;
+        layout->threads_per_device = members - 1;
+        const auto found = run(*layout);
+        BOOST_TEST(found["weights_sha256"] == expected["weights_sha256"]);
+        BOOST_TEST(found["state_sha256"] == expected["state_sha256"]);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(asynchronous_pushes_are_clipped_one_by_one) {
+  auto job = parameter_server(1, 2);
+  job.synchronisation = Synchronisation::async;
+  job.optimizer = "sgd";
+  job.rule.kind = OptimizerKind::sgd;
+  job.epochs = 0;
+  job.steps = 1;
+  job.learning_rate = 1;
+  job.clip_norm = 1e-6;
+  auto bound = [](const JobOptions& options) {
+    auto small = run(options);
+    auto none = options;
+    none.learning_rate = 1e-30;
+    return std::abs(small["eval"]["loss"].get<double>()
+                    - run(none)["eval"]["loss"].get<double>());
+  };
+  const auto clipped = bound(job);
+  job.clip_norm = 0;
+  BOOST_TEST(clipped < 1e-4);
+  BOOST_TEST(bound(job) > 100 * clipped);
+}
+
+BOOST_AUTO_TEST_CASE(lamb_is_refused_without_steps) {
+  auto job = parameter_server(2, 2);
+  job.synchronisation = Synchronisation::async;
+  job.optimizer = "lamb";
+  job.rule.kind = OptimizerKind::lamb;
+  BOOST_CHECK_THROW(run(job), UsageError);
 }
 
 BOOST_AUTO_TEST_CASE(training_learns) {

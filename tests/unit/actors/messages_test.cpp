@@ -58,6 +58,15 @@ BOOST_AUTO_TEST_CASE(every_wire_type_arrives_as_it_was_sent) {
              == 2u);
   BOOST_TEST(round_trip(Push{fence, 9, {0, 4}, 1, tensor({3})}).node.hi == 4u);
   BOOST_TEST(round_trip(LeasePush{fence, 9, 1, 8, {}}).values.size() == 0u);
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  BOOST_TEST(round_trip(LeasePush{fence, 9, 1, 8, {}, tiny}).scale.value
+             == tiny);
+  const double infinite = std::numeric_limits<double>::infinity();
+  auto sums = round_trip(BlockSums{fence, 9, 1, 2, {5e-324, infinite}}).sums;
+  BOOST_TEST(sums[0].value == 5e-324);
+  BOOST_TEST(sums[1].value == infinite);
+  BOOST_TEST(round_trip(Scalars{fence, 9, 1, {0.5f, tiny}}).values[1].value
+             == tiny);
   BOOST_TEST(round_trip(Contribution{fence, 9, {0, 1}, tensor({1})}).step
              == 9u);
   BOOST_TEST(round_trip(Reduced{fence, 9, 2, tensor({1})}).owner == 2u);

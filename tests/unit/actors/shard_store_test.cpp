@@ -110,4 +110,26 @@ BOOST_AUTO_TEST_CASE(a_reset_goes_back_to_the_seed) {
   BOOST_TEST(store->leases(0).size() == 0u);
 }
 
+// PROTOCOL 5: written down before anybody is told.
+BOOST_AUTO_TEST_CASE(what_was_decided_outlives_the_process) {
+  {
+    auto store = open();
+    BOOST_TEST(store->decided(0, 0).empty());
+    store->decide(7, 0, {0.5f});
+    store->decide(7, 1, {1, 2, 3});
+    store->decide(8, 0, {0.25f});
+  }
+  auto store = open();
+  BOOST_TEST((store->decided(7, 0) == std::vector{0.5f}));
+  BOOST_TEST((store->decided(7, 1) == std::vector<float>{1, 2, 3}));
+  BOOST_TEST((store->decided(8, 0) == std::vector{0.25f}));
+  BOOST_TEST(store->decided(8, 1).empty());
+  BOOST_TEST(store->decided(8, 2).empty());
+  store->decide(9, 0, {4});
+  BOOST_TEST(store->decided(7, 0).empty()); // step 9 proves it applied
+  store->reset();
+  BOOST_TEST(store->decided(9, 0).empty());
+  BOOST_TEST(open()->decided(8, 0).empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

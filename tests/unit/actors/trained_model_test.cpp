@@ -46,7 +46,8 @@ Dataset alternating(uint64_t samples) {
   data.shape.features = {3};
   data.shape.classes = 2;
   for (uint64_t i = 0; i < samples; ++i) {
-    data.values.insert(data.values.end(), {i % 2 == 0 ? 1.0f : -1.0f, 5, 7});
+    for (auto value : {i % 2 == 0 ? 1.0f : -1.0f, 5.0f, 7.0f})
+      data.values.push_back(value);
     auto right = static_cast<int32_t>(i % 2);
     data.labels.push_back(i % 5 == 0 ? 1 - right : right);
   }
@@ -73,6 +74,45 @@ BOOST_AUTO_TEST_CASE(saved_weights_predict_whatever_the_number_of_threads) {
   auto three = score(trained, data, DeviceId{}, 3);
   BOOST_CHECK_EQUAL(three.loss, one.loss);
   BOOST_CHECK(three.predictions == one.predictions);
+}
+
+BOOST_AUTO_TEST_CASE(each_kind_of_label_has_its_measures) {
+  auto names = [](const Scores& scores) {
+    std::string out;
+    for (const auto& measure : scores.measures)
+      out += measure.name + ' ';
+    return out;
+  };
+  save();
+  auto data = alternating(100);
+  auto classes = score(load_trained_model(model, {}, path), data, {}, 1);
+  BOOST_TEST(names(classes) == "loss accuracy ");
+  BOOST_TEST(classes.measures[1].value == 0.8);
+  data.shape.classes = 0;
+  data.shape.label = LabelKind::binary;
+  tensors.clear();
+  for (const auto& parameter : make_graph("logreg", data.shape).parameters) {
+    tensors.push_back(
+      {parameter.name, parameter.shape, std::vector<float>(parameter.size())});
+    if (parameter.size() == 3)
+      tensors.back().values[0] = 1;
+  }
+  save();
+  auto binary = score(load_trained_model("logreg", data.shape, path), data, {},
+                      1);
+  BOOST_TEST(names(binary) == "loss accuracy auc ");
+  // Label 1 where the feature is negative, but for every fifth.
+  BOOST_TEST(binary.measures[2].value == 0.2,
+             boost::test_tools::tolerance(1e-12));
+  data.shape.label = LabelKind::number;
+  data.targets = std::vector<float>(100, 1.0f);
+  tensors = {{"dense_0/weight", {3, 1}, {1, 0, 0}}, {"dense_0/bias", {1}, {0}}};
+  save();
+  auto numbers = score(load_trained_model("mlp:3-1", data.shape, path), data,
+                       {}, 1);
+  BOOST_TEST(names(numbers) == "loss ");
+  BOOST_TEST(numbers.predictions.empty());
+  BOOST_TEST(numbers.scores.size() == 100u);
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused) {

@@ -7,8 +7,8 @@ BOOST_FIXTURE_TEST_SUITE(refusals_suite, Bench)
 BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
   for (const auto* flag :
        {"--staleness", "--backup-workers", "--link-encryption", "--bucket-mb",
-        "--clip-norm", "--dropout", "--checkpoint-dir", "--checkpoint-every",
-        "--resume", "--timeline", "--tensorboard", "--chaos"}) {
+        "--checkpoint-dir", "--checkpoint-every", "--resume", "--timeline",
+        "--tensorboard", "--chaos"}) {
     auto message = train_usage({flag, "1"});
     check_has(message, "not available yet");
     check_has(message, flag);
@@ -26,7 +26,6 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
     {"--all-reduce", "ring"},
     {"--all-reduce", "nccl"},
     {"--reduction", "fast"},
-    {"--precision", "bfloat16"},
     {"--workers", "1:4"},
     {"--strategy", "multi_worker_mirrored"},
     {"--strategy", "central_storage"},
@@ -34,7 +33,6 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
     {"--strategy", "pipeline"},
     {"--strategy", "tensor"},
     {"--strategy", "hybrid"},
-    {"--optimizer", "lamb"},
     {"--model", "sleep:20ms"},
   };
   for (const auto& [flag, value] : values) {
@@ -125,19 +123,46 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_no_usage_error) {
 BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
   for (const auto* address :
        {"0.0.0.0:0", "10.1.2.3:70", "[::]:0", "node7:1", "127.example.org:1"}) {
-    try {
-      train({"--listen", address});
-      BOOST_ERROR("accepted " << address);
-    } catch (const UsageError&) {
-      BOOST_ERROR("a usage error");
-    } catch (const InputError& failure) {
-      check_has(failure.what(), "address not local without certificates");
-    }
+    for (const auto* flag : {"--listen", "--metrics-address"})
+      try {
+        train({flag, address});
+        BOOST_ERROR("accepted " << address);
+      } catch (const UsageError&) {
+        BOOST_ERROR("a usage error");
+      } catch (const InputError& failure) {
+        check_has(failure.what(), "address not local without certificates");
+      }
     BOOST_CHECK_EQUAL(
       train({"--listen", address, "--certificates", "c"}).listen, address);
   }
   for (const auto* address : {"127.0.0.1:0", "localhost:5", "[::1]:0"})
     BOOST_CHECK_EQUAL(train({"--listen", address}).listen, address);
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_needs_an_address_that_workers_reach) {
+  for (const auto* address : {"0.0.0.0:70", "[::]:70"})
+    check_has(usage({"role", "ps:0", "--coordinator", "10.1.2.3:1",
+                     "--certificates", "c", "--listen", address}),
+              "name the one that they reach");
+  BOOST_CHECK_EQUAL(parse({"role", "ps:0", "--coordinator", "10.1.2.3:1",
+                           "--certificates", "c", "--listen", "10.1.2.4:70"})
+                      .listen,
+                    "10.1.2.4:70");
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_another_optimizer_have_no_effect) {
+  for (const auto* flag : {"--l1", "--l2", "--ftrl-beta"}) {
+    check_has(train_usage({flag, "0.5"}), "--optimizer adam");
+    train({flag, "0.5", "--optimizer", "ftrl"});
+  }
+  train({"--beta1", "0.8", "--optimizer", "lamb"});
+  check_has(train_usage({"--clip-norm", "0"}), "--clip-norm");
+  BOOST_CHECK_EQUAL(train({"--clip-norm", "0.5"}).job.clip_norm, 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(dropout_is_for_models_that_have_it) {
+  check_has(train_usage({"--dropout", "0.1"}), "has no dropout");
+  check_has(train_usage({"--dropout", "1"}), "--dropout");
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {

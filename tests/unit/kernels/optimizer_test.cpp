@@ -192,14 +192,6 @@ BOOST_AUTO_TEST_CASE(names_are_read_and_written) {
     });
 }
 
-BOOST_AUTO_TEST_CASE(lamb_is_refused_while_nobody_exchanges_its_norms) {
-  BOOST_CHECK_EXCEPTION(
-    parse_optimizer("lamb"), UsageError, [](const UsageError& error) {
-      return std::string(error.what()).find("not available yet")
-             != std::string::npos;
-    });
-}
-
 BOOST_AUTO_TEST_CASE(every_rule_follows_its_float64_reference) {
   const size_t count = 101;
   for (const auto& options : all_options())

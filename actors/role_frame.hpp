@@ -1,0 +1,79 @@
+#pragma once
+
+#include "actors/role_context.hpp"
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// The behaviour of a member: what all roles answer alike, then its own.
+/// `context` must live as long as the actor.
+template <class Pointer, class... Own>
+auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
+  guard_role(self, context.coordinator);
+  report_metrics(self, context);
+  using Actor = std::remove_pointer_t<Pointer>;
+  return typename Actor::behavior_type{
+    [self, job = context.job_id](const Finish& x) {
+      if (x.job == job)
+        self->quit();
+    },
+    [](const Completion& x) { x.then(); },
+    [self, &context](caf::tick_atom) { report_metrics(self, context); },
+    std::move(own)...,
+  };
+}
+
+/// The epoch a role is in (PROTOCOL 14):
+///
+///   shut --propose--> sealing --open--> active --propose--> sealing …
+///
+/// Peers may be active before this role is: what carries the epoch that is
+/// being sealed waits for it; what carries any other is dropped.
+class EpochGate {
+public:
+  /// Leaves the old epoch. False: the proposal is not newer, nothing changes.
+  bool propose(const Fence& fence) {
+    if (fence.job == sealing_.job && fence.epoch <= sealing_.epoch)
+      return false;
+    active_ = {};
+    sealing_ = fence;
+    early_.clear();
+    return true;
+  }
+  bool is_sealing(const Fence& fence) const {
+    return fence == sealing_ && active_ != sealing_;
+  }
+  /// The sealed epoch is active from here on; replay() when the role is ready.
+  void open() { active_ = sealing_; }
+  void replay() {
+    for (const auto& message : std::exchange(early_, {}))
+      message();
+  }
+
+  bool is_active() const { return active_.job != 0; }
+  bool is_active(const Fence& fence) const {
+    return is_active() && fence == active_;
+  }
+  const Fence& active() const { return active_; }
+  const Fence& sealing() const { return sealing_; }
+
+  /// Calls then() now, or once the epoch of `fence` is active, or never.
+  template <class Then>
+  void admit(const Fence& fence, Then then) {
+    if (is_active(fence))
+      then();
+    else if (fence.job != 0 && is_sealing(fence))
+      early_.push_back(std::move(then));
+  }
+
+private:
+  Fence active_; ///< job 0: none
+  Fence sealing_;
+  std::vector<std::function<void()>> early_;
+};
+
+} // namespace troupe

@@ -1,0 +1,46 @@
+#include "actors/scalar_decider.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+ScalarDecider::ScalarDecider(const Job& job, std::shared_ptr<ShardStore> store)
+  : job_(job),
+    store_(std::move(store)),
+    rounds_(rounds_of(job.options)),
+    round_(static_cast<uint32_t>(job.plan.slices.size())) {}
+
+bool ScalarDecider::is_decider(const Job& job, const ShardStore& store) {
+  const auto& owned = store.slices();
+  return !rounds_of(job.options).empty()
+         && std::find(owned.begin(), owned.end(), 0u) != owned.end();
+}
+
+std::optional<ScalarDecider::Answer>
+ScalarDecider::offer(const BlockSums& sums) {
+  if (sums.round >= rounds_.size() || sums.slice >= job_.plan.slices.size())
+    return std::nullopt;
+  const auto answer = [](const std::vector<float>& values, bool for_all) {
+    return Answer{{values.begin(), values.end()}, for_all};
+  };
+  auto known = store_->decided(sums.step, sums.round);
+  if (!known.empty())
+    return answer(known, false);
+  const auto& slice = job_.plan.slices[sums.slice];
+  if (sums.sums.size() != sums_of(job_, slice, rounds_[sums.round]))
+    return std::nullopt;
+  const auto decision = round_.offer({sums.step, sums.round}, sums.slice);
+  if (decision.verdict != ScalarRound::Verdict::accept)
+    return std::nullopt;
+  if (decision.begins)
+    sums_.emplace(job_, rounds_[sums.round]);
+  sums_->put(slice, {sums.sums.begin(), sums.sums.end()});
+  if (!decision.complete)
+    return std::nullopt;
+  const auto samples = job_.sampling.step(sums.step).count;
+  const auto scalars = sums_->scalars(samples);
+  store_->decide(sums.step, sums.round, scalars);
+  return answer(scalars, true);
+}
+
+} // namespace troupe

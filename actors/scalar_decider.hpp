@@ -1,0 +1,40 @@
+#pragma once
+
+#include "actors/messages.hpp"
+#include "actors/shard_store.hpp"
+#include "actors/slice_update.hpp"
+#include "strategies/scalar_round.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// The side of a step's scalars that decides: the shard that owns slice 0.
+/// Keeps the sums that ScalarRound counts and writes decisions into the store,
+/// from which later askers are answered.
+class ScalarDecider {
+public:
+  ScalarDecider(const Job& job, std::shared_ptr<ShardStore> store);
+
+  static bool is_decider(const Job& job, const ShardStore& store);
+
+  struct Answer {
+    std::vector<Bits<float>> values;
+    bool for_all = false; ///< just decided: tell everybody who sent sums
+  };
+  /// Errors: nothing for sums that do not fit the plan, or are not needed.
+  std::optional<Answer> offer(const BlockSums& sums);
+  /// The epoch changed: all that wait will ask again.
+  void forget() { round_.forget(); }
+
+private:
+  const Job& job_;
+  std::shared_ptr<ShardStore> store_;
+  std::vector<ScalarRoundKind> rounds_;
+  ScalarRound round_;
+  std::optional<RoundSums> sums_;
+};
+
+} // namespace troupe

@@ -1,0 +1,92 @@
+"""Models with convolutions, batch norm, attention, dropout and bags of ids give
+one hash whatever computes them (I3), running statistics and random masks
+included; and each kind of label gets its measures."""
+# ctest: TIMEOUT 300
+
+import os
+import random
+import tempfile
+import unittest
+
+from cluster import Run
+
+DIGESTS = ("weights_sha256", "state_sha256")
+BATCH = ["--epochs", "0", "--global-batch", "16"]
+SERVED = ["--strategy", "parameter_server"]
+LAYOUTS = [
+    ["--strategy", "mirrored", "--devices", "cpu:2"],
+    ["--strategy", "mirrored", "--devices", "cpu:3", "--threads-per-device",
+     "2"],
+    [*SERVED, "--in-process", "--workers", "4", "--ps", "3", "--partitioner",
+     "max_size:16384"],
+    [*SERVED, "--processes", "--workers", "2", "--ps", "2"],
+]
+
+
+def write_text(path):
+    draw = random.Random(3)
+    words = ["the ", "ring ", "of ", "shards ", "and ", "a ", "worker.\n"]
+    with open(path, "w") as file:
+        file.write("".join(draw.choice(words) for _ in range(800)))
+
+
+def write_clicks(path):
+    """Ids with values and a label that one of them decides: libsvm."""
+    draw = random.Random(4)
+    with open(path, "w") as file:
+        for _ in range(600):
+            ids = sorted(draw.sample(range(1, 40), 5))
+            label = 1 if ids[0] < 5 else 0
+            file.write(f"{label} " + " ".join(f"{i}:1" for i in ids) + "\n")
+
+
+class ModelsSameBits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.text = os.path.join(folder.name, "text.txt")
+        cls.clicks = os.path.join(folder.name, "clicks.svm")
+        write_text(cls.text)
+        write_clicks(cls.clicks)
+
+    def check(self, job, measures, steps="12"):
+        def train(layout):
+            with Run(*BATCH, "--steps", steps, *job, "--seed", "3",
+                     "--eval-fraction", "0.1", *layout) as run:
+                return run.finish()
+        expected = train(["--strategy", "one_device"])
+        self.assertEqual(set(expected["eval"]), {*measures, "samples"})
+        for name in measures:
+            self.assertIsNotNone(expected["eval"][name], name)
+        for layout in LAYOUTS:
+            with self.subTest(layout=" ".join(layout)):
+                summary = train(layout)
+                for name in DIGESTS:
+                    self.assertEqual(summary[name], expected[name], name)
+                self.assertEqual(summary["eval"], expected["eval"])
+
+    def test_a_convolutional_network(self):
+        self.check(["--data", "synthetic:digits?samples=300", "--model", "cnn",
+                    "--optimizer", "momentum", "--weight-decay", "0.0001"],
+                   {"loss", "accuracy"})
+
+    def test_a_residual_network_with_running_statistics(self):
+        self.check(["--data", "synthetic:digits?samples=300", "--model",
+                    "resnet8"], {"loss", "accuracy"}, "4")
+
+    def test_a_transformer_with_dropout(self):
+        self.check(["--data", f"text:{self.text}", "--model",
+                    "transformer:L2-H2-D16-T16", "--dropout", "0.2",
+                    "--optimizer", "adamw", "--clip-norm", "0.5",
+                    "--weight-decay", "0.1"],
+                   {"loss", "perplexity", "accuracy"})
+
+    def test_logistic_regression_on_sparse_ids(self):
+        self.check(["--data", f"libsvm:{self.clicks}", "--model", "logreg",
+                    "--optimizer", "ftrl", "--lr", "0.1"],
+                   {"loss", "accuracy", "auc"})
+
+
+if __name__ == "__main__":
+    unittest.main()

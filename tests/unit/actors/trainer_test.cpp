@@ -1,0 +1,108 @@
+#include "actors/trainer.hpp"
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+
+using namespace troupe;
+
+namespace {
+
+/// Points of two features; the sum decides.
+TrainerSamples points(size_t count) {
+  TrainerSamples out;
+  uint32_t state = 7;
+  for (size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (int k = 0; k < 2; ++k) {
+      state = state * 1664525u + 1013904223u;
+      out.features.push_back(static_cast<float>(state >> 8) / 8388608.0f - 1);
+      sum += out.features.back();
+    }
+    out.labels.push_back(sum > 0 ? 1 : 0);
+    out.targets.push_back(2 * sum + 1);
+  }
+  return out;
+}
+
+TrainerOptions options(LabelKind label) {
+  TrainerOptions out;
+  out.strategy = "one_device";
+  out.epochs = 40;
+  out.learning_rate = 1e-2;
+  out.sample.features = {2};
+  out.sample.label = label;
+  return out;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(trainer)
+
+BOOST_AUTO_TEST_CASE(classes_are_learnt_and_predicted) {
+  auto how = options(LabelKind::classes);
+  how.model = "mlp:2-16-2";
+  how.sample.classes = 2;
+  how.clip_norm = 1;
+  Trainer trained{how};
+  auto samples = points(500);
+  auto result = trained.fit(samples.features, samples.labels);
+  BOOST_TEST(result.steps == 40u * 8u);
+  auto classes = trained.predict(samples.features);
+  size_t right = 0;
+  for (size_t i = 0; i < 500; ++i)
+    right += classes[i] == samples.labels[i];
+  BOOST_TEST(right > 470u);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_learnt_and_predicted) {
+  auto how = options(LabelKind::number);
+  how.model = "mlp:2-16-1";
+  Trainer trained{how};
+  auto samples = points(500);
+  trained.fit(samples);
+  auto predicted = trained.predict(samples);
+  BOOST_TEST(predicted.classes.empty());
+  BOOST_REQUIRE(predicted.scores.size() == 500u);
+  double squares = 0;
+  for (size_t i = 0; i < 500; ++i)
+    squares += std::pow(predicted.scores[i] - samples.targets[i], 2);
+  BOOST_TEST(squares / 500 < 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(binary_labels_are_learnt_and_predicted) {
+  auto how = options(LabelKind::binary);
+  how.model = "logreg";
+  how.learning_rate = 0.1;
+  Trainer trained{how};
+  auto samples = points(500);
+  trained.fit(samples);
+  auto predicted = trained.predict(samples);
+  size_t right = 0;
+  for (size_t i = 0; i < 500; ++i) {
+    BOOST_REQUIRE(predicted.classes[i] == (predicted.scores[i] > 0.5f ? 1 : 0));
+    right += predicted.classes[i] == samples.labels[i];
+  }
+  BOOST_TEST(right > 470u);
+}
+
+BOOST_AUTO_TEST_CASE(arrays_that_do_not_fit_are_refused) {
+  auto how = options(LabelKind::classes);
+  how.model = "mlp:2-4-2";
+  how.sample.classes = 2;
+  Trainer trained{how};
+  BOOST_CHECK_THROW(trained.predict(std::vector<float>{1, 2}), InputError);
+  BOOST_CHECK_THROW(trained.fit({1, 2, 3}, {0}), InputError);
+  BOOST_CHECK_THROW(trained.fit({1, 2}, {0, 1}), InputError);
+  BOOST_CHECK_THROW(trained.fit({1, 2}, {2}), InputError);
+  BOOST_CHECK_THROW(trained.fit({}, {}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(text_is_not_for_arrays) {
+  TrainerOptions how;
+  how.model = "transformer:L1-H1-D8-T8";
+  BOOST_CHECK_THROW(Trainer{how}, UsageError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
