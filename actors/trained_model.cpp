@@ -67,7 +67,9 @@ LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
 
 std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
                                  const Dataset& data) {
-  std::vector<Measure> out{{"loss", scores.loss}};
+  std::vector<Measure> out;
+  out.reserve(3); // GCC 12 misreads the copies of growing it
+  out.push_back({"loss", scores.loss});
   switch (graph.loss().kind) {
     case OpKind::sigmoid_cross_entropy:
       out.push_back({"accuracy", scores.accuracy});
