@@ -1,8 +1,8 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/loop_table.hpp"
-#include "kernels/natural_log.hpp"
 #include "kernels/error.hpp"
 #include "kernels/loops.hpp"
+#include "kernels/natural_log.hpp"
 #include "kernels/replica.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
