@@ -1,4 +1,4 @@
-#include "kernels/cpu/attention_table.hpp"
+#include "kernels/cpu/attention_loops.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/require.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/batch_norm_table.hpp"
+#include "kernels/cpu/batch_norm_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/error.hpp"

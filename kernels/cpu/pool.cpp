@@ -1,5 +1,5 @@
 #include "kernels/cpu/operators.hpp"
-#include "kernels/cpu/pool_table.hpp"
+#include "kernels/cpu/pool_loops.hpp"
 #include "kernels/error.hpp"
 
 #include <immintrin.h>

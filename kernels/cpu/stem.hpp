@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/operators.hpp"
-#include "kernels/cpu/stem_table.hpp"
+#include "kernels/cpu/stem_loops.hpp"
 
 namespace troupe::kernels {
 

@@ -32,7 +32,6 @@ from pathlib import Path
 import ddp
 
 WORKER = Path(__file__).resolve().with_name("torch_worker.py")
-BAR = 1.0
 
 
 @dataclasses.dataclass
@@ -46,12 +45,13 @@ class Case:
     data: str = "mnist"
     held_out: float = 0.15
     chance: float = math.log(10)
+    bar: float = 1.0
 
 
 MLP = "mlp:784-512-256-10"
 CASES = [
-    Case("mlp-256", MLP, 256, 300, 0.1),
-    Case("mlp-64", MLP, 64, 900, 0.1),
+    Case("mlp-256", MLP, 256, 300, 0.1, bar=1.2),
+    Case("mlp-64", MLP, 64, 900, 0.1, bar=1.7),
     Case("cnn-64", "cnn", 64, 300, 0.1),
     Case("cnn-256", "cnn", 256, 100, 0.1),
     Case("transformer-12", "transformer:L4-H4-D128-T64", 12, 150, 1e-3,
@@ -164,8 +164,8 @@ def report(case, runs, losses):
     for name, values in runs.items():
         median = statistics.median(values)
         ratio = "" if name == "troupe" else (
-            f"  {ours / median:.2f} x, the bar of {BAR} is "
-            f"{'met' if ours >= BAR * median else 'missed'}")
+            f"  {ours / median:.2f} x, the bar of {case.bar} is "
+            f"{'met' if ours >= case.bar * median else 'missed'}")
         print(f"  {name:<19}{median:>9.0f} samples/s, spread "
               f"{ddp.spread(values):.1%}, loss {losses[name]:.3f}{ratio}",
               flush=True)

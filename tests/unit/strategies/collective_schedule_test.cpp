@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <utility>
 
 using namespace troupe;
 
@@ -53,88 +54,120 @@ bool is_sound(const Round& round, uint64_t count) {
   return true;
 }
 
-/// Runs everybody's schedule, each as far as it gets; a member that waits for
-/// good is a failure.
-Cluster run(uint32_t size, uint64_t count,
-            const std::function<Schedule(CollectivePlace)>& schedule_of) {
+/// Everybody's schedule under way, each as far as it gets.
+class Rehearsal {
+public:
+  Rehearsal(uint32_t size, uint64_t count,
+            const std::function<Schedule(CollectivePlace)>& schedule_of)
+    : cluster(size, count), round_(size, 0), given_(size, false) {
+    cluster.sent.assign(size, 0);
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      schedules_.push_back(schedule_of({rank, size, count}));
+      for (const auto& one : schedules_.back())
+        BOOST_REQUIRE(is_sound(one, count));
+    }
+  }
+
+  /// Returns false once a member has nothing more to do, or waits.
+  bool advance(uint32_t rank) {
+    if (round_[rank] == schedules_[rank].size())
+      return false;
+    const bool gives = !given_[rank];
+    if (gives)
+      give(rank);
+    given_[rank] = true;
+    if (!can_take(rank))
+      return gives;
+    take(rank);
+    ++round_[rank];
+    given_[rank] = false;
+    return true;
+  }
+
+  /// A member that waits for good, or bytes nobody takes, are failures.
+  void check_finished() const {
+    for (uint32_t rank = 0; rank < round_.size(); ++rank)
+      BOOST_REQUIRE_MESSAGE(round_[rank] == schedules_[rank].size(),
+                            "member " << rank << " waits");
+    for (const auto& [ends, wire] : wires_)
+      BOOST_REQUIRE_MESSAGE(wire.empty(), ends.first << " sent " << ends.second
+                                                     << " too much");
+  }
+
+  Cluster cluster;
+
+private:
   struct Message {
     uint64_t begin, end;
     std::vector<Terms> values;
   };
-  Cluster cluster(size, count);
-  cluster.sent.assign(size, 0);
-  std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> wires;
-  std::vector<Schedule> schedules;
-  std::vector<size_t> round(size, 0);
-  std::vector<bool> given(size, false); ///< the round's sends are out
-  for (uint32_t rank = 0; rank < size; ++rank) {
-    schedules.push_back(schedule_of({rank, size, count}));
-    for (const auto& one : schedules.back())
-      BOOST_REQUIRE(is_sound(one, count));
+
+  const Round& current(uint32_t rank) const {
+    return schedules_[rank][round_[rank]];
   }
-  auto give = [&](uint32_t rank) {
-    for (const auto& transfer : schedules[rank][round[rank]])
+
+  void give(uint32_t rank) {
+    for (const auto& transfer : current(rank))
       if (transfer.kind == TransferKind::send) {
-        auto* from = &cluster.vectors[rank][0];
-        wires[{rank, transfer.peer}].push_back(
+        auto* from = cluster.vectors[rank].data();
+        wires_[{rank, transfer.peer}].push_back(
           {transfer.begin,
            transfer.end,
            {from + transfer.begin, from + transfer.end}});
         cluster.sent[rank] += transfer.end - transfer.begin;
       }
-  };
-  auto take = [&](uint32_t rank) {
+  }
+
+  bool can_take(uint32_t rank) {
     std::map<uint32_t, size_t> wanted;
-    for (const auto& transfer : schedules[rank][round[rank]])
+    for (const auto& transfer : current(rank))
       if (transfer.kind != TransferKind::send
-          && ++wanted[transfer.peer] > wires[{transfer.peer, rank}].size())
+          && ++wanted[transfer.peer] > wires_[{transfer.peer, rank}].size())
         return false;
-    for (const auto& transfer : schedules[rank][round[rank]]) {
+    return true;
+  }
+
+  void take(uint32_t rank) {
+    for (const auto& transfer : current(rank)) {
       if (transfer.kind == TransferKind::send)
         continue;
-      auto& wire = wires[{transfer.peer, rank}];
+      auto& wire = wires_[{transfer.peer, rank}];
       const auto message = wire.front();
       wire.pop_front();
       BOOST_REQUIRE_EQUAL(message.begin, transfer.begin);
       BOOST_REQUIRE_EQUAL(message.end, transfer.end);
-      for (auto i = transfer.begin; i < transfer.end; ++i) {
-        const auto& value = message.values[i - transfer.begin];
-        auto& own = transfer.kind == TransferKind::stage
-                      ? cluster.staged[rank][i]
-                      : cluster.vectors[rank][i];
-        if (transfer.kind == TransferKind::copy)
-          own = value;
-        else
-          std::transform(own.begin(), own.end(), value.begin(), own.begin(),
-                         std::plus<>());
-      }
-    }
-    return true;
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (uint32_t rank = 0; rank < size; ++rank) {
-      if (round[rank] == schedules[rank].size())
-        continue;
-      if (!given[rank]) {
-        give(rank);
-        given[rank] = true;
-        moved = true;
-      }
-      if (take(rank)) {
-        ++round[rank];
-        given[rank] = false;
-        moved = true;
-      }
+      for (auto i = transfer.begin; i < transfer.end; ++i)
+        receive(rank, transfer.kind, i, message.values[i - transfer.begin]);
     }
   }
-  for (uint32_t rank = 0; rank < size; ++rank)
-    BOOST_REQUIRE_MESSAGE(round[rank] == schedules[rank].size(),
-                          "member " << rank << " of " << size << " waits");
-  for (const auto& [ends, wire] : wires)
-    BOOST_REQUIRE_MESSAGE(wire.empty(),
-                          ends.first << " sent " << ends.second << " too much");
-  return cluster;
+
+  void receive(uint32_t rank, TransferKind kind, uint64_t i,
+               const Terms& value) {
+    auto& own = kind == TransferKind::stage ? cluster.staged[rank][i]
+                                            : cluster.vectors[rank][i];
+    if (kind == TransferKind::copy)
+      own = value;
+    else
+      std::transform(own.begin(), own.end(), value.begin(), own.begin(),
+                     std::plus<>());
+  }
+
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> wires_;
+  std::vector<Schedule> schedules_;
+  std::vector<size_t> round_;
+  std::vector<bool> given_; ///< the round's sends are out
+};
+
+Cluster run(uint32_t size, uint64_t count,
+            const std::function<Schedule(CollectivePlace)>& schedule_of) {
+  Rehearsal rehearsal(size, count, schedule_of);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (uint32_t rank = 0; rank < size; ++rank)
+      moved = rehearsal.advance(rank) || moved;
+  }
+  rehearsal.check_finished();
+  return std::move(rehearsal.cluster);
 }
 
 void check_all_have_the_sum(const Cluster& cluster) {
