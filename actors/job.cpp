@@ -160,6 +160,13 @@ Job::Job(JobOptions given)
   lr.min = options.min_lr;
   lr.warmup_steps = options.warmup_steps;
   lr.total_steps = total_steps;
+  // Without an exchange between ranks the attribute would do nothing.
+  for (const auto& op : graph.ops)
+    if (op.attributes.cross_replica && options.virtual_ranks > 1)
+      throw UsageError("--model: operator " + op.name
+                       + ": cross_replica is not available yet with more than "
+                         "one virtual rank; leave it out, or add "
+                         "--virtual-ranks 1");
 }
 
 bool Job::is_snapshot_version(uint64_t version) const {

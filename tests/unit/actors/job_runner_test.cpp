@@ -148,6 +148,21 @@ BOOST_AUTO_TEST_CASE(lamb_is_refused_without_steps) {
   BOOST_CHECK_THROW(run(job), UsageError);
 }
 
+BOOST_AUTO_TEST_CASE(statistics_over_several_ranks_are_refused) {
+  auto job = small_job();
+  job.model = R"({"sample": {"features": [20], "classes": 4}, "operators": [
+    {"kind": "dense", "units": 8},
+    {"kind": "batch_norm", "name": "norm", "cross_replica": true},
+    {"kind": "dense", "units": "classes"},
+    {"kind": "softmax_cross_entropy"}]})";
+  BOOST_CHECK_EXCEPTION(run(job), UsageError, [](const UsageError& refused) {
+    return std::string{refused.what()}.find("operator norm: cross_replica")
+           != std::string::npos;
+  });
+  job.virtual_ranks = 1;
+  BOOST_TEST(run(job)["steps"] > 0);
+}
+
 BOOST_AUTO_TEST_CASE(training_learns) {
   auto job = mirrored(2);
   job.epochs = 60;

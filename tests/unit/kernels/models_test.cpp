@@ -119,14 +119,19 @@ BOOST_AUTO_TEST_CASE(a_cnn_fits_itself_to_images_and_classes) {
   BOOST_TEST((shape_of(graph, "hidden") == Shape{128}));
   BOOST_TEST(graph.parameter_count()
              == 25u * 16 + 16 + 25 * 16 * 32 + 32 + 1568 * 128 + 128 + 1290);
-  // fan_in_uniform: up to 1 / sqrt(25 * 16).
-  std::vector<float> weights(25 * 16 * 32);
-  initialize(graph, 0, 2, 0, weights.data(), weights.size());
-  float most = 0;
-  for (auto weight : weights)
-    most = std::max(most, std::abs(weight));
-  BOOST_TEST(most <= 0.05f);
-  BOOST_TEST(most > 0.0495f);
+  // he_uniform: up to sqrt(6 / (25 * 16)); fan_in_uniform: to 1 / sqrt(1568).
+  auto largest = [&](uint32_t index) {
+    std::vector<float> weights(graph.parameters[index].size());
+    initialize(graph, 0, index, 0, weights.data(), weights.size());
+    float most = 0;
+    for (auto weight : weights)
+      most = std::max(most, std::abs(weight));
+    return most;
+  };
+  BOOST_TEST(largest(2) <= 0.122475f);
+  BOOST_TEST(largest(2) > 0.1212f);
+  BOOST_TEST(largest(4) <= 0.025255f);
+  BOOST_TEST(largest(4) > 0.025f);
   auto sample = digits();
   sample.features = {32, 32, 3};
   sample.classes = 7;
