@@ -98,11 +98,16 @@ class Text:
 # --- models -------------------------------------------------------------------
 
 def convolutional():
-    return nn.Sequential(
+    model = nn.Sequential(
         nn.Conv2d(1, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(),
         nn.Linear(128, 10)).to(memory_format=torch.channels_last)
+    for layer in model:
+        if isinstance(layer, nn.Conv2d):  # as Troupe begins them
+            nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+    return model
 
 
 def build(arguments):
