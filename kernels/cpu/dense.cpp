@@ -1,8 +1,8 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/matrix.hpp"
+#include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/cpu/sparse_rows.hpp"
 
 namespace troupe::kernels {
 
@@ -110,7 +110,7 @@ private:
   size_t repeats_; ///< vectors of a sample
   bool may_be_sparse_;
   bool sparse_ = false; ///< the last input is in elements_, too
-  SparseRows elements_;
+  NonzeroMatrix elements_;
   Multiplier products_;
 };
 

@@ -14,7 +14,8 @@ namespace troupe::kernels {
 //   sgemm    386  1397  2733  5443   (115 GFLOP/s at 256 rows)
 //   matmul   412  1417  2764  5513
 // Ten independent FMAs on 512 bits in a loop: 118 GFLOP/s. An own kernel could
-// save 7 % at 64 rows at most; leaving zeros out (sparse_rows.hpp) saves more.
+// save 7 % at 64 rows at most; leaving zeros out (nonzero_matrix.hpp) saves
+// more.
 void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
               const float* a, const float* b, float* c, bool accumulate) {
   auto extent = [](size_t x) { return static_cast<dnnl_dim_t>(x); };

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -103,8 +104,11 @@ inline void refuses_spec(const std::string& spec,
   BOOST_CHECK_EXCEPTION(parse_data_spec(spec), UsageError, says(words));
 }
 
-/// A file of the data sets in shared/ beside the repository, where it is there.
+/// A file or folder of the data sets in TROUPE_DATA, or in shared/ beside the
+/// repository, where it is there.
 inline std::optional<std::string> real_file(const std::string& name) {
+  if (const char* data = std::getenv("TROUPE_DATA"))
+    return (std::filesystem::path{data} / name).string();
   auto folder = std::filesystem::current_path();
   for (; folder != folder.parent_path(); folder = folder.parent_path()) {
     const auto path = folder / "shared" / "data" / name;

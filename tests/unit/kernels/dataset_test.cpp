@@ -1,6 +1,7 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/error.hpp"
 #include "kernels/graph/models.hpp"
+#include "tests/unit/kernels/data_files.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -18,18 +19,7 @@ using troupe::InputError;
 using troupe::load_dataset;
 using troupe::parse_data_spec;
 using troupe::UsageError;
-
-/// True where the message has all of `words` and is one line.
-auto says(std::vector<std::string> words) {
-  return [words](const InputError& error) {
-    const std::string text = error.what();
-    bool result = text.find('\n') == text.npos;
-    for (const auto& word : words)
-      result = result && text.find(word) != text.npos;
-    BOOST_TEST_MESSAGE(text);
-    return result;
-  };
-}
+using troupe::testing::says;
 
 void refuses(const std::string& spec, std::vector<std::string> words) {
   BOOST_TEST_CONTEXT(spec)

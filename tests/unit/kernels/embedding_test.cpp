@@ -1,5 +1,5 @@
 #include "kernels/error.hpp"
-#include "kernels/sparse_rows.hpp"
+#include "kernels/optimizer/rows.hpp"
 #include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
@@ -125,13 +125,13 @@ BOOST_AUTO_TEST_CASE(summed_rows_are_those_of_the_whole_gradient) {
   for (size_t i = 0; i < count; ++i)
     for (size_t c = 0; ids[i] >= 0 && c < width; ++c)
       whole[size_t(ids[i]) * width + c] += rows[i * width + c];
-  const auto sums = kernels::sum_rows(ids.data(), count, rows.data(), width);
-  BOOST_REQUIRE_EQUAL(sums.rows.size(), sums.ids.size() * width);
+  const auto sums = sum_equal_ids(ids, rows.data(), width);
+  BOOST_REQUIRE_EQUAL(sums.values.size(), sums.ids.size() * width);
   for (size_t k = 0; k < sums.ids.size(); ++k) {
     BOOST_CHECK(k == 0 || sums.ids[k - 1] < sums.ids[k]);
     for (size_t c = 0; c < width; ++c) {
       auto& at = whole[size_t(sums.ids[k]) * width + c];
-      BOOST_CHECK_EQUAL(sums.rows[k * width + c], at);
+      BOOST_CHECK_EQUAL(sums.values[k * width + c], at);
       at = 0;
     }
   }
@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(summed_rows_are_those_of_the_whole_gradient) {
 BOOST_AUTO_TEST_CASE(no_ids_sum_to_no_rows) {
   const int32_t absent[] = {-1, -1};
   const float rows[] = {1, 2};
-  BOOST_CHECK(kernels::sum_rows(absent, 2, rows, 1).ids.empty());
-  BOOST_CHECK(kernels::sum_rows(nullptr, 0, nullptr, 1).rows.empty());
+  BOOST_CHECK(sum_equal_ids(absent, rows, 1).ids.empty());
+  BOOST_CHECK(sum_equal_ids({}, nullptr, 1).values.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,40 +1,18 @@
 #include "kernels/data/idx.hpp"
-#include "kernels/error.hpp"
+#include "tests/unit/kernels/data_files.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <unistd.h>
-#include <zlib.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <optional>
 #include <random>
 
 namespace {
 
 namespace fs = std::filesystem;
 
-using Bytes = std::vector<uint8_t>;
+using namespace troupe::testing;
 using troupe::InputError;
 using troupe::read_mnist;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path()
-                  / ("troupe-idx-" + std::to_string(::getpid()));
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-
-  void put(const std::string& name, const Bytes& bytes) const {
-    std::ofstream out{path / name, std::ios::binary};
-    out.write(reinterpret_cast<const char*>(bytes.data()),
-              static_cast<std::streamsize>(bytes.size()));
-    BOOST_REQUIRE(out.good());
-  }
-};
 
 void set_number(Bytes& bytes, size_t field, uint32_t value) {
   for (size_t i = 0; i < 4; ++i)
@@ -61,22 +39,6 @@ Bytes labels(uint32_t count) {
   return result;
 }
 
-Bytes gzip(Bytes bytes) {
-  z_stream stream{};
-  BOOST_REQUIRE(
-    deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY)
-    == Z_OK);
-  Bytes result(deflateBound(&stream, bytes.size()) + 64);
-  stream.next_in = bytes.data();
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = result.data();
-  stream.avail_out = static_cast<uInt>(result.size());
-  BOOST_REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  result.resize(stream.total_out);
-  deflateEnd(&stream);
-  return result;
-}
-
 /// Each check runs for a plain and for a compressed file.
 struct Form {
   std::string suffix;
@@ -91,28 +53,7 @@ const std::string labels_name = "train-labels-idx1-ubyte";
 
 void refuses(const Folder& folder, std::vector<std::string> words) {
   BOOST_CHECK_EXCEPTION(read_mnist(folder.path.string(), "train"), InputError,
-                        [&](const InputError& error) {
-                          const std::string text = error.what();
-                          BOOST_TEST_MESSAGE(text);
-                          bool result = text.find('\n') == text.npos;
-                          for (const auto& word : words)
-                            result = result && text.find(word) != text.npos;
-                          return result;
-                        });
-}
-
-/// The folder of real files, which the repository does not hold.
-std::optional<fs::path> real_mnist() {
-  if (const char* data = std::getenv("TROUPE_DATA"))
-    return fs::path{data} / "mnist";
-  for (auto start : {fs::absolute(__FILE__), fs::current_path()})
-    for (auto at = start; at.has_relative_path(); at = at.parent_path()) {
-      std::error_code ignored;
-      const auto folder = at.parent_path() / "shared" / "data" / "mnist";
-      if (fs::is_directory(folder, ignored))
-        return folder;
-    }
-  return std::nullopt;
+                        says(words));
 }
 
 } // namespace
@@ -232,16 +173,18 @@ BOOST_AUTO_TEST_CASE(a_file_cut_anywhere_is_refused) {
     folder.put(labels_name + form.suffix, all_labels);
     for (size_t length = 0; length < all_images.size();
          length += length < 40 || length + 40 > all_images.size() ? 1 : 37) {
-      folder.put(images_name + form.suffix,
-                 {all_images.begin(),
-                  all_images.begin() + static_cast<std::ptrdiff_t>(length)});
+      folder.put(
+        images_name + form.suffix,
+        Bytes{all_images.begin(),
+              all_images.begin() + static_cast<std::ptrdiff_t>(length)});
       refuses(folder, {images_name + form.suffix});
     }
     folder.put(images_name + form.suffix, all_images);
     for (size_t length = 0; length < all_labels.size(); ++length) {
-      folder.put(labels_name + form.suffix,
-                 {all_labels.begin(),
-                  all_labels.begin() + static_cast<std::ptrdiff_t>(length)});
+      folder.put(
+        labels_name + form.suffix,
+        Bytes{all_labels.begin(),
+              all_labels.begin() + static_cast<std::ptrdiff_t>(length)});
       refuses(folder, {labels_name + form.suffix});
     }
     fs::remove(folder.path / (images_name + form.suffix));
@@ -341,12 +284,12 @@ BOOST_AUTO_TEST_CASE(flipped_bits_are_noticed_or_change_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(the_real_test_files_load) {
-  const auto folder = real_mnist();
-  if (!folder || !fs::exists(*folder / "t10k-labels-idx1-ubyte.gz")) {
+  const auto folder = real_file("mnist");
+  if (!folder || !fs::exists(fs::path{*folder} / "t10k-labels-idx1-ubyte.gz")) {
     BOOST_TEST_MESSAGE("skipped: no real MNIST; set TROUPE_DATA");
     return;
   }
-  const auto set = read_mnist(folder->string(), "test");
+  const auto set = read_mnist(*folder, "test");
   BOOST_TEST(set.samples() == 10000u);
   // The first label of the set, and how often each occurs.
   BOOST_TEST(set.labels[0] == 7);

@@ -1,4 +1,4 @@
-#include "kernels/cpu/sparse_rows.hpp"
+#include "kernels/cpu/nonzero_matrix.hpp"
 
 #include "kernels/cpu/sparse_loops.hpp"
 
@@ -19,7 +19,8 @@ constexpr size_t spare = 16; ///< that SparseLoops::compress may overwrite
 
 } // namespace
 
-bool SparseRows::take(const float* a, size_t rows, size_t columns, size_t n) {
+bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns,
+                         size_t n) {
   const auto count = rows * columns;
   if (n < least_columns || count > std::numeric_limits<uint32_t>::max())
     return false;
@@ -42,18 +43,18 @@ bool SparseRows::take(const float* a, size_t rows, size_t columns, size_t n) {
   return true;
 }
 
-void SparseRows::multiply(const float* b, size_t n, float* c) {
+void NonzeroMatrix::multiply(const float* b, size_t n, float* c) {
   run(as_is_, rows_, columns_, b, n, c, false);
 }
 
-void SparseRows::multiply_transposed(const float* b, size_t n, float* c,
-                                     bool accumulate) {
+void NonzeroMatrix::multiply_transposed(const float* b, size_t n, float* c,
+                                        bool accumulate) {
   turn();
   run(turned_, columns_, rows_, b, n, c, accumulate);
 }
 
 /// Sorts the elements by column, those of a column in the order of rows.
-void SparseRows::turn() {
+void NonzeroMatrix::turn() {
   const auto count = as_is_.starts[rows_];
   auto& starts = turned_.starts;
   starts.assign(columns_ + 2, 0);
@@ -74,8 +75,8 @@ void SparseRows::turn() {
 /// Block by block of b, copied to lie together: rows of it 2 KiB apart would
 /// fall into few sets of the cache. Where b's rows are used but once or twice
 /// it stays where it is.
-void SparseRows::run(const Elements& a, size_t rows, size_t columns,
-                     const float* b, size_t n, float* c, bool accumulate) {
+void NonzeroMatrix::run(const Elements& a, size_t rows, size_t columns,
+                        const float* b, size_t n, float* c, bool accumulate) {
   const auto& loops = sparse_loops();
   const bool packs = a.starts[rows] > 2 * columns;
   const auto height = packs ? std::min(block_rows, columns) : columns;

@@ -9,7 +9,7 @@ namespace troupe::kernels {
 /// A matrix of which only the nonzero elements are multiplied: what follows a
 /// relu, images on black, one-hot columns. A zero meets nothing: what it would
 /// make of an infinity is left out. Bits depend on shapes and values alone.
-class SparseRows {
+class NonzeroMatrix {
 public:
   /// Takes a [rows, columns], without gaps, for products of n columns; false
   /// where the dense product is faster: more than two fifths are not zero, or

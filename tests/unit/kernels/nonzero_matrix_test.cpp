@@ -1,5 +1,5 @@
+#include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
-#include "kernels/cpu/sparse_rows.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -53,7 +53,7 @@ void under_every_isa(F f) {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(sparse_rows_test)
+BOOST_AUTO_TEST_SUITE(nonzero_matrix_test)
 
 BOOST_AUTO_TEST_CASE(products_follow_their_references) {
   under_every_isa([] {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(products_follow_their_references) {
       for (double density : {0.0, 0.02, 0.2, 0.35}) {
         const auto a = draw(rows * columns, density, 1);
         const auto b = draw(columns * n, 1, 2);
-        SparseRows sparse;
+        NonzeroMatrix sparse;
         if (!sparse.take(a.data(), rows, columns, n)) {
           BOOST_TEST(rows * columns < 30u);
           continue;
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
       for (bool accumulate : {false, true}) {
         const auto a = draw(rows * columns, 0.2, 1);
         const auto b = draw(rows * n, 1, 2);
-        SparseRows sparse;
+        NonzeroMatrix sparse;
         if (!sparse.take(a.data(), rows, columns, n)) {
           BOOST_TEST(rows * columns < 30u);
           continue;
@@ -109,10 +109,10 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
   const auto other = draw(90 * 200, 0.3, 3);
   std::vector<float> first(40 * 100);
   std::vector<float> second(40 * 100);
-  SparseRows fresh;
+  NonzeroMatrix fresh;
   BOOST_REQUIRE(fresh.take(a.data(), 40, 150, 100));
   fresh.multiply(b.data(), 100, first.data());
-  SparseRows used;
+  NonzeroMatrix used;
   BOOST_REQUIRE(used.take(other.data(), 90, 200, 100));
   std::vector<float> elsewhere(200 * 100);
   used.multiply_transposed(draw(90 * 100, 1, 4).data(), 100, elsewhere.data(),
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
 
 BOOST_AUTO_TEST_CASE(dense_matrices_and_narrow_products_are_refused) {
   under_every_isa([] {
-    SparseRows sparse;
+    NonzeroMatrix sparse;
     const auto few = draw(1000 * 37, 0.38, 1);
     BOOST_TEST(sparse.take(few.data(), 1000, 37, 64));
     BOOST_TEST(!sparse.take(few.data(), 1000, 37, 63));
