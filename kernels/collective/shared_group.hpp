@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/collective/reducer.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -7,14 +9,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// How a collective ended, for every member alike (I8).
-enum class CollectiveEnd : uint8_t {
-  done,
-  aborted,  ///< somebody called abort(): the vectors hold no result
-  late,     ///< the deadline passed; the group is aborted
-  mismatch, ///< members brought vectors of different lengths; aborted
-};
 
 /// Members that share memory and sum vectors in it, without a message on the
 /// path: each sums one run of everybody's vectors and writes it to all. The

@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-// What tests of data readers share: files made on the spot, and the real ones.
-
+// What tests of data readers share: made-up files and the real ones.
 namespace troupe::testing {
 
 using Bytes = std::vector<uint8_t>;

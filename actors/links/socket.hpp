@@ -1,0 +1,45 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+struct ssl_st;
+
+namespace troupe {
+
+/// One end of a connected, authenticated byte stream between two processes,
+/// never blocking. Used by one thread at a time.
+class LinkSocket {
+public:
+  struct Io {
+    size_t bytes = 0;  ///< taken or given; 0: would block
+    bool down = false; ///< the peer is gone or the stream is broken
+  };
+
+  /// Owns both; `session` is the TLS session over the descriptor, or null for
+  /// plain bytes.
+  explicit LinkSocket(int descriptor, ssl_st* session = nullptr);
+  ~LinkSocket();
+  LinkSocket(const LinkSocket&) = delete;
+  LinkSocket& operator=(const LinkSocket&) = delete;
+
+  /// Sends from the pieces, in order, what fits now.
+  Io send(std::span<const iovec> pieces);
+  /// Receives up to `size` bytes.
+  Io receive(void* into, size_t size);
+  /// Ends the stream in both directions, for peer and self; from any thread.
+  void cut();
+
+  int descriptor() const { return descriptor_; }
+  bool encrypted() const { return session_ != nullptr; }
+
+private:
+  int descriptor_;
+  ssl_st* session_;
+};
+
+} // namespace troupe
