@@ -138,7 +138,8 @@ void CoordinatorState::on(const Join& join) {
   if (known != present_.end())
     lose(join.role, known->second.incarnation);
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-  present_[join.role] = {join.incarnation, actor, join.endpoint, Clock::now()};
+  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
+                         Clock::now()};
   self_->monitor(actor);
   perform(membership_.join(join.role, join.incarnation, now_ms()));
 }
@@ -209,7 +210,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
       restorable.push_back({slice.oldest, slice.newest});
     }
   for (const auto& [role, present] : present_)
-    message.members.push_back({role, present.endpoint});
+    message.members.push_back({role, present.endpoint, present.links});
   if (async_)
     restore_leases();
   else

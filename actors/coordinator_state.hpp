@@ -64,6 +64,7 @@ private:
     uint64_t incarnation = 0;
     role_actor actor;
     std::string endpoint;
+    std::string links;
     Clock::time_point heard;
   };
 

@@ -16,9 +16,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   devices, threads_per_device, workers, shards, processes, partitioner,
-  reduction, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
-  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
-  warmup_steps, seed, isa, eval_every, join_deadline_ms, sample, samples)
+  reduction, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
+  optimizer, rule, clip_norm, dropout, precision, lr_schedule, learning_rate,
+  min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms, sample,
+  samples)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

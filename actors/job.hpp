@@ -32,6 +32,8 @@ struct JobOptions {
   bool processes = false;
   std::string partitioner = "max_size:1048576";
   std::string reduction = "reproducible";
+  std::string link = "auto";            ///< tcp or shm: no other will do
+  std::string link_encryption = "auto"; ///< on, off; auto: off on loopback
   uint32_t virtual_ranks = 4;
   uint32_t global_batch = 64;
   uint64_t epochs = 1; ///< 0: no limit

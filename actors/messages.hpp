@@ -19,7 +19,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 2;
+inline constexpr uint32_t message_revision = 3;
 
 /// A number of which every bit arrives; CAF would spoil subnormals.
 template <class Number>
@@ -59,6 +59,7 @@ struct Join {
   std::string endpoint; ///< HOST:PORT, or empty: in this process
   std::string build;    ///< instruction set and libraries; worker
   std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
+  std::string links;    ///< where its links are met; empty: it accepts none
 };
 struct Propose {
   Fence fence;
@@ -81,6 +82,7 @@ struct Sealed {
 struct Member {
   RoleId role;
   std::string endpoint;
+  std::string links;
 };
 struct Activate {
   Fence fence;
@@ -349,14 +351,15 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(options))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(build), TROUPE_FIELD(probe))
+               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
 TROUPE_INSPECT(Propose, TROUPE_FIELD(fence))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
                TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above))
 TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(slices))
-TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint))
+TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
+               TROUPE_FIELD(links))
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices))

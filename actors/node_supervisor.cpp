@@ -109,7 +109,7 @@ private:
           auto actor = spawn_role(self_->system(), context, -1);
           running_[role].actor = actor;
           self_->monitor(caf::actor_cast<caf::actor_addr>(actor));
-          send_join(context, actor, "");
+          send_join(context, actor, {}, {});
         } catch (const std::exception& failure) {
           self_->send(coordinator_, GiveUp{failure.what()});
         }

@@ -41,9 +41,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
 }
 
 void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
-               const std::string& endpoint) {
-  Join join{context.job_id, context.role, context.incarnation,
-            endpoint,       {},           {}};
+               const std::string& endpoint, const std::string& links) {
+  Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {},
+            links};
   if (context.role.kind == RoleKind::worker) {
     for (const auto& role : context.job->plan.roles)
       if (role.role == context.role)
@@ -158,7 +158,7 @@ void run_role_process(const RoleProcessOptions& options) {
     std::string endpoint;
     if (options.role.kind == RoleKind::shard)
       endpoint = publish(system, actor, options.listen);
-    send_join(context, actor, endpoint);
+    send_join(context, actor, endpoint, {});
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.
     self->send(coordinator,

@@ -15,7 +15,7 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
 
 /// Announces a spawned role to the coordinator: the role itself is the sender.
 void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
-               const std::string& endpoint);
+               const std::string& endpoint, const std::string& links);
 
 /// How a process plays a role started by hand or by a supervisor.
 struct RoleProcessOptions {

@@ -237,8 +237,13 @@ void add_steps(std::vector<Flag>& flags) {
      {"all-reduce", "NAME", text_flag, "auto", "how replicas exchange sums",
       fixed("auto", {"ring", "halving_doubling", "hierarchical",
                      "hierarchical_copy", "reduction_to_one_device", "nccl"})},
-     {"link", "NAME", text_flag, "auto", "what tensors travel over",
-      fixed("auto", {"tcp", "shm"})},
+     {"link", "NAME", text_flag, "auto",
+      "what tensors travel over between processes: tcp, shm (between processes "
+      "of one host) or auto",
+      choice(FIELD(job.link), {"auto", "tcp", "shm"})},
+     {"link-encryption", "NAME", text_flag, "auto",
+      "TLS over tensors: on, off or auto (off on one host)",
+      choice(FIELD(job.link_encryption), {"auto", "on", "off"})},
      {"compress", "NAME", text_flag, "none", "compression of gradients",
       fixed("none", {"fp16", "bf16", "int8", "onebit", "topk"})}});
 }

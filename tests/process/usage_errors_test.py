@@ -95,6 +95,9 @@ class UsageErrors(unittest.TestCase):
             (["train", *DIGITS, "surprise"], 2, r"surprise"),
             (["train", *DIGITS, "--optimizer", "adma"], 2, r"adma.*adam"),
             (["train", *DIGITS, "--isa", "mmx"], 2, r"--isa mmx.*avx2"),
+            (["train", *DIGITS, "--link", "udp"], 2, r"--link udp.*shm"),
+            (["train", *DIGITS, "--link-encryption", "1"], 2,
+             r"--link-encryption 1.*off"),
             (["train", *DIGITS, "--model", "mpl:784-10"], 2, r"mpl:784-10"),
             (["predict", *DIGITS, "--lr", "1"], 2, r"--lr is not a flag"),
         ])
@@ -152,14 +155,13 @@ class UsageErrors(unittest.TestCase):
         ])
 
     def test_what_is_not_built_yet_is_refused(self):
-        for flag in ("--staleness", "--backup-workers", "--link-encryption",
+        for flag in ("--staleness", "--backup-workers",
                      "--bucket-mb", "--timeline", "--checkpoint-dir",
                      "--checkpoint-every", "--resume", "--tensorboard",
                      "--chaos"):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
-                            ("--link", "shm"),
                             ("--compress", "topk:0.01"), ("--chain", "2"),
                             ("--reduction", "fast"), ("--workers", "1:4"),
                             ("--all-reduce", "ring")):

@@ -46,13 +46,18 @@ BOOST_FIXTURE_TEST_SUITE(messages, Bench)
 BOOST_AUTO_TEST_CASE(every_wire_type_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Hello{worker_1}).role.index == 1u);
   BOOST_TEST(round_trip(JobInfo{1, 2, "{}"}).options == "{}");
-  BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p"}).probe == "p");
+  BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p", "l"}).probe
+             == "p");
+  BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p", "l"}).links
+             == "l");
   BOOST_TEST(round_trip(Propose{fence}).fence.epoch == 3u);
   const SliceState state{4, 5, 6, {{0, 2}, {2, 3}}, 7, {9, 11}};
   BOOST_TEST(
     round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].held[1].hi == 3u);
-  BOOST_TEST(round_trip(Activate{fence, {{worker_1, "h:1"}}, 5, true, {state}})
-               .rollback);
+  const Member member{worker_1, "h:1", "l"};
+  BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {state}}).rollback);
+  BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {}}).members[0].links
+             == "l");
   BOOST_TEST(round_trip(Pull{fence, worker_1, 9}).version == 9u);
   BOOST_TEST(round_trip(Pulled{fence, 9, 1, tensor({1, 2})}).values.size()
              == 2u);

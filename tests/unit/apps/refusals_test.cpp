@@ -5,10 +5,9 @@ using namespace troupe;
 BOOST_FIXTURE_TEST_SUITE(refusals_suite, Bench)
 
 BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
-  for (const auto* flag :
-       {"--staleness", "--backup-workers", "--link-encryption", "--bucket-mb",
-        "--checkpoint-dir", "--checkpoint-every", "--resume", "--timeline",
-        "--tensorboard", "--chaos"}) {
+  for (const auto* flag : {"--staleness", "--backup-workers", "--bucket-mb",
+                           "--checkpoint-dir", "--checkpoint-every", "--resume",
+                           "--timeline", "--tensorboard", "--chaos"}) {
     auto message = train_usage({flag, "1"});
     check_has(message, "not available yet");
     check_has(message, flag);
@@ -19,8 +18,6 @@ BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   const std::vector<std::pair<const char*, const char*>> values{
     {"--chain", "2"},
-    {"--link", "tcp"},
-    {"--link", "shm"},
     {"--compress", "fp16"},
     {"--compress", "topk:0.01"},
     {"--all-reduce", "ring"},

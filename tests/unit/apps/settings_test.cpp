@@ -66,7 +66,11 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
                   "--join-deadline-ms",
                   "500",
                   "--isa",
-                  "avx2"});
+                  "avx2",
+                  "--link",
+                  "shm",
+                  "--link-encryption",
+                  "off"});
   BOOST_CHECK(s.job.strategy == Strategy::parameter_server);
   BOOST_CHECK_EQUAL(s.job.workers, 3);
   BOOST_CHECK_EQUAL(s.job.shards, 2);
@@ -85,6 +89,8 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
   BOOST_CHECK_EQUAL(s.job.eval_fraction, 0.15);
   BOOST_CHECK_EQUAL(s.job.partitioner, "fixed:3");
   BOOST_CHECK_EQUAL(s.job.isa, "avx2");
+  BOOST_CHECK_EQUAL(s.job.link, "shm");
+  BOOST_CHECK_EQUAL(s.job.link_encryption, "off");
   BOOST_CHECK_EQUAL(s.job.join_deadline_ms, 500);
   BOOST_CHECK(s.quiet);
   BOOST_CHECK(!s.color);
