@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/bits.hpp"
 #include "actors/caf.hpp"
 #include "actors/tensor_view.hpp"
 #include "monitoring/metrics.hpp"
@@ -7,11 +8,9 @@
 #include "strategies/membership.hpp"
 #include "strategies/rank_tree.hpp"
 
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 /// All messages that actors exchange, in one place and append-only. A build
@@ -20,15 +19,6 @@ namespace troupe {
 
 /// Counted up with every change of a wire type.
 inline constexpr uint32_t message_revision = 3;
-
-/// A number of which every bit arrives; CAF would spoil subnormals.
-template <class Number>
-struct Bits {
-  Bits() = default;
-  Bits(Number number) : value(number) {} // a number in all but how it travels
-  operator Number() const { return value; }
-  Number value = 0;
-};
 
 /// Delivery is fenced by these: a receiver drops what does not carry its own
 /// (PROTOCOL 14).
@@ -316,14 +306,6 @@ struct Completion {
   }
 #define TROUPE_FIELD(name) f.field(#name, x.name)
 
-template <class Inspector, class Number>
-bool inspect(Inspector& f, Bits<Number>& x) {
-  using Raw = std::conditional_t<sizeof(Number) == 4, uint32_t, uint64_t>;
-  auto raw = std::bit_cast<Raw>(x.value);
-  auto ok = f.apply(raw);
-  x.value = std::bit_cast<Number>(raw);
-  return ok;
-}
 template <class Inspector>
 bool inspect(Inspector& f, RoleId& x) {
   auto kind = static_cast<uint8_t>(x.kind);

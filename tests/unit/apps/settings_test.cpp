@@ -66,11 +66,7 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
                   "--join-deadline-ms",
                   "500",
                   "--isa",
-                  "avx2",
-                  "--link",
-                  "shm",
-                  "--link-encryption",
-                  "off"});
+                  "avx2"});
   BOOST_CHECK(s.job.strategy == Strategy::parameter_server);
   BOOST_CHECK_EQUAL(s.job.workers, 3);
   BOOST_CHECK_EQUAL(s.job.shards, 2);
@@ -89,8 +85,6 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
   BOOST_CHECK_EQUAL(s.job.eval_fraction, 0.15);
   BOOST_CHECK_EQUAL(s.job.partitioner, "fixed:3");
   BOOST_CHECK_EQUAL(s.job.isa, "avx2");
-  BOOST_CHECK_EQUAL(s.job.link, "shm");
-  BOOST_CHECK_EQUAL(s.job.link_encryption, "off");
   BOOST_CHECK_EQUAL(s.job.join_deadline_ms, 500);
   BOOST_CHECK(s.quiet);
   BOOST_CHECK(!s.color);
@@ -98,6 +92,13 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
   BOOST_CHECK_EQUAL(s.log_level, "debug");
   BOOST_CHECK(s.given.count("ps") == 1);
   BOOST_CHECK(s.given.count("beta1") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_links_reach_their_fields) {
+  BOOST_CHECK_EQUAL(train({}).job.link, "auto");
+  auto s = train({"--link", "shm", "--link-encryption", "off"});
+  BOOST_CHECK_EQUAL(s.job.link, "shm");
+  BOOST_CHECK_EQUAL(s.job.link_encryption, "off");
 }
 
 BOOST_AUTO_TEST_CASE(the_parameter_server_runs_as_processes_by_default) {
