@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/links/frame.hpp"
+#include "actors/messages.hpp"
+
+#include <optional>
+#include <variant>
+
+namespace troupe {
+
+/// The messages that travel over links: those with tensors, and what asks for
+/// them.
+using LinkMessage = std::variant<Pull, Pulled, Push, LeasePush>;
+
+/// Frames of message links. The first ones are the alternatives of LinkMessage,
+/// in its order; `credit` grants bytes to the peer, up to a total.
+enum class MessageKind : uint16_t { pull, pulled, push, lease_push, credit };
+
+FrameKind frame_kind(MessageKind kind);
+
+/// Errors: nullopt for a frame that carries no message.
+std::optional<MessageKind> message_kind(FrameKind kind);
+
+/// The header of a message, without the checksum of its payload, which is
+/// values_of().
+FrameHeader header_of(const LinkMessage& message);
+
+/// The tensor that the message carries; empty for one that carries none.
+const TensorView& values_of(const LinkMessage& message);
+
+/// What header_of() gave away, with the payload that came after it.
+/// Errors: nullopt for a header that no message of its kind has.
+std::optional<LinkMessage> message_of(const FrameHeader& header,
+                                      TensorView values);
+
+/// Grants `total` bytes, counted from the link's beginning.
+FrameHeader credit_header(uint64_t total);
+
+} // namespace troupe

@@ -1,0 +1,177 @@
+#include "actors/links/message_link.hpp"
+
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// One link does not keep the thread of all from the others for longer.
+constexpr uint64_t bytes_per_turn = uint64_t{8} << 20;
+
+} // namespace
+
+std::shared_ptr<MessageLink>
+MessageLink::make(std::unique_ptr<LinkSocket> socket, Options options,
+                  Events events) {
+  std::shared_ptr<MessageLink> link{
+    new MessageLink{std::move(socket), std::move(options), std::move(events)}};
+  link->receiver_ =
+    MessageReceiver{{link->options_.accepted, TensorView::max_bytes,
+                     link->options_.window_bytes},
+                    link->receiver_events()};
+  link->released(0); // the first grant
+  return link;
+}
+
+MessageLink::MessageLink(std::unique_ptr<LinkSocket> socket, Options options,
+                         Events events)
+  : socket_(std::move(socket)),
+    options_(std::move(options)),
+    events_(std::move(events)),
+    sender_(*socket_),
+    source_(options_.window_bytes),
+    receiver_({}, {}) {}
+
+MessageReceiver::Events MessageLink::receiver_events() {
+  MessageReceiver::Events events;
+  events.arrive = [this](uint64_t bytes) { return arrive(bytes); };
+  events.message = [this](LinkMessage&& x) { events_.message(std::move(x)); };
+  events.credit = [this](uint64_t total) {
+    sender_.grant(total);
+    dirty_ = true;
+    if (!blocked_)
+      pump();
+  };
+  events.released = [weak = weak_from_this()](uint64_t bytes) {
+    if (auto link = weak.lock())
+      link->released(bytes);
+  };
+  return events;
+}
+
+void MessageLink::send(LinkMessage message) {
+  if (broken_)
+    return;
+  sender_.put(std::move(message));
+  dirty_ = true;
+  if (!blocked_)
+    pump();
+}
+
+/// Whoever holds the pen writes for all; who finds it taken has left word in
+/// dirty_, which the holder reads after it has let go.
+void MessageLink::pump() {
+  std::vector<TensorView> done; // their end may call back: under no lock
+  do {
+    std::unique_lock pen{pen_, std::try_to_lock};
+    if (!pen)
+      return;
+    dirty_ = false;
+    if (broken_)
+      return;
+    const auto state = sender_.write(done);
+    blocked_ = state == MessageSender::State::blocked;
+    broken_ = state == MessageSender::State::broken;
+    pen.unlock();
+    if (blocked_ || broken_) {
+      look();
+      return;
+    }
+  } while (dirty_);
+}
+
+void MessageLink::look() {
+  if (!looking_.exchange(true))
+    events_.wake();
+}
+
+bool MessageLink::wants_write() {
+  looking_ = false;
+  return blocked_ || broken_;
+}
+
+void MessageLink::on_writable() {
+  if (!down_.empty())
+    return;
+  looking_ = true; // wants_write() comes next
+  blocked_ = false;
+  pump();
+  if (broken_)
+    set_down("is gone");
+}
+
+LinkSocket::Io MessageLink::receive(std::span<std::byte> room) {
+  if (!socket_->encrypted())
+    return socket_->receive(room.data(), room.size());
+  std::lock_guard pen{pen_};
+  return socket_->receive(room.data(), room.size());
+}
+
+void MessageLink::on_readable() {
+  // What TLS has read and not given is announced by no event.
+  const auto limit = socket_->encrypted() ? ~uint64_t{0} : bytes_per_turn;
+  uint64_t bytes = 0;
+  looking_ = true; // wants_write() comes next
+  while (down_.empty() && bytes < limit) {
+    const auto got = receive(receiver_.room());
+    bytes += got.bytes;
+    received_.fetch_add(got.bytes, std::memory_order_relaxed);
+    if (got.bytes > 0) {
+      if (const auto fault = receiver_.filled(got.bytes); !fault.empty())
+        set_down(fault);
+    } else if (got.down) {
+      set_down("is gone");
+    } else {
+      break;
+    }
+  }
+  if (dirty_ && !blocked_ && down_.empty())
+    pump(); // a writer that found the pen taken
+}
+
+bool MessageLink::arrive(uint64_t bytes) {
+  std::lock_guard lock{credit_mutex_};
+  return source_.arrive(bytes);
+}
+
+void MessageLink::released(uint64_t bytes) {
+  const auto total = released_.fetch_add(bytes) + bytes;
+  if (total < renew_at_)
+    return;
+  {
+    std::lock_guard lock{credit_mutex_};
+    const auto granted = source_.renew(released_);
+    if (granted == 0)
+      return;
+    // renew() grants again when half of the window has been let go.
+    renew_at_ = granted - options_.window_bytes + options_.window_bytes / 2;
+    sender_.owe(granted);
+  }
+  dirty_ = true;
+  if (!blocked_)
+    pump();
+}
+
+void MessageLink::set_down(const std::string& what) {
+  broken_ = true;
+  down_ = options_.peer + ' ' + what;
+}
+
+void MessageLink::close() {
+  if (down_.empty())
+    set_down("is no longer linked");
+  broken_ = true;
+  socket_->cut();
+  std::vector<TensorView> done;
+  {
+    std::lock_guard pen{pen_};
+    done = sender_.clear();
+  }
+}
+
+MessageLink::Counts MessageLink::counts() const {
+  return {sender_.sent_bytes(), received_.load(std::memory_order_relaxed),
+          sender_.queued_bytes()};
+}
+
+} // namespace troupe

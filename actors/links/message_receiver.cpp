@@ -1,0 +1,92 @@
+#include "actors/links/message_receiver.hpp"
+
+#include "actors/links/message_sender.hpp"
+#include "kernels/crc32c.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+MessageReceiver::MessageReceiver(Options options, Events events)
+  : options_(std::move(options)),
+    events_(std::move(events)),
+    pool_(std::make_shared<PayloadPool>(options_.most_idle_bytes)) {}
+
+std::span<std::byte> MessageReceiver::room() {
+  if (!in_payload_)
+    return std::span{head_}.subspan(got_);
+  auto* first = reinterpret_cast<std::byte*>(block_.data());
+  return {first + got_, header_.payload_bytes - got_};
+}
+
+std::string MessageReceiver::filled(size_t bytes) {
+  got_ += bytes;
+  const auto whole = in_payload_ ? size_t{header_.payload_bytes} : head_.size();
+  if (got_ < whole)
+    return {};
+  got_ = 0;
+  return in_payload_ ? payload_arrived() : header_arrived();
+}
+
+std::string MessageReceiver::header_arrived() {
+  auto [fault, header] = decode_frame(head_);
+  if (fault != FrameFault::none)
+    return to_string(fault);
+  const auto kind = message_kind(header.kind);
+  if (kind == MessageKind::credit && header.payload_bytes == 0) {
+    events_.credit(header.opaque);
+    return {};
+  }
+  const auto& known = options_.accepted;
+  if (!kind || std::find(known.begin(), known.end(), *kind) == known.end())
+    return "sent a frame that is no message for this role";
+  if (header.payload_bytes > options_.most_payload_bytes
+      || header.payload_bytes % sizeof(float) != 0)
+    return "announced a tensor of " + std::to_string(header.payload_bytes)
+           + " bytes";
+  if (!events_.arrive(frame_bytes(header)))
+    return "sent more than it was granted";
+  header_ = header;
+  if (header.payload_bytes == 0)
+    return payload_arrived();
+  block_ = pool_->take(header.payload_bytes / sizeof(float));
+  in_payload_ = true;
+  return {};
+}
+
+std::string MessageReceiver::payload_arrived() {
+  in_payload_ = false;
+  if (crc32c(0, block_.data(), header_.payload_bytes) != header_.payload_crc)
+    return to_string(FrameFault::payload);
+  auto message = message_of(header_, take_view());
+  if (!message)
+    return "sent a message that makes no sense";
+  events_.message(std::move(*message));
+  return {};
+}
+
+/// The view's end gives the block back to the pool and its bytes to the peer.
+TensorView MessageReceiver::take_view() {
+  const auto count = header_.payload_bytes / sizeof(float);
+  if (count == 0) {
+    events_.released(frame_bytes(header_));
+    return {};
+  }
+  struct Held {
+    ~Held() {
+      pool->give(std::move(block));
+      released(bytes);
+    }
+    Buffer block;
+    std::shared_ptr<PayloadPool> pool;
+    std::function<void(uint64_t)> released;
+    uint64_t bytes;
+  };
+  auto held = std::make_shared<Held>(std::exchange(block_, {}), pool_,
+                                     events_.released, frame_bytes(header_));
+  const auto* first = held->block.data();
+  return {std::move(held), first, count};
+}
+
+} // namespace troupe

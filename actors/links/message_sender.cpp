@@ -1,0 +1,138 @@
+#include "actors/links/message_sender.hpp"
+
+#include "kernels/crc32c.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// As much is handed to the kernel at a time: enough to keep it busy, little
+/// enough that a grant does not wait long behind it.
+constexpr size_t batch_bytes = size_t{512} << 10;
+constexpr size_t batch_frames = 16;
+
+} // namespace
+
+void MessageSender::put(LinkMessage&& message) {
+  Waiting next{header_of(message), values_of(message)};
+  std::lock_guard lock{mutex_};
+  waiting_bytes_ += frame_bytes(next.header);
+  waiting_.push_back(std::move(next));
+}
+
+void MessageSender::grant(uint64_t total) {
+  std::lock_guard lock{mutex_};
+  window_.grant(total);
+}
+
+void MessageSender::owe(uint64_t total) {
+  std::lock_guard lock{mutex_};
+  owed_ = std::max(owed_, total);
+}
+
+void MessageSender::fill() {
+  const auto first = wire_.size();
+  std::vector<FrameHeader> headers;
+  {
+    std::lock_guard lock{mutex_};
+    if (owed_ != 0) {
+      headers.push_back(credit_header(std::exchange(owed_, 0)));
+      wire_.push_back({});
+      wire_bytes_ += frame_header_bytes;
+    }
+    while (!waiting_.empty() && wire_bytes_ < batch_bytes
+           && wire_.size() < batch_frames) {
+      const auto bytes = frame_bytes(waiting_.front().header);
+      if (!window_.take(bytes))
+        break;
+      waiting_bytes_ -= bytes;
+      wire_bytes_ += bytes;
+      headers.push_back(waiting_.front().header);
+      wire_.push_back({{}, std::move(waiting_.front().values)});
+      waiting_.pop_front();
+    }
+  }
+  for (size_t i = 0; i < headers.size(); ++i) {
+    auto& frame = wire_[first + i];
+    const auto values = std::as_bytes(frame.values.span());
+    headers[i].payload_crc = crc32c(0, values.data(), values.size());
+    frame.head = encode_frame(headers[i]);
+  }
+}
+
+MessageSender::State MessageSender::write(std::vector<TensorView>& done) {
+  for (;;) {
+    fill();
+    if (wire_.empty())
+      return State::idle;
+    pieces_.clear();
+    size_t total = 0;
+    auto skip = written_;
+    auto add = [&](const void* from, size_t bytes) {
+      const auto left = std::min(skip, bytes);
+      skip -= left;
+      total += bytes - left;
+      if (bytes > left)
+        pieces_.push_back(
+          {const_cast<char*>(static_cast<const char*>(from)) + left,
+           bytes - left});
+    };
+    for (const auto& frame : wire_) {
+      add(frame.head.data(), frame.head.size());
+      add(frame.values.data(), frame.values.size() * sizeof(float));
+    }
+    const auto sent = socket_.send(pieces_);
+    advance(sent.bytes, done);
+    if (sent.down)
+      return State::broken;
+    if (sent.bytes < total)
+      return State::blocked;
+  }
+}
+
+void MessageSender::advance(size_t bytes, std::vector<TensorView>& done) {
+  written_ += bytes;
+  while (!wire_.empty()) {
+    auto& frame = wire_.front();
+    const auto whole = frame.head.size() + frame.values.size() * sizeof(float);
+    if (written_ < whole)
+      return;
+    written_ -= whole;
+    wire_bytes_ -= whole;
+    done.push_back(std::move(frame.values));
+    wire_.pop_front();
+  }
+}
+
+std::vector<TensorView> MessageSender::clear() {
+  std::vector<TensorView> all;
+  for (auto& frame : std::exchange(wire_, {}))
+    all.push_back(std::move(frame.values));
+  written_ = 0;
+  wire_bytes_ = 0;
+  std::lock_guard lock{mutex_};
+  for (auto& next : std::exchange(waiting_, {}))
+    all.push_back(std::move(next.values));
+  waiting_bytes_ = 0;
+  owed_ = 0;
+  return all;
+}
+
+uint64_t MessageSender::queued_bytes() const {
+  std::lock_guard lock{mutex_};
+  return waiting_bytes_;
+}
+
+uint64_t MessageSender::sent_bytes() const {
+  std::lock_guard lock{mutex_};
+  return window_.taken();
+}
+
+uint64_t MessageSender::credit() const {
+  std::lock_guard lock{mutex_};
+  return window_.available();
+}
+
+} // namespace troupe

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "actors/links/message_frame.hpp"
+#include "actors/links/socket.hpp"
+#include "strategies/credit_window.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+namespace troupe {
+
+/// What goes out on a message link: the messages that wait for credit and the
+/// frames that are being written, straight from the tensors' memory. put(),
+/// grant() and owe() are thread-safe; write() is called by one thread at a
+/// time.
+class MessageSender {
+public:
+  explicit MessageSender(LinkSocket& socket) : socket_(socket) {}
+
+  void put(LinkMessage&& message);
+  /// The peer grants bytes up to a total.
+  void grant(uint64_t total);
+  /// Grants the peer bytes up to a total; ahead of all messages.
+  void owe(uint64_t total);
+
+  enum class State { idle, blocked, broken };
+  /// Writes what credit and socket take now. Tensors that are on their way
+  /// move to `done`, for the caller to let go of when it holds no lock.
+  State write(std::vector<TensorView>& done);
+  /// Forgets everything.
+  std::vector<TensorView> clear();
+
+  uint64_t queued_bytes() const; ///< waiting, headers included
+  uint64_t sent_bytes() const;   ///< messages, without grants
+  /// Bytes that were granted and are not used yet.
+  uint64_t credit() const;
+
+private:
+  struct Waiting {
+    FrameHeader header;
+    TensorView values;
+  };
+  struct Frame { // on its way
+    FrameBytes head;
+    TensorView values;
+  };
+
+  void fill();
+  void advance(size_t bytes, std::vector<TensorView>& done);
+
+  LinkSocket& socket_;
+
+  // Touched by write() alone.
+  std::deque<Frame> wire_;
+  size_t written_ = 0;    ///< bytes of wire_'s first frame
+  size_t wire_bytes_ = 0; ///< of whole frames in wire_
+  std::vector<iovec> pieces_;
+
+  mutable std::mutex mutex_;
+  std::deque<Waiting> waiting_;
+  uint64_t waiting_bytes_ = 0;
+  CreditWindow window_;
+  uint64_t owed_ = 0; ///< total to grant; 0: nothing new
+};
+
+/// What a message takes of the credit.
+inline uint64_t frame_bytes(const FrameHeader& header) {
+  return frame_header_bytes + header.payload_bytes;
+}
+
+} // namespace troupe
