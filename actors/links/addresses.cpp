@@ -1,0 +1,168 @@
+#include "actors/links/addresses.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+
+namespace troupe {
+namespace {
+
+void set(int descriptor, int level, int option, int value) {
+  ::setsockopt(descriptor, level, option, &value, sizeof value);
+}
+
+} // namespace
+
+std::optional<SocketAddress> SocketAddress::of_number(const std::string& host,
+                                                      uint16_t port) {
+  SocketAddress result;
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  if (::inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1) {
+    four.sin_family = AF_INET;
+    four.sin_port = htons(port);
+    std::memcpy(&result.storage_, &four, sizeof four);
+    result.size_ = sizeof four;
+  } else if (::inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1) {
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(port);
+    std::memcpy(&result.storage_, &six, sizeof six);
+    result.size_ = sizeof six;
+  } else {
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<SocketAddress> SocketAddress::find(const std::string& host,
+                                                 uint16_t port) {
+  if (auto number = of_number(host, port))
+    return number;
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0)
+    return std::nullopt;
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned{found, freeaddrinfo};
+  SocketAddress result;
+  sockaddr_in four{};
+  std::memcpy(&four, found->ai_addr, sizeof four);
+  four.sin_port = htons(port);
+  std::memcpy(&result.storage_, &four, sizeof four);
+  result.size_ = sizeof four;
+  return result;
+}
+
+std::optional<SocketAddress>
+SocketAddress::of_unix_name(const std::string& name) {
+  SocketAddress result;
+  sockaddr_un here{};
+  if (name.empty() || name.size() + 1 > sizeof here.sun_path)
+    return std::nullopt;
+  here.sun_family = AF_UNIX;
+  std::memcpy(here.sun_path + 1, name.data(), name.size());
+  std::memcpy(&result.storage_, &here, sizeof here);
+  result.size_ =
+    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+SocketAddress SocketAddress::of_socket(int descriptor) {
+  SocketAddress result;
+  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&result.storage_),
+                &result.size_);
+  return result;
+}
+
+SocketAddress SocketAddress::of_peer(int descriptor) {
+  SocketAddress result;
+  ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&result.storage_),
+                &result.size_);
+  return result;
+}
+
+std::string SocketAddress::host() const {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const auto* bytes = reinterpret_cast<const char*>(&storage_);
+  const void* number = bytes
+                       + (storage_.ss_family == AF_INET
+                            ? offsetof(sockaddr_in, sin_addr)
+                            : offsetof(sockaddr_in6, sin6_addr));
+  if (storage_.ss_family != AF_INET && storage_.ss_family != AF_INET6)
+    return {};
+  ::inet_ntop(storage_.ss_family, number, text.data(), text.size());
+  return text.data();
+}
+
+uint16_t SocketAddress::port() const {
+  sockaddr_in four{}; // the port lies in the same place in both versions
+  std::memcpy(&four, &storage_, sizeof four);
+  return ntohs(four.sin_port);
+}
+
+bool SocketAddress::is_any() const {
+  const auto text = host();
+  return text == "0.0.0.0" || text == "::";
+}
+
+int open_socket(const SocketAddress& address) {
+  const auto family = address.get()->sa_family;
+  const int made = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                            0);
+  if (made >= 0 && family != AF_UNIX)
+    prepare_tcp(made);
+  return made;
+}
+
+void prepare_tcp(int descriptor) {
+  set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A host that vanishes says nothing: it is noticed after some 8 s.
+  set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+bool same_user(int descriptor) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
+         && peer.uid == ::geteuid();
+}
+
+Descriptor duplicate(int descriptor) {
+  return Descriptor{::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)};
+}
+
+std::string first_own_address() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    return {};
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned{list, freeifaddrs};
+  for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET
+        || (one->ifa_flags & IFF_LOOPBACK) != 0
+        || (one->ifa_flags & IFF_UP) == 0)
+      continue;
+    sockaddr_in four{};
+    std::memcpy(&four, one->ifa_addr, sizeof four);
+    std::array<char, INET_ADDRSTRLEN> text{};
+    ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    return text.data();
+  }
+  return {};
+}
+
+} // namespace troupe

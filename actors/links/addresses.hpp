@@ -1,0 +1,56 @@
+#pragma once
+
+#include "actors/links/descriptor.hpp"
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// A socket address of TCP (version 4 or 6) or of this host's sockets.
+class SocketAddress {
+public:
+  /// Errors: nullopt unless `host` is an address in digits.
+  static std::optional<SocketAddress> of_number(const std::string& host,
+                                                uint16_t port);
+  /// As of_number, but looks names up, which may wait.
+  static std::optional<SocketAddress> find(const std::string& host,
+                                           uint16_t port);
+  /// Abstract: no file, gone with the process.
+  static std::optional<SocketAddress> of_unix_name(const std::string& name);
+  /// Where a socket is bound to.
+  static SocketAddress of_socket(int descriptor);
+  static SocketAddress of_peer(int descriptor);
+
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage_);
+  }
+  socklen_t size() const { return size_; }
+  std::string host() const; ///< in digits
+  uint16_t port() const;
+  /// 0.0.0.0 or ::.
+  bool is_any() const;
+
+private:
+  sockaddr_storage storage_{};
+  socklen_t size_ = sizeof(sockaddr_storage);
+};
+
+/// Makes a non-blocking stream socket for an address; on TCP without delay and
+/// with signs of life. Errors: -1 and errno.
+int open_socket(const SocketAddress& address);
+void prepare_tcp(int descriptor);
+
+/// Whether the other end of a socket of this host belongs to this user.
+bool same_user(int descriptor);
+
+/// Errors: an invalid one when the process is out of descriptors.
+Descriptor duplicate(int descriptor);
+
+/// The first address of this machine beyond loopback, in digits; empty: none.
+std::string first_own_address();
+
+} // namespace troupe

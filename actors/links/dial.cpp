@@ -1,0 +1,125 @@
+#include "actors/links/dial.hpp"
+
+#include "actors/links/addresses.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+constexpr auto pause = std::chrono::milliseconds{50};
+
+} // namespace
+
+Dial::Dial(IoLoop& loop, const TlsContext* tls, DialOrder order,
+           std::function<void(Dialed)> then)
+  : loop_(loop), tls_(tls), order_(std::move(order)), then_(std::move(then)) {
+  pause_ = loop_.at(IoLoop::Clock::now(), [this] { attempt(); });
+}
+
+Dial::~Dial() {
+  loop_.cancel(pause_);
+}
+
+void Dial::attempt() {
+  conversation_.reset();
+  const auto address =
+    order_.local ? SocketAddress::of_unix_name(order_.to.unix_name)
+                 : SocketAddress::of_number(order_.to.host, order_.to.port);
+  if (!address || (!order_.local && tls_ == nullptr)) {
+    fail(address ? "this process has no certificates"
+                 : "its address is not a number");
+    return;
+  }
+  Descriptor made{open_socket(*address)};
+  if (!made) {
+    retry(std::strerror(errno));
+    return;
+  }
+  if (::connect(made.get(), address->get(), address->size()) != 0
+      && errno != EINPROGRESS) {
+    retry(std::strerror(errno));
+    return;
+  }
+  if (order_.local && !same_user(made.get())) {
+    fail("the socket belongs to another user");
+    return;
+  }
+  TlsSession session;
+  if (!order_.local) {
+    session = tls_->open(made.get(), true);
+    if (!session) {
+      retry("no memory for TLS");
+      return;
+    }
+  }
+  conversation_ = std::make_unique<Conversation>(
+    loop_, std::make_unique<Handshake>(std::move(made), std::move(session)));
+  greet();
+}
+
+void Dial::greet() {
+  std::vector<Descriptor> passed;
+  if (order_.passed >= 0)
+    passed.push_back(duplicate(order_.passed));
+  conversation_->handshake().greet(encode(order_.hello), std::move(passed));
+  conversation_->go(order_.deadline, [this](Handshake::State sent) {
+    if (sent == Handshake::State::failed) {
+      retry(conversation_->failure());
+      return;
+    }
+    conversation_->go(order_.deadline, [this](Handshake::State state) {
+      if (state == Handshake::State::failed)
+        retry(conversation_->failure());
+      else
+        on_answer();
+    });
+  });
+}
+
+void Dial::on_answer() {
+  auto welcome = decode_welcome(conversation_->handshake().greeting());
+  if (!welcome)
+    fail("it does not answer as a link does");
+  else if (!welcome->refusal.empty())
+    fail("refused: " + welcome->refusal);
+  else if (welcome->id != order_.to.id)
+    fail("another process answers there");
+  else
+    tell({{}, *welcome, conversation_->release()});
+}
+
+void Dial::retry(const std::string& why) {
+  last_failure_ = why;
+  const auto next = IoLoop::Clock::now() + pause;
+  // Whoever announced an endpoint listened there before.
+  if (why == std::strerror(ECONNREFUSED)) {
+    fail(why + "; has its process died?");
+    return;
+  }
+  if (next >= order_.deadline
+      || (conversation_ && conversation_->handshake().hopeless())) {
+    fail(why);
+    return;
+  }
+  pause_ = loop_.at(next, [this] { attempt(); });
+}
+
+void Dial::fail(const std::string& why) {
+  tell({order_.whom + " at " + order_.to.address() + ": " + why, {}, nullptr});
+}
+
+void Dial::tell(Dialed outcome) {
+  auto then = std::move(then_);
+  then_ = nullptr;
+  then(std::move(outcome)); // may end this object
+}
+
+std::string Dial::waits_for() const {
+  return last_failure_.empty() ? "it does not answer" : last_failure_;
+}
+
+} // namespace troupe

@@ -1,0 +1,64 @@
+#include "actors/links/group_watch.hpp"
+
+namespace troupe {
+
+GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop, size_t members)
+  : loop_(std::move(loop)), peers_(members) {}
+
+void GroupWatch::add(uint32_t rank, Descriptor connection) {
+  std::lock_guard lock{mutex_};
+  auto& peer = peers_[rank];
+  loop_->unwatch(peer.watch);
+  peer.connection = std::move(connection);
+  // What arrives does not wake this thread: the stream's owner reads it.
+  peer.watch = loop_->watch(peer.connection.get(), EPOLLRDHUP,
+                            [keep = shared_from_this(), rank](uint32_t) {
+                              keep->down(rank);
+                            });
+}
+
+void GroupWatch::down(uint32_t rank) {
+  std::lock_guard lock{mutex_};
+  loop_->unwatch(std::exchange(peers_[rank].watch, 0));
+  peers_[rank].down = true;
+  tell_all();
+}
+
+void GroupWatch::tell(OnDown on_down) {
+  std::lock_guard lock{mutex_};
+  on_down_ = closed_ ? nullptr : std::move(on_down);
+  tell_all();
+}
+
+void GroupWatch::tell_all() {
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (closed_ || !on_down_)
+      return;
+    auto& peer = peers_[rank];
+    if (!peer.down || std::exchange(peer.told, true))
+      continue;
+    auto handler = on_down_; // it may be replaced meanwhile
+    handler(rank);
+  }
+}
+
+void GroupWatch::close() {
+  {
+    std::lock_guard lock{mutex_};
+    if (std::exchange(closed_, true))
+      return;
+    on_down_ = nullptr;
+  }
+  auto release = [self = shared_from_this()] {
+    for (auto& peer : self->peers_) {
+      self->loop_->unwatch(std::exchange(peer.watch, 0));
+      peer.connection.reset();
+    }
+  };
+  if (loop_->on_own_thread())
+    release();
+  else
+    loop_->post(release); // a loop that has ended has forgotten the watches
+}
+
+} // namespace troupe

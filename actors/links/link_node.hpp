@@ -1,0 +1,150 @@
+#pragma once
+
+#include "actors/actor_node.hpp"
+#include "actors/links/descriptor.hpp"
+#include "actors/links/io_loop.hpp"
+#include "actors/links/link_endpoint.hpp"
+#include "actors/links/socket.hpp"
+#include "actors/messages.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct LinkOptions {
+  /// Without a folder there is no TCP: links stay on this host.
+  Credentials credentials;
+  std::string listen = "127.0.0.1"; ///< without port
+  /// Who connects is told this; empty: what is listened on (0.0.0.0: the first
+  /// address of this machine beyond loopback).
+  std::string announce;
+  LinkChoice link = LinkChoice::automatic;
+  LinkEncryption encryption = LinkEncryption::automatic;
+  /// Takes what is worth telling (a stranger at the door), one line each, not
+  /// often; called by the I/O thread. Empty: nobody is told.
+  std::function<void(const std::string& line)> log;
+  /// Other than this host's own mark: a test that plays several hosts.
+  std::string host_mark;
+};
+
+/// A group that has been formed: keeps the watch for its members' end. Once its
+/// destructor has returned, on_down is not called; over shared memory, the
+/// others hear then that this member has left (over TCP when its sockets are
+/// closed too). May be ended in on_down.
+class LinkGroup {
+public:
+  virtual ~LinkGroup() = default;
+};
+
+struct GroupRequest {
+  Fence fence;
+  std::string group; ///< its name in the job, up to 128 characters
+  uint32_t rank = 0;
+  struct Member {
+    std::string endpoint; ///< LinkNode::endpoint() of its process
+    std::string name;     ///< for people: "worker:1"
+  };
+  std::vector<Member> members; ///< by rank, the own one too
+  /// Own memory file (F_SEAL_SHRINK) that peers on this host are given; not
+  /// taken: it is duplicated. -1: none.
+  int segment = -1;
+  /// Size of the memory file that rank 0 makes for all; 0: none.
+  uint64_t control_bytes = 0;
+  IoLoop::Clock::time_point deadline;
+  /// A member is dead or has left: once per member, from the I/O thread, after
+  /// done(). Does not wait.
+  std::function<void(uint32_t rank, const std::string& reason)> on_down;
+};
+
+struct GroupOutcome {
+  std::string error; ///< one line that names the member; empty: formed
+  /// Over TCP: by rank, own null. Over shared memory: empty.
+  std::vector<std::unique_ptr<LinkSocket>> sockets;
+  /// Over shared memory: the members' memory files by rank (own: duplicated);
+  /// invalid where a member gave none. Over TCP: empty.
+  std::vector<Descriptor> segments;
+  /// Over shared memory: zeroed, of control_bytes, its size sealed.
+  Descriptor control;
+  /// By rank: "shm", "tcp", "tcp+tls"; own empty.
+  std::vector<std::string> carriers;
+  /// Ranks by host, in the order of their first ranks.
+  std::vector<std::vector<uint32_t>> hosts;
+  /// To be kept as long as the group; null when there was an error.
+  std::unique_ptr<LinkGroup> group;
+};
+
+struct ChannelRequest {
+  Fence fence;
+  std::string channel;  ///< up to 128 characters
+  std::string from;     ///< who opens it: "worker:1"; up to 64 characters
+  std::string endpoint; ///< of the process that accepts
+  std::string to;       ///< who accepts it, for people: "ps:0"
+  IoLoop::Clock::time_point deadline;
+};
+
+struct ChannelOutcome {
+  std::string error; ///< one line; empty: open
+  std::unique_ptr<LinkSocket> socket;
+  std::string carrier; ///< "unix", "tcp", "tcp+tls"
+};
+
+struct ChannelArrival {
+  Fence fence;
+  std::string from;
+  std::unique_ptr<LinkSocket> socket;
+  std::string carrier;
+};
+
+struct LinkCounters {
+  uint64_t accepted = 0;  ///< connections of members
+  uint64_t strangers = 0; ///< dropped: not of this job, or garbage
+  uint64_t refused = 0;   ///< members that asked for what is not there
+};
+
+/// The links of one process to others of its job: listens on TCP (mutual TLS
+/// first, whatever follows) and on a socket of this host, dials, shakes hands
+/// and tells of the peers' death. One thread for all of it, io().
+class LinkNode {
+public:
+  /// Errors: InputError for unreadable credentials, an address that cannot be
+  /// listened on, and one beyond loopback without credentials.
+  explicit LinkNode(LinkOptions options);
+  /// What is still being formed fails; handlers are not called any more.
+  ~LinkNode();
+
+  /// How others reach this process. Holds a secret: to be sent over the control
+  /// plane only, never shown.
+  const std::string& endpoint() const;
+
+  /// Links all members of a group to one another for one epoch. Every member
+  /// asks for it, in any order; one that asks under an older fence is refused,
+  /// and a newer request for the same group ends the older.
+  /// Completion: done() once, from the I/O thread, at the deadline at the
+  /// latest; it does not wait.
+  void form_group(GroupRequest request, std::function<void(GroupOutcome)> done);
+
+  /// Opens one stream to another process, whose on_channel() handler gets the
+  /// other end.
+  /// Completion: as form_group.
+  void open_channel(ChannelRequest request,
+                    std::function<void(ChannelOutcome)> done);
+  /// Sets who takes the streams opened under a name; empty: nobody, they wait a
+  /// while. Called from the I/O thread.
+  void on_channel(std::string channel,
+                  std::function<void(ChannelArrival)> handler);
+
+  LinkCounters counters() const;
+  /// For those who serve their sockets on the same thread.
+  IoLoop& io();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace troupe

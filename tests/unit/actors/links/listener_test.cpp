@@ -1,0 +1,96 @@
+#include "kernels/error.hpp"
+#include "tests/unit/actors/links/link_streams.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// A plain connection to a node's TCP port.
+Descriptor knock(const LinkNode& node) {
+  Descriptor made{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(parse_link_endpoint(node.endpoint())->port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  BOOST_REQUIRE(
+    ::connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address)
+    == 0);
+  return made;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(listener)
+
+// --- strangers
+// ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_process_of_another_job_is_refused_and_counted) {
+  Party party{1, options(LinkChoice::tcp)};
+  party.nodes.push_back(std::make_unique<LinkNode>(
+    options(LinkChoice::tcp, LinkEncryption::automatic, job("strange"))));
+  auto asked = party.ask(party.request(1)).get();
+  BOOST_TEST(asked.error.find("TLS") != std::string::npos, asked.error);
+  BOOST_TEST(soon([&] { return party.nodes[0]->counters().strangers > 0; }));
+  BOOST_TEST(party.nodes[0]->counters().accepted == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(strangers_bytes_floods_and_silence_disturb_nobody) {
+  NothingLeft nothing_left;
+  {
+    std::vector<std::string> lines;
+    auto with = options(LinkChoice::tcp);
+    with.log = [&](const std::string& line) { lines.push_back(line); };
+    Party party{3, with};
+    std::vector<Descriptor> knocks;
+    for (int i = 0; i < 300; ++i) {
+      knocks.push_back(knock(*party.nodes[0]));
+      const std::string bytes = i % 3 == 0   ? "GET / HTTP/1.0\r\n\r\n"
+                                : i % 3 == 1 ? std::string(500, '\xff')
+                                             : "";
+      BOOST_REQUIRE(
+        ::send(knocks.back().get(), bytes.data(), bytes.size(), MSG_NOSIGNAL)
+        >= 0);
+    }
+    auto formed = party.form();
+    for (auto& one : formed)
+      BOOST_TEST_REQUIRE(one.error == "");
+    check_streams(formed);
+    // Who says nothing is dropped too, after a while.
+    BOOST_TEST(
+      soon([&] { return party.nodes[0]->counters().strangers == 300; }));
+    BOOST_TEST(lines.size() <= 3u);
+    BOOST_TEST(!lines.empty());
+  }
+  BOOST_TEST(nothing_left.check());
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_know_the_key_is_a_stranger_on_this_host_too) {
+  Party party{2};
+  auto request = party.request(1);
+  auto wrong = *parse_link_endpoint(request.members[0].endpoint);
+  wrong.key.assign(wrong.key.size(), '0');
+  request.members[0].endpoint = wrong.text();
+  request.deadline = Clock::now() + 300ms;
+  BOOST_TEST(party.ask(std::move(request)).get().error != "");
+  BOOST_TEST(party.nodes[0]->counters().strangers > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
+  auto with = options();
+  with.credentials = {};
+  with.listen = "0.0.0.0";
+  BOOST_CHECK_THROW(LinkNode{with}, InputError);
+  with.listen = "127.0.0.1";
+  BOOST_TEST(parse_link_endpoint(LinkNode{with}.endpoint())->port == 0);
+  with = options();
+  with.listen = "0.0.0.0";
+  BOOST_TEST(parse_link_endpoint(LinkNode{with}.endpoint())->host != "0.0.0.0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
