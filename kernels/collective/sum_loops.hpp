@@ -7,15 +7,28 @@
 
 namespace troupe::kernels {
 
-/// Sums of n vectors, 1 to 64, along the fixed tree (PROTOCOL 3); the same bits
-/// on every instruction set.
+/// A sum of vectors along a tree: vector k is pushed on a stack, then
+/// merges[k] times the two newest are replaced by their sum, the older one on
+/// the left (SumProgram). Exactly one sum is left, never more than
+/// `deepest_sum` are held.
+struct SumSources {
+  const float* const* vectors;
+  const uint32_t* merges;
+  uint32_t count; ///< at least 1
+};
+
+/// Sums along a tree; the same bits on every instruction set, for every offset
+/// and length.
 struct SumLoops {
-  /// vectors[k][i] = the sum over all k, for i in [begin, end).
-  void (*sum_to_all)(float* const* vectors, uint32_t n, size_t begin,
-                     size_t end);
-  /// out[i] = the sum over all k of from[k][i].
-  void (*sum_into)(const float* const* from, uint32_t n, float* out,
-                   size_t count);
+  /// out[k][i] = the sum of vectors[.][i], for all k below `outs` and i in
+  /// [begin, end). An out may be one of the vectors.
+  void (*sum)(const SumSources& sources, size_t begin, size_t end,
+              float* const* out, uint32_t outs);
+  /// As sum, written past the caches: for outs that lie in no cache.
+  void (*sum_past_cache)(const SumSources& sources, size_t begin, size_t end,
+                         float* const* out, uint32_t outs);
+  /// Copies past the caches.
+  void (*copy_past_cache)(const float* from, float* to, size_t count);
 };
 
 const SumLoops& sum_loops(Isa isa);

@@ -1,0 +1,390 @@
+#include "kernels/collective/shared_reducer.hpp"
+
+#include "kernels/collective/chunks.hpp"
+#include "kernels/collective/shared_control.hpp"
+#include "kernels/collective/sum_loops.hpp"
+#include "kernels/collective/sum_program.hpp"
+#include "kernels/error.hpp"
+#include "kernels/require.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+namespace troupe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using kernels::require;
+using Word = std::atomic_ref<uint64_t>;
+
+/// Written past the caches from this many bytes a member on.
+constexpr uint64_t past_cache_bytes = 16 << 20;
+/// A live member leaves a sum within this time.
+constexpr auto time_to_leave = std::chrono::seconds{1};
+
+std::string member_name(uint32_t rank) {
+  return "member " + std::to_string(rank);
+}
+
+} // namespace
+
+size_t SharedReducer::control_bytes(uint32_t members) {
+  return SharedControl::bytes(members);
+}
+
+void SharedReducer::prepare(void* control, uint32_t members, uint64_t first) {
+  require(members > 0 && members <= SharedControl::most_members,
+          "members of a shared reducer");
+  require(reinterpret_cast<uintptr_t>(control) % 128 == 0,
+          "control memory is not aligned");
+  SharedControl::prepare(control, members, first);
+}
+
+SharedReducer::SharedReducer(void* control, ReducerLayout layout,
+                             std::vector<std::span<std::byte>> segments)
+  : control_(static_cast<SharedControl*>(control)),
+    layout_(std::move(layout)),
+    segments_(std::move(segments)),
+    tree_(fixed_tree(layout_.members)),
+    sequence_(control_->first),
+    contributed_(sequence_),
+    target_(sequence_),
+    ordinal_(sequence_),
+    next_ordinal_(sequence_) {
+  if (control_->members != layout_.members)
+    throw InputError("shared reducer: its control memory is for "
+                     + std::to_string(control_->members) + " members, not "
+                     + std::to_string(layout_.members));
+  require(layout_.rank < layout_.members, "a rank outside the group");
+  require(segments_.empty() || segments_.size() == layout_.members,
+          "a segment for each member");
+  segments_.resize(layout_.members);
+}
+
+/// Begins the next collective on this member: counters and what it brings,
+/// but for the addresses.
+void SharedReducer::begin(uint64_t step, uint64_t elements,
+                          std::span<const Range> ranges) {
+  require(!under_way_, "a collective begins before the last is finished");
+  under_way_ = true;
+  ++sequence_;
+  contributed_ = target_;
+  target_ += layout_.members;
+  for (auto range : ranges)
+    target_ += Chunks(range, layout_.members).number;
+  ordinal_ = next_ordinal_;
+  next_ordinal_ += ranges.size();
+  ranges_ = ranges;
+  readied_ = is_plain_ ? ranges.size() : 0;
+  next_ = 0;
+  compared_ = false;
+  // After the end others may still compare what was brought.
+  is_dead_ = control_->ended();
+  if (is_dead_)
+    return;
+  auto& brought = control_->member(layout_.rank).brought[sequence_ & 1];
+  brought.step = step;
+  brought.layout = is_plain_ ? 0 : layout_.hash;
+  brought.elements = elements;
+  brought.program = sum_.program_hash;
+  brought.plain = is_plain_;
+  brought.buckets = static_cast<uint32_t>(ranges.size());
+  brought.updates = sum_.update != nullptr;
+}
+
+/// Publishes where this member's arrays lie and that it has started.
+void SharedReducer::publish(std::span<float* const> vectors,
+                            std::span<float* const> results) {
+  if (is_dead_)
+    return;
+  auto& own = control_->member(layout_.rank);
+  auto& brought = own.brought[sequence_ & 1];
+  require(vectors.size() <= Brought::most_vectors
+            && results.size() <= Brought::most_results,
+          "too many arrays for a shared reducer");
+  const auto base = reinterpret_cast<uintptr_t>(segments_[layout_.rank].data());
+  const auto offset = [base](const float* array) {
+    require(reinterpret_cast<uintptr_t>(array) % 64 == 0,
+            "an array to be reduced is not aligned");
+    return reinterpret_cast<uintptr_t>(array) - base;
+  };
+  brought.vectors = static_cast<uint32_t>(vectors.size());
+  brought.results = static_cast<uint32_t>(results.size());
+  std::transform(vectors.begin(), vectors.end(), brought.vector_at, offset);
+  std::transform(results.begin(), results.end(), brought.result_at, offset);
+  Word(own.started).store(sequence_, std::memory_order_relaxed);
+  contribute(1);
+}
+
+/// Whoever makes it the last one completes the collective. Chunks are
+/// contributed only after everybody has started, so the count tells that too.
+void SharedReducer::contribute(uint64_t amount) {
+  const auto before =
+    Word(control_->contributed).fetch_add(amount, std::memory_order_seq_cst);
+  const auto all = contributed_ + layout_.members;
+  if (before + amount == target_)
+    control_->complete(sequence_);
+  else if (before < all && before + amount >= all)
+    control_->wake();
+}
+
+bool SharedReducer::all_started() const {
+  return Word(control_->contributed).load(std::memory_order_seq_cst)
+         >= contributed_ + layout_.members;
+}
+
+void SharedReducer::start(ReduceStep step) {
+  require(!step.results.empty() && is_sum(step.program, layout_.members),
+          "a step without a sum or results");
+  is_plain_ = false;
+  sum_.set_program(step.program);
+  sum_.update = std::move(step.update);
+  uint64_t elements = 0;
+  for (auto [first, last] : layout_.buckets)
+    elements += last - first;
+  begin(step.step, elements, layout_.buckets);
+  publish(step.vectors, step.results);
+}
+
+void SharedReducer::ready(uint32_t bucket) {
+  require(!is_plain_ && bucket == readied_ && bucket < ranges_.size(),
+          "buckets become ready in order, each once");
+  ++readied_;
+  Word(control_->member(layout_.rank).ready)
+    .store(ordinal_ + readied_, std::memory_order_seq_cst);
+  if (arrived(bucket))
+    control_->wake();
+}
+
+bool SharedReducer::arrived(size_t range) const {
+  if (is_plain_)
+    return true;
+  for (uint32_t i = 0; i < layout_.members; ++i)
+    if (Word(control_->member(i).ready).load(std::memory_order_seq_cst)
+        <= ordinal_ + range)
+      return false;
+  return true;
+}
+
+/// After all have started: tells whether all brought the same. Every member
+/// finds the same difference.
+bool SharedReducer::compare() {
+  if (compared_)
+    return !differs_;
+  compared_ = true;
+  std::string found;
+  const auto& first = control_->member(0).brought[sequence_ & 1];
+  for (uint32_t i = 0; i < layout_.members && found.empty(); ++i) {
+    const auto& other = control_->member(i).brought[sequence_ & 1];
+    found = difference(first, other);
+    if (!found.empty())
+      found = member_name(i) + " brought " + found + " as member 0 did";
+  }
+  if (found.empty() && !ranges_.empty())
+    found = locate();
+  differs_ = !found.empty();
+  if (differs_)
+    end_with(CollectiveEnd::mismatch, found);
+  return !differs_;
+}
+
+/// Finds all members' arrays in this process; names who brought one that the
+/// sum cannot use.
+std::string SharedReducer::locate() {
+  const auto elements = std::accumulate(
+    ranges_.begin(), ranges_.end(), uint64_t{0},
+    [](uint64_t most, Range range) { return std::max(most, range.second); });
+  std::string wrong;
+  const auto at = [&](uint32_t member, uint64_t offset) {
+    const auto segment = segments_[member];
+    if (segment.data() != nullptr
+        && (offset > segment.size() || offset % 64 != 0
+            || elements > (segment.size() - offset) / sizeof(float)))
+      wrong = member_name(member) + " brought an array outside its segment";
+    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(segment.data())
+                                    + offset);
+  };
+  const auto brought = [&](uint32_t member) -> const Brought& {
+    return control_->member(member).brought[sequence_ & 1];
+  };
+  sum_.terms.clear();
+  for (const auto& term : sum_.program) {
+    const auto& other = brought(term.member);
+    if (term.vector >= other.vectors)
+      return member_name(term.member) + " brought "
+             + std::to_string(other.vectors)
+             + " vectors, fewer than are summed";
+    sum_.terms.push_back(at(term.member, other.vector_at[term.vector]));
+  }
+  sum_.outs.clear();
+  sum_.copies.clear();
+  const auto& own = brought(layout_.rank);
+  // Members of one process may share their results.
+  for (uint32_t k = 0; k < own.results; ++k) {
+    auto* from = at(layout_.rank, own.result_at[k]);
+    if (k == 0)
+      sum_.outs.push_back(from);
+    for (uint32_t i = 0; i < layout_.members; ++i)
+      if (auto* to = at(i, brought(i).result_at[k]); to != from) {
+        if (k == 0)
+          sum_.outs.push_back(to);
+        sum_.copies.push_back({from, to});
+      }
+  }
+  return wrong;
+}
+
+/// Sums what no member has claimed yet of range `next_`: of the own run, then
+/// of the others'.
+void SharedReducer::sum_range() {
+  const auto members = layout_.members;
+  const Chunks chunks(ranges_[next_], members);
+  ++next_;
+  uint64_t summed = 0;
+  for (uint32_t i = 0; i < members; ++i) {
+    const auto run = (layout_.rank + i) % members;
+    const auto [first, end] = chunks.run(run);
+    auto& claimed = control_->member(run).claimed;
+    uint64_t chunk = 0;
+    while (!control_->ended()
+           && claim_chunk(claimed, ordinal_ + next_, end - first, chunk)) {
+      const auto [from, to] = chunks[first + chunk];
+      sum_.sum(from, to);
+      ++summed;
+    }
+  }
+  if (summed > 0)
+    contribute(summed);
+}
+
+void SharedReducer::progress() {
+  if (next_ == ranges_.size() || !all_started() || !compare()
+      || !arrived(next_))
+    return;
+  // Who ends the group waits for those that are inside: they look at its end
+  // after they have said so.
+  std::atomic_ref busy(control_->member(layout_.rank).busy);
+  busy.store(1, std::memory_order_seq_cst);
+  try {
+    while (next_ < ranges_.size() && arrived(next_) && !control_->ended())
+      sum_range();
+  } catch (const std::exception& error) {
+    end_with(CollectiveEnd::aborted,
+             member_name(layout_.rank) + ": " + error.what());
+    busy.store(0, std::memory_order_release);
+    throw;
+  }
+  busy.store(0, std::memory_order_release);
+}
+
+/// Waits for everybody's next move; a deadline that passes ends the group.
+template <class Condition>
+bool SharedReducer::waits(const Condition& condition, Deadline deadline) {
+  if (control_->wait(condition, deadline))
+    return true;
+  if (!control_->ended())
+    end_with(CollectiveEnd::late, late_reason());
+  return false;
+}
+
+CollectiveResult SharedReducer::finish(Deadline deadline) {
+  require(under_way_ && readied_ == ranges_.size(),
+          "finish() before all buckets are ready");
+  under_way_ = false;
+  bool goes_on = waits([&] { return all_started(); }, deadline) && compare();
+  while (goes_on && next_ < ranges_.size() && !control_->ended()) {
+    goes_on = waits([&] { return arrived(next_); }, deadline);
+    progress();
+  }
+  if (goes_on)
+    waits([&] { return control_->completed() >= sequence_; }, deadline);
+  return result();
+}
+
+CollectiveResult SharedReducer::all_reduce(float* data, size_t count,
+                                           Deadline deadline) {
+  is_plain_ = true;
+  sum_.set_program(tree_);
+  sum_.update = nullptr;
+  const bool is_short = count * sizeof(float) <= SharedControl::slot_bytes;
+  plain_range_ = {0, count};
+  begin(0, count, {&plain_range_, is_short ? 0u : 1u});
+  if (!is_short) {
+    publish({&data, 1}, {&data, 1});
+    return finish(deadline);
+  }
+  std::memcpy(control_->slot(layout_.rank, sequence_), data,
+              count * sizeof(float));
+  publish({}, {});
+  auto ended = finish(deadline);
+  if (ended.end == CollectiveEnd::done) {
+    sum_.terms.clear();
+    for (uint32_t i = 0; i < layout_.members; ++i)
+      sum_.terms.push_back(control_->slot(i, sequence_));
+    sum_.outs = {data};
+    sum_.sum(0, count);
+  }
+  return ended;
+}
+
+CollectiveResult SharedReducer::result() {
+  if (!differs_ && control_->completed() >= sequence_)
+    return {};
+  // Another thread of this member may be about to end it.
+  while (!control_->ended())
+    std::this_thread::yield();
+  const auto limit = Clock::now() + time_to_leave;
+  std::string_view reason;
+  CollectiveResult ended{control_->end(reason), {}};
+  ended.reason = reason;
+  for (uint32_t i = 0; i < layout_.members; ++i) {
+    std::atomic_ref busy(control_->member(i).busy);
+    while (busy.load(std::memory_order_seq_cst) != 0) {
+      if (Clock::now() >= limit) {
+        ended.reason += "; " + member_name(i)
+                        + " stopped inside a sum: its memory is not to be "
+                          "used again";
+        break;
+      }
+      std::this_thread::yield();
+    }
+  }
+  return ended;
+}
+
+void SharedReducer::end_with(CollectiveEnd end, const std::string& reason) {
+  if (!ending_.test_and_set())
+    control_->end_by(layout_.rank, end, reason);
+}
+
+void SharedReducer::abort(const std::string& reason) {
+  end_with(CollectiveEnd::aborted, reason);
+}
+
+/// Names what this member waited for in vain.
+std::string SharedReducer::late_reason() const {
+  const auto lacks = [this](uint32_t rank) {
+    auto& member = control_->member(rank);
+    if (!all_started())
+      return Word(member.started).load() < sequence_;
+    if (next_ < ranges_.size() && !arrived(next_))
+      return Word(member.ready).load() <= ordinal_ + next_;
+    return std::atomic_ref(member.busy).load() != 0;
+  };
+  std::string names;
+  for (uint32_t i = 0; i < layout_.members; ++i)
+    if (lacks(i))
+      names += (names.empty() ? "" : ", ") + member_name(i);
+  std::string what = is_plain_ ? "an all-reduce" : "a step";
+  if (!is_plain_ && all_started() && next_ < ranges_.size())
+    what = "bucket " + std::to_string(next_);
+  return member_name(layout_.rank) + " waited for " + names + " to come to "
+         + what + " until its deadline passed";
+}
+
+} // namespace troupe

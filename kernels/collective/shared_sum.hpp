@@ -1,0 +1,42 @@
+#pragma once
+
+#include "kernels/buffer.hpp"
+#include "kernels/collective/reducer.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// A step's sum, with all members' arrays at their addresses in this process.
+struct SharedSum {
+  struct Copy {
+    const float* from;
+    float* to;
+  };
+
+  SharedSum();
+
+  /// Sums elements [begin, end) of `terms` and writes them to `outs`; or hands
+  /// them to `update` and makes the copies.
+  void sum(uint64_t begin, uint64_t end);
+  /// Takes a tree over, unless it is the one held.
+  void set_program(const SumProgram& wanted);
+
+  SumProgram program;
+  uint64_t program_hash = 0;
+  std::vector<const float*> terms; ///< in the program's order
+  std::vector<float*> outs;
+  std::vector<Copy> copies; ///< of this member's results to the others
+  RunUpdate update;
+  /// What is written is not in a cache, nor will be when it is read.
+  bool past_cache = false;
+
+private:
+  void sum_and_update(uint64_t begin, uint64_t end);
+
+  std::vector<uint32_t> merges_;
+  Buffer scratch_;
+};
+
+} // namespace troupe
