@@ -24,8 +24,8 @@ struct SharedControl {
   static constexpr size_t reason_bytes = 256;
   static constexpr uint32_t most_members = 256;
   static constexpr uint32_t sequence_shift = 16; ///< of `state`
-  /// A plain sum up to this size travels in slots: one wait instead of two.
-  static constexpr size_t slot_bytes = 16 << 10;
+  /// Short plain sums travel in slots.
+  static constexpr size_t slot_bytes = 1 << 10;
 
   struct alignas(128) Member {
     uint64_t ready = 0;   ///< ordinal of the newest bucket that has arrived

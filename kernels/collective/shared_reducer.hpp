@@ -46,7 +46,7 @@ public:
 
   /// Replaces every member's vector by the sum of all, along the fixed tree
   /// over the members (PROTOCOL 3). Not between start() and finish().
-  /// Shapes: data [count] float32; above 16 KiB 64-byte aligned and in this
+  /// Shapes: data [count] float32; above 64 bytes 64-byte aligned and in this
   /// member's segment. count is equal on all members, and may differ from call
   /// to call.
   /// Completion: when it returns; nobody else reads or writes `data` then.
@@ -79,6 +79,7 @@ private:
   template <class Condition>
   bool waits(const Condition& condition, Deadline deadline);
   CollectiveResult result();
+  std::string still_busy();
   void end_with(CollectiveEnd end, const std::string& reason);
   std::string late_reason() const;
 

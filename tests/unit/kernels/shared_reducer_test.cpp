@@ -150,6 +150,7 @@ BOOST_AUTO_TEST_CASE(members_may_share_their_results) {
   Control control(3);
   Buffer shared(count);
   shared.fill(1);
+  std::atomic<size_t> wrong = 0;
   in_threads(3, [&](uint32_t rank) {
     SharedReducer reducer(control.get(), layout_of(rank, 3, {{0, count}}));
     auto vector = filled(rank, 0, count, 0);
@@ -161,8 +162,9 @@ BOOST_AUTO_TEST_CASE(members_may_share_their_results) {
                       for (auto i = begin; i < end; ++i)
                         shared.data()[i] += sum[i - begin];
                     }};
-    BOOST_TEST((take_step(reducer, step, 1).end == CollectiveEnd::done));
+    wrong += take_step(reducer, step, 1).end != CollectiveEnd::done;
   });
+  BOOST_TEST(wrong == 0u);
   for (size_t i = 0; i < count; ++i)
     BOOST_REQUIRE_EQUAL(shared.data()[i],
                         1 + sum_of(fixed_tree(3), [&](uint32_t m, uint32_t) {
@@ -225,6 +227,7 @@ BOOST_AUTO_TEST_CASE(random_steps_with_random_pauses_are_all_right) {
 BOOST_AUTO_TEST_CASE(counters_pass_the_ends_of_their_words) {
   for (uint64_t first : {(uint64_t{1} << 16) - 5, (uint64_t{1} << 32) - 5}) {
     Control control(2, first);
+    std::atomic<size_t> wrong = 0;
     in_threads(2, [&](uint32_t rank) {
       SharedReducer reducer(control.get(), layout_of(rank, 2, {{0, 10'000}}));
       Buffer data(10'000);
@@ -237,10 +240,10 @@ BOOST_AUTO_TEST_CASE(counters_pass_the_ends_of_their_words) {
             : take_step(
               reducer, {round, fixed_tree(2), {data.data()}, {data.data()}, {}},
               1);
-        BOOST_REQUIRE((ended.end == CollectiveEnd::done));
-        BOOST_REQUIRE_EQUAL(data.data()[8], 2);
+        wrong += ended.end != CollectiveEnd::done || data.data()[8] != 2;
       }
     });
+    BOOST_TEST(wrong == 0u);
   }
 }
 
