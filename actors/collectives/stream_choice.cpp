@@ -1,0 +1,109 @@
+#include "actors/collectives/stream_choice.hpp"
+
+#include "kernels/collective/sum_program.hpp"
+
+#include <numeric>
+
+namespace troupe {
+
+namespace {
+
+/// An order-dependent mix of numbers (splitmix64's finaliser).
+class Digest {
+public:
+  void add(uint64_t number) {
+    value_ = (value_ ^ number) + 0x9e3779b97f4a7c15;
+    value_ = (value_ ^ (value_ >> 30)) * 0xbf58476d1ce4e5b9;
+    value_ = (value_ ^ (value_ >> 27)) * 0x94d049bb133111eb;
+    value_ ^= value_ >> 31;
+  }
+  uint64_t value() const { return value_; }
+
+private:
+  uint64_t value_ = 0;
+};
+
+std::vector<std::vector<uint32_t>> hosts_of(const StreamOptions& options,
+                                            uint32_t members) {
+  if (!options.hosts.empty())
+    return options.hosts;
+  std::vector<std::vector<uint32_t>> one(1, std::vector<uint32_t>(members));
+  std::iota(one[0].begin(), one[0].end(), 0);
+  return one;
+}
+
+} // namespace
+
+bool sums_directly(const StreamOptions& options, uint32_t members,
+                   uint64_t bytes) {
+  if (options.compression.kind != CompressionKind::none)
+    return true;
+  if (options.algorithm == StreamAlgorithm::reproducible
+      || options.algorithm == StreamAlgorithm::direct)
+    return true;
+  if (options.algorithm != StreamAlgorithm::automatic)
+    return false;
+  // As many bytes as a ring, in two steps instead of 2 (members - 1); but
+  // many members would send to one at once.
+  constexpr uint32_t most_direct = 8;
+  return members <= most_direct
+         && choose_all_reduce(bytes, hosts_of(options, members)).algorithm
+              != AllReduce::hierarchical;
+}
+
+Schedule stream_schedule(const StreamOptions& options,
+                         const CollectivePlace& at) {
+  const auto hosts = hosts_of(options, at.size);
+  auto algorithm = options.algorithm;
+  if (algorithm == StreamAlgorithm::automatic)
+    switch (choose_all_reduce(at.count * sizeof(float), hosts).algorithm) {
+      case AllReduce::hierarchical:
+        algorithm = StreamAlgorithm::hierarchical;
+        break;
+      case AllReduce::halving_doubling:
+        algorithm = StreamAlgorithm::halving_doubling;
+        break;
+      default:
+        algorithm = StreamAlgorithm::ring;
+    }
+  if (algorithm == StreamAlgorithm::hierarchical)
+    return hierarchical_all_reduce(at, hosts);
+  if (algorithm == StreamAlgorithm::halving_doubling)
+    return halving_doubling_all_reduce(at);
+  return ring_all_reduce(at);
+}
+
+uint64_t
+stream_digest(const StreamOptions& options, const ReducerLayout& layout,
+              const std::vector<std::pair<uint64_t, uint64_t>>& buckets,
+              const ReduceStep& step) {
+  Digest digest;
+  digest.add(layout.hash);
+  digest.add(layout.members);
+  for (auto [begin, end] : buckets) {
+    digest.add(begin);
+    digest.add(end);
+  }
+  digest.add(hash_of(step.program));
+  digest.add(static_cast<uint64_t>(options.algorithm));
+  digest.add(static_cast<uint64_t>(options.compression.kind));
+  digest.add(static_cast<uint64_t>(options.compression.fraction * 1e9));
+  digest.add(options.chunk_bytes);
+  digest.add(options.confirm);
+  digest.add(options.share_update && step.update ? step.results.size() : 0);
+  for (const auto& host : options.hosts) {
+    digest.add(host.size());
+    for (auto rank : host)
+      digest.add(rank);
+  }
+  return digest.value();
+}
+
+uint64_t call_digest(uint64_t what, uint64_t count) {
+  Digest digest;
+  digest.add(what);
+  digest.add(count);
+  return digest.value();
+}
+
+} // namespace troupe

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "actors/collectives/stream_reducer.hpp"
+#include "strategies/collective_schedule.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// Tells whether so many bytes are reduced by direct exchange, or along
+/// stream_schedule().
+bool sums_directly(const StreamOptions& options, uint32_t members,
+                   uint64_t bytes);
+Schedule stream_schedule(const StreamOptions& options,
+                         const CollectivePlace& at);
+
+/// Of all that members must bring equally to a step.
+uint64_t
+stream_digest(const StreamOptions& options, const ReducerLayout& layout,
+              const std::vector<std::pair<uint64_t, uint64_t>>& buckets,
+              const ReduceStep& step);
+/// The same for a collective outside steps.
+uint64_t call_digest(uint64_t what, uint64_t count);
+
+} // namespace troupe
