@@ -48,7 +48,7 @@ LinkListener::~LinkListener() {
 }
 
 void LinkListener::listen_on(Descriptor& door, const std::string& what,
-                             const sockaddr* address, unsigned size) {
+                             const sockaddr* address, socklen_t size) {
   door.reset(::socket(address->sa_family,
                       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!door || ::bind(door.get(), address, size) != 0

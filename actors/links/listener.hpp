@@ -3,6 +3,8 @@
 #include "actors/links/conversation.hpp"
 #include "actors/links/hello.hpp"
 
+#include <sys/socket.h>
+
 #include <functional>
 #include <list>
 #include <memory>
@@ -57,7 +59,7 @@ private:
   using Guests = std::list<Guest>;
 
   void listen_on(Descriptor& door, const std::string& what,
-                 const struct sockaddr* address, unsigned size);
+                 const sockaddr* address, socklen_t size);
   void open(Descriptor& door, uint64_t& watch, bool local);
   void accept_some(Descriptor& door, uint64_t& watch, bool local);
   void admit(Descriptor made, bool local);

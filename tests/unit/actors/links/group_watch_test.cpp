@@ -81,11 +81,14 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_peers_process_is_told_at_once) {
     Party party{1, with};
     auto request = party.request(0);
     request.members.push_back({other.endpoint, "worker:1"});
-    auto told = std::make_shared<std::promise<Clock::time_point>>();
+    struct Told {
+      Clock::time_point at;
+      uint32_t rank;
+      std::string reason;
+    };
+    auto told = std::make_shared<std::promise<Told>>();
     request.on_down = [told](uint32_t rank, const std::string& reason) {
-      BOOST_TEST(rank == 1u);
-      BOOST_TEST(reason.find("worker:1") != std::string::npos, reason);
-      told->set_value(Clock::now());
+      told->set_value({Clock::now(), rank, reason});
     };
     auto future = party.ask(std::move(request));
     const auto& own = party.nodes[0]->endpoint();
@@ -97,7 +100,11 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_peers_process_is_told_at_once) {
     ::kill(other.pid, SIGKILL);
     auto end = told->get_future();
     BOOST_REQUIRE((end.wait_for(patience) == std::future_status::ready));
-    const std::chrono::duration<double, std::milli> passed = end.get() - begin;
+    const auto heard = end.get();
+    BOOST_TEST(heard.rank == 1u);
+    BOOST_TEST(heard.reason.find("worker:1") != std::string::npos,
+               heard.reason);
+    const std::chrono::duration<double, std::milli> passed = heard.at - begin;
     BOOST_TEST_MESSAGE(carrier << ": told after " << passed.count() << " ms");
   };
   check(options(LinkChoice::shm), "shm");
