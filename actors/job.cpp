@@ -183,6 +183,11 @@ Precision Job::precision() const {
                                          : Precision::float32;
 }
 
+uint32_t Job::most_rows() const {
+  return (options.global_batch + options.virtual_ranks - 1)
+         / options.virtual_ranks;
+}
+
 uint64_t Job::flat_offset(const Slice& slice) const {
   return layout.offsets[slice.variable] + slice.offset;
 }

@@ -92,6 +92,8 @@ struct Job {
   /// included.
   bool is_snapshot_version(uint64_t version) const;
   Precision precision() const;
+  /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
+  uint32_t most_rows() const;
   /// Elements [begin, end) of the flat parameter buffer that a slice takes.
   uint64_t flat_offset(const Slice& slice) const;
 };

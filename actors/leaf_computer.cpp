@@ -3,6 +3,7 @@
 #include "kernels/loops.hpp"
 #include "kernels/random.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -35,15 +36,15 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     executor_(executor),
     device_(device),
     sampling_(job_->sampling),
+    whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
+    rows_(whole_nodes_ ? job_->options.global_batch : job_->most_rows()),
     lanes_(executor.threads()) {}
 
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
   if (!lane.replica) { // a thread that no virtual rank reaches needs none
-    const auto ranks = job_->options.virtual_ranks;
-    const auto rows = (job_->options.global_batch + ranks - 1) / ranks;
-    lane.replica = make_replica(job_->graph, device_, rows, job_->precision());
-    lane.batch = std::make_unique<BatchMemory>(job_->graph, rows);
+    lane.replica = make_replica(job_->graph, device_, rows_, job_->precision());
+    lane.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
   }
   return lane;
 }
@@ -51,34 +52,35 @@ LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
 StepGradient LeafComputer::compute(uint64_t step,
                                    const std::vector<RankRange>& nodes,
                                    const float* parameters) {
+  NodeTargets targets;
+  std::vector<NodeSum> sums;
+  for (auto node : nodes) {
+    auto sum = take();
+    targets.nodes.push_back(node);
+    targets.sums.push_back(sum->data());
+    sums.push_back({node, filled(step, node) ? sum : nullptr});
+  }
+  auto result = compute(step, targets, parameters);
+  result.nodes = std::move(sums);
+  return result;
+}
+
+StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
+                                   const float* parameters) {
   const auto begin = std::chrono::steady_clock::now();
   StepGradient result;
   result.step = step;
-  if (lanes_.size() == 1) {
-    for (auto node : nodes)
-      result.nodes.push_back({node, serial(step, node, parameters, result)});
-  } else if (!nodes.empty()) {
-    const auto first = nodes.front().lo;
-    const auto ranks = nodes.back().hi - first;
-    std::vector<Sum> leaves(ranks);
-    result.leaves.resize(ranks);
-    for (uint32_t i = 0; i < ranks; ++i) {
-      // The permutation is made once, before threads share it.
-      if (sampling_.rank(step, first + i).count > 0)
-        leaves[i] = take();
-    }
-    sampling_.indices(step, first, lanes_.front().rows);
-    executor_.parallel_for(ranks, [&](size_t i, uint32_t thread) {
-      const auto rank = first + static_cast<uint32_t>(i);
-      if (leaves[i])
-        result.leaves[i] = leaf(step, rank, parameters, lane(thread),
-                                *leaves[i]);
-      else
-        result.leaves[i] = LeafLoss{rank, 0, 0};
-    });
-    for (auto node : nodes)
-      result.nodes.push_back({node, reduce(node, first, leaves)});
+  if (lanes_.size() > 1 && !targets.nodes.empty())
+    parallel(step, targets, parameters, result);
+  Serial run{step, parameters, &targets, 0, {}, false, &result};
+  if (lanes_.size() == 1 && !targets.nodes.empty()) {
+    run.last = targets.nodes.back().hi - 1;
+    for (size_t i = 0; i < targets.nodes.size(); ++i)
+      serial(run, targets.nodes[i], targets.sums[i]);
   }
+  if (targets.ready && !run.spine_summed)
+    for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
+      targets.ready(i);
   for (const auto& leaf : result.leaves) {
     if (result.trouble.empty() && !std::isfinite(leaf.loss_sum))
       result.trouble = "NaN loss at step " + std::to_string(step + 1)
@@ -91,54 +93,133 @@ StepGradient LeafComputer::compute(uint64_t step,
   return result;
 }
 
-LeafLoss LeafComputer::leaf(uint64_t step, uint32_t rank,
+bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
+  for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
+    if (sampling_.rank(step, rank).count > 0)
+      return true;
+  return false;
+}
+
+LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
                             const float* parameters, Lane& lane,
-                            Buffer& gradient) {
-  sampling_.indices(step, rank, lane.rows);
+                            float* gradient, const ParameterReady& ready) {
+  sampling_.indices(step, ranks.lo, lane.rows);
+  std::vector<uint32_t> more;
+  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {
+    sampling_.indices(step, rank, more);
+    lane.rows.insert(lane.rows.end(), more.begin(), more.end());
+  }
   const auto rows = static_cast<uint32_t>(lane.rows.size());
   data_->gather(lane.rows.data(), rows, *lane.batch);
-  const auto key = kernels::batch_key(job_->options.seed, step, rank);
+  const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
   auto stats = lane.replica->gradient(parameters, lane.batch->batch(rows, key),
-                                      gradient.data());
-  return {rank, stats.loss_sum, rows};
+                                      gradient, ready);
+  return {ranks.lo, stats.loss_sum, rows};
 }
 
-LeafComputer::Sum LeafComputer::serial(uint64_t step, RankRange node,
-                                       const float* parameters,
-                                       StepGradient& result) {
-  if (node.size() == 1) {
-    if (sampling_.rank(step, node.lo).count == 0) {
-      result.leaves.push_back({node.lo, 0, 0});
-      return nullptr;
-    }
-    auto sum = take();
-    result.leaves.push_back(leaf(step, node.lo, parameters, lane(0), *sum));
-    return sum;
-  }
+/// Sums `node` into `target`; false: it has no samples.
+bool LeafComputer::serial(Serial& run, RankRange node, float* target) {
+  if (node.size() == 1 || whole_nodes_)
+    return serial_leaf(run, node, target);
   auto [left, right] = children(node);
-  auto sum = serial(step, left, parameters, result);
-  auto other = serial(step, right, parameters, result);
-  if (!sum || !other)
-    return sum ? sum : other;
-  add(sum->data(), other->data(), sum->data(), sum->size());
-  return sum;
+  const bool has_left = serial(run, left, target);
+  auto other = take();
+  const bool holds_last = node.hi == run.last + 1;
+  if (holds_last)
+    run.spine.push_back({target, other->data(), has_left});
+  const bool has_right = serial(run, right, other->data());
+  if (!has_right || (holds_last && run.spine_summed))
+    return has_left || has_right;
+  if (has_left)
+    add(target, other->data(), target, other->size());
+  else
+    std::copy_n(other->data(), other->size(), target);
+  return true;
 }
 
-LeafComputer::Sum LeafComputer::reduce(RankRange node, uint32_t first,
-                                       std::vector<Sum>& leaves) {
+bool LeafComputer::serial_leaf(Serial& run, RankRange ranks, float* target) {
+  if (!filled(run.step, ranks)) {
+    for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
+      run.result->leaves.push_back({rank, 0, 0});
+    return false;
+  }
+  const auto& targets = *run.targets;
+  if (ranks.hi != run.last + 1 || !targets.ready) {
+    run.result->leaves.push_back(
+      leaf(run.step, ranks, run.parameters, lane(0), target));
+  } else {
+    // From the leaf upwards, each bucket as its gradient becomes final.
+    const std::function<void(uint32_t)> settle = [&](uint32_t bucket) {
+      const auto [begin, end] = targets.buckets->runs[bucket];
+      for (auto at = run.spine.rbegin(); at != run.spine.rend(); ++at)
+        if (at->left_filled)
+          add(at->left + begin, at->right + begin, at->left + begin,
+              end - begin);
+        else
+          std::copy_n(at->right + begin, end - begin, at->left + begin);
+      targets.ready(bucket);
+    };
+    BucketProgress progress{*targets.buckets, settle};
+    run.result->leaves.push_back(
+      leaf(run.step, ranks, run.parameters, lane(0), target,
+           [&](uint32_t parameter) { progress.parameter(parameter); }));
+    progress.all();
+    run.spine_summed = true;
+  }
+  // The samples of all ranks count as the first one's.
+  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank)
+    run.result->leaves.push_back({rank, 0, 0});
+  return true;
+}
+
+void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
+                            const float* parameters, StepGradient& result) {
+  const auto first = targets.nodes.front().lo;
+  const auto ranks = targets.nodes.back().hi - first;
+  std::vector<float*> leaves(ranks);
+  std::vector<Sum> held;
+  result.leaves.resize(ranks);
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    for (auto rank = targets.nodes[i].lo; rank < targets.nodes[i].hi; ++rank) {
+      if (sampling_.rank(step, rank).count == 0)
+        continue;
+      if (rank != targets.nodes[i].lo)
+        held.push_back(take());
+      leaves[rank - first] = rank == targets.nodes[i].lo ? targets.sums[i]
+                                                         : held.back()->data();
+    }
+  // The permutation is made once, before threads share it.
+  sampling_.indices(step, first, lanes_.front().rows);
+  executor_.parallel_for(ranks, [&](size_t i, uint32_t thread) {
+    const auto rank = first + static_cast<uint32_t>(i);
+    if (leaves[i] != nullptr)
+      result.leaves[i] = leaf(step, {rank, rank + 1}, parameters, lane(thread),
+                              leaves[i]);
+    else
+      result.leaves[i] = LeafLoss{rank, 0, 0};
+  });
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    auto* sum = reduce(targets.nodes[i], first, leaves);
+    if (sum != nullptr && sum != targets.sums[i])
+      std::copy_n(sum, job_->layout.total, targets.sums[i]);
+  }
+}
+
+/// Returns where the sum of `node` lies; null: it has no samples.
+float* LeafComputer::reduce(RankRange node, uint32_t first,
+                            std::vector<float*>& leaves) {
   if (node.size() == 1)
     return leaves[node.lo - first];
   auto [left, right] = children(node);
-  auto sum = reduce(left, first, leaves);
-  auto other = reduce(right, first, leaves);
-  if (!sum || !other)
-    return sum ? sum : other;
+  auto* sum = reduce(left, first, leaves);
+  auto* other = reduce(right, first, leaves);
+  if (sum == nullptr || other == nullptr)
+    return sum != nullptr ? sum : other;
   constexpr size_t block = 64 << 10;
-  const auto total = sum->size();
+  const auto total = job_->layout.total;
   executor_.parallel_for((total + block - 1) / block, [&](size_t i, uint32_t) {
     const auto at = i * block;
-    add(sum->data() + at, other->data() + at, sum->data() + at,
-        std::min(block, total - at));
+    add(sum + at, other + at, sum + at, std::min(block, total - at));
   });
   return sum;
 }

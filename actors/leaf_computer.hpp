@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/gradient_buckets.hpp"
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
 #include "kernels/buffer.hpp"
@@ -31,18 +32,35 @@ struct StepGradient {
   std::string trouble; ///< a loss that is not finite: the user's line
 };
 
+/// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
+/// Job::layout, aligned to 64 bytes; gaps are left alone.
+struct NodeTargets {
+  std::vector<RankRange> nodes; ///< left to right, without gaps
+  std::vector<float*> sums;
+  const GradientBuckets* buckets = nullptr;
+  BucketReady ready; ///< empty: nobody asks before all is done
+};
+
 /// Computes the leaves of virtual ranks and sums them along the tree up to
 /// given nodes, on an executor's threads. Bits depend on (seed, step, virtual
-/// rank) and the parameters only: each rank is its own micro-batch.
+/// rank) and the parameters only: each rank is its own micro-batch. With
+/// `--reduction fast` and one thread a node is one micro-batch, of all its
+/// ranks' samples.
 class LeafComputer {
 public:
   LeafComputer(std::shared_ptr<const Job> job,
                std::shared_ptr<const Dataset> data, Executor& executor,
                DeviceId device);
 
-  /// Computes the given nodes of `step`. Call from a task of the executor.
-  /// `parameters` is flat by Job::layout.
+  /// Computes the given nodes of `step` into buffers of its own. Call from a
+  /// task of the executor. `parameters` is flat by Job::layout.
   StepGradient compute(uint64_t step, const std::vector<RankRange>& nodes,
+                       const float* parameters);
+
+  /// The same into the caller's; a node without samples leaves its buffer
+  /// alone. The result has no nodes. Buckets become ready while the last leaf's
+  /// backward pass goes on, where one thread computes it.
+  StepGradient compute(uint64_t step, const NodeTargets& targets,
                        const float* parameters);
 
 private:
@@ -53,13 +71,32 @@ private:
     std::unique_ptr<BatchMemory> batch;
     std::vector<uint32_t> rows;
   };
+  /// A sum that waits for the last leaf: left += right, run by run.
+  struct Pending {
+    float* left = nullptr;
+    const float* right = nullptr;
+    bool left_filled = false;
+  };
+  /// One call of compute() by one thread.
+  struct Serial {
+    uint64_t step = 0;
+    const float* parameters = nullptr;
+    const NodeTargets* targets = nullptr;
+    uint32_t last = 0; ///< the last rank of the last node
+    std::vector<Pending> spine;
+    bool spine_summed = false;
+    StepGradient* result = nullptr;
+  };
 
   Lane& lane(uint32_t thread);
-  LeafLoss leaf(uint64_t step, uint32_t rank, const float* parameters,
-                Lane& lane, Buffer& gradient);
-  Sum serial(uint64_t step, RankRange node, const float* parameters,
-             StepGradient& result);
-  Sum reduce(RankRange node, uint32_t first, std::vector<Sum>& leaves);
+  LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,
+                Lane& lane, float* gradient, const ParameterReady& ready = {});
+  bool filled(uint64_t step, RankRange ranks) const;
+  bool serial(Serial& run, RankRange node, float* target);
+  bool serial_leaf(Serial& run, RankRange ranks, float* target);
+  void parallel(uint64_t step, const NodeTargets& targets,
+                const float* parameters, StepGradient& result);
+  float* reduce(RankRange node, uint32_t first, std::vector<float*>& leaves);
   Sum take();
 
   std::shared_ptr<const Job> job_;
@@ -67,6 +104,8 @@ private:
   Executor& executor_;
   DeviceId device_;
   Sampling sampling_;
+  bool whole_nodes_; ///< a node is one micro-batch
+  uint32_t rows_;    ///< of the largest micro-batch
   std::vector<Lane> lanes_;
   std::vector<Sum> pool_;
 };

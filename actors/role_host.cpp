@@ -75,8 +75,7 @@ void fill_probe(const Graph& graph, uint32_t rows, BatchMemory& memory) {
 } // namespace
 
 std::string probe_hash(const Job& job, const std::string& device) {
-  const auto ranks = job.options.virtual_ranks;
-  const auto rows = (job.options.global_batch + ranks - 1) / ranks;
+  const auto rows = job.most_rows();
   auto replica = make_replica(job.graph, parse_device(device), rows,
                               job.precision());
   Buffer parameters{job.layout.total};

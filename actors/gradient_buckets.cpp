@@ -1,0 +1,54 @@
+#include "actors/gradient_buckets.hpp"
+
+#include "strategies/bucket_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace troupe {
+
+GradientBuckets make_buckets(const Graph& graph, const Layout& layout,
+                             uint64_t bucket_bytes) {
+  std::vector<Variable> variables;
+  for (const auto& parameter : graph.parameters)
+    variables.push_back({parameter.name, parameter.shape});
+  std::vector<uint32_t> order(variables.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  const auto fused = fuse(
+    variables, order,
+    bucket_bytes > 0 ? bucket_bytes : std::numeric_limits<uint64_t>::max());
+  GradientBuckets buckets;
+  buckets.of_parameter.resize(variables.size());
+  buckets.hash = layout_hash(variables, fused);
+  auto end = layout.total;
+  for (const auto& bucket : fused) {
+    for (auto variable : bucket.variables)
+      buckets.of_parameter[variable] =
+        static_cast<uint32_t>(buckets.runs.size());
+    const auto begin = layout.offsets[bucket.variables.back()];
+    buckets.runs.emplace_back(begin, end);
+    end = begin;
+  }
+  return buckets;
+}
+
+BucketProgress::BucketProgress(const GradientBuckets& buckets,
+                               const std::function<void(uint32_t)>& ready)
+  : buckets_(buckets), ready_(ready), missing_(buckets.runs.size()) {
+  for (auto bucket : buckets.of_parameter)
+    ++missing_[bucket];
+}
+
+void BucketProgress::parameter(uint32_t index) {
+  --missing_[buckets_.of_parameter[index]];
+  while (next_ < missing_.size() && missing_[next_] == 0)
+    ready_(next_++);
+}
+
+void BucketProgress::all() {
+  while (next_ < missing_.size())
+    ready_(next_++);
+}
+
+} // namespace troupe
