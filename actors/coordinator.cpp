@@ -94,6 +94,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
       if (x.job == options_.job_id)
         fail(x.line);
     },
+    [this](const LinkLost& x) { on(x); },
     [this](const MetricsReport& x) { on(x); },
     [this](const Evaluation& x) { on(x); },
     [this](const Attach& x) { on(x); },
@@ -203,19 +204,17 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   fence_ = {options_.job_id, 1, activate.epoch};
   metrics_.epoch.set(static_cast<double>(activate.epoch));
   Activate message{fence_, {}, 0, false, {}};
-  std::vector<Restorable> restorable;
   for (const auto& [role, seal] : seals_)
-    for (const auto& slice : seal.slices) {
-      message.slices.push_back(slice);
-      restorable.push_back({slice.oldest, slice.newest});
-    }
+    message.slices.insert(message.slices.end(), seal.slices.begin(),
+                          seal.slices.end());
   for (const auto& [role, present] : present_)
     message.members.push_back({role, present.endpoint, present.links});
   if (async_)
     restore_leases();
+  else if (job_->plan.owner_kind == RoleKind::worker)
+    restore_replicas(message);
   else
-    restore_steps(message,
-                  decide_restoration(restorable, commits_.committed()));
+    restore_steps(message);
   if (!begun_) {
     begun_ = true;
     record_.begin(Clock::now());
@@ -237,21 +236,41 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     snapshot_if_done();
 }
 
-void CoordinatorState::restore_steps(Activate& message,
-                                     const Restoration& restoration) {
+void CoordinatorState::restore_steps(Activate& message) {
+  std::vector<Restorable> restorable;
+  for (const auto& slice : message.slices)
+    restorable.push_back({slice.oldest, slice.newest});
+  auto restoration = decide_restoration(restorable, commits_.committed());
   message.version = restoration.version;
-  message.rollback = restoration.rollback;
-  if (!restoration.rollback) {
+  if (restoration.rollback)
+    roll_back(message, restoration.reason);
+  else
     committed(commits_.forgive(restoration.version));
-    return;
-  }
+}
+
+void CoordinatorState::restore_replicas(Activate& message) {
+  std::vector<uint64_t> versions;
+  for (const auto& [role, seal] : seals_) // by index
+    versions.push_back(seal.version);
+  auto resumption = decide_resumption(versions, commits_.committed());
+  message.version = resumption.version;
+  message.source = resumption.source;
+  message.synchronise = resumption.synchronise;
+  if (resumption.rollback)
+    roll_back(message, resumption.reason);
+  else
+    committed(commits_.forgive(resumption.version));
+}
+
+void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
+  message.rollback = true;
   message.slices.clear(); // they tell of what is undone
-  const auto undone = commits_.rollback(restoration.version);
-  record_.rolled_back(restoration.version, undone);
+  const auto undone = commits_.rollback(message.version);
+  record_.rolled_back(message.version, undone);
   snapshots_.clear();
   epoch_ends_.clear();
-  note("rollback to step " + std::to_string(restoration.version) + ", "
-       + std::to_string(undone) + " steps undone: " + restoration.reason);
+  note("rollback to step " + std::to_string(message.version) + ", "
+       + std::to_string(undone) + " steps undone: " + reason);
 }
 
 void CoordinatorState::restore_leases() {
@@ -319,6 +338,13 @@ void CoordinatorState::on(const Sealed& sealed) {
                              sealed.fence.epoch, now_ms()));
 }
 
+void CoordinatorState::on(const LinkLost& lost) {
+  if (!current(lost.fence) || stage_ == Stage::over)
+    return;
+  note(to_string(lost.role) + ": " + lost.reason);
+  renews_ = true;
+}
+
 void CoordinatorState::on_tick() {
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   if (stage_ == Stage::over) {
@@ -327,6 +353,8 @@ void CoordinatorState::on_tick() {
   }
   const auto now = Clock::now();
   perform(membership_.tick(now_ms()));
+  if (std::exchange(renews_, false) && fence_.job != 0)
+    perform(membership_.renew(now_ms()));
   watch_silence(now);
   if (stage_ == Stage::over)
     return;

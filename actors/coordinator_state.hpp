@@ -87,7 +87,10 @@ private:
 
   void perform(const Membership::Activate& activate);
 
-  void restore_steps(Activate& message, const Restoration& restoration);
+  /// Fills in where a synchronous job goes on.
+  void restore_steps(Activate& message);
+  void restore_replicas(Activate& message);
+  void roll_back(Activate& message, const std::string& reason);
 
   /// A shard's set is what all its slices have applied.
   void restore_leases();
@@ -103,6 +106,9 @@ private:
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
 
   void on(const Sealed& sealed);
+
+  /// Another epoch, unless a loss that explains it is known by the next tick.
+  void on(const LinkLost& lost);
 
   template <class Message>
   void for_all(const Message& message) {
@@ -206,6 +212,7 @@ private:
   std::string probe_; ///< of the first worker
   std::string build_;
   bool begun_ = false;
+  bool renews_ = false; ///< a member has lost a link of the active epoch
 
   CommitBook commits_;
   LeaseBook leases_;

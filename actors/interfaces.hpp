@@ -8,7 +8,8 @@
 ///
 ///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator,
 ///                      shard <-> shard of slice 0 in steps that need scalars
-///   mirrored:          coordinator <-> replica <-> replica
+///   mirrored and its kin: coordinator <-> replica; replicas meet in a group
+///                      (kernels/collective/reducer.hpp), not by messages
 namespace troupe {
 
 template <class... Messages>
@@ -21,8 +22,7 @@ using role_actor = one_way<Propose, Activate, Pause, EndAt, SnapshotRequest,
 using worker_actor =
   role_actor::extend<caf::result<void>(Pulled), caf::result<void>(LeaseGrant)>;
 
-using replica_actor = role_actor::extend<caf::result<void>(Contribution),
-                                         caf::result<void>(Reduced)>;
+using replica_actor = role_actor;
 
 using shard_actor =
   role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
@@ -37,17 +37,16 @@ using supervisor_actor = observer_actor::extend<
   caf::result<void>(ReplaceRole), caf::result<void>(StopRequest),
   caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 
-using coordinator_actor =
-  caf::typed_actor<caf::result<JobInfo>(Hello), caf::result<void>(Join),
-                   caf::result<void>(Sealed), caf::result<void>(LeafReport),
-                   caf::result<void>(Applied), caf::result<void>(LeaseRequest),
-                   caf::result<void>(LeaseApplied),
-                   caf::result<void>(SnapshotSlice), caf::result<void>(Paused),
-                   caf::result<void>(Trouble), caf::result<void>(MetricsReport),
-                   caf::result<void>(Evaluation), caf::result<void>(Attach),
-                   caf::result<void>(Detach), caf::result<void>(RoleDied),
-                   caf::result<void>(GiveUp), caf::result<void>(StopRequest),
-                   caf::result<void>(Completion),
-                   caf::result<void>(caf::tick_atom)>;
+using coordinator_actor = caf::typed_actor<
+  caf::result<JobInfo>(Hello), caf::result<void>(Join),
+  caf::result<void>(Sealed), caf::result<void>(LeafReport),
+  caf::result<void>(Applied), caf::result<void>(LeaseRequest),
+  caf::result<void>(LeaseApplied), caf::result<void>(SnapshotSlice),
+  caf::result<void>(Paused), caf::result<void>(Trouble),
+  caf::result<void>(LinkLost), caf::result<void>(MetricsReport),
+  caf::result<void>(Evaluation), caf::result<void>(Attach),
+  caf::result<void>(Detach), caf::result<void>(RoleDied),
+  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

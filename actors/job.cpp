@@ -1,5 +1,6 @@
 #include "actors/job.hpp"
 
+#include "kernels/compression/compressor.hpp"
 #include "kernels/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -16,10 +17,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   devices, threads_per_device, workers, shards, processes, partitioner,
-  reduction, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
-  optimizer, rule, clip_norm, dropout, precision, lr_schedule, learning_rate,
-  min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms, sample,
-  samples)
+  reduction, all_reduce, compress, bucket_mb, link, link_encryption,
+  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
+  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
+  isa, eval_every, join_deadline_ms, sample, samples)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -64,6 +65,9 @@ Plan plan_of(const JobOptions& options, const Graph& graph) {
   wanted.virtual_ranks = options.virtual_ranks;
   wanted.global_batch = options.global_batch;
   wanted.processes = options.processes;
+  wanted.any_order = options.reduction == "fast";
+  wanted.all_reduce = options.all_reduce;
+  wanted.compresses = options.compress != "none";
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner
@@ -115,6 +119,7 @@ JobOptions resolved(JobOptions options) {
       && options.synchronisation == Synchronisation::async)
     throw UsageError("--optimizer lamb needs the whole gradient of a step, "
                      "which --async does not have; use adamw or --sync");
+  parse_compression(options.compress);
   return options;
 }
 

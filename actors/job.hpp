@@ -32,6 +32,9 @@ struct JobOptions {
   bool processes = false;
   std::string partitioner = "max_size:1048576";
   std::string reduction = "reproducible";
+  std::string all_reduce = "auto";
+  std::string compress = "none";
+  double bucket_mb = 0;                 ///< 0: tuned
   std::string link = "auto";            ///< tcp or shm: no other will do
   std::string link_encryption = "auto"; ///< on, off; auto: off on loopback
   uint32_t virtual_ranks = 4;

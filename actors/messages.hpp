@@ -18,7 +18,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 3;
+inline constexpr uint32_t message_revision = 4;
 
 /// Delivery is fenced by these: a receiver drops what does not carry its own
 /// (PROTOCOL 14).
@@ -68,6 +68,7 @@ struct Sealed {
   RoleId role;
   uint64_t incarnation = 0;
   std::vector<SliceState> slices; ///< empty for a role that owns none
+  uint64_t version = 0;           ///< replica: it holds all slices of it
 };
 struct Member {
   RoleId role;
@@ -80,6 +81,14 @@ struct Activate {
   uint64_t version = 0;           ///< every role goes on from here
   bool rollback = false;          ///< owners restore `version` first
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
+  bool synchronise = false; ///< replicas: all take `version` from `source`
+  uint32_t source = 0;      ///< index of a replica that has it
+};
+/// A member cannot go on in this epoch without one of its links.
+struct LinkLost {
+  Fence fence;
+  RoleId role;
+  std::string reason; ///< names the peer
 };
 
 // --- a step ------------------------------------------------------------------
@@ -112,21 +121,6 @@ struct LeasePush {
   TensorView values;
   Bits<float> scale = 1; ///< of clipping
 };
-/// A replica's node sum over all parameters, for its peers (in one process).
-struct Contribution {
-  Fence fence;
-  uint64_t step = 0;
-  RankRange node;
-  TensorView values;
-};
-/// An owner's finished slices inside a flat gradient (in one process).
-struct Reduced {
-  Fence fence;
-  uint64_t step = 0;
-  uint32_t owner = 0;
-  TensorView values;
-};
-
 /// One slice's block sums in round `round` of a step (PROTOCOL 5), for the
 /// decider: the owner of slice 0. Identity: (step, round, slice).
 struct BlockSums {
@@ -339,12 +333,16 @@ TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
                TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above))
 TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
-               TROUPE_FIELD(incarnation), TROUPE_FIELD(slices))
+               TROUPE_FIELD(incarnation), TROUPE_FIELD(slices),
+               TROUPE_FIELD(version))
 TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(links))
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
-               TROUPE_FIELD(slices))
+               TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
+               TROUPE_FIELD(source))
+TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(reason))
 TROUPE_INSPECT(Pull, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(version))
 TROUPE_INSPECT(Pulled, TROUPE_FIELD(fence), TROUPE_FIELD(version),
@@ -358,10 +356,6 @@ TROUPE_INSPECT(BlockSums, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(round), TROUPE_FIELD(slice), TROUPE_FIELD(sums))
 TROUPE_INSPECT(Scalars, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(round), TROUPE_FIELD(values))
-TROUPE_INSPECT(Contribution, TROUPE_FIELD(fence), TROUPE_FIELD(step),
-               TROUPE_FIELD(node), TROUPE_FIELD(values))
-TROUPE_INSPECT(Reduced, TROUPE_FIELD(fence), TROUPE_FIELD(step),
-               TROUPE_FIELD(owner), TROUPE_FIELD(values))
 TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
                TROUPE_FIELD(samples))
 TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
@@ -431,8 +425,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Pull))
 CAF_ADD_TYPE_ID(troupe, (troupe::Pulled))
 CAF_ADD_TYPE_ID(troupe, (troupe::Push))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeasePush))
-CAF_ADD_TYPE_ID(troupe, (troupe::Contribution))
-CAF_ADD_TYPE_ID(troupe, (troupe::Reduced))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeafLoss))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeafReport))
 CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
@@ -466,6 +458,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Bits<float>))
 CAF_ADD_TYPE_ID(troupe, (troupe::Bits<double>))
 CAF_ADD_TYPE_ID(troupe, (troupe::BlockSums))
 CAF_ADD_TYPE_ID(troupe, (troupe::Scalars))
+CAF_ADD_TYPE_ID(troupe, (troupe::LinkLost))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

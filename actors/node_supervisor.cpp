@@ -1,5 +1,6 @@
 #include "actors/node_supervisor.hpp"
 
+#include "actors/local_groups.hpp"
 #include "actors/role_host.hpp"
 #include "strategies/restart_budget.hpp"
 
@@ -21,7 +22,9 @@ public:
     : self_(self),
       coordinator_(std::move(coordinator)),
       options_(std::move(options)),
-      budget_(options_.restart_budget) {}
+      budget_(options_.restart_budget),
+      groups_(options_.job ? std::make_shared<LocalGroups>(options_.job)
+                           : nullptr) {}
 
   ~SupervisorState() {
     for (const auto& [role, running] : running_)
@@ -104,7 +107,8 @@ private:
                             info.incarnation,
                             coordinator_,
                             std::make_shared<MetricRegistry>(),
-                            false};
+                            false,
+                            groups_};
         try {
           auto actor = spawn_role(self_->system(), context, -1);
           running_[role].actor = actor;
@@ -161,6 +165,7 @@ private:
   coordinator_actor coordinator_;
   SupervisorOptions options_;
   RestartBudget budget_;
+  std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   bool over_ = false;
 };

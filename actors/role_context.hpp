@@ -9,6 +9,8 @@
 
 namespace troupe {
 
+class GroupMaker;
+
 /// What a role's actor is given when it is spawned. Everything shared is
 /// immutable or thread-safe.
 struct RoleContext {
@@ -20,6 +22,7 @@ struct RoleContext {
   coordinator_actor coordinator;
   std::shared_ptr<MetricRegistry> metrics;
   bool own_process = false; ///< then it also reports CAF's metrics and memory
+  std::shared_ptr<GroupMaker> groups{}; ///< of replicas
 };
 
 /// Makes the executor of a role's device: threads_per_device threads.

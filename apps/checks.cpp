@@ -26,18 +26,20 @@ void refuse_idle(const Flags& flags, std::initializer_list<const char*> names,
 
 void check_strategy(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
-  auto served = job.strategy == Strategy::parameter_server;
+  const bool served = job.strategy == Strategy::parameter_server;
+  const bool has_workers = job.strategy == Strategy::multi_worker_mirrored
+                           || served;
   auto with = "with --strategy " + to_string(job.strategy);
-  refuse_idle(flags, {"workers"}, !served,
+  refuse_idle(flags, {"workers"}, !has_workers,
               with
-                + "; add --strategy parameter_server, or use --devices "
-                  "cpu:N");
+                + "; add --strategy parameter_server or multi_worker_mirrored, "
+                  "or use --devices cpu:N");
   refuse_idle(flags, {"ps"}, !served,
               with + "; add --strategy parameter_server");
-  if (job.processes && !served)
-    refuse("--processes " + with
-           + " is not available yet; drop it or add "
-             "--strategy parameter_server");
+  if (job.processes && !has_workers)
+    refuse("--processes has no effect " + with
+           + ", whose roles share a process; drop it or add --strategy "
+             "multi_worker_mirrored");
 }
 
 void check_optimizer(const Settings& settings, const Flags& flags) {

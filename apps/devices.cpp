@@ -68,12 +68,18 @@ bool single_device(const Settings& settings) {
          || settings.job.strategy == Strategy::one_device;
 }
 
+bool has_workers(const Settings& settings) {
+  return !single_device(settings)
+         && (settings.job.strategy == Strategy::parameter_server
+             || settings.job.strategy == Strategy::multi_worker_mirrored);
+}
+
 std::vector<std::string> default_devices(const Settings& settings,
                                          const Surroundings& around) {
   const auto& job = settings.job;
   if (single_device(settings))
     return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
-  if (job.strategy == Strategy::parameter_server)
+  if (has_workers(settings))
     return {"cpu:0"};
   auto most = std::max(job.virtual_ranks, 1u);
   if (auto devices = around.cuda_devices(); devices > 0)
@@ -83,10 +89,11 @@ std::vector<std::string> default_devices(const Settings& settings,
 
 uint32_t default_threads(const Settings& settings, uint32_t cores) {
   const auto& job = settings.job;
-  auto users = job.strategy == Strategy::parameter_server
-                   && !single_device(settings)
-                 ? job.workers
-                 : static_cast<uint32_t>(job.devices.size());
+  auto users = static_cast<uint32_t>(job.devices.size());
+  if (job.strategy == Strategy::multi_worker_mirrored)
+    users *= job.workers;
+  else if (has_workers(settings))
+    users = job.workers;
   return std::max(1u, cores / std::max(1u, users));
 }
 

@@ -43,9 +43,9 @@ Binding schedule() {
 Binding strategy() {
   return {[](Settings& s, const std::string& value) {
             require_choice(value,
-                           {"one_device", "mirrored", "parameter_server"},
-                           {"multi_worker_mirrored", "central_storage", "tpu",
-                            "pipeline", "tensor", "hybrid"});
+                           {"one_device", "mirrored", "multi_worker_mirrored",
+                            "central_storage", "parameter_server"},
+                           {"tpu", "pipeline", "tensor", "hybrid"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
@@ -71,6 +71,14 @@ Binding clip_norm() {
   auto number = real(FIELD(job.clip_norm), positive());
   return {number.set, [=](const Settings& s) {
             return s.job.clip_norm > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+/// Without the flag there is no number to print.
+Binding bucket_mb() {
+  auto number = real(FIELD(job.bucket_mb), positive());
+  return {number.set, [=](const Settings& s) {
+            return s.job.bucket_mb > 0 ? number.get(s) : std::string{};
           }};
 }
 
@@ -164,31 +172,35 @@ void add_places(std::vector<Flag>& flags) {
   constexpr auto group = "Where it runs";
   add(flags, group, on_jobs,
       {{"strategy", "S", text_flag, "mirrored",
-        "one_device, mirrored (a replica on each device of this machine) or "
+        "one_device; mirrored (a replica on each device of this machine), "
+        "multi_worker_mirrored (on each device of each worker), "
+        "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards)",
         strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
-        "cpu:cores, at most one a virtual rank; parameter_server: cpu:1",
+        "cpu:cores, at most one a virtual rank; parameter_server and "
+        "multi_worker_mirrored: cpu:1",
         "cpu:N (N CPU devices), cuda:I[,cuda:J] or cuda:all", devices()},
        {"threads-per-device", "N", number_flag,
         "cores / devices, or cores / workers",
         "threads that compute on each device",
         whole(FIELD(job.threads_per_device), 1, 1024)}});
   add(flags, group, on_jobs,
-      {{"workers", "N", number_flag, "2", "workers of parameter_server",
-        workers()},
+      {{"workers", "N", number_flag, "2",
+        "of parameter_server and multi_worker_mirrored", workers()},
        {"ps", "N", number_flag, "1", "shards of parameter_server",
         whole(FIELD(job.shards), 1, most_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard", chain()},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},
-       {"processes", "", toggle_flag, "with parameter_server",
+       {"processes", "", toggle_flag,
+        "with parameter_server and multi_worker_mirrored",
         "run each role as a process of its own",
         toggle(FIELD(job.processes), true)},
-       {"in-process", "", toggle_flag, "with one_device and mirrored",
+       {"in-process", "", toggle_flag, "with the other strategies",
         "run all roles in this process", toggle(FIELD(job.processes), false)},
        {"join-deadline-ms", "N", number_flag, "30000 ms",
         "how long a role may take to join before the run ends",
@@ -232,11 +244,18 @@ void add_steps(std::vector<Flag>& flags) {
       "epochs between evaluations; 0: at the end only",
       whole(FIELD(job.eval_every), 0, most_epochs)},
      {"reduction", "NAME", text_flag, "reproducible",
-      "the same bits for any number of workers, devices and threads",
-      choice(FIELD(job.reduction), {"reproducible"}, {"fast"})},
-     {"all-reduce", "NAME", text_flag, "auto", "how replicas exchange sums",
-      fixed("auto", {"ring", "halving_doubling", "hierarchical",
-                     "hierarchical_copy", "reduction_to_one_device", "nccl"})},
+      "reproducible: the same bits for any number of workers, devices and "
+      "threads; fast: sums in any order",
+      choice(FIELD(job.reduction), {"reproducible", "fast"})},
+     {"all-reduce", "NAME", text_flag, "auto",
+      "how replicas exchange sums; reproducible: reduction_to_one_device; "
+      "fast, too: ring, halving_doubling, hierarchical, hierarchical_copy",
+      choice(FIELD(job.all_reduce),
+             {"auto", "ring", "halving_doubling", "hierarchical",
+              "hierarchical_copy", "reduction_to_one_device", "nccl"})},
+     {"bucket-mb", "X", number_flag, "tuned",
+      "gradients are reduced in pieces of so many MiB, as they are ready",
+      bucket_mb()},
      {"link", "NAME", text_flag, "auto",
       "what tensors travel over between processes: tcp, shm (between processes "
       "of one host) or auto",
@@ -244,8 +263,11 @@ void add_steps(std::vector<Flag>& flags) {
      {"link-encryption", "NAME", text_flag, "auto",
       "TLS over tensors: on, off or auto (off on one host)",
       choice(FIELD(job.link_encryption), {"auto", "on", "off"})},
-     {"compress", "NAME", text_flag, "none", "compression of gradients",
-      fixed("none", {"fp16", "bf16", "int8", "onebit", "topk"})}});
+     {"compress", "NAME", text_flag, "none",
+      "of gradients between processes, with --reduction fast: fp16, bf16, "
+      "int8, "
+      "onebit or topk:F (the largest F of them)",
+      text(FIELD(job.compress))}});
 }
 
 void add_optimizer(std::vector<Flag>& flags) {

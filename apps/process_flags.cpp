@@ -112,10 +112,10 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {
-    {"staleness", true},      {"backup-workers", true},   {"bucket-mb", true},
-    {"checkpoint-dir", true}, {"checkpoint-every", true}, {"resume", false},
-    {"timeline", true},       {"tensorboard", true},      {"chaos", true}};
+  return {{"staleness", true},      {"backup-workers", true},
+          {"checkpoint-dir", true}, {"checkpoint-every", true},
+          {"resume", false},        {"timeline", true},
+          {"tensorboard", true},    {"chaos", true}};
 }
 
 std::vector<std::string> commands() {

@@ -124,7 +124,11 @@ void settle(Settings& settings, const Surroundings& surroundings) {
   auto given = [&](const char* name) { return settings.given.count(name) > 0; };
   if (!given("processes") && !given("in-process"))
     job.processes = settings.command == "role"
-                    || job.strategy == Strategy::parameter_server;
+                    || job.strategy == Strategy::parameter_server
+                    || job.strategy == Strategy::multi_worker_mirrored;
+  if (job.reduction == "fast" && job.strategy == Strategy::one_device
+      && !given("virtual-ranks"))
+    job.virtual_ranks = 1;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;
   job.rule.kind = parse_optimizer(job.optimizer);

@@ -80,6 +80,10 @@ Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
   return {};
 }
 
+Membership::Actions Membership::renew(uint64_t now_ms) {
+  return state_ == State::active ? propose(now_ms) : Actions{};
+}
+
 Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
                                        uint64_t epoch, uint64_t) {
   if (state_ != State::sealing || epoch != epoch_)

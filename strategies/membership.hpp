@@ -31,6 +31,8 @@ std::string to_string(RoleId role);
 ///      |   a member lost, or did not  |                   |
 ///      |   seal in time: left out     |                   |
 ///      +------------------------------+<---- lost --------+
+///                                     ^                   |
+///                                     +---- renew --------+
 ///
 /// A role that stays away past `join_deadline_ms` ends the job.
 class Membership {
@@ -77,6 +79,9 @@ public:
   /// Ignored unless `epoch` is the one being sealed.
   Actions sealed(RoleId role, uint64_t incarnation, uint64_t epoch,
                  uint64_t now_ms);
+  /// The members of the active epoch need another one, for instance because a
+  /// link between two of them is cut. Ignored in any other state.
+  Actions renew(uint64_t now_ms);
   /// Call at least every few hundred milliseconds.
   Actions tick(uint64_t now_ms);
 

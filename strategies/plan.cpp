@@ -1,7 +1,10 @@
 #include "strategies/plan.hpp"
 
+#include "strategies/require.hpp"
+
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -24,7 +27,56 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 8> names{{
 
 bool available(Strategy strategy) {
   return strategy == Strategy::one_device || strategy == Strategy::mirrored
+         || strategy == Strategy::multi_worker_mirrored
+         || strategy == Strategy::central_storage
          || strategy == Strategy::parameter_server;
+}
+
+/// Replicas, or workers of a parameter server.
+uint64_t members_of(const PlanOptions& x) {
+  const auto devices = uint64_t{x.devices.size()};
+  if (x.strategy == Strategy::parameter_server)
+    return x.workers;
+  return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
+                                                       : devices;
+}
+
+bool one_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Says why the all-reduce or the compression cannot be had.
+std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
+  const auto& name = x.all_reduce;
+  const bool replicas = x.strategy == Strategy::mirrored
+                        || x.strategy == Strategy::multi_worker_mirrored;
+  if (name != "auto" && !replicas)
+    return "--all-reduce " + name + " has no effect with strategy "
+           + to_string(x.strategy) + ": drop it, or add --strategy mirrored";
+  const bool local =
+    one_of(name, {"hierarchical_copy", "reduction_to_one_device", "nccl"});
+  if (local && x.strategy != Strategy::mirrored)
+    return "--all-reduce " + name
+           + " is for devices of one process: use ring, halving_doubling or "
+             "hierarchical, or add --strategy mirrored";
+  if (name == "nccl"
+      && std::ranges::count_if(x.devices, [](const std::string& device) {
+           return device.starts_with("cuda") && device.find('.') == device.npos;
+         }) < 2)
+    return "--all-reduce nccl needs two GPUs: name them with --devices "
+           "cuda:0,cuda:1, or drop it";
+  if (name == "nccl")
+    return "--all-reduce nccl is not available yet; drop it";
+  if (!x.any_order && name != "auto" && name != "reduction_to_one_device")
+    return "--all-reduce " + name
+           + " sums in an order that depends on the number of replicas: add "
+             "--reduction fast, or drop it";
+  if (x.compresses && !x.any_order)
+    return "--compress changes bits: add --reduction fast, or drop it";
+  if (x.compresses && x.strategy != Strategy::multi_worker_mirrored)
+    return "--compress saves bytes between processes: add --strategy "
+           "multi_worker_mirrored, or drop it";
+  return std::nullopt;
 }
 
 std::string counted(uint64_t n, const std::string& what) {
@@ -40,7 +92,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
     return "strategy " + to_string(x.strategy)
            + " is synchronous: drop --async or add"
              " --strategy parameter_server";
-  if (served && x.workers == 0)
+  if ((served || x.strategy == Strategy::multi_worker_mirrored)
+      && x.workers == 0)
     return "no worker: add --workers 1 or more";
   if (served && x.shards == 0)
     return "no parameter-server shard: add --ps 1 or more";
@@ -54,17 +107,19 @@ std::optional<std::string> mistake(const PlanOptions& x) {
     return "strategy one_device uses one device, not "
            + std::to_string(x.devices.size())
            + ": name one with --devices, or add --strategy mirrored";
-  auto members = served ? uint64_t{x.workers} : uint64_t{x.devices.size()};
+  const auto members = members_of(x);
+  const auto* noun = served                                          ? "worker"
+                     : x.strategy == Strategy::multi_worker_mirrored ? "replica"
+                                                                     : "device";
   if (members > x.virtual_ranks)
-    return counted(members, served ? "worker" : "device") + " need at least "
-           + std::to_string(members) + " virtual ranks: add --virtual-ranks "
-           + std::to_string(members);
+    return counted(members, noun) + " need at least " + std::to_string(members)
+           + " virtual ranks: add --virtual-ranks " + std::to_string(members);
   if (x.virtual_ranks > x.global_batch)
     return counted(x.virtual_ranks, "virtual rank")
            + " need a global batch of at least "
            + std::to_string(x.virtual_ranks) + ": add --global-batch "
            + std::to_string(x.virtual_ranks);
-  return std::nullopt;
+  return mistake_of_reduction(x);
 }
 
 std::string reduction_of(const PlanOptions& x, uint32_t workers) {
@@ -72,7 +127,14 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
     return "none: a shard applies each push on arrival";
   if (x.strategy == Strategy::parameter_server)
     return "at the shards, fixed tree";
-  return workers == 1 ? "local, fixed tree" : "direct exchange, fixed tree";
+  const std::string order = x.any_order ? "any order" : "fixed tree";
+  if (workers == 1)
+    return "local, " + order;
+  if (x.strategy == Strategy::central_storage)
+    return "on the host, " + order;
+  if (x.all_reduce != "auto")
+    return x.all_reduce + ", " + order;
+  return x.any_order ? order : "direct exchange, " + order;
 }
 
 } // namespace
@@ -86,6 +148,12 @@ std::vector<RolePlan> Plan::of_kind(RoleKind kind) const {
   return out;
 }
 
+const RolePlan& Plan::role(RoleId role) const {
+  auto found = std::ranges::find(roles, role, &RolePlan::role);
+  strategies::require(found != roles.end(), "a role outside the plan");
+  return *found;
+}
+
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error) {
@@ -94,8 +162,7 @@ bool make_plan(const PlanOptions& options,
     return false;
   }
   auto served = options.strategy == Strategy::parameter_server;
-  auto workers = served ? options.workers
-                        : static_cast<uint32_t>(options.devices.size());
+  const auto workers = static_cast<uint32_t>(members_of(options));
   auto owners = served ? options.shards : workers;
   Plan out;
   out.strategy = options.strategy;

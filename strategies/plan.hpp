@@ -27,13 +27,16 @@ enum class Synchronisation : uint8_t { sync, async };
 struct PlanOptions {
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
-  uint32_t workers = 2;             ///< parameter_server
+  uint32_t workers = 2;             ///< parameter_server, multi_worker_mirrored
   uint32_t shards = 1;              ///< parameter_server
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
   uint32_t virtual_ranks = 4;
   uint32_t global_batch = 64;
   bool processes = false;
   Partitioner partitioner = MaxSize{};
+  bool any_order = false; ///< --reduction fast
+  std::string all_reduce = "auto";
+  bool compresses = false;
 };
 
 struct RolePlan {
@@ -59,6 +62,8 @@ struct Plan {
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
+  /// Errors: a role that is not in the plan is a bug and asserts.
+  const RolePlan& role(RoleId role) const;
 };
 
 /// A mistake that the options alone reveal; `message` is the user's one line
@@ -67,13 +72,15 @@ struct PlanError {
   std::string message;
 };
 
-/// Makes the plan of a strategy; a pure function. one_device and mirrored have
-/// one worker per device, every slice owned by a worker; parameter_server has
-/// `workers` workers on devices[index mod size] and `shards` shards that own
-/// the slices.
+/// Makes the plan of a strategy; a pure function. one_device, mirrored and
+/// central_storage have one worker per device, multi_worker_mirrored has
+/// `workers` times as many, and every slice is owned by a worker: it is the one
+/// who shows it. parameter_server has `workers` workers on devices[index mod
+/// size] and `shards` shards that own the slices.
 /// Errors: returns false and fills `error` (more workers or devices than
 /// virtual ranks, virtual ranks above the global batch, a strategy that is not
-/// available yet, async without parameter_server, zero counts).
+/// available yet, async without parameter_server, zero counts, an all-reduce
+/// that the strategy or the reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);

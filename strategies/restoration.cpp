@@ -1,5 +1,7 @@
 #include "strategies/restoration.hpp"
 
+#include "strategies/require.hpp"
+
 #include <algorithm>
 
 namespace troupe {
@@ -19,6 +21,24 @@ Restoration decide_restoration(const std::vector<Restorable>& slices,
   return {0, true,
           "a slice lost its state: it has version " + std::to_string(newest)
             + " of " + std::to_string(std::max(oldest, committed))};
+}
+
+Resumption decide_resumption(const std::vector<uint64_t>& versions,
+                             uint64_t committed) {
+  strategies::require(!versions.empty(), "no replica to go on with");
+  const auto newest = std::max_element(versions.begin(), versions.end());
+  Resumption found;
+  found.version = *newest;
+  found.source = static_cast<uint32_t>(newest - versions.begin());
+  found.synchronise = *std::min_element(versions.begin(), versions.end())
+                      < *newest;
+  found.rollback = *newest < committed;
+  found.reason = "worker:" + std::to_string(found.source) + " has version "
+                 + std::to_string(found.version)
+                 + (found.rollback ? " of " + std::to_string(committed)
+                                       + ", and nobody has more"
+                                   : "");
+  return found;
 }
 
 } // namespace troupe

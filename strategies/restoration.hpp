@@ -26,4 +26,20 @@ struct Restoration {
 Restoration decide_restoration(const std::vector<Restorable>& slices,
                                uint64_t committed);
 
+/// Where a job of replicas goes on, each of which holds every slice.
+struct Resumption {
+  uint64_t version = 0;
+  uint32_t source = 0;      ///< lowest index of a replica that has it
+  bool synchronise = false; ///< some have it not: they take it from `source`
+  bool rollback = false;    ///< committed steps are undone
+  std::string reason;
+};
+
+/// Decides for replicas that hold these versions: the newest that any has, for
+/// a step that one of them has reduced whole is committed (PROTOCOL 9). It is a
+/// rollback only if all that had a committed version are gone.
+/// Errors: no replicas are a bug and assert.
+Resumption decide_resumption(const std::vector<uint64_t>& versions,
+                             uint64_t committed);
+
 } // namespace troupe

@@ -54,6 +54,12 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   const SliceState state{4, 5, 6, {{0, 2}, {2, 3}}, 7, {9, 11}};
   BOOST_TEST(
     round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].held[1].hi == 3u);
+  BOOST_TEST(round_trip(Sealed{fence, worker_1, 8, {}, 12}).version == 12u);
+  BOOST_TEST(round_trip(LinkLost{fence, worker_1, "cut"}).reason == "cut");
+  BOOST_TEST(
+    round_trip(Activate{fence, {}, 5, false, {}, true, 2}).synchronise);
+  BOOST_TEST(round_trip(Activate{fence, {}, 5, false, {}, true, 2}).source
+             == 2u);
   const Member member{worker_1, "h:1", "l"};
   BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {state}}).rollback);
   BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {}}).members[0].links
@@ -75,9 +81,6 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST(sums[1].value == infinite);
   BOOST_TEST(round_trip(Scalars{fence, 9, 1, {0.5f, tiny}}).values[1].value
              == tiny);
-  BOOST_TEST(round_trip(Contribution{fence, 9, {0, 1}, tensor({1})}).step
-             == 9u);
-  BOOST_TEST(round_trip(Reduced{fence, 9, 2, tensor({1})}).owner == 2u);
   BOOST_TEST(round_trip(LeafReport{fence, worker_1, 9, {{1, 0.5, 16}}})
                .leaves[0]
                .loss_sum

@@ -262,6 +262,17 @@ BOOST_AUTO_TEST_CASE(a_death_while_sealing_starts_over) {
              == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(an_active_epoch_is_renewed_with_the_same_members) {
+  auto membership = active();
+  auto propose = only<Membership::Propose>(membership.renew(5));
+  BOOST_TEST(propose.epoch == 2u);
+  BOOST_TEST(propose.members.size() == 2u);
+  BOOST_TEST((membership.state() == State::sealing));
+  BOOST_TEST(membership.renew(6).empty());
+  membership.lost(worker0, 1, 7);
+  BOOST_TEST(membership.renew(8).empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_late_seal_of_an_older_epoch_is_ignored) {
   // I4: nothing from an older epoch has effect.
   auto it = sealing();

@@ -169,13 +169,63 @@ BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(strategies_that_are_not_built_are_refused_by_name) {
-  for (std::string name : {"multi_worker_mirrored", "central_storage",
-                           "pipeline", "tensor", "hybrid"}) {
+  for (std::string name : {"pipeline", "tensor", "hybrid"}) {
     auto options = mirrored(2);
     BOOST_TEST(parse(name, options.strategy));
     BOOST_TEST(refusal(options)
                == "strategy " + name + " is not available yet");
   }
+}
+
+BOOST_AUTO_TEST_CASE(every_device_of_every_worker_has_a_replica) {
+  auto options = mirrored(2);
+  options.strategy = Strategy::multi_worker_mirrored;
+  options.workers = 2;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  auto replicas = plan.of_kind(RoleKind::worker);
+  BOOST_REQUIRE(replicas.size() == 4u);
+  BOOST_TEST(replicas[1].device == "cpu:1");
+  BOOST_TEST(replicas[2].device == "cpu:0");
+  BOOST_TEST((replicas[3].ranks == RankRange{3, 4}));
+  options.workers = 3;
+  BOOST_TEST(refusal(options)
+             == "6 replicas need at least 6 virtual ranks: add "
+                "--virtual-ranks 6");
+}
+
+BOOST_AUTO_TEST_CASE(an_all_reduce_that_would_change_bits_is_refused) {
+  auto options = mirrored(2);
+  for (std::string name :
+       {"ring", "halving_doubling", "hierarchical", "hierarchical_copy"}) {
+    options.all_reduce = name;
+    BOOST_TEST(refusal(options).find("add --reduction fast")
+               != std::string::npos);
+  }
+  options.all_reduce = "nccl";
+  BOOST_TEST(refusal(options).find("needs two GPUs") != std::string::npos);
+  options.devices = {"cuda:0", "cuda:0.1"};
+  BOOST_TEST(refusal(options).find("needs two GPUs") != std::string::npos);
+  options = mirrored(2);
+  options.compresses = true;
+  BOOST_TEST(refusal(options).find("--compress changes bits")
+             != std::string::npos);
+  options.any_order = true;
+  BOOST_TEST(refusal(options).find("multi_worker_mirrored")
+             != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(an_all_reduce_of_local_devices_needs_one_process) {
+  auto options = mirrored(2);
+  options.strategy = Strategy::multi_worker_mirrored;
+  options.all_reduce = "reduction_to_one_device";
+  BOOST_TEST(refusal(options).find("devices of one process")
+             != std::string::npos);
+  options.strategy = Strategy::one_device;
+  options.devices = {"cpu:0"};
+  options.all_reduce = "ring";
+  BOOST_TEST(refusal(options).find("has no effect") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(counts_of_zero_are_refused_with_their_flag) {

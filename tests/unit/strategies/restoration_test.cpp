@@ -30,4 +30,22 @@ BOOST_AUTO_TEST_CASE(committed_steps_are_not_undone_in_silence) {
   BOOST_TEST(!decide_restoration({{0, 1}, {0, 1}}, 1).rollback);
 }
 
+BOOST_AUTO_TEST_CASE(replicas_go_on_from_the_newest_version_that_one_has) {
+  auto found = decide_resumption({6, 7, 0, 7}, 6);
+  BOOST_TEST(found.version == 7u);
+  BOOST_TEST(found.source == 1u);
+  BOOST_TEST(found.synchronise);
+  BOOST_TEST(!found.rollback);
+  BOOST_TEST(!decide_resumption({7, 7}, 7).synchronise);
+  BOOST_TEST(!decide_resumption({0, 0}, 0).synchronise);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_roll_back_only_if_all_that_committed_are_gone) {
+  auto found = decide_resumption({0, 0}, 5);
+  BOOST_TEST(found.rollback);
+  BOOST_TEST(found.version == 0u);
+  BOOST_TEST(found.reason.find("of 5") != std::string::npos);
+  BOOST_TEST(!decide_resumption({0, 5}, 5).rollback);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "actors/replica_group.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace troupe {
+
+/// Where the replicas of one process meet: they sum in its memory.
+class LocalGroups : public GroupMaker {
+public:
+  /// Of central_storage, all replicas work on one set of variables.
+  explicit LocalGroups(std::shared_ptr<const Job> job);
+
+  void form(GroupWish wish,
+            std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
+  std::shared_ptr<VariableBanks> central() override { return central_; }
+
+private:
+  struct Meeting;
+
+  std::shared_ptr<VariableBanks> central_;
+  std::mutex mutex_;
+  /// By (job, term, epoch); gone with its members.
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::weak_ptr<Meeting>>
+    meetings_;
+};
+
+} // namespace troupe

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "actors/messages.hpp"
+#include "actors/replica_memory.hpp"
+#include "kernels/collective/reducer.hpp"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A replica's part in the group of one epoch.
+struct ReplicaGroup {
+  std::shared_ptr<void> held;        ///< what the reducer works in
+  std::unique_ptr<Reducer> exact;    ///< sums as programs say
+  std::unique_ptr<Reducer> fast;     ///< in any order; null: use `exact`
+  bool shares_memory = false;        ///< peers read vectors where they lie
+  std::vector<std::string> carriers; ///< by rank: "memory", "shm", "tcp" …
+  std::string error;                 ///< one line; empty: the group is there
+};
+
+struct GroupWish {
+  Fence fence;
+  ReducerLayout layout;
+  std::vector<Member> members; ///< replicas by rank
+  std::shared_ptr<FlatArrays> arrays;
+  /// A peer is gone: from any thread, not after the group's end.
+  std::function<void(const std::string& reason)> on_down;
+};
+
+/// How replicas find one another: inside a process, or by links.
+class GroupMaker {
+public:
+  virtual ~GroupMaker() = default;
+  /// Completion: done() once, from any thread, at a deadline at the latest.
+  virtual void
+  form(GroupWish wish,
+       std::function<void(std::shared_ptr<ReplicaGroup>)> done) = 0;
+  /// The variables of central_storage: the same for all replicas of the
+  /// process; null: each has its own.
+  virtual std::shared_ptr<VariableBanks> central() { return nullptr; }
+};
+
+} // namespace troupe

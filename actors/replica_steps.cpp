@@ -1,0 +1,342 @@
+#include "actors/replica_steps.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+namespace troupe {
+namespace {
+
+/// Past it a step has failed. The coordinator notices silent members long
+/// before; this is for what nobody thought of.
+constexpr auto reduce_deadline = std::chrono::seconds{60};
+
+/// Addends that a replica leaves to whoever sums, where those read memory: a
+/// pass over its gradients less for each.
+constexpr uint32_t shared_vectors = 4;
+
+bool any_order(const Job& job) {
+  return job.options.reduction == "fast";
+}
+
+/// The nodes that a replica brings.
+std::vector<RankRange> nodes_of(const Job& job, RankRange ranks, bool shared) {
+  if (any_order(job))
+    return {ranks};
+  auto nodes = maximal_nodes(ranks, job.options.virtual_ranks);
+  return shared ? split_nodes(std::move(nodes), shared_vectors) : nodes;
+}
+
+/// Small enough that a bucket is still in the cache when it is summed.
+constexpr uint64_t usual_bucket_bytes = 1 << 20;
+
+uint64_t bucket_bytes(const Job& job) {
+  const auto mb = job.options.bucket_mb;
+  return mb > 0 ? static_cast<uint64_t>(mb * (1 << 20)) : usual_bucket_bytes;
+}
+
+uint32_t banks_of(uint32_t replicas) {
+  return replicas == 1 ? 1 : 2;
+}
+
+} // namespace
+
+ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
+  : context_(context),
+    job_(*context.job),
+    executor_(executor),
+    buckets_(make_buckets(job_.graph, job_.layout, bucket_bytes(job_))),
+    by_place_(job_.plan.slices.size()),
+    computer_(context.job, context.data.train, executor_,
+              parse_device(job_.plan.role(context.role).device)) {
+  plan_ = job_.plan.role(context_.role);
+  replicas_ = static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size());
+  std::iota(by_place_.begin(), by_place_.end(), 0);
+  std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
+    return job_.flat_offset(job_.plan.slices[a])
+           < job_.flat_offset(job_.plan.slices[b]);
+  });
+  most_vectors_ = static_cast<uint32_t>(
+    alone() ? 1 : nodes_of(job_, plan_.ranks, true).size());
+  if (context_.groups)
+    variables_ = context_.groups->central();
+  central_ = variables_ != nullptr;
+  const auto banks = banks_of(replicas_);
+  const auto own = variables_ ? 0 : VariableBanks::arrays_of(job_, banks);
+  arrays_ = std::make_shared<FlatArrays>(job_, most_vectors_ + own,
+                                         context_.own_process && !alone());
+  if (!variables_)
+    variables_ = std::make_shared<VariableBanks>(job_, arrays_, most_vectors_,
+                                                 banks);
+  version_ = variables_->version();
+}
+
+ReducerLayout ReplicaSteps::layout() const {
+  return {context_.role.index, replicas_, buckets_.runs, buckets_.hash};
+}
+
+void ReplicaSteps::reset() {
+  variables_->initialise(job_);
+  version_ = 0;
+}
+
+void ReplicaSteps::hold(uint64_t version) {
+  version_ = version;
+  variables_->hold(version);
+}
+
+void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
+  const bool shared = group && group->shares_memory;
+  nodes_.clear();
+  for (const auto& role : job_.plan.of_kind(RoleKind::worker))
+    nodes_.push_back(nodes_of(job_, role.ranks, shared));
+  targets_.nodes = nodes_[context_.role.index];
+  if (alone())
+    targets_.nodes = {plan_.ranks};
+  targets_.sums.clear();
+  for (uint32_t i = 0; i < targets_.nodes.size(); ++i)
+    targets_.sums.push_back(arrays_->at(i));
+  targets_.buckets = &buckets_;
+  targets_.ready = {};
+  std::lock_guard lock{mutex_};
+  aborted_ = false;
+  group_ = std::move(group);
+  reducer_ = nullptr;
+  if (group_)
+    reducer_ = group_->fast ? group_->fast.get() : group_->exact.get();
+  if (reducer_ != nullptr)
+    targets_.ready = [this](uint32_t bucket) {
+      reducer_->ready(bucket);
+      reducer_->progress();
+    };
+}
+
+void ReplicaSteps::abort(const std::string& reason) {
+  std::lock_guard lock{mutex_};
+  aborted_ = true;
+  if (!group_)
+    return;
+  for (auto* reducer : {group_->exact.get(), group_->fast.get()})
+    if (reducer != nullptr)
+      reducer->abort(reason);
+}
+
+SumProgram ReplicaSteps::program_of(uint64_t step) const {
+  const auto ranks = job_.options.virtual_ranks;
+  std::vector<bool> filled(ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    filled[rank] = job_.sampling.rank(step, rank).count > 0;
+  std::vector<TreeTerm> terms;
+  if (!any_order(job_)) {
+    terms = tree_terms(nodes_, filled);
+  } else {
+    // A tree over the replicas, each with all it has.
+    std::vector<std::vector<RankRange>> members;
+    std::vector<bool> brings;
+    for (uint32_t i = 0; i < nodes_.size(); ++i) {
+      const auto own = nodes_[i].front();
+      members.push_back({{i, i + 1}});
+      brings.push_back(
+        std::find(filled.begin() + own.lo, filled.begin() + own.hi, true)
+        != filled.begin() + own.hi);
+    }
+    terms = tree_terms(members, brings);
+  }
+  SumProgram program;
+  for (const auto& term : terms)
+    program.push_back({term.member, term.node, term.merges});
+  return program;
+}
+
+UpdateMoment ReplicaSteps::moment(uint64_t step) const {
+  return {step, step, job_.sampling.step(step).count};
+}
+
+/// Points an update of elements from `at` on at the variables.
+void ReplicaSteps::arguments(uint64_t step, uint64_t at, const float* sum,
+                             UpdateArgs& args) const {
+  args.gradient_sum = sum;
+  args.in = variables_->parameters(step) + at;
+  args.out = variables_->parameters(step + 1) + at;
+  if (state_slots(job_.options.rule.kind) == 0)
+    return;
+  args.state_in = variables_->state(step) + at;
+  args.state_out = variables_->state(step + 1) + at;
+  args.state_stride = variables_->stride();
+}
+
+/// Updates elements [begin, end) of the flat buffer, whose sums begin at `sum`.
+void ReplicaSteps::update_run(uint64_t step, const StepScalars& scalars,
+                              uint64_t begin, uint64_t end,
+                              const float* sum) const {
+  const auto slice_of = [&](uint32_t place) -> const Slice& {
+    return job_.plan.slices[by_place_[place]];
+  };
+  auto place = static_cast<uint32_t>(
+    std::partition_point(by_place_.begin(), by_place_.end(),
+                         [&](uint32_t id) {
+                           const auto& slice = job_.plan.slices[id];
+                           return job_.flat_offset(slice) + slice.count
+                                  <= begin;
+                         })
+    - by_place_.begin());
+  for (; place < by_place_.size(); ++place) {
+    const auto& slice = slice_of(place);
+    const auto first = std::max(begin, job_.flat_offset(slice));
+    const auto last = std::min(end, job_.flat_offset(slice) + slice.count);
+    if (first >= end)
+      return;
+    auto args = slice_update(job_, slice, moment(step), scalars);
+    args.count = last - first;
+    arguments(step, first, sum + (first - begin), args);
+    update(job_.options.rule, args);
+  }
+}
+
+/// Starts the step, has all buckets reduced that `compute` (may be empty) has
+/// not, and waits.
+bool ReplicaSteps::reduce(Reducer& reducer, ReduceStep step,
+                          const std::function<bool()>& compute,
+                          StepOutcome& outcome) {
+  reducer.start(std::move(step));
+  if (!compute)
+    for (uint32_t i = 0; i < buckets_.runs.size(); ++i)
+      reducer.ready(i);
+  else if (!compute())
+    return false;
+  const auto result =
+    reducer.finish(std::chrono::steady_clock::now() + reduce_deadline);
+  if (result.end == CollectiveEnd::done)
+    return true;
+  // Members that do not agree will not agree the next time.
+  (result.end == CollectiveEnd::mismatch ? outcome.trouble
+                                         : outcome.failure) = result.reason;
+  return false;
+}
+
+StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
+  StepOutcome outcome;
+  outcome.version = version_;
+  if (!group_)
+    return outcome;
+  // The sum of one term is that term: each array of the source.
+  for (auto* array : variables_->all(version)) {
+    ReduceStep all;
+    all.step = version;
+    all.program = {{source, 0, 0}};
+    all.vectors = {array};
+    all.results = {array};
+    if (!reduce(*group_->exact, std::move(all), {}, outcome))
+      return outcome;
+  }
+  hold(version);
+  outcome.version = version;
+  outcome.taken = true;
+  return outcome;
+}
+
+StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
+  StepOutcome outcome;
+  outcome.version = version_;
+  if (step != version_ || !can_begin())
+    return outcome;
+  if (!(alone() ? take_alone(step, outcome) : take_in_group(step, outcome)))
+    return outcome;
+  hold(step + 1);
+  outcome.version = version_;
+  outcome.taken = true;
+  if (version_ == end || job_.is_snapshot_version(version_))
+    outcome.snapshot = snapshot();
+  return outcome;
+}
+
+bool ReplicaSteps::can_begin() {
+  std::lock_guard lock{mutex_};
+  return !aborted_ && (alone() || reducer_ != nullptr);
+}
+
+bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
+  outcome.gradient = computer_.compute(step, targets_,
+                                       variables_->parameters(step));
+  outcome.trouble = outcome.gradient.trouble;
+  if (outcome.trouble.empty())
+    return true;
+  abort(outcome.trouble);
+  return false;
+}
+
+bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
+  if (!compute(step, outcome))
+    return false;
+  update_whole(step);
+  return true;
+}
+
+bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
+  ReduceStep sum;
+  sum.step = step;
+  sum.program = program_of(step);
+  sum.vectors = targets_.sums;
+  const auto work = [&] { return compute(step, outcome); };
+  // Scalars of the step need the whole gradient first; and a device of several
+  // threads updates with all of them.
+  const bool in_parts = rounds_of(job_.options).empty()
+                        && (executor_.threads() == 1 || shares_variables());
+  if (in_parts) {
+    sum.results = variables_->all(step + 1);
+    sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
+      update_run(step, {}, begin, end, at);
+    };
+    return reduce(*reducer_, std::move(sum), work, outcome);
+  }
+  sum.results = {targets_.sums.front()};
+  if (!reduce(*reducer_, std::move(sum), work, outcome))
+    return false;
+  if (!shares_variables()) {
+    update_whole(step);
+    return true;
+  }
+  // Each replica knows the scalars; who owns a run updates it for all.
+  const auto scalars = whole_scalars(
+    job_, &executor_, moment(step), [&](const Slice& slice, UpdateArgs& args) {
+      const auto at = job_.flat_offset(slice);
+      arguments(step, at, targets_.sums.front() + at, args);
+    });
+  ReduceStep apply;
+  apply.step = step;
+  apply.program = {{0, 0, 0}};
+  apply.vectors = {targets_.sums.front()};
+  apply.results = variables_->all(step + 1);
+  apply.update = [&](uint64_t begin, uint64_t end, const float* at) {
+    update_run(step, scalars, begin, end, at);
+  };
+  return reduce(*group_->exact, std::move(apply), {}, outcome);
+}
+
+/// All slices, on all the device's threads.
+void ReplicaSteps::update_whole(uint64_t step) {
+  whole_update(job_, &executor_, moment(step),
+               [&](const Slice& slice, UpdateArgs& args) {
+                 const auto at = job_.flat_offset(slice);
+                 arguments(step, at, targets_.sums.front() + at, args);
+               });
+}
+
+std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
+  std::vector<SnapshotSlice> result;
+  const auto arrays = variables_->all(version_);
+  for (auto id : plan_.slices) {
+    const auto& slice = job_.plan.slices[id];
+    const auto at = job_.flat_offset(slice);
+    const auto copy = [&](const float* array) {
+      return TensorView::copy({array + at, slice.count});
+    };
+    SnapshotSlice part{context_.job_id, version_, id, copy(arrays[0]), {}};
+    for (size_t i = 1; i < arrays.size(); ++i)
+      part.state.push_back(copy(arrays[i]));
+    result.push_back(std::move(part));
+  }
+  return result;
+}
+
+} // namespace troupe

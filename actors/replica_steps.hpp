@@ -1,0 +1,97 @@
+#pragma once
+
+#include "actors/leaf_computer.hpp"
+#include "actors/replica_group.hpp"
+#include "actors/role_context.hpp"
+#include "actors/slice_update.hpp"
+#include "strategies/tree_terms.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What became of one step of a replica.
+struct StepOutcome {
+  uint64_t version = 0;  ///< held now
+  bool taken = false;    ///< the step brought the replica to `version`
+  StepGradient gradient; ///< leaves and time; no nodes
+  std::vector<SnapshotSlice> snapshot;
+  std::string failure; ///< the group cannot go on: one line; empty: it can
+  std::string trouble; ///< nor can the job: one line for the user
+};
+
+/// A replica without its actor: takes steps on its executor. A step computes
+/// the replica's leaves, reduces them with the group while the backward pass
+/// goes on, and updates; no message lies on the way. All calls but abort() and
+/// version() from tasks of the executor, or while it is idle.
+///
+/// Two banks of variables: a step reads version s and writes s + 1, whoever
+/// writes; nobody touches s until all have s + 1 (PROTOCOL 9). A replica
+/// without peers updates in place.
+class ReplicaSteps {
+public:
+  ReplicaSteps(const RoleContext& context, Executor& executor);
+
+  uint64_t version() const { return version_; } ///< held whole
+  std::shared_ptr<FlatArrays> arrays() const { return arrays_; }
+  bool alone() const { return replicas_ == 1; }
+  /// What a group needs to know of this replica.
+  ReducerLayout layout() const;
+
+  /// Goes back to version 0.
+  void reset();
+  /// Joins the group of an epoch; the one before it is let go.
+  void enter(std::shared_ptr<ReplicaGroup> group);
+  /// All replicas take `version` from the one of index `source`.
+  StepOutcome synchronise(uint64_t version, uint32_t source);
+  /// Takes `step`, if that is the next one. `end`: the version the run ends at.
+  StepOutcome take(uint64_t step, uint64_t end);
+  /// This replica's slices of the version held.
+  std::vector<SnapshotSlice> snapshot() const;
+
+  /// Ends what the group does; from any thread.
+  void abort(const std::string& reason);
+
+private:
+  void hold(uint64_t version);
+  bool can_begin();
+  bool shares_variables() const { return central_; }
+  SumProgram program_of(uint64_t step) const;
+  bool compute(uint64_t step, StepOutcome& outcome);
+  bool reduce(Reducer& reducer, ReduceStep step,
+              const std::function<bool()>& compute, StepOutcome& outcome);
+  bool take_alone(uint64_t step, StepOutcome& outcome);
+  bool take_in_group(uint64_t step, StepOutcome& outcome);
+  void update_whole(uint64_t step);
+  void update_run(uint64_t step, const StepScalars& scalars, uint64_t begin,
+                  uint64_t end, const float* sum) const;
+  UpdateMoment moment(uint64_t step) const;
+  void arguments(uint64_t step, uint64_t at, const float* sum,
+                 UpdateArgs& args) const;
+
+  RoleContext context_;
+  const Job& job_;
+  Executor& executor_;
+  uint32_t replicas_ = 0;
+  RolePlan plan_;
+  GradientBuckets buckets_;
+  std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
+  LeafComputer computer_;
+  uint32_t most_vectors_;
+  std::shared_ptr<FlatArrays> arrays_;
+  std::shared_ptr<VariableBanks> variables_;
+  bool central_ = false; ///< all replicas of the process have the same
+  NodeTargets targets_;
+  std::vector<std::vector<RankRange>> nodes_; ///< of all replicas
+
+  std::mutex mutex_; ///< of group_ and aborted_ against abort()
+  bool aborted_ = false;
+  std::shared_ptr<ReplicaGroup> group_;
+  Reducer* reducer_ = nullptr;
+  uint64_t version_ = 0;
+};
+
+} // namespace troupe
