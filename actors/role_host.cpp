@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/leaf_computer.hpp"
+#include "actors/link_groups.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
@@ -129,6 +130,22 @@ JobData load_own_data(const JobOptions& options) {
   return data;
 }
 
+std::unique_ptr<LinkNode> make_link_node(const Job& job,
+                                         const RoleProcessOptions& options) {
+  LinkOptions wanted;
+  wanted.credentials = load_credentials(options.certificates);
+  wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
+  const auto& link = job.options.link;
+  const auto& encryption = job.options.link_encryption;
+  wanted.link = link == "tcp"   ? LinkChoice::tcp
+                : link == "shm" ? LinkChoice::shm
+                                : LinkChoice::automatic;
+  wanted.encryption = encryption == "on"    ? LinkEncryption::on
+                      : encryption == "off" ? LinkEncryption::off
+                                            : LinkEncryption::automatic;
+  return std::make_unique<LinkNode>(std::move(wanted));
+}
+
 } // namespace
 
 void run_role_process(const RoleProcessOptions& options) {
@@ -145,6 +162,7 @@ void run_role_process(const RoleProcessOptions& options) {
   context.coordinator = coordinator;
   context.metrics = std::make_shared<MetricRegistry>();
   context.own_process = true;
+  std::unique_ptr<LinkNode> node;
   caf::strong_actor_ptr actor;
   try {
     auto job_options = job_from_json(info.options);
@@ -152,12 +170,16 @@ void run_role_process(const RoleProcessOptions& options) {
     context.job = std::make_shared<const Job>(std::move(job_options));
     if (options.role.kind == RoleKind::worker)
       context.data = load_own_data(context.job->options);
+    if (context.job->plan.owner_kind == RoleKind::worker) {
+      node = make_link_node(*context.job, options);
+      context.groups = std::make_shared<LinkGroups>(*node, context.job);
+    }
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     std::string endpoint;
     if (options.role.kind == RoleKind::shard)
       endpoint = publish(system, actor, options.listen);
-    send_join(context, actor, endpoint, {});
+    send_join(context, actor, endpoint, node ? node->endpoint() : "");
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.
     self->send(coordinator,

@@ -38,7 +38,7 @@ bool is_sealed_memory(int descriptor) {
 bool has_size(int descriptor, uint64_t bytes) {
   struct stat found {};
   return ::fstat(descriptor, &found) == 0
-         && found.st_size == static_cast<off_t>(bytes);
+         && found.st_size >= static_cast<off_t>(bytes);
 }
 
 class FormedGroup : public LinkGroup {
@@ -97,7 +97,8 @@ std::string GroupForming::check() {
   plan_ = plan_links(all, room_.link);
   if (plan_.error.empty() && plan_.shared && request_.rank == 0
       && request_.control_bytes > 0) {
-    control_ = make_control(request_.control_bytes);
+    control_ = request_.control >= 0 ? duplicate(request_.control)
+                                     : make_control(request_.control_bytes);
     if (!control_)
       return std::string{"cannot make shared memory: "} + std::strerror(errno);
   }

@@ -53,8 +53,10 @@ struct GroupRequest {
   /// Own memory file (F_SEAL_SHRINK) that peers on this host are given; not
   /// taken: it is duplicated. -1: none.
   int segment = -1;
-  /// Size of the memory file that rank 0 makes for all; 0: none.
+  /// Size of the memory file that rank 0 has for all; 0: none.
   uint64_t control_bytes = 0;
+  /// That file, prepared by rank 0; as segment. -1: a new one, all 0.
+  int control = -1;
   IoLoop::Clock::time_point deadline;
   /// A member is dead or has left: once per member, from the I/O thread, after
   /// done(). Does not wait.
@@ -68,7 +70,7 @@ struct GroupOutcome {
   /// Over shared memory: the members' memory files by rank (own: duplicated);
   /// invalid where a member gave none. Over TCP: empty.
   std::vector<Descriptor> segments;
-  /// Over shared memory: zeroed, of control_bytes, its size sealed.
+  /// Over shared memory: of control_bytes, its size sealed.
   Descriptor control;
   /// By rank: "shm", "tcp", "tcp+tls"; own empty.
   std::vector<std::string> carriers;

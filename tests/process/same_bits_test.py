@@ -24,6 +24,8 @@ TWO_EPOCHS = ["--epochs", "2"]
 ONE_DEVICE = ["--strategy", "one_device"]
 MIRRORED = ["--strategy", "mirrored"]
 SERVED = ["--strategy", "parameter_server", "--sync"]
+WORKERS = ["--strategy", "multi_worker_mirrored"]
+CENTRAL = ["--strategy", "central_storage"]
 PROCESSES = [*SERVED, "--processes"]
 IN_PROCESS = [*SERVED, "--in-process"]
 DIGESTS = ("weights_sha256", "state_sha256")
@@ -38,6 +40,19 @@ LAYOUTS = [
     [*MIRRORED, "--devices", "cpu:4"],
     [*MIRRORED, "--devices", "cpu:2", "--threads-per-device", "2"],
     [*MIRRORED, "--devices", "cpu:3", "--threads-per-device", "8"],
+    [*MIRRORED, "--devices", "cpu:4", "--bucket-mb", "0.01"],
+    [*MIRRORED, "--devices", "cpu:3", "--all-reduce",
+     "reduction_to_one_device"],
+    [*CENTRAL, "--devices", "cpu:1"],
+    [*CENTRAL, "--devices", "cpu:3"],
+    [*CENTRAL, "--devices", "cpu:2", "--threads-per-device", "2"],
+    [*WORKERS, "--workers", "3", "--in-process"],
+    [*WORKERS, "--workers", "2"],
+    [*WORKERS, "--workers", "3", "--link", "tcp"],
+    [*WORKERS, "--workers", "4", "--link", "tcp", "--link-encryption", "on"],
+    [*WORKERS, "--workers", "4", "--bucket-mb", "0.02"],
+    [*WORKERS, "--workers", "2", "--devices", "cpu:2",
+     "--threads-per-device", "2"],
     [*IN_PROCESS, "--workers", "1", "--ps", "1"],
     [*IN_PROCESS, "--workers", "2", "--ps", "2"],
     [*IN_PROCESS, "--workers", "3", "--ps", "3"],

@@ -36,6 +36,54 @@ BOOST_AUTO_TEST_CASE(mirrored_gives_the_same_bits_on_any_number_of_devices) {
     BOOST_TEST(weights(mirrored(devices)) == expected);
 }
 
+BOOST_AUTO_TEST_CASE(central_storage_gives_the_bits_of_one_device) {
+  const auto expected = weights(small_job());
+  for (uint32_t devices : {1, 2, 3, 4}) {
+    auto job = mirrored(devices);
+    job.strategy = Strategy::central_storage;
+    BOOST_TEST(weights(job) == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(workers_of_one_process_give_the_bits_of_one_device) {
+  auto job = mirrored(2);
+  job.strategy = Strategy::multi_worker_mirrored;
+  job.workers = 2;
+  BOOST_TEST(weights(job) == weights(small_job()));
+}
+
+BOOST_AUTO_TEST_CASE(buckets_do_not_change_the_bits) {
+  const auto expected = weights(small_job());
+  for (double mb : {1e-6, 0.0005, 100.0}) {
+    auto job = mirrored(3);
+    job.bucket_mb = mb;
+    BOOST_TEST(weights(job) == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(scalars_over_all_variables_are_those_of_one_device) {
+  for (auto strategy : {Strategy::mirrored, Strategy::central_storage}) {
+    auto job = small_job();
+    job.optimizer = "lamb";
+    job.rule.kind = OptimizerKind::lamb;
+    job.clip_norm = 0.5;
+    const auto expected = weights(job);
+    job.strategy = strategy;
+    job.devices = {"cpu:0", "cpu:1", "cpu:2"};
+    BOOST_TEST(weights(job) == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sums_in_any_order_learn_the_same) {
+  const double expected = run(small_job())["final_loss"];
+  for (uint32_t devices : {1, 2, 3}) {
+    auto job = mirrored(devices);
+    job.reduction = "fast";
+    BOOST_TEST(std::abs(run(job)["final_loss"].get<double>() - expected)
+               < 1e-3);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(threads_do_not_change_the_bits) {
   const auto expected = weights(small_job());
   for (uint32_t threads : {2, 8}) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "actors/links/link_node.hpp"
+#include "actors/replica_group.hpp"
+
+namespace troupe {
+
+/// Where replicas in processes of their own meet: over shared memory when all
+/// are on one host, else over streams.
+class LinkGroups : public GroupMaker {
+public:
+  /// The node outlives it.
+  LinkGroups(LinkNode& node, std::shared_ptr<const Job> job);
+
+  void form(GroupWish wish,
+            std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
+
+private:
+  LinkNode& node_;
+  std::shared_ptr<const Job> job_;
+};
+
+} // namespace troupe

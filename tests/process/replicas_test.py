@@ -1,0 +1,130 @@
+"""multi_worker_mirrored in real processes: a killed replica takes its state from
+a peer and no step is lost (I3); sums in any order and compressed ones learn."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from cluster import Run, wait_for
+
+WORKERS = ["--strategy", "multi_worker_mirrored", "--workers"]
+LINKS = (["--link", "shm"], ["--link", "tcp"],
+         ["--link", "tcp", "--link-encryption", "on"])
+
+
+def job(epochs):
+    return ["--data", "synthetic:digits?samples=6000", "--model",
+            "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs",
+            str(epochs), "--global-batch", "64", "--virtual-ranks", "4",
+            "--seed", "7"]
+
+
+class Replicas(unittest.TestCase):
+    expected = {}
+
+    def undisturbed(self, epochs):
+        if epochs not in self.expected:
+            with Run(*job(epochs), "--strategy", "one_device") as run:
+                self.expected[epochs] = run.finish()
+        return self.expected[epochs]
+
+    def check_same(self, summary, epochs):
+        for name in ("weights_sha256", "state_sha256", "steps", "samples"):
+            self.assertEqual(summary[name], self.undisturbed(epochs)[name],
+                             name)
+
+    def test_a_killed_replica_takes_its_state_from_a_peer(self):
+        epochs = 40
+        for link in LINKS:
+            with self.subTest(link=link), \
+                    Run(*job(epochs), *WORKERS, "3", *link) as run:
+                for step, role in ((100, "worker:0"), (600, "worker:2")):
+                    run.wait_for_step(step)
+                    old = run.kill(role)
+                    wait_for(lambda: run.children().get(role)
+                             not in (None, old), f"{role} is started again")
+                summary = run.finish()
+                self.check_same(summary, epochs)
+                self.assertEqual(summary["steps_rolled_back"], 0)
+                self.assertEqual([r["role"] for r in summary["recoveries"]],
+                                 ["worker:0", "worker:2"])
+                self.assertEqual({r["kind"] for r in summary["recoveries"]},
+                                 {"worker_restarted"})
+
+    def test_two_killed_at_once_leave_one_to_take_the_state_from(self):
+        epochs = 20
+        with Run(*job(epochs), *WORKERS, "3") as run:
+            run.wait_for_step(100)
+            for role in ("worker:0", "worker:1"):
+                run.kill(role)
+            summary = run.finish()
+        self.check_same(summary, epochs)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual({r["role"] for r in summary["recoveries"]},
+                         {"worker:0", "worker:1"})
+
+    def test_without_a_survivor_all_begin_again_and_say_so(self):
+        epochs = 20
+        with Run(*job(epochs), *WORKERS, "2") as run:
+            run.wait_for_step(100)
+            for role in ("worker:0", "worker:1"):
+                os.kill(run.role(role), signal.SIGSTOP)
+            for role in ("worker:0", "worker:1"):
+                run.kill(role)
+            summary = run.finish()
+        self.check_same(summary, epochs)
+        self.assertGreaterEqual(summary["steps_rolled_back"], 100)
+        self.assertEqual({r["kind"] for r in summary["recoveries"]},
+                         {"rollback"})
+
+    def test_a_stopped_replica_is_replaced(self):
+        epochs = 20
+        with Run(*job(epochs), *WORKERS, "2") as run:
+            run.wait_for_step(100)
+            run.kill("worker:1", signal.SIGSTOP)
+            summary = run.finish()
+        self.check_same(summary, epochs)
+        self.assertEqual([r["role"] for r in summary["recoveries"]],
+                         ["worker:1"])
+
+    def test_any_order_learns_with_every_all_reduce(self):
+        expected = self.undisturbed(2)
+        for name in ("auto", "ring", "halving_doubling", "hierarchical"):
+            with self.subTest(name), \
+                    Run(*job(2), *WORKERS, "3", "--reduction", "fast",
+                        "--all-reduce", name, "--link", "tcp") as run:
+                summary = run.finish()
+                self.assertAlmostEqual(summary["final_loss"],
+                                       expected["final_loss"], delta=0.01)
+                self.assertEqual(summary["steps"], expected["steps"])
+
+    def test_compressed_gradients_learn(self):
+        expected = self.undisturbed(6)["eval"]["accuracy"]
+        for name in ("fp16", "bf16", "int8", "onebit", "topk:0.1"):
+            with self.subTest(name), \
+                    Run(*job(6), *WORKERS, "2", "--reduction", "fast",
+                        "--compress", name, "--link", "tcp") as run:
+                summary = run.finish()
+                self.assertGreater(summary["eval"]["accuracy"],
+                                   expected - 0.03)
+
+    def test_ctrl_c_saves_what_all_have_reached(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "weights.safetensors")
+            with Run(*job(1000), *WORKERS, "2", "--save", weights) as run:
+                run.wait_for_step(50)
+                begin = time.monotonic()
+                run.process.send_signal(signal.SIGINT)
+                summary = run.finish(130, 10)
+                self.assertLess(time.monotonic() - begin, 2)
+            with Run(*job(1000), "--strategy", "one_device",
+                     "--steps", str(summary["steps"])) as run:
+                self.assertEqual(run.finish()["weights_sha256"],
+                                 summary["weights_sha256"])
+
+
+if __name__ == "__main__":
+    unittest.main()

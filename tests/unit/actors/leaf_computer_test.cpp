@@ -1,0 +1,108 @@
+#include "actors/leaf_computer.hpp"
+#include "small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <future>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// Runs work on an executor's lead thread and waits for it.
+template <class Work>
+void on(Executor& executor, Work work) {
+  std::promise<void> done;
+  executor.submit([&] {
+    work();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+/// A job whose last step has three samples for eight ranks.
+std::shared_ptr<const Job> make_job() {
+  auto options = small_job();
+  options.virtual_ranks = 8;
+  options.global_batch = 71; // 500 = 7 * 71 + 3
+  return std::make_shared<const Job>(options, *small_data().train);
+}
+
+struct Bench {
+  std::shared_ptr<const Job> job = make_job();
+  Buffer parameters{job->layout.total};
+
+  Bench() {
+    parameters.fill(0);
+    for (uint32_t i = 0; i < job->graph.parameters.size(); ++i)
+      initialize(job->graph, 1, i, 0,
+                 parameters.data() + job->layout.offsets[i],
+                 job->graph.parameters[i].size());
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(leaf_computer, Bench)
+
+BOOST_AUTO_TEST_CASE(each_bucket_is_final_when_it_is_ready) {
+  const auto buckets = make_buckets(job->graph, job->layout, 128);
+  BOOST_REQUIRE(buckets.runs.size() > 1u);
+  for (uint32_t threads : {1, 3}) {
+    Executor executor{"test", threads};
+    LeafComputer computer{job, small_data().train, executor, {}};
+    for (uint64_t step : {0, 7}) // all ranks filled; five of eight empty
+      on(executor, [&] {
+        const std::vector<RankRange> nodes{{0, 4}, {4, 6}, {6, 7}, {7, 8}};
+        const auto expected = computer.compute(step, nodes, parameters.data());
+        std::vector<Buffer> sums;
+        NodeTargets targets{nodes, {}, &buckets, {}};
+        for (size_t i = 0; i < nodes.size(); ++i) {
+          sums.emplace_back(job->layout.total);
+          sums.back().fill(-77);
+          targets.sums.push_back(sums.back().data());
+        }
+        uint32_t next = 0;
+        targets.ready = [&](uint32_t bucket) {
+          BOOST_TEST(bucket == next++);
+          const auto [begin, end] = buckets.runs[bucket];
+          for (size_t i = 0; i < nodes.size(); ++i) {
+            if (!expected.nodes[i].sum)
+              continue;
+            for (uint32_t p = 0; p < job->graph.parameters.size(); ++p) {
+              const auto at = job->layout.offsets[p];
+              if (at < begin || at >= end)
+                continue;
+              BOOST_TEST(std::memcmp(sums[i].data() + at,
+                                     expected.nodes[i].sum->data() + at,
+                                     job->graph.parameters[p].size() * 4)
+                         == 0);
+            }
+          }
+        };
+        auto found = computer.compute(step, targets, parameters.data());
+        BOOST_TEST(next == buckets.runs.size());
+        BOOST_TEST(found.leaves.size() == 8u);
+      });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(buckets_cover_the_gradient_from_its_end) {
+  for (uint64_t bytes :
+       {uint64_t{1}, uint64_t{300}, uint64_t{1} << 30, uint64_t{0}}) {
+    const auto buckets = make_buckets(job->graph, job->layout, bytes);
+    auto end = job->layout.total;
+    for (auto [first, last] : buckets.runs) {
+      BOOST_TEST(last == end);
+      BOOST_TEST(first < last);
+      end = first;
+    }
+    BOOST_TEST(end == 0u);
+  }
+  BOOST_TEST(make_buckets(job->graph, job->layout, 1).hash
+             != make_buckets(job->graph, job->layout, 0).hash);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
