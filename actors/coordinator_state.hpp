@@ -71,22 +71,16 @@ private:
   // --- joining and epochs ---------------------------------------------------
 
   caf::result<JobInfo> on(const Hello& hello);
-
   void on(const Join& join);
-
   /// Refuses a worker whose bits would differ (PROTOCOL 21).
   bool computes_alike(const Join& join);
 
   void on(const caf::down_msg& down);
-
   void lose(RoleId role, uint64_t incarnation);
 
   void perform(const Membership::Actions& actions);
-
   void perform(const Membership::Propose& propose);
-
   void perform(const Membership::Activate& activate);
-
   /// Fills in where a synchronous job goes on.
   void restore_steps(Activate& message);
   void restore_replicas(Activate& message);
@@ -121,11 +115,8 @@ private:
   bool current(const Fence& fence) const;
 
   void on(const LeafReport& report);
-
   void on(const Applied& applied);
-
   void committed(const std::vector<CommitBook::Commit>& commits);
-
   void committed(const CommitBook::Commit& commit);
 
   void epoch_ended(uint64_t data_epoch);

@@ -53,10 +53,8 @@ struct GroupRequest {
   /// Own memory file (F_SEAL_SHRINK) that peers on this host are given; not
   /// taken: it is duplicated. -1: none.
   int segment = -1;
-  /// Size of the memory file that rank 0 has for all; 0: none.
-  uint64_t control_bytes = 0;
-  /// That file, prepared by rank 0; as segment. -1: a new one, all 0.
-  int control = -1;
+  uint64_t control_bytes = 0; ///< of rank 0's memory file for all; 0: none
+  int control = -1;           ///< rank 0: that file; -1: a new one, all 0
   IoLoop::Clock::time_point deadline;
   /// A member is dead or has left: once per member, from the I/O thread, after
   /// done(). Does not wait.
