@@ -2,6 +2,10 @@
 
 namespace troupe {
 
+std::string member_name(uint32_t rank) {
+  return "member " + std::to_string(rank);
+}
+
 std::string difference(const Brought& a, const Brought& b) {
   const auto says = [](const char* what, uint64_t one, uint64_t other) {
     return std::string(what) + " " + std::to_string(other) + " instead of "

@@ -12,10 +12,10 @@ struct Brought {
   static constexpr uint32_t most_results = 8;
 
   uint64_t step = 0;
-  uint64_t layout = 0; ///< hash of the bucket layout
-  uint64_t elements = 0;
-  uint64_t program = 0; ///< hash
-  uint32_t plain = 0;   ///< 1: an all_reduce, not a step
+  uint64_t layout = 0;   ///< hash of the bucket layout
+  uint64_t elements = 0; ///< that its arrays have
+  uint64_t program = 0;  ///< hash
+  uint32_t plain = 0;    ///< 1: an all_reduce, not a step
   uint32_t buckets = 0;
   uint32_t results = 0;
   uint32_t updates = 0; ///< 1: with an update
@@ -23,6 +23,8 @@ struct Brought {
   uint64_t result_at[most_results] = {};
   uint64_t vector_at[most_vectors] = {};
 };
+
+std::string member_name(uint32_t rank);
 
 /// Says what `other` brought that differs from `first`, to be read after
 /// "brought"; empty where nothing does.

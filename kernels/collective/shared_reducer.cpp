@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <numeric>
 #include <thread>
 
 namespace troupe {
@@ -24,8 +23,6 @@ using Word = std::atomic_ref<uint64_t>;
 
 constexpr uint64_t line = 16; ///< elements
 
-/// Written past the caches from this many bytes a member on.
-constexpr uint64_t past_cache_bytes = 16 << 20;
 /// A live member leaves a sum within this time.
 constexpr auto time_to_leave = std::chrono::seconds{1};
 
@@ -36,10 +33,6 @@ uint64_t short_elements(uint64_t members) {
   constexpr uint64_t of_all = 1'024;
   return std::clamp(of_all / members, uint64_t{line},
                     SharedControl::slot_bytes / sizeof(float));
-}
-
-std::string member_name(uint32_t rank) {
-  return "member " + std::to_string(rank);
 }
 
 } // namespace
@@ -157,7 +150,7 @@ void SharedReducer::start(ReduceStep step) {
   sum_.update = std::move(step.update);
   uint64_t elements = 0;
   for (auto [first, last] : layout_.buckets)
-    elements += last - first;
+    elements = std::max(elements, last);
   begin(step.step, elements, layout_.buckets);
   publish(step.vectors, step.results);
 }
@@ -188,66 +181,21 @@ bool SharedReducer::compare() {
   if (compared_)
     return !differs_;
   compared_ = true;
+  brought_.clear();
+  for (uint32_t i = 0; i < layout_.members; ++i)
+    brought_.push_back(&control_->member(i).brought[sequence_ & 1]);
   std::string found;
-  const auto& first = control_->member(0).brought[sequence_ & 1];
-  for (uint32_t i = 0; i < layout_.members && found.empty(); ++i) {
-    const auto& other = control_->member(i).brought[sequence_ & 1];
-    found = difference(first, other);
+  for (uint32_t i = 1; i < layout_.members && found.empty(); ++i) {
+    found = difference(*brought_[0], *brought_[i]);
     if (!found.empty())
       found = member_name(i) + " brought " + found + " as member 0 did";
   }
   if (found.empty() && !ranges_.empty())
-    found = locate();
+    found = sum_.locate(brought_, layout_.rank, segments_);
   differs_ = !found.empty();
   if (differs_)
     end_with(CollectiveEnd::mismatch, found);
   return !differs_;
-}
-
-/// Finds all members' arrays in this process; names who brought one that the
-/// sum cannot use.
-std::string SharedReducer::locate() {
-  const auto elements = std::accumulate(
-    ranges_.begin(), ranges_.end(), uint64_t{0},
-    [](uint64_t most, Range range) { return std::max(most, range.second); });
-  std::string wrong;
-  const auto at = [&](uint32_t member, uint64_t offset) {
-    const auto segment = segments_[member];
-    if (segment.data() != nullptr
-        && (offset > segment.size() || offset % 64 != 0
-            || elements > (segment.size() - offset) / sizeof(float)))
-      wrong = member_name(member) + " brought an array outside its segment";
-    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(segment.data())
-                                    + offset);
-  };
-  const auto brought = [&](uint32_t member) -> const Brought& {
-    return control_->member(member).brought[sequence_ & 1];
-  };
-  sum_.terms.clear();
-  for (const auto& term : sum_.program) {
-    const auto& other = brought(term.member);
-    if (term.vector >= other.vectors)
-      return member_name(term.member) + " brought "
-             + std::to_string(other.vectors)
-             + " vectors, fewer than are summed";
-    sum_.terms.push_back(at(term.member, other.vector_at[term.vector]));
-  }
-  sum_.outs.clear();
-  sum_.copies.clear();
-  const auto& own = brought(layout_.rank);
-  // Members of one process may share their results.
-  for (uint32_t k = 0; k < own.results; ++k) {
-    auto* from = at(layout_.rank, own.result_at[k]);
-    if (k == 0)
-      sum_.outs.push_back(from);
-    for (uint32_t i = 0; i < layout_.members; ++i)
-      if (auto* to = at(i, brought(i).result_at[k]); to != from) {
-        if (k == 0)
-          sum_.outs.push_back(to);
-        sum_.copies.push_back({from, to});
-      }
-  }
-  return wrong;
 }
 
 /// Sums what no member has claimed yet of range `next_`: of the own run, then

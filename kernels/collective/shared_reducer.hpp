@@ -74,7 +74,6 @@ private:
   bool all_started() const;
   bool arrived(size_t range) const;
   bool compare();
-  std::string locate();
   void sum_range();
   template <class Condition>
   bool waits(const Condition& condition, Deadline deadline);
@@ -88,6 +87,7 @@ private:
   std::vector<std::span<std::byte>> segments_;
   SumProgram tree_; ///< over vector 0 of all members
   SharedSum sum_;
+  std::vector<const Brought*> brought_; ///< by all, to be compared
   // All members count alike.
   uint64_t sequence_;     ///< of the newest collective
   uint64_t contributed_;  ///< by all of them when it began

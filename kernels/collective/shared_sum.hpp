@@ -1,9 +1,13 @@
 #pragma once
 
 #include "kernels/buffer.hpp"
+#include "kernels/collective/brought.hpp"
 #include "kernels/collective/reducer.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -20,6 +24,11 @@ struct SharedSum {
   /// Sums elements [begin, end) of `terms` and writes them to `outs`; or hands
   /// them to `update` and makes the copies.
   void sum(uint64_t begin, uint64_t end);
+  /// Finds the arrays that all members brought; segments[i] is where this
+  /// process maps those of member i. Says who brought one that cannot be used;
+  /// empty where nobody did.
+  std::string locate(const std::vector<const Brought*>& brought, uint32_t rank,
+                     const std::vector<std::span<std::byte>>& segments);
   /// Takes a tree over, unless it is the one held.
   void set_program(const SumProgram& wanted);
 
@@ -29,8 +38,7 @@ struct SharedSum {
   std::vector<float*> outs;
   std::vector<Copy> copies; ///< of this member's results to the others
   RunUpdate update;
-  /// What is written is not in a cache, nor will be when it is read.
-  bool past_cache = false;
+  bool past_cache = false; ///< what is written goes past the caches
 
 private:
   void sum_and_update(uint64_t begin, uint64_t end);

@@ -24,7 +24,8 @@ struct SumLoops {
   /// [begin, end). An out may be one of the vectors.
   void (*sum)(const SumSources& sources, size_t begin, size_t end,
               float* const* out, uint32_t outs);
-  /// As sum, written past the caches: for outs that lie in no cache.
+  /// As sum; all outs but the first are written past the caches, for they lie
+  /// in another core's. They are 64-byte aligned.
   void (*sum_past_cache)(const SumSources& sources, size_t begin, size_t end,
                          float* const* out, uint32_t outs);
   /// Copies past the caches.
