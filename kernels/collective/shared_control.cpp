@@ -16,10 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// About 10 µs of turning, then 150 of giving the core away, which costs half a
+/// About 5 µs of turning, then 150 of giving the core away, which costs half a
 /// microsecond where nobody wants it: whoever is waited for may. With more
 /// members than cores somebody does.
-constexpr uint32_t turns = 400;
+constexpr uint32_t turns = 200;
 constexpr uint32_t turns_when_crowded = 10;
 constexpr uint32_t yields = 300;
 /// A sleeper looks again this often, should a wake-up be lost with the process

@@ -86,6 +86,7 @@ void SharedReducer::begin(uint64_t step, uint64_t elements,
   ranges_ = ranges;
   readied_ = is_plain_ ? ranges.size() : 0;
   next_ = 0;
+  helped_ = 0;
   compared_ = false;
   // After the end others may still compare what was brought.
   is_dead_ = control_->ended();
@@ -198,40 +199,45 @@ bool SharedReducer::compare() {
   return !differs_;
 }
 
-/// Sums what no member has claimed yet of range `next_`: of the own run, then
-/// of the others'.
-void SharedReducer::sum_range() {
-  const auto members = layout_.members;
-  const Chunks chunks(ranges_[next_], members);
-  ++next_;
+/// Sums the chunks that nobody has claimed of a member's run; counts them.
+uint64_t SharedReducer::sum_run(size_t range, const Chunks& chunks,
+                                uint32_t member) {
+  const auto [first, end] = chunks.run(member);
+  auto& claimed = control_->member(member).claimed;
   uint64_t summed = 0;
-  for (uint32_t i = 0; i < members; ++i) {
-    const auto run = (layout_.rank + i) % members;
-    const auto [first, end] = chunks.run(run);
-    auto& claimed = control_->member(run).claimed;
-    uint64_t chunk = 0;
-    while (!control_->ended()
-           && claim_chunk(claimed, ordinal_ + next_, end - first, chunk)) {
-      const auto [from, to] = chunks[first + chunk];
-      sum_.sum(from, to);
-      ++summed;
-    }
+  uint64_t chunk = 0;
+  while (!control_->ended()
+         && claim_chunk(claimed, ordinal_ + range + 1, end - first, chunk)) {
+    const auto [from, to] = chunks[first + chunk];
+    sum_.sum(from, to);
+    ++summed;
+  }
+  return summed;
+}
+
+/// Sums this member's runs of what has arrived and, `for_others`, what others
+/// have not begun of theirs. A run's ranges are claimed in order by everybody.
+void SharedReducer::sum_arrived(bool for_others) {
+  const auto members = layout_.members;
+  uint64_t summed = 0;
+  for (; next_ < ranges_.size() && arrived(next_); ++next_)
+    summed += sum_run(next_, {ranges_[next_], members}, layout_.rank);
+  for (; for_others && helped_ < next_; ++helped_) {
+    const Chunks chunks(ranges_[helped_], members);
+    for (uint32_t i = 1; i < members; ++i)
+      summed += sum_run(helped_, chunks, (layout_.rank + i) % members);
   }
   if (summed > 0)
     contribute(summed);
 }
 
-void SharedReducer::progress() {
-  if (next_ == ranges_.size() || !all_started() || !compare()
-      || !arrived(next_))
-    return;
-  // Who ends the group waits for those that are inside: they look at its end
-  // after they have said so.
+/// sum_arrived, while the others know that this member is inside: who ends the
+/// group waits for it.
+void SharedReducer::sum_inside(bool for_others) {
   std::atomic_ref busy(control_->member(layout_.rank).busy);
   busy.store(1, std::memory_order_seq_cst);
   try {
-    while (next_ < ranges_.size() && arrived(next_) && !control_->ended())
-      sum_range();
+    sum_arrived(for_others);
   } catch (const std::exception& error) {
     end_with(CollectiveEnd::aborted,
              member_name(layout_.rank) + ": " + error.what());
@@ -240,6 +246,13 @@ void SharedReducer::progress() {
     throw;
   }
   busy.store(0, std::memory_order_release);
+}
+
+/// Leaves their runs to the others: whoever comes last to a bucket has the most
+/// to compute still.
+void SharedReducer::progress() {
+  if (next_ < ranges_.size() && all_started() && compare() && arrived(next_))
+    sum_inside(false);
 }
 
 /// Waits for everybody's next move; a deadline that passes ends the group.
@@ -257,9 +270,11 @@ CollectiveResult SharedReducer::finish(Deadline deadline) {
           "finish() before all buckets are ready");
   under_way_ = false;
   bool goes_on = waits([&] { return all_started(); }, deadline) && compare();
-  while (goes_on && next_ < ranges_.size() && !control_->ended()) {
-    goes_on = waits([&] { return arrived(next_); }, deadline);
-    progress();
+  while (goes_on && helped_ < ranges_.size() && !control_->ended()) {
+    goes_on = waits([&] { return next_ == ranges_.size() || arrived(next_); },
+                    deadline);
+    if (goes_on)
+      sum_inside(true);
   }
   if (goes_on)
     waits([&] { return control_->completed() >= sequence_; }, deadline);

@@ -13,14 +13,15 @@
 
 namespace troupe {
 
+struct Chunks;
 struct SharedControl;
 
 /// A member of a group that sums vectors in shared memory, without a message
 /// on the path: inside one process, or in several that map one another's
 /// segments. Members claim runs of what has arrived from everybody, their own
-/// first, then what others have not begun; so none waits for one that does not
-/// get a core. Each chunk is summed along the step's program and written to all
-/// members: the bits do not depend on who sums.
+/// first, and in finish() what others have not begun of theirs; so none waits
+/// for one that does not get a core. Each chunk is summed along the step's
+/// program and written to all members: the bits do not depend on who sums.
 ///
 /// Every member gets the result or none does (I8): completing and ending are
 /// decided by one word in the control memory. How it ended, and the reason, are
@@ -74,7 +75,9 @@ private:
   bool all_started() const;
   bool arrived(size_t range) const;
   bool compare();
-  void sum_range();
+  uint64_t sum_run(size_t range, const Chunks& chunks, uint32_t member);
+  void sum_arrived(bool for_others);
+  void sum_inside(bool for_others);
   template <class Condition>
   bool waits(const Condition& condition, Deadline deadline);
   CollectiveResult result();
@@ -98,7 +101,8 @@ private:
   std::span<const Range> ranges_; ///< buckets, or the whole vector
   Range plain_range_;
   size_t readied_ = 0; ///< ranges that this member has brought
-  size_t next_ = 0;    ///< range to be summed
+  size_t next_ = 0;    ///< range whose own run is to be summed
+  size_t helped_ = 0;  ///< range whose other runs are to be summed
   bool is_plain_ = false;
   bool under_way_ = false;
   bool is_dead_ = false; ///< it began after the group's end

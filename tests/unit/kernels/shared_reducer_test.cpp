@@ -145,6 +145,43 @@ BOOST_AUTO_TEST_CASE(an_update_is_called_once_an_element_and_reaches_all) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_finishes_first_sums_what_others_have_not_begun) {
+  constexpr size_t count = 40'000;
+  Control control(2);
+  Buffer data[2] = {filled(0, 0, count, 0), filled(1, 0, count, 0)};
+  Buffer results[2] = {Buffer(count), Buffer(count)};
+  uint64_t updated[2] = {};
+  const auto step_of = [&](uint32_t rank) {
+    return ReduceStep{0,
+                      fixed_tree(2),
+                      {data[rank].data()},
+                      {results[rank].data()},
+                      [&updated, rank](uint64_t begin, uint64_t end,
+                                       const float*) {
+                        updated[rank] += end - begin;
+                      }};
+  };
+  SharedReducer first(control.get(),
+                      layout_of(0, 2, {{count / 2, count}, {0, count / 2}}));
+  SharedReducer second(control.get(),
+                       layout_of(1, 2, {{count / 2, count}, {0, count / 2}}));
+  first.start(step_of(0));
+  first.ready(0);
+  first.progress();
+  BOOST_TEST(updated[0] == 0u); // the other has not come
+  second.start(step_of(1));
+  second.ready(0);
+  second.progress();
+  BOOST_TEST(updated[1] > 0u);
+  BOOST_TEST(updated[1] < count / 2); // its own run only
+  first.ready(1);
+  second.ready(1);
+  BOOST_TEST((first.finish(soon()).end == CollectiveEnd::done));
+  BOOST_TEST(updated[0] + updated[1] == count);
+  BOOST_TEST((second.finish(soon()).end == CollectiveEnd::done));
+  BOOST_TEST(updated[0] + updated[1] == count);
+}
+
 BOOST_AUTO_TEST_CASE(members_may_share_their_results) {
   constexpr size_t count = 30'000;
   Control control(3);
