@@ -3,6 +3,7 @@
 #include "actors/actor_node.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
+#include "actors/links/addresses.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
@@ -130,11 +131,30 @@ JobData load_own_data(const JobOptions& options) {
   return data;
 }
 
+/// A role that listens on 0.0.0.0 is reached by the address that leads to the
+/// coordinator.
+std::string reached_as(const std::string& host,
+                       const RoleProcessOptions& options) {
+  const auto number = SocketAddress::of_number(host, 0);
+  if (!number || !number->is_any())
+    return host;
+  const auto own =
+    own_address_towards(parse_endpoint(options.coordinator)->host);
+  if (own.empty())
+    throw InputError("--listen " + options.listen
+                     + ": no address of this machine leads to the coordinator "
+                       "at "
+                     + options.coordinator
+                     + "; name the one that others reach");
+  return own;
+}
+
 std::unique_ptr<LinkNode> make_link_node(const Job& job,
                                          const RoleProcessOptions& options) {
   LinkOptions wanted;
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
+  wanted.announce = reached_as(wanted.listen, options);
   const auto& link = job.options.link;
   const auto& encryption = job.options.link_encryption;
   wanted.link = link == "tcp"   ? LinkChoice::tcp
@@ -177,8 +197,12 @@ void run_role_process(const RoleProcessOptions& options) {
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     std::string endpoint;
-    if (options.role.kind == RoleKind::shard)
-      endpoint = publish(system, actor, options.listen);
+    if (options.role.kind == RoleKind::shard) {
+      const auto bound =
+        *parse_endpoint(publish(system, actor, options.listen));
+      endpoint = reached_as(bound.host, options) + ':'
+                 + std::to_string(bound.port);
+    }
     send_join(context, actor, endpoint, node ? node->endpoint() : "");
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.

@@ -93,11 +93,6 @@ void check_role(const Settings& settings) {
     refuse("role " + to_string(role)
            + " needs --coordinator HOST:PORT, or "
              "TF_CONFIG with a chief");
-  const auto host = parse_address(settings.listen).host;
-  if (role.kind == RoleKind::shard && (host == "0.0.0.0" || host == "::"))
-    refuse("--listen " + settings.listen
-           + ": a shard tells workers its address, and that is none; name the "
-             "one that they reach");
   if (settings.coordinator.ends_with(":0"))
     refuse("--coordinator " + settings.coordinator
            + ": port 0 names nobody; give the port the coordinator printed");

@@ -146,6 +146,17 @@ Descriptor duplicate(int descriptor) {
   return Descriptor{::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)};
 }
 
+std::string own_address_towards(const std::string& host) {
+  // Connecting a datagram socket sends nothing; it asks for the way.
+  const auto there = SocketAddress::find(host, 1);
+  Descriptor made{
+    there ? ::socket(there->get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+          : -1};
+  if (!made || ::connect(made.get(), there->get(), there->size()) != 0)
+    return {};
+  return SocketAddress::of_socket(made.get()).host();
+}
+
 std::string first_own_address() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0)

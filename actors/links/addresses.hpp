@@ -50,6 +50,10 @@ bool same_user(int descriptor);
 /// Errors: an invalid one when the process is out of descriptors.
 Descriptor duplicate(int descriptor);
 
+/// The address by which this machine reaches a host, in digits; empty: it does
+/// not.
+std::string own_address_towards(const std::string& host);
+
 /// The first address of this machine beyond loopback, in digits; empty: none.
 std::string first_own_address();
 

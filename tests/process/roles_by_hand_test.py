@@ -9,13 +9,13 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import Run, wait_for
+from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
@@ -26,53 +26,6 @@ TWO_WORKERS = ["--workers", "2", "--ps", "1"]
 MEMBERS = ["ps:0", "worker:0", "worker:1"]
 LOOPBACK_4 = "0100007F"
 LISTENING = "0A"
-
-
-class Role:
-    """One process of `troupe role`, started as on a machine of its own."""
-
-    def __init__(self, clean_up_with, *arguments, tf_config=None):
-        self.folder = tempfile.TemporaryDirectory()
-        clean_up_with(self.folder.cleanup)
-        environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
-        if tf_config is None:
-            environment.pop("TF_CONFIG")
-        with open(self.path("output"), "w") as output, \
-                open(self.path("error"), "w") as error:
-            self.process = subprocess.Popen(
-                [TROUPE, "role", *arguments], stdin=subprocess.DEVNULL,
-                stdout=output, stderr=error, env=environment)
-        clean_up_with(self.stop)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def output(self):
-        with open(self.path("output")) as file:
-            return file.read()
-
-    def error(self):
-        with open(self.path("error")) as file:
-            return file.read()
-
-    def finish(self, status=0, deadline_s=60):
-        found = self.process.wait(deadline_s)
-        assert found == status, (f"status {found}, expected {status}: "
-                                 f"{self.error()} {self.output()}")
-        return self.error()
-
-    def address(self):
-        def find():
-            assert self.process.poll() is None, self.error()
-            match = re.search(r"^coordinator listens on (\S+)$", self.output(),
-                              re.MULTILINE)
-            return match and match.group(1)
-        return wait_for(find, "the coordinator's address", 30)
 
 
 def endpoint(address):

@@ -262,7 +262,7 @@ class UsageErrors(unittest.TestCase):
             (["train", *DIGITS, "--metrics-address", "0.0.0.0:0"], 1,
              r"--metrics-address 0\.0\.0\.0:0: address not local"),
             (["role", "ps:0", "--coordinator", "127.0.0.1:4", "--listen",
-              "0.0.0.0:5"], 2, r"name the one that they reach"),
+              "0.0.0.0:5"], 1, r"address not local without certificates"),
             (["role", "worker:0", "--coordinator", "10.1.2.3:4"], 1,
              r"address not local without certificates"),
         ])

@@ -1,0 +1,111 @@
+"""Hosts made of network namespaces on one machine, joined by a switch; for the
+tests beside.
+
+A namespace lives as long as a process of it. Each host, and the switch, is kept
+by a `sleep` that dies with the test, however that ends: so nothing is left
+behind, and the machine's own network is never touched.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+NEEDED = ("ip", "unshare", "nsenter", "setpriv", "sleep")
+# A command that the kernel kills when this test dies.
+DYING_TOO = ["setpriv", "--pdeathsig", "KILL"]
+# Longer than any test; the end of the test comes first.
+KEPT_S = "3600"
+
+
+def skip_unless_possible():
+    """Ends the program with status 77 where namespaces are not to be had.
+    Without root's rights it goes on as root of a user namespace of its own."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    why = f"not installed: {', '.join(missing)}" if missing else None
+    mapped = ["unshare", "--user", "--map-root-user"]
+    prefix = [] if os.geteuid() == 0 else mapped
+    if why is None:
+        attempt = subprocess.run(
+            [*prefix, "unshare", "--net", "ip", "link", "add", "x", "type",
+             "veth", "peer", "name", "y"], capture_output=True, text=True)
+        if attempt.returncode != 0:
+            why = attempt.stderr.strip() or "not permitted"
+    if why is not None:
+        print(f"skipped: no network namespaces here ({why})")
+        sys.exit(77)
+    if prefix:
+        os.execvp(mapped[0], [*mapped, sys.executable, *sys.argv])
+
+
+class Hosts:
+    """Hosts 0, 1, …, with one address each, all on one network."""
+
+    def __init__(self, count):
+        self.keepers = []
+        try:
+            self.switch = self.keep()
+            self.at(self.switch, "ip", "link", "add", "switch", "type",
+                    "bridge")
+            self.at(self.switch, "ip", "link", "set", "switch", "up")
+            for host in range(count):
+                self.add(host)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def keep(self):
+        """Makes a namespace; returns the process that keeps it."""
+        keeper = subprocess.Popen(
+            [*DYING_TOO, "unshare", "--net", "sh", "-c",
+             f"echo; exec sleep {KEPT_S}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.keepers.append(keeper)
+        if not keeper.stdout.readline():
+            raise OSError("cannot make a network namespace")
+        return keeper
+
+    def add(self, host):
+        keeper = self.keep()
+        port = f"port{host}"
+        self.at(self.switch, "ip", "link", "add", port, "type", "veth", "peer",
+                "name", "eth0", "netns", str(keeper.pid))
+        self.at(self.switch, "ip", "link", "set", port, "master", "switch",
+                "up")
+        self.at(keeper, "ip", "address", "add", f"{self.address(host)}/24",
+                "dev", "eth0")
+        for device in ("lo", "eth0"):
+            self.at(keeper, "ip", "link", "set", device, "up")
+
+    @staticmethod
+    def entering(keeper):
+        return ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+
+    def at(self, keeper, *command):
+        subprocess.run([*self.entering(keeper), *command], check=True,
+                       stdin=subprocess.DEVNULL)
+
+    @staticmethod
+    def address(host):
+        return f"10.77.0.{host + 1}"
+
+    def on(self, host):
+        """What a command on this host begins with. It dies with the test."""
+        return [*DYING_TOO, *self.entering(self.keepers[host + 1])]
+
+    def unplug(self, host):
+        """Nothing gets to the host or from it; nobody is told."""
+        self.at(self.switch, "ip", "link", "set", f"port{host}", "nomaster")
+
+    def close(self):
+        for keeper in self.keepers:
+            keeper.kill()
+            keeper.wait()
+            keeper.stdout.close()
+        self.keepers = []

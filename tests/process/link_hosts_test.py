@@ -1,0 +1,123 @@
+"""A job over four hosts, which are network namespaces: each role listens on and
+announces its host's address, and the weights are those of one process (I3)."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from cluster import Run, wait_for
+from hosts import Hosts, skip_unless_possible
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
+       "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
+       "4", "--seed", "7"]
+LONG_JOB = [*JOB, "--epochs", "60"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
+# Beside the coordinator on host 0.
+PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 2, "worker:1": 3}
+DIGESTS = ("weights_sha256", "state_sha256", "steps")
+
+
+class LinkHosts(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.hosts = Hosts(4)
+        self.addCleanup(self.hosts.close)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def certificates(self, host):
+        """Each host's own copy of what the coordinator made."""
+        copy = self.path(f"certificates-{host}")
+        if not os.path.exists(copy):
+            shutil.copytree(self.path("certificates-0"), copy)
+        return copy
+
+    def coordinator(self, *arguments, listen="{}:0"):
+        return Role(self.addCleanup, "coordinator", "--certificates",
+                    self.path("certificates-0"), "--summary",
+                    self.path("summary"), "--listen",
+                    listen.format(self.hosts.address(0)), *arguments,
+                    on=self.hosts.on(0))
+
+    def member(self, role, host, address, listen="{}:0"):
+        return Role(self.addCleanup, role, "--coordinator", address,
+                    "--certificates", self.certificates(host), "--listen",
+                    listen.format(self.hosts.address(host)),
+                    on=self.hosts.on(host))
+
+    def expected(self, *job):
+        with Run(*job, "--strategy", "one_device") as run:
+            return run.finish()
+
+    def summary(self):
+        with open(self.path("summary")) as file:
+            return json.load(file)
+
+    def check_digests(self, job):
+        summary, expected = self.summary(), self.expected(*job)
+        for name in DIGESTS:
+            self.assertEqual(summary[name], expected[name])
+        return summary
+
+    def check_strategy(self, flags, places):
+        coordinator = self.coordinator(*JOB, *flags)
+        address = coordinator.address()
+        self.assertTrue(address.startswith(self.hosts.address(0) + ":"))
+        members = [self.member(role, host, address)
+                   for role, host in places.items()]
+        coordinator.finish()
+        for member in members:
+            member.finish(0, 10)
+        summary = self.check_digests(JOB)
+        self.assertEqual(summary["recoveries"], [])
+        self.assertEqual(coordinator.error(), "")
+
+    def test_a_parameter_server_over_hosts_makes_the_same_weights(self):
+        self.check_strategy(SERVED, PLACES)
+
+    def test_who_listens_everywhere_is_reached_by_its_hosts_address(self):
+        coordinator = self.coordinator(*JOB, *SERVED, listen="0.0.0.0:0")
+        port = coordinator.address().rsplit(":", 1)[1]
+        address = f"{self.hosts.address(0)}:{port}"
+        members = [self.member(role, host, address, listen="0.0.0.0:0")
+                   for role, host in PLACES.items()]
+        coordinator.finish()
+        for member in members:
+            member.finish(0, 10)
+        self.check_digests(JOB)
+
+    def test_a_worker_whose_host_is_cut_off_is_replaced_on_another(self):
+        coordinator = self.coordinator(*LONG_JOB, *SERVED)
+        address = coordinator.address()
+        members = [self.member(role, host, address)
+                   for role, host in PLACES.items()]
+        wait_for(lambda: "epoch 1 " in coordinator.output(), "an epoch's end")
+        self.hosts.unplug(PLACES["worker:1"])
+        wait_for(lambda: "worker:1 is left out" in coordinator.output(),
+                 "its silence is noticed")
+        members[-1] = self.member("worker:1", 1, address)
+        coordinator.finish()
+        for member in members:
+            member.finish(0, 10)
+        summary = self.check_digests(LONG_JOB)
+        self.assertIn("worker:1",
+                      [one["role"] for one in summary["recoveries"]])
+
+    def test_nothing_is_left_of_the_hosts(self):
+        keepers = [keeper.pid for keeper in self.hosts.keepers]
+        self.assertEqual(len(keepers), 5)
+        self.hosts.close()
+        for keeper in keepers:
+            self.assertFalse(os.path.exists(f"/proc/{keeper}"))
+
+
+if __name__ == "__main__":
+    skip_unless_possible()
+    unittest.main()

@@ -1,0 +1,57 @@
+"""Starts roles one by one, without a launcher; for the tests beside."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from cluster import TROUPE, wait_for
+
+
+class Role:
+    """One process of `troupe role`, started as on a machine of its own; `on`
+    comes before the command (Hosts.on)."""
+
+    def __init__(self, clean_up_with, *arguments, tf_config=None, on=()):
+        self.folder = tempfile.TemporaryDirectory()
+        clean_up_with(self.folder.cleanup)
+        environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
+        if tf_config is None:
+            environment.pop("TF_CONFIG")
+        with open(self.path("output"), "w") as output, \
+                open(self.path("error"), "w") as error:
+            self.process = subprocess.Popen(
+                [*on, TROUPE, "role", *arguments], stdin=subprocess.DEVNULL,
+                stdout=output, stderr=error, env=environment)
+        clean_up_with(self.stop)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def output(self):
+        with open(self.path("output")) as file:
+            return file.read()
+
+    def error(self):
+        with open(self.path("error")) as file:
+            return file.read()
+
+    def finish(self, status=0, deadline_s=60):
+        found = self.process.wait(deadline_s)
+        assert found == status, (f"status {found}, expected {status}: "
+                                 f"{self.error()} {self.output()}")
+        return self.error()
+
+    def address(self):
+        def find():
+            assert self.process.poll() is None, self.error()
+            match = re.search(r"^coordinator listens on (\S+)$", self.output(),
+                              re.MULTILINE)
+            return match and match.group(1)
+        return wait_for(find, "the coordinator's address", 30)
