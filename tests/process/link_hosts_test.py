@@ -19,6 +19,9 @@ LONG_JOB = [*JOB, "--epochs", "60"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 # Beside the coordinator on host 0.
 PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 2, "worker:1": 3}
+MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "4"]
+# Two hosts share no memory; two workers of one host do, and all use streams.
+MIRRORED_PLACES = {"worker:0": 1, "worker:1": 2, "worker:2": 2, "worker:3": 3}
 DIGESTS = ("weights_sha256", "state_sha256", "steps")
 
 
@@ -82,6 +85,11 @@ class LinkHosts(unittest.TestCase):
     def test_a_parameter_server_over_hosts_makes_the_same_weights(self):
         self.check_strategy(SERVED, PLACES)
 
+    def test_mirrored_workers_over_hosts_make_the_same_weights(self):
+        for flags in ([], ["--link-encryption", "off"]):
+            with self.subTest(flags=flags):
+                self.check_strategy([*MIRRORED, *flags], MIRRORED_PLACES)
+
     def test_who_listens_everywhere_is_reached_by_its_hosts_address(self):
         coordinator = self.coordinator(*JOB, *SERVED, listen="0.0.0.0:0")
         port = coordinator.address().rsplit(":", 1)[1]
@@ -93,22 +101,29 @@ class LinkHosts(unittest.TestCase):
             member.finish(0, 10)
         self.check_digests(JOB)
 
-    def test_a_worker_whose_host_is_cut_off_is_replaced_on_another(self):
-        coordinator = self.coordinator(*LONG_JOB, *SERVED)
+    def check_cut(self, flags, places, lost):
+        """The weights stay although a worker's host is cut off in the middle;
+        another host takes its place."""
+        coordinator = self.coordinator(*LONG_JOB, *flags)
         address = coordinator.address()
-        members = [self.member(role, host, address)
-                   for role, host in PLACES.items()]
+        members = {role: self.member(role, host, address)
+                   for role, host in places.items()}
         wait_for(lambda: "epoch 1 " in coordinator.output(), "an epoch's end")
-        self.hosts.unplug(PLACES["worker:1"])
-        wait_for(lambda: "worker:1 is left out" in coordinator.output(),
+        self.hosts.unplug(places[lost])
+        wait_for(lambda: f"{lost} is left out" in coordinator.output(),
                  "its silence is noticed")
-        members[-1] = self.member("worker:1", 1, address)
+        members[lost] = self.member(lost, 1, address)
         coordinator.finish()
-        for member in members:
+        for member in members.values():
             member.finish(0, 10)
         summary = self.check_digests(LONG_JOB)
-        self.assertIn("worker:1",
-                      [one["role"] for one in summary["recoveries"]])
+        self.assertIn(lost, [one["role"] for one in summary["recoveries"]])
+
+    def test_a_served_worker_that_is_cut_off_is_replaced_on_another_host(self):
+        self.check_cut(SERVED, PLACES, "worker:1")
+
+    def test_a_mirrored_worker_that_is_cut_off_is_replaced_too(self):
+        self.check_cut(MIRRORED, MIRRORED_PLACES, "worker:3")
 
     def test_nothing_is_left_of_the_hosts(self):
         keepers = [keeper.pid for keeper in self.hosts.keepers]
