@@ -1,6 +1,6 @@
 #include "actors/link_groups.hpp"
 
-#include "actors/collectives/stream_reducer.hpp"
+#include "actors/stream_terms.hpp"
 #include "kernels/collective/shared_reducer.hpp"
 #include "kernels/error.hpp"
 
@@ -18,19 +18,6 @@ struct Held {
   std::unique_ptr<LinkGroup> links;
 };
 
-StreamAlgorithm algorithm_of(const Job& job) {
-  if (job.options.reduction != "fast")
-    return StreamAlgorithm::reproducible;
-  const auto& name = job.options.all_reduce;
-  if (name == "ring")
-    return StreamAlgorithm::ring;
-  if (name == "halving_doubling")
-    return StreamAlgorithm::halving_doubling;
-  if (name == "hierarchical")
-    return StreamAlgorithm::hierarchical;
-  return StreamAlgorithm::automatic;
-}
-
 void over_memory(ReplicaGroup& group, Held& held, GroupOutcome& outcome,
                  const GroupWish& wish) {
   if (!held.control) // rank 0 has its own
@@ -46,24 +33,19 @@ void over_memory(ReplicaGroup& group, Held& held, GroupOutcome& outcome,
       SharedSegment::adopt(outcome.segments[rank].release()));
     spans.push_back(held.segments.back().span());
   }
-  group.exact = std::make_unique<SharedReducer>(held.control->data(),
-                                                wish.layout, std::move(spans));
+  group.reducer = std::make_unique<SharedReducer>(
+    held.control->data(), wish.layout, std::move(spans));
   group.shares_memory = true;
 }
 
 void over_streams(ReplicaGroup& group, GroupOutcome& outcome,
                   const GroupWish& wish, const Job& job) {
-  StreamOptions options;
-  options.job = wish.fence.job;
-  options.term = wish.fence.term;
-  options.epoch = wish.fence.epoch;
-  options.algorithm = algorithm_of(job);
+  auto options = stream_options(job, wish.fence);
   options.hosts = outcome.hosts;
-  options.compression = parse_compression(job.options.compress);
   for (const auto& socket : outcome.sockets)
     if (socket)
       tune_stream(*socket);
-  group.exact = std::make_unique<StreamReducer>(
+  group.reducer = std::make_unique<StreamReducer>(
     wish.layout, std::move(outcome.sockets), std::move(options));
 }
 

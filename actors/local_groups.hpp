@@ -20,6 +20,9 @@ public:
 private:
   struct Meeting;
 
+  bool over_streams() const;
+
+  std::shared_ptr<const Job> job_;
   std::shared_ptr<VariableBanks> central_;
   std::mutex mutex_;
   /// By (job, term, epoch); gone with its members.

@@ -14,9 +14,8 @@ namespace troupe {
 
 /// A replica's part in the group of one epoch.
 struct ReplicaGroup {
-  std::shared_ptr<void> held;        ///< what the reducer works in
-  std::unique_ptr<Reducer> exact;    ///< sums as programs say
-  std::unique_ptr<Reducer> fast;     ///< in any order; null: use `exact`
+  std::shared_ptr<void> held; ///< what the reducer works in
+  std::unique_ptr<Reducer> reducer;
   bool shares_memory = false;        ///< peers read vectors where they lie
   std::vector<std::string> carriers; ///< by rank: "memory", "shm", "tcp" …
   std::string error;                 ///< one line; empty: the group is there

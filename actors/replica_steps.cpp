@@ -7,6 +7,8 @@
 namespace troupe {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Past it a step has failed. The coordinator notices silent members long
 /// before; this is for what nobody thought of.
 constexpr auto reduce_deadline = std::chrono::seconds{60};
@@ -61,18 +63,27 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   if (context_.groups)
     variables_ = context_.groups->central();
   central_ = variables_ != nullptr;
-  const auto banks = banks_of(replicas_);
-  const auto own = variables_ ? 0 : VariableBanks::arrays_of(job_, banks);
-  arrays_ = std::make_shared<FlatArrays>(job_, most_vectors_ + own,
-                                         context_.own_process && !alone());
-  if (!variables_)
-    variables_ = std::make_shared<VariableBanks>(job_, arrays_, most_vectors_,
-                                                 banks);
+  make_arrays();
   version_ = variables_->version();
 }
 
+/// And variables, unless all replicas of the process have the same.
+void ReplicaSteps::make_arrays() {
+  const auto banks = banks_of(replicas_);
+  const auto own = central_ ? 0 : VariableBanks::arrays_of(job_, banks);
+  arrays_ = std::make_shared<FlatArrays>(job_, most_vectors_ + own,
+                                         context_.own_process && !alone());
+  if (!central_)
+    variables_ = std::make_shared<VariableBanks>(job_, arrays_, most_vectors_,
+                                                 banks);
+}
+
 ReducerLayout ReplicaSteps::layout() const {
-  return {context_.role.index, replicas_, buckets_.runs, buckets_.hash};
+  ReducerLayout layout{context_.role.index, replicas_, buckets_.runs,
+                       buckets_.hash};
+  if (job_.options.all_reduce == "reduction_to_one_device")
+    layout.summing = 1;
+  return layout;
 }
 
 void ReplicaSteps::reset() {
@@ -101,9 +112,7 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
   std::lock_guard lock{mutex_};
   aborted_ = false;
   group_ = std::move(group);
-  reducer_ = nullptr;
-  if (group_)
-    reducer_ = group_->fast ? group_->fast.get() : group_->exact.get();
+  reducer_ = group_ ? group_->reducer.get() : nullptr;
   if (reducer_ != nullptr)
     targets_.ready = [this](uint32_t bucket) {
       reducer_->ready(bucket);
@@ -114,11 +123,8 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
 void ReplicaSteps::abort(const std::string& reason) {
   std::lock_guard lock{mutex_};
   aborted_ = true;
-  if (!group_)
-    return;
-  for (auto* reducer : {group_->exact.get(), group_->fast.get()})
-    if (reducer != nullptr)
-      reducer->abort(reason);
+  if (reducer_ != nullptr)
+    reducer_->abort(reason);
 }
 
 SumProgram ReplicaSteps::program_of(uint64_t step) const {
@@ -193,46 +199,59 @@ void ReplicaSteps::update_run(uint64_t step, const StepScalars& scalars,
   }
 }
 
-/// Starts the step, has all buckets reduced that `compute` (may be empty) has
-/// not, and waits.
-bool ReplicaSteps::reduce(Reducer& reducer, ReduceStep step,
-                          const std::function<bool()>& compute,
-                          StepOutcome& outcome) {
-  reducer.start(std::move(step));
-  if (!compute)
-    for (uint32_t i = 0; i < buckets_.runs.size(); ++i)
-      reducer.ready(i);
-  else if (!compute())
-    return false;
-  const auto result =
-    reducer.finish(std::chrono::steady_clock::now() + reduce_deadline);
+bool ReplicaSteps::is_done(const CollectiveResult& result,
+                           StepOutcome& outcome) {
   if (result.end == CollectiveEnd::done)
     return true;
   // Members that do not agree will not agree the next time.
   (result.end == CollectiveEnd::mismatch ? outcome.trouble
                                          : outcome.failure) = result.reason;
+  if (result.spoils_memory)
+    move_to_new_arrays();
   return false;
+}
+
+/// Starts the step, has all buckets reduced that `compute` (may be empty) has
+/// not, and waits.
+bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
+                          StepOutcome& outcome) {
+  reducer_->start(std::move(step));
+  if (!compute)
+    for (uint32_t i = 0; i < buckets_.runs.size(); ++i)
+      reducer_->ready(i);
+  else if (!compute())
+    return false;
+  return is_done(reducer_->finish(Clock::now() + reduce_deadline), outcome);
 }
 
 StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
   StepOutcome outcome;
   outcome.version = version_;
-  if (!group_)
+  if (reducer_ == nullptr)
     return outcome;
-  // The sum of one term is that term: each array of the source.
-  for (auto* array : variables_->all(version)) {
-    ReduceStep all;
-    all.step = version;
-    all.program = {{source, 0, 0}};
-    all.vectors = {array};
-    all.results = {array};
-    if (!reduce(*group_->exact, std::move(all), {}, outcome))
+  for (auto* array : variables_->all(version))
+    if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
+                                     Clock::now() + reduce_deadline),
+                 outcome))
       return outcome;
-  }
   hold(version);
   outcome.version = version;
   outcome.taken = true;
   return outcome;
+}
+
+/// Leaves the arrays to a member that may still write to them. Nobody writes
+/// to the version held.
+void ReplicaSteps::move_to_new_arrays() {
+  if (central_)
+    return; // of one process, whose threads do not stop
+  const auto old = std::exchange(variables_, nullptr);
+  make_arrays();
+  const auto from = old->all(version_);
+  const auto to = variables_->all(version_);
+  for (size_t i = 0; i < from.size(); ++i)
+    std::copy_n(from[i], job_.layout.total, to[i]);
+  variables_->hold(version_);
 }
 
 StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
@@ -287,10 +306,10 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
     sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
       update_run(step, {}, begin, end, at);
     };
-    return reduce(*reducer_, std::move(sum), work, outcome);
+    return reduce(std::move(sum), work, outcome);
   }
   sum.results = {targets_.sums.front()};
-  if (!reduce(*reducer_, std::move(sum), work, outcome))
+  if (!reduce(std::move(sum), work, outcome))
     return false;
   if (!shares_variables()) {
     update_whole(step);
@@ -310,7 +329,7 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
   apply.update = [&](uint64_t begin, uint64_t end, const float* at) {
     update_run(step, scalars, begin, end, at);
   };
-  return reduce(*group_->exact, std::move(apply), {}, outcome);
+  return reduce(std::move(apply), {}, outcome);
 }
 
 /// All slices, on all the device's threads.

@@ -61,8 +61,11 @@ private:
   bool shares_variables() const { return central_; }
   SumProgram program_of(uint64_t step) const;
   bool compute(uint64_t step, StepOutcome& outcome);
-  bool reduce(Reducer& reducer, ReduceStep step,
-              const std::function<bool()>& compute, StepOutcome& outcome);
+  void make_arrays();
+  void move_to_new_arrays();
+  bool is_done(const CollectiveResult& result, StepOutcome& outcome);
+  bool reduce(ReduceStep step, const std::function<bool()>& compute,
+              StepOutcome& outcome);
   bool take_alone(uint64_t step, StepOutcome& outcome);
   bool take_in_group(uint64_t step, StepOutcome& outcome);
   void update_whole(uint64_t step);

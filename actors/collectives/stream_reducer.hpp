@@ -83,17 +83,15 @@ public:
   /// finish() ended last, even if it is not confirmed.
   bool whole() const;
 
-  /// Collectives outside steps: all members make the same calls in the same
-  /// order; counts may differ from call to call. They return when done here.
-  /// Shapes: data [count] float32.
-  CollectiveResult all_reduce(float* data, size_t count, Deadline deadline);
+  CollectiveResult all_reduce(float* data, size_t count,
+                              Deadline deadline) override;
   /// After it, run_of(count, rank, members) holds the sum; the rest is
   /// undefined.
   CollectiveResult reduce_scatter(float* data, size_t count, Deadline deadline);
   /// From run_of(count, r, members) of each r to all of it for everybody.
   CollectiveResult all_gather(float* data, size_t count, Deadline deadline);
   CollectiveResult broadcast(float* data, size_t count, uint32_t root,
-                             Deadline deadline);
+                             Deadline deadline) override;
 
 private:
   class State;

@@ -21,6 +21,9 @@ enum class CollectiveEnd : uint8_t {
 struct CollectiveResult {
   CollectiveEnd end = CollectiveEnd::done;
   std::string reason; ///< unless done: one line that names the member
+  /// A member that stopped in the middle may write to arrays later: nobody is
+  /// to use them for another group.
+  bool spoils_memory = false;
 };
 
 /// One addend of a step's sum: vector `vector` of member `member`, pushed on a
@@ -49,6 +52,8 @@ struct ReducerLayout {
   std::vector<std::pair<uint64_t, uint64_t>> buckets;
   /// Hash of the bucket layout (PROTOCOL 20); members must agree.
   uint64_t hash = 0;
+  /// In shared memory: members 0 to this - 1 sum for all; 0: all do.
+  uint32_t summing = 0;
 };
 
 /// What a member brings to a step and takes from it. All arrays are flat
@@ -88,6 +93,17 @@ public:
   /// Ends what is under way and all that follows, as soon as it can on every
   /// member.
   virtual void abort(const std::string& reason) = 0;
+
+  // Outside steps; all members make the same calls in the same order. Shapes:
+  // data [count], which may differ from call to call; in shared memory 64-byte
+  // aligned and in the member's segment. They return when done on this member.
+
+  /// Replaces every member's vector by the sum of all.
+  virtual CollectiveResult all_reduce(float* data, size_t count,
+                                      Deadline deadline) = 0;
+  /// Replaces every member's vector by that of `root`, bit by bit.
+  virtual CollectiveResult broadcast(float* data, size_t count, uint32_t root,
+                                     Deadline deadline) = 0;
 
   /// Payload bytes given to peers so far, as sent and before compression; 0
   /// where memory is shared.

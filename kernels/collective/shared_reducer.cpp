@@ -219,6 +219,12 @@ uint64_t SharedReducer::sum_run(size_t range, const Chunks& chunks,
 /// have not begun of theirs. A run's ranges are claimed in order by everybody.
 void SharedReducer::sum_arrived(bool for_others) {
   const auto members = layout_.members;
+  if (layout_.summing > 0 && layout_.rank >= layout_.summing) {
+    while (next_ < ranges_.size() && arrived(next_))
+      ++next_;
+    helped_ = next_;
+    return;
+  }
   uint64_t summed = 0;
   for (; next_ < ranges_.size() && arrived(next_); ++next_)
     summed += sum_run(next_, {ranges_[next_], members}, layout_.rank);
@@ -281,18 +287,32 @@ CollectiveResult SharedReducer::finish(Deadline deadline) {
   return result();
 }
 
+CollectiveResult SharedReducer::plain(const SumProgram& program, float* data,
+                                      size_t count, Deadline deadline) {
+  is_plain_ = true;
+  sum_.set_program(program);
+  sum_.update = nullptr;
+  plain_range_ = {0, count};
+  begin(0, count, {&plain_range_, 1});
+  publish({&data, 1}, {&data, 1});
+  return finish(deadline);
+}
+
+/// The sum of one term is that term.
+CollectiveResult SharedReducer::broadcast(float* data, size_t count,
+                                          uint32_t root, Deadline deadline) {
+  return plain({{root, 0, 0}}, data, count, deadline);
+}
+
 CollectiveResult SharedReducer::all_reduce(float* data, size_t count,
                                            Deadline deadline) {
+  if (count > short_elements(layout_.members))
+    return plain(tree_, data, count, deadline);
   is_plain_ = true;
   sum_.set_program(tree_);
   sum_.update = nullptr;
-  const bool is_short = count <= short_elements(layout_.members);
   plain_range_ = {0, count};
-  begin(0, count, {&plain_range_, is_short ? 0u : 1u});
-  if (!is_short) {
-    publish({&data, 1}, {&data, 1});
-    return finish(deadline);
-  }
+  begin(0, count, {&plain_range_, 0});
   std::memcpy(control_->slot(layout_.rank, sequence_), data,
               count * sizeof(float));
   publish({}, {});
@@ -317,6 +337,7 @@ CollectiveResult SharedReducer::result() {
   std::string_view reason;
   CollectiveResult ended{control_->end(reason), {}};
   ended.reason = reason;
+  ended.spoils_memory = !stuck.empty();
   if (!stuck.empty())
     ended.reason += "; " + stuck
                     + " stopped inside a sum: its memory is not to"

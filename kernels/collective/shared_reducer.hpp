@@ -45,13 +45,12 @@ public:
   SharedReducer(void* control, ReducerLayout layout,
                 std::vector<std::span<std::byte>> segments = {});
 
-  /// Replaces every member's vector by the sum of all, along the fixed tree
-  /// over the members (PROTOCOL 3). Not between start() and finish().
-  /// Shapes: data [count] float32; above 64 bytes 64-byte aligned and in this
-  /// member's segment. count is equal on all members, and may differ from call
-  /// to call.
-  /// Completion: when it returns; nobody else reads or writes `data` then.
-  CollectiveResult all_reduce(float* data, size_t count, Deadline deadline);
+  /// As Reducer says, along the fixed tree over the members (PROTOCOL 3).
+  /// Vectors of up to 16 KiB may lie anywhere.
+  CollectiveResult all_reduce(float* data, size_t count,
+                              Deadline deadline) override;
+  CollectiveResult broadcast(float* data, size_t count, uint32_t root,
+                             Deadline deadline) override;
 
   /// As Reducer says; at most 32 vectors and 8 results a member, the arrays in
   /// its segment.
@@ -80,6 +79,8 @@ private:
   void sum_inside(bool for_others);
   template <class Condition>
   bool waits(const Condition& condition, Deadline deadline);
+  CollectiveResult plain(const SumProgram& program, float* data, size_t count,
+                         Deadline deadline);
   CollectiveResult result();
   std::string still_busy();
   void end_with(CollectiveEnd end, const std::string& reason);
