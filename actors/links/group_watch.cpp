@@ -1,6 +1,24 @@
 #include "actors/links/group_watch.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 namespace troupe {
+namespace {
+
+/// Whether this side ended a TCP connection first: LinkSocket::cut() wakes the
+/// watch as well.
+bool ended_here(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return false; // not TCP: nobody but the watch has it
+  return info.tcpi_state == TCP_FIN_WAIT1 || info.tcpi_state == TCP_FIN_WAIT2
+         || info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_TIME_WAIT;
+}
+
+} // namespace
 
 GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop, size_t members)
   : loop_(std::move(loop)), peers_(members) {}
@@ -20,6 +38,9 @@ void GroupWatch::add(uint32_t rank, Descriptor connection) {
 void GroupWatch::down(uint32_t rank) {
   std::lock_guard lock{mutex_};
   loop_->unwatch(std::exchange(peers_[rank].watch, 0));
+  // Otherwise the peers would be blamed for it.
+  if (ended_here(peers_[rank].connection.get()))
+    return;
   peers_[rank].down = true;
   tell_all();
 }

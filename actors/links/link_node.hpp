@@ -57,7 +57,7 @@ struct GroupRequest {
   int control = -1;           ///< rank 0: that file; -1: a new one, all 0
   IoLoop::Clock::time_point deadline;
   /// A member is dead or has left: once per member, from the I/O thread, after
-  /// done(). Does not wait.
+  /// done(); not for a socket that this side cut. Does not wait.
   std::function<void(uint32_t rank, const std::string& reason)> on_down;
 };
 

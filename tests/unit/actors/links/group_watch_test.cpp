@@ -130,6 +130,22 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_not_read_do_not_wake_the_watch) {
   BOOST_TEST(receive(*mine.sockets[1], 1000) == std::string(1000, 'x'));
 }
 
+BOOST_AUTO_TEST_CASE(who_cuts_a_link_is_told_of_by_the_other_side_alone) {
+  Party party{2, options(LinkChoice::tcp)};
+  std::atomic<int> here{0}, there{0};
+  auto first = party.request(0);
+  first.on_down = [&](uint32_t, const std::string&) { ++here; };
+  auto second = party.request(1);
+  second.on_down = [&](uint32_t, const std::string&) { ++there; };
+  auto one = party.ask(std::move(first));
+  auto other = party.ask(std::move(second));
+  auto mine = one.get();
+  auto theirs = other.get();
+  mine.sockets[1]->cut();
+  BOOST_TEST(soon([&] { return there == 1; }));
+  BOOST_TEST(here == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_group_that_was_ended_hears_nothing_more) {
   Party party{2};
   std::atomic<int> downs{0};

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <random>
+
 using namespace troupe;
 
 namespace {
@@ -51,6 +53,23 @@ BOOST_AUTO_TEST_CASE(another_revision_is_known_by_its_number) {
   auto found = decode_hello(body(encode(other)) + "something new");
   BOOST_REQUIRE(found);
   BOOST_TEST(found->revision == link_revision + 1);
+}
+
+BOOST_AUTO_TEST_CASE(whatever_is_taken_for_a_greeting_is_one) {
+  const auto whole = body(encode(some_hello()));
+  std::mt19937 draw{5};
+  int taken = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    auto bytes = whole;
+    for (auto changes = 1 + draw() % 3; changes > 0; --changes)
+      bytes[draw() % bytes.size()] = static_cast<char>(draw());
+    auto found = decode_hello(bytes);
+    if (!found || found->revision != link_revision)
+      continue;
+    ++taken;
+    BOOST_REQUIRE(body(encode(*found)) == bytes);
+  }
+  BOOST_TEST(taken > 0);
 }
 
 BOOST_AUTO_TEST_CASE(names_that_cannot_be_shown_are_refused) {

@@ -1,3 +1,4 @@
+#include "actors/links/addresses.hpp"
 #include "kernels/error.hpp"
 #include "tests/unit/actors/links/link_streams.hpp"
 
@@ -6,6 +7,8 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstring>
+#include <span>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -23,6 +26,23 @@ Descriptor knock(const LinkNode& node) {
     ::connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address)
     == 0);
   return made;
+}
+
+/// Sends bytes with descriptors; may fail, as when the other end has closed.
+void pass(int to, std::string bytes, std::span<const int> passed) {
+  iovec piece{bytes.data(), bytes.size()};
+  std::vector<char> space(CMSG_SPACE(passed.size_bytes()));
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  auto* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(passed.size_bytes());
+  std::memcpy(CMSG_DATA(head), passed.data(), passed.size_bytes());
+  ::sendmsg(to, &message, MSG_NOSIGNAL);
 }
 
 } // namespace
@@ -70,6 +90,34 @@ BOOST_AUTO_TEST_CASE(strangers_bytes_floods_and_silence_disturb_nobody) {
     BOOST_TEST(lines <= 3);
   }
   BOOST_TEST(nothing_left.check());
+}
+
+BOOST_AUTO_TEST_CASE(descriptors_that_a_stranger_passes_are_closed) {
+  Party party{1};
+  const auto name = parse_link_endpoint(party.nodes[0]->endpoint())->unix_name;
+  const auto before = entries("/proc/self/fd");
+  {
+    const auto at = SocketAddress::of_unix_name(name);
+    Descriptor knock{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    BOOST_REQUIRE(::connect(knock.get(), at->get(), at->size()) == 0);
+    const std::vector<int> passed(20, 0);
+    for (size_t count : {1u, 2u, 20u})
+      pass(knock.get(), "x", {passed.data(), count});
+    BOOST_TEST(soon([&] { return party.nodes[0]->counters().strangers == 1; }));
+  }
+  BOOST_TEST(soon([&] { return entries("/proc/self/fd") == before; }));
+}
+
+BOOST_AUTO_TEST_CASE(links_go_over_version_6_of_the_protocol_too) {
+  auto with = options(LinkChoice::tcp);
+  with.listen = "::1";
+  try {
+    Party party{2, with};
+    for (auto& one : party.form())
+      BOOST_TEST(one.error == "");
+  } catch (const InputError& failure) {
+    BOOST_TEST_MESSAGE("skipped, no ::1 here: " << failure.what());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_know_the_key_is_a_stranger_on_this_host_too) {
