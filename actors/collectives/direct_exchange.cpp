@@ -15,6 +15,11 @@ namespace {
 /// kernel's buffers.
 constexpr uint32_t slots_per_peer = 2;
 
+/// Contributions under way to a peer: it has answered all but so many by sums.
+/// More only wait in the kernel's buffers, out of the cache: 4 MiB between two
+/// take 922 us with 3, 1,350 us without a limit.
+constexpr uint32_t most_unanswered = 3;
+
 } // namespace
 
 DirectExchange::DirectExchange(StreamParty& party, RunGrid grid,
@@ -258,12 +263,19 @@ bool DirectExchange::send(uint32_t p) {
     return moved;
   if (options_.gather && peer.send_sum.index < summed_.index)
     send_sum(p);
-  else if (peer.send_contribution.bucket < ready_)
+  else if (may_contribute(peer))
     send_contribution(p);
   else
     return moved;
   stream.push();
   return true;
+}
+
+bool DirectExchange::may_contribute(const Peer& peer) const {
+  return peer.send_contribution.bucket < ready_
+         && (!options_.gather
+             || peer.send_contribution.index
+                  < peer.take_sum.index + most_unanswered);
 }
 
 void DirectExchange::send_contribution(uint32_t p) {

@@ -64,6 +64,7 @@ private:
   bool summable() const;
   void compress_sum(uint64_t begin, uint64_t end);
   bool send(uint32_t peer);
+  bool may_contribute(const Peer& peer) const;
   void send_contribution(uint32_t peer);
   void send_sum(uint32_t peer);
   void post(uint32_t peer, FrameHeader header, const float* values,

@@ -31,11 +31,8 @@ std::pair<uint64_t, uint64_t> RunGrid::run(uint32_t bucket,
 
 uint32_t RunGrid::chunks(uint32_t bucket, uint32_t run) const {
   const auto [begin, end] = this->run(bucket, run);
-  const auto length = std::clamp((end - begin) / options_.chunks,
-                                 std::min(options_.least_chunk, options_.chunk),
-                                 options_.chunk);
-  return static_cast<uint32_t>(
-    std::max<uint64_t>(1, (end - begin + length - 1) / length));
+  const auto count = (end - begin + options_.chunk - 1) / options_.chunk;
+  return static_cast<uint32_t>(std::max<uint64_t>(1, count));
 }
 
 std::pair<uint64_t, uint64_t> RunGrid::chunk(uint32_t bucket, uint32_t run,

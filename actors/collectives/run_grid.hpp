@@ -12,10 +12,8 @@ class RunGrid {
 public:
   struct Options {
     uint32_t members = 1;
-    uint64_t unit = 16;          ///< runs and chunks begin at multiples
-    uint64_t chunk = 64 << 10;   ///< at most, in whole units
-    uint64_t least_chunk = 8192; ///< runs are not cut finer than this
-    uint32_t chunks = 4;         ///< that a run is cut into where it can be
+    uint64_t unit = 16;        ///< runs and chunks begin at multiples
+    uint64_t chunk = 64 << 10; ///< at most, in whole units
   };
 
   RunGrid(std::vector<std::pair<uint64_t, uint64_t>> buckets, Options options);

@@ -2,8 +2,6 @@
 
 #include "kernels/require.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 
 namespace troupe {
@@ -172,16 +170,16 @@ CollectiveResult StreamParty::result() {
   return failed() ? end_ : CollectiveResult{};
 }
 
-void StreamParty::wait(Reducer::Deadline deadline) {
-  std::vector<pollfd> waiting;
-  waiting.reserve(size());
+bool StreamParty::wait(std::chrono::milliseconds longest) {
+  waiting_.clear();
   for (uint32_t peer = 0; peer < size(); ++peer) {
     const auto& stream = streams_[peer];
     if (!stream)
       continue;
     if (stream->deaf() && !stream->free() && !stream->wanted) {
       pull(peer); // its last words
-      return fail(CollectiveEnd::aborted, member(peer) + " is gone");
+      fail(CollectiveEnd::aborted, member(peer) + " is gone");
+      return true;
     }
     // A stream that nothing is expected of is left out: poll would return at
     // once if its peer has finished and closed it.
@@ -191,16 +189,11 @@ void StreamParty::wait(Reducer::Deadline deadline) {
     if (!stream->free() && !stream->deaf())
       events |= POLLOUT;
     if (events != 0)
-      waiting.push_back({stream->descriptor(), events, 0});
+      waiting_.push_back({stream->descriptor(), events, 0});
   }
-  // abort() from elsewhere cuts the streams, which wakes this; where none is
-  // waited for, it is noticed after the longest nap.
-  constexpr std::chrono::milliseconds nap{100};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-    deadline - std::chrono::steady_clock::now());
-  const auto timeout = std::clamp<std::chrono::milliseconds>(
-    left, std::chrono::milliseconds{0}, nap);
-  ::poll(waiting.data(), waiting.size(), static_cast<int>(timeout.count()));
+  return ::poll(waiting_.data(), waiting_.size(),
+                static_cast<int>(longest.count()))
+         > 0;
 }
 
 } // namespace troupe

@@ -3,7 +3,10 @@
 #include "actors/collectives/peer_stream.hpp"
 #include "kernels/collective/reducer.hpp"
 
+#include <poll.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -49,8 +52,8 @@ public:
   bool failed();
   CollectiveResult result();
 
-  /// Waits until a stream may move, or the deadline.
-  void wait(Reducer::Deadline deadline);
+  /// Waits until a stream may move, at most so long. Tells whether one may.
+  bool wait(std::chrono::milliseconds longest);
 
   Reducer::Traffic traffic{};
 
@@ -62,6 +65,7 @@ private:
   uint32_t rank_;
   FrameHeader fence_;
   std::vector<std::unique_ptr<PeerStream>> streams_; ///< own: null
+  std::vector<pollfd> waiting_;
   std::string last_words_;
   CollectiveResult end_;
   bool failed_ = false;
