@@ -83,6 +83,8 @@ SharedSum::locate(const std::vector<const Brought*>& brought, uint32_t rank,
 void SharedSum::sum(uint64_t begin, uint64_t end) {
   if (update)
     return sum_and_update(begin, end);
+  if (terms.size() == 1 && outs.size() == 1 && outs[0] == terms[0])
+    return;
   const auto& loops = kernels::sum_loops();
   const auto run = past_cache ? loops.sum_past_cache : loops.sum;
   run({terms.data(), merges_.data(), static_cast<uint32_t>(terms.size())},

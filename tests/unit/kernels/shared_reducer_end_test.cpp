@@ -1,9 +1,13 @@
 #include "kernels/collective/sum_program.hpp"
+#include "kernels/error.hpp"
 #include "shared_group.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -164,6 +168,89 @@ BOOST_AUTO_TEST_CASE(vectors_of_other_lengths_are_an_error_for_everybody) {
       BOOST_TEST(end.reason.starts_with("member 1 brought"), end.reason);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_beside_an_all_reduce_is_an_error_for_everybody) {
+  constexpr size_t count = 9'000;
+  for (size_t plain : {size_t{5}, count}) {
+    Control control(2);
+    CollectiveResult ends[2];
+    in_threads(2, [&](uint32_t rank) {
+      SharedReducer reducer(control.get(), layout_of(rank, 2, {{0, count}}));
+      Buffer data(count);
+      data.fill(1);
+      ends[rank] =
+        rank == 1
+          ? reducer.all_reduce(data.data(), plain, soon())
+          : take_step(reducer,
+                      {0, fixed_tree(2), {data.data()}, {data.data()}, {}}, 1);
+    });
+    for (const auto& end : ends) {
+      BOOST_TEST((end.end == CollectiveEnd::mismatch));
+      BOOST_TEST(end.reason
+                 == "member 1 brought an all-reduce instead of a step as "
+                    "member 0 did");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(control_memory_of_another_group_is_refused) {
+  Control control(2);
+  BOOST_CHECK_THROW(SharedReducer(control.get(), layout_of(0, 3)), InputError);
+}
+
+// I8: cut off at any moment, a collective is complete for all or for nobody.
+BOOST_AUTO_TEST_CASE(an_end_at_any_moment_comes_to_all_at_the_same_collective) {
+  constexpr uint32_t members = 3;
+  constexpr size_t count = 9'000;
+  std::mt19937 random(7);
+  uint64_t completed = 0;
+  for (int round = 0; round < 300; ++round) {
+    Control control(members);
+    std::vector<std::unique_ptr<SharedReducer>> reducers;
+    for (uint32_t rank = 0; rank < members; ++rank)
+      reducers.push_back(std::make_unique<SharedReducer>(
+        control.get(), layout_of(rank, members, {{4'000, count}, {0, 4'000}})));
+    uint64_t done[members] = {};
+    CollectiveResult ends[members];
+    std::atomic<uint64_t> wrong = 0;
+    std::atomic<uint64_t> begun = 0;
+    const auto cut_at = random() % 40;
+    std::thread aborter([&, by = random() % members] {
+      const auto deadline = soon();
+      while (begun < cut_at && Clock::now() < deadline)
+        std::this_thread::yield();
+      reducers[by]->abort("cut");
+    });
+    in_threads(members, [&](uint32_t rank) {
+      Buffer data(count);
+      for (uint64_t step = 0; ends[rank].end == CollectiveEnd::done; ++step) {
+        const size_t length = step % 3 == 0 ? 10 : count;
+        std::fill_n(data.data(), length, static_cast<float>(rank + step));
+        ++begun;
+        ends[rank] =
+          step % 3 == 2
+            ? take_step(
+              *reducers[rank],
+              {step, fixed_tree(members), {data.data()}, {data.data()}, {}}, 2)
+            : reducers[rank]->all_reduce(data.data(), length, soon());
+        if (ends[rank].end != CollectiveEnd::done)
+          break;
+        ++done[rank];
+        for (size_t i = 0; i < length; ++i)
+          wrong += data.data()[i] != static_cast<float>(3 + 3 * step);
+      }
+    });
+    aborter.join();
+    BOOST_TEST(wrong == 0u);
+    completed += done[0];
+    for (uint32_t rank = 0; rank < members; ++rank) {
+      BOOST_TEST(done[rank] == done[0]);
+      BOOST_TEST((ends[rank].end == CollectiveEnd::aborted));
+      BOOST_TEST(ends[rank].reason == "cut");
+    }
+  }
+  BOOST_TEST(completed > 0u);
 }
 
 BOOST_AUTO_TEST_CASE(an_update_that_throws_ends_all) {
