@@ -1,10 +1,12 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "actors/links/message_links.hpp"
 
 #include <caf/openssl/manager.hpp>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,65 +25,45 @@ std::optional<Endpoint> parse_endpoint(const std::string& text);
 /// The name under which a role of this process is found in the registry.
 std::string local_name(uint64_t job, RoleId role);
 
-/// The peers of one role: finds local ones in the actor system's registry and
-/// connects to remote ones over mutual TLS, without blocking the actor. A
-/// connection is kept until the peer's endpoint changes.
+/// The peers of one role: finds local ones in the actor system's registry,
+/// links to remote ones where the role has links, and else connects to them
+/// over mutual TLS; without blocking the actor. A connection is kept until the
+/// peer's address changes or forget() is told of its end.
 class PeerDirectory {
 public:
+  /// How this role links to its peers.
+  struct Linking {
+    std::shared_ptr<MessageLinks> links; ///< null: it does not
+    RoleId role;
+    MessageLinks::Terms terms;
+  };
+
   explicit PeerDirectory(caf::actor_system& system) : system_(system) {}
+  PeerDirectory(caf::actor_system& system, Linking linking)
+    : system_(system), linking_(std::move(linking)) {}
 
   /// Makes all members of `kind` reachable, then calls done(). On the first
-  /// failure, or past the deadline of a connection, calls failed(line) once.
+  /// failure, or past the deadline of a connection, calls failed(role, line)
+  /// once. Peers that are linked are monitored.
   template <class Self, class Done, class Failed>
-  void connect(Self* self, uint64_t job, const std::vector<Member>& members,
-               RoleKind kind, Done done, Failed failed) {
-    peers_.clear();
-    auto missing = std::make_shared<size_t>(0);
-    auto broken = std::make_shared<bool>(false);
-    std::vector<Member> remote;
-    for (const auto& member : members) {
-      if (member.role.kind != kind)
-        continue;
-      if (peers_.size() <= member.role.index)
-        peers_.resize(member.role.index + 1);
-      if (member.endpoint.empty())
-        peers_[member.role.index] =
-          system_.registry().template get<caf::strong_actor_ptr>(
-            local_name(job, member.role));
-      else if (auto known = connected_.find(member.endpoint);
-               known != connected_.end())
-        peers_[member.role.index] = known->second;
+  void connect(Self* self, const Fence& fence,
+               const std::vector<Member>& members, RoleKind kind, Done done,
+               Failed failed) {
+    auto round = std::make_shared<Round>();
+    round->done = std::move(done);
+    round->failed = std::move(failed);
+    round_ = round;
+    for (const auto& member : find_known(fence.job, members, kind))
+      if (linking_.links)
+        link(self, fence, member, round);
       else
-        remote.push_back(member);
-    }
-    *missing = remote.size();
-    if (remote.empty()) {
-      done();
-      return;
-    }
-    for (const auto& member : remote) {
-      auto where = parse_endpoint(member.endpoint).value_or(Endpoint{});
-      self
-        ->request(system_.openssl_manager().actor_handle(),
-                  std::chrono::seconds{5}, caf::connect_atom_v, where.host,
-                  where.port)
-        .then(
-          [this, member, missing, broken, done](const caf::node_id&,
-                                                caf::strong_actor_ptr& peer,
-                                                const std::set<std::string>&) {
-            connected_[member.endpoint] = peer;
-            if (peers_.size() > member.role.index)
-              peers_[member.role.index] = peer;
-            if (--*missing == 0 && !*broken)
-              done();
-          },
-          [member, broken, failed](const caf::error& why) {
-            if (!std::exchange(*broken, true))
-              failed(to_string(member.role) + " at " + member.endpoint + ": "
-                     + caf::to_string(why));
-          });
-    }
+        dial(self, member, round);
+    settle(round);
   }
+
+  /// The peer that `source` was is no longer connected.
+  /// Errors: nullopt: it was none.
+  std::optional<RoleId> forget(const caf::actor_addr& source);
 
   /// Errors: an unknown index gives an invalid handle; sending to it is
   /// harmless.
@@ -99,9 +81,70 @@ public:
   }
 
 private:
+  static constexpr auto deadline = std::chrono::seconds{5};
+
+  struct Round { // one call of connect()
+    size_t missing = 0;
+    std::function<void()> done;
+    std::function<void(RoleId, const std::string&)> failed;
+  };
+  struct Connected {
+    RoleId role;
+    caf::strong_actor_ptr peer;
+  };
+
+  /// Fills in the peers that are known and returns the others.
+  std::vector<Member>
+  find_known(uint64_t job, const std::vector<Member>& members, RoleKind kind);
+  const std::string& address(const Member& member) const {
+    return linking_.links ? member.links : member.endpoint;
+  }
+  void connected(const Member& member, const caf::strong_actor_ptr& peer,
+                 const std::shared_ptr<Round>& round);
+  void broken(const Member& member, const std::string& why,
+              const std::shared_ptr<Round>& round);
+  void settle(const std::shared_ptr<Round>& round);
+  MessageLinks::Request request(const Fence& fence, const Member& member) const;
+
+  template <class Self>
+  void dial(Self* self, const Member& member, std::shared_ptr<Round> round) {
+    auto where = parse_endpoint(member.endpoint).value_or(Endpoint{});
+    self
+      ->request(system_.openssl_manager().actor_handle(), deadline,
+                caf::connect_atom_v, where.host, where.port)
+      .then([this, member, round](
+              const caf::node_id&, caf::strong_actor_ptr& peer,
+              const std::set<std::string>&) { connected(member, peer, round); },
+            [this, member, round](const caf::error& why) {
+              broken(member, caf::to_string(why), round);
+            });
+  }
+
+  template <class Self>
+  void link(Self* self, const Fence& fence, const Member& member,
+            std::shared_ptr<Round> round) {
+    auto open = request(fence, member);
+    open.target = caf::actor_cast<caf::strong_actor_ptr>(self);
+    auto handle = caf::actor_cast<caf::actor>(self);
+    linking_.links->connect(std::move(open), [this, self, handle, member,
+                                              round](caf::strong_actor_ptr peer,
+                                                     const std::string& why) {
+      caf::anon_send(handle, Completion{[this, self, member, round, peer, why] {
+                       if (peer) {
+                         connected(member, peer, round);
+                         self->monitor(caf::actor_cast<caf::actor_addr>(peer));
+                       } else {
+                         broken(member, why, round);
+                       }
+                     }});
+    });
+  }
+
   caf::actor_system& system_;
+  Linking linking_;
+  std::shared_ptr<Round> round_; ///< the newest
   std::vector<caf::strong_actor_ptr> peers_;
-  std::map<std::string, caf::strong_actor_ptr> connected_;
+  std::map<std::string, Connected> connected_; ///< by address
 };
 
 } // namespace troupe

@@ -10,6 +10,7 @@
 namespace troupe {
 
 class GroupMaker;
+class MessageLinks;
 
 /// What a role's actor is given when it is spawned. Everything shared is
 /// immutable or thread-safe.
@@ -23,6 +24,8 @@ struct RoleContext {
   std::shared_ptr<MetricRegistry> metrics;
   bool own_process = false; ///< then it also reports CAF's metrics and memory
   std::shared_ptr<GroupMaker> groups{}; ///< of replicas
+  /// Of workers and shards to peers elsewhere; null: there are none.
+  std::shared_ptr<MessageLinks> links{};
 };
 
 /// Makes the executor of a role's device: threads_per_device threads.
@@ -62,17 +65,26 @@ void report_metrics(Self* self, const RoleContext& context) {
   self->delayed_send(self, std::chrono::seconds{1}, caf::tick_atom_v);
 }
 
+/// Calls lost(down message) for each monitored actor that ends, but the
+/// coordinator, whose loss ends the role.
+template <class Self, class Lost>
+void on_lost_peer(Self* self, const coordinator_actor& coordinator, Lost lost) {
+  self->set_down_handler(
+    [self, address = coordinator.address(), lost](const caf::down_msg& down) {
+      if (down.source == address)
+        self->quit(caf::make_error(caf::sec::remote_lookup_failed,
+                                   "lost the coordinator"));
+      else
+        lost(down);
+    });
+}
+
 /// Sets the handlers that CAF's defaults get wrong: a lost coordinator ends
 /// the role; other down messages and errors are not fatal.
 template <class Self>
 void guard_role(Self* self, const coordinator_actor& coordinator) {
   self->monitor(coordinator);
-  auto address = coordinator.address();
-  self->set_down_handler([self, address](const caf::down_msg& down) {
-    if (down.source == address)
-      self->quit(caf::make_error(caf::sec::remote_lookup_failed,
-                                 "lost the coordinator"));
-  });
+  on_lost_peer(self, coordinator, [](const caf::down_msg&) {});
   self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
   self->set_exit_handler(
     [self](const caf::exit_msg& exit) { self->quit(exit.reason); });

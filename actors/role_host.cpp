@@ -3,9 +3,11 @@
 #include "actors/actor_node.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
+#include "actors/link_terms.hpp"
 #include "actors/links/addresses.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
+#include "actors/role_links.hpp"
 #include "actors/shard.hpp"
 #include "actors/slice_update.hpp"
 #include "actors/worker.hpp"
@@ -14,6 +16,7 @@
 #include "kernels/replica.hpp"
 
 #include <chrono>
+#include <optional>
 
 namespace troupe {
 
@@ -149,8 +152,7 @@ std::string reached_as(const std::string& host,
   return own;
 }
 
-std::unique_ptr<LinkNode> make_link_node(const Job& job,
-                                         const RoleProcessOptions& options) {
+LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
   LinkOptions wanted;
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
@@ -163,7 +165,7 @@ std::unique_ptr<LinkNode> make_link_node(const Job& job,
   wanted.encryption = encryption == "on"    ? LinkEncryption::on
                       : encryption == "off" ? LinkEncryption::off
                                             : LinkEncryption::automatic;
-  return std::make_unique<LinkNode>(std::move(wanted));
+  return wanted;
 }
 
 } // namespace
@@ -182,7 +184,7 @@ void run_role_process(const RoleProcessOptions& options) {
   context.coordinator = coordinator;
   context.metrics = std::make_shared<MetricRegistry>();
   context.own_process = true;
-  std::unique_ptr<LinkNode> node;
+  std::optional<RoleLinks> links;
   caf::strong_actor_ptr actor;
   try {
     auto job_options = job_from_json(info.options);
@@ -190,11 +192,15 @@ void run_role_process(const RoleProcessOptions& options) {
     context.job = std::make_shared<const Job>(std::move(job_options));
     if (options.role.kind == RoleKind::worker)
       context.data = load_own_data(context.job->options);
-    if (context.job->plan.owner_kind == RoleKind::worker) {
-      node = make_link_node(*context.job, options);
-      context.groups = std::make_shared<LinkGroups>(*node, context.job);
-    }
+    links.emplace(system, link_options(*context.job, options), context.metrics);
+    if (context.job->plan.owner_kind == RoleKind::worker)
+      context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
+    else
+      context.links = links->messages();
     actor = spawn_role(system, context, options.state_descriptor);
+    if (options.role.kind == RoleKind::shard)
+      context.links->accept(local_name(info.job, options.role),
+                            link_terms(*context.job, options.role), actor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     std::string endpoint;
     if (options.role.kind == RoleKind::shard) {
@@ -203,7 +209,7 @@ void run_role_process(const RoleProcessOptions& options) {
       endpoint = reached_as(bound.host, options) + ':'
                  + std::to_string(bound.port);
     }
-    send_join(context, actor, endpoint, node ? node->endpoint() : "");
+    send_join(context, actor, endpoint, links->node().endpoint());
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.
     self->send(coordinator,

@@ -170,9 +170,9 @@ private:
       return x.role != RoleId{RoleKind::shard, decider};
     });
     peers_.connect(
-      self_, context_.job_id, members, RoleKind::shard,
+      self_, activation.fence, members, RoleKind::shard,
       [this, activation] { start_epoch(activation); },
-      [](const std::string&) {}); // it died: the next epoch will tell
+      [](RoleId, const std::string&) {}); // it died: the next epoch will tell
   }
 
   void start_epoch(const Activate& activation) {

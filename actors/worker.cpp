@@ -1,11 +1,14 @@
 #include "actors/worker.hpp"
 
+#include "actors/held_nodes.hpp"
 #include "actors/leaf_computer.hpp"
+#include "actors/link_terms.hpp"
+#include "actors/links/link_proxy.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/slice_update.hpp"
+#include "actors/worker_metrics.hpp"
 #include "kernels/buffer.hpp"
-#include "monitoring/names.hpp"
 
 #include <chrono>
 #include <cstring>
@@ -25,22 +28,8 @@ double seconds_since(Clock::time_point begin) {
 /// Leases a worker asks for at a time, and below how many it asks again.
 constexpr uint32_t lease_batch = 8;
 constexpr size_t lease_low_water = 3;
-
-struct WorkerMetrics {
-  explicit WorkerMetrics(MetricRegistry& registry)
-    : compute(registry.histogram(metrics::compute_duration_seconds)),
-      push(registry.histogram(metrics::push_duration_seconds)),
-      pull(registry.histogram(metrics::pull_duration_seconds)),
-      pushed(registry.counter(metrics::pushed_bytes_total)),
-      pulled(registry.counter(metrics::pulled_bytes_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)) {}
-  Histogram& compute;
-  Histogram& push;
-  Histogram& pull;
-  Counter& pushed;
-  Counter& pulled;
-  Gauge& queue;
-};
+/// How long a dead link waits to be made again.
+constexpr std::chrono::seconds relink_delay{1};
 
 struct LeaseGradient {
   StepGradient gradient;
@@ -62,7 +51,8 @@ public:
       job_(*context_.job),
       async_(job_.options.synchronisation == Synchronisation::async),
       metrics_(*context_.metrics),
-      shards_(self->system()),
+      shards_(self->system(),
+              {context_.links, context_.role, link_terms(job_, context_.role)}),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
@@ -80,13 +70,18 @@ public:
   worker_actor::behavior_type make_behavior() {
     // The wish to stop may come while the shards of a new epoch are still being
     // connected: it waits for its start.
-    return role_behavior(
+    auto behavior = role_behavior(
       self_, context_, [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); },
       [this](const Pause& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
       [this](const EndAt& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
       [](const SnapshotRequest&) {}, [this](const Pulled& x) { on(x); },
       [this](const LeaseGrant& x) { on(x); });
+    on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
+      if (auto shard = shards_.forget(x.source))
+        report_lost(*shard, why_link_ended(x.reason));
+    });
+    return behavior;
   }
 
 private:
@@ -125,10 +120,10 @@ private:
       start_epoch(activation);
       gate_.replay();
     };
-    shards_.connect(self_, context_.job_id, activation.members, RoleKind::shard,
-                    begin, [this](const std::string& line) {
-                      // The shard died meanwhile: the next epoch will tell.
-                      report_unreachable(line);
+    shards_.connect(self_, activation.fence, activation.members,
+                    RoleKind::shard, begin,
+                    [this](RoleId shard, const std::string& line) {
+                      report_lost(shard, line);
                     });
   }
 
@@ -161,8 +156,20 @@ private:
     }
   }
 
-  void report_unreachable(const std::string& line) {
-    caf::aout(self_) << "cannot reach a shard: " << line << std::endl;
+  /// A shard that died brings the next epoch by itself. One that lives has
+  /// lost what was under way: after a while the coordinator is asked for the
+  /// next epoch, in which both link again and the missing is sent again
+  /// (PROTOCOL 17).
+  void report_lost(RoleId shard, const std::string& line) {
+    const auto fence = gate_.is_active() ? gate_.active() : gate_.sealing();
+    Completion later{[this, fence, shard, line] {
+      if (gate_.is_active(fence) || gate_.is_sealing(fence))
+        self_->send(
+          context_.coordinator,
+          LinkLost{fence, context_.role,
+                   "links to " + to_string(shard) + " again: " + line});
+    }};
+    self_->delayed_send(self_, relink_delay, std::move(later));
   }
 
   // --- a synchronous step ---------------------------------------------------
@@ -246,35 +253,20 @@ private:
     pull(gradient_.step + 1);
   }
 
-  /// Sends what the owners do not list: a node that a held one covers is
-  /// there already (PROTOCOL 10).
+  /// Sends what the owners do not list.
   void push_missing(const std::vector<SliceState>& held) {
     self_->send(context_.coordinator,
                 LeafReport{gate_.active(), context_.role, gradient_.step,
                            gradient_.leaves});
     push_begin_ = Clock::now();
     pushing_ = true;
-    std::vector<const SliceState*> known(job_.plan.slices.size(), nullptr);
-    for (const auto& state : held)
-      if (state.slice < known.size())
-        known[state.slice] = &state;
-    for (const auto& node : gradient_.nodes)
-      for (const auto& slice : job_.plan.slices)
-        if (!has(known[slice.id], node.node))
+    const HeldNodes there{held, job_.plan.slices.size()};
+    // Slice by slice: a shard lets go of what it holds of one when its tree is
+    // whole, and credit comes back (link_terms()).
+    for (const auto& slice : job_.plan.slices)
+      for (const auto& node : gradient_.nodes)
+        if (!there.has(slice.id, gradient_.step, node.node))
           push(node, slice);
-  }
-
-  bool has(const SliceState* state, RankRange node) const {
-    if (state == nullptr)
-      return false;
-    if (state->newest > gradient_.step)
-      return true;
-    if (state->newest < gradient_.step)
-      return false;
-    for (const auto& held : state->held)
-      if (held.covers(node))
-        return true;
-    return false;
   }
 
   void push(const NodeSum& node, const Slice& slice) {

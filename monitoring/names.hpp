@@ -75,6 +75,21 @@ inline constexpr MetricDescription duplicates_dropped_total{
   MetricSample::Kind::counter, "troupe_duplicates_dropped_total",
   "Pushes recognised as already applied and dropped."};
 
+// -- links -------------------------------------------------------------------
+
+inline constexpr MetricDescription link_sent_bytes_total{
+  MetricSample::Kind::counter, "troupe_link_sent_bytes_total",
+  "Bytes sent on links to another process, by label peer."};
+inline constexpr MetricDescription link_received_bytes_total{
+  MetricSample::Kind::counter, "troupe_link_received_bytes_total",
+  "Bytes received on links from another process, by label peer."};
+inline constexpr MetricDescription link_queued_bytes{
+  MetricSample::Kind::gauge, "troupe_link_queued_bytes",
+  "Bytes that wait for the peer's credit or for the socket, by label peer."};
+inline constexpr MetricDescription link_messages_dropped_total{
+  MetricSample::Kind::counter, "troupe_link_messages_dropped_total",
+  "Messages from links whose receiver had ended."};
+
 // -- supervision (coordinator) -----------------------------------------------
 
 inline constexpr MetricDescription restarts_total{
@@ -109,6 +124,8 @@ inline constexpr std::array all{
   pushed_bytes_total,      pulled_bytes_total,
   executor_queue_tasks,    push_staleness_steps,
   pending_nodes,           duplicates_dropped_total,
+  link_sent_bytes_total,   link_received_bytes_total,
+  link_queued_bytes,       link_messages_dropped_total,
   restarts_total,          membership_epoch,
   leaves_recomputed_total, recoveries_total,
   metrics_conflicts_total, metrics_dropped_total,

@@ -16,6 +16,7 @@ import unittest
 
 from cluster import Run, wait_for
 from roles import Role
+from sockets import listening_addresses
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
@@ -25,7 +26,6 @@ LONG_JOB = [*JOB, "--epochs", "60"]
 TWO_WORKERS = ["--workers", "2", "--ps", "1"]
 MEMBERS = ["ps:0", "worker:0", "worker:1"]
 LOOPBACK_4 = "0100007F"
-LISTENING = "0A"
 
 
 def endpoint(address):
@@ -188,9 +188,10 @@ class RolesByHand(unittest.TestCase):
     def test_a_shard_refuses_other_certificates_too(self):
         coordinator, members = self.start_long_job()
         addresses = listening_addresses([members[0].process.pid])
-        self.assertEqual(len(addresses), 1)
-        self.assertRaises((ssl.SSLError, OSError), self.speak_tls,
-                          f"127.0.0.1:{addresses[0][1]}", b"x" * 64)
+        self.assertEqual(len(addresses), 2)  # actors, links
+        for _, port in addresses:
+            self.assertRaises((ssl.SSLError, OSError), self.speak_tls,
+                              f"127.0.0.1:{port}", b"x" * 64)
         self.check_undisturbed(coordinator, members, self.expected_long)
 
     def speak_tls(self, address, data):
@@ -280,35 +281,11 @@ class RolesByHand(unittest.TestCase):
             self.assertEqual(len(children), 5)
             listening = listening_addresses([run.process.pid,
                                              *children.values()])
-            # Coordinator, metrics and two shards.
-            self.assertEqual(len(listening), 4, listening)
+            # Coordinator, metrics, two shards, and the links of each role.
+            self.assertEqual(len(listening), 8, listening)
             self.assertEqual({address for address, _ in listening},
                              {LOOPBACK_4})
             run.finish()
-
-
-def listening_addresses(pids):
-    """[(address in hexadecimal, port)] of the TCP sockets on which these
-    processes listen, IPv6 ones too."""
-    listening = {}
-    for table in ("tcp", "tcp6"):
-        with open(f"/proc/{pids[0]}/net/{table}") as file:
-            for line in file.read().splitlines()[1:]:
-                words = line.split()
-                if words[3] == LISTENING:
-                    address, port = words[1].split(":")
-                    listening[words[9]] = (address, int(port, 16))
-    found = set()
-    for pid in pids:
-        for descriptor in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
-            except OSError:
-                continue  # closed meanwhile
-            match = re.fullmatch(r"socket:\[(\d+)\]", target)
-            if match and match.group(1) in listening:
-                found.add(listening[match.group(1)])
-    return sorted(found)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+#include "actors/link_terms.hpp"
+
+#include "actors/slice_update.hpp"
+#include "strategies/rank_tree.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t least_window_bytes = uint64_t{32} << 20;
+
+uint64_t shard_window(const Job& job, RoleId shard) {
+  const auto& plan = job.plan;
+  uint64_t nodes = 1; // that one worker pushes of a slice
+  for (const auto& role : plan.roles)
+    if (role.role.kind == RoleKind::worker)
+      nodes = std::max<uint64_t>(
+        nodes, maximal_nodes(role.ranks, job.options.virtual_ranks).size());
+  uint64_t largest = 0;
+  uint64_t all = 0;
+  for (const auto& slice : plan.slices) {
+    const auto bytes = slice.count * sizeof(float) + frame_header_bytes;
+    largest = std::max(largest, bytes);
+    if (plan.owner[slice.id] == shard.index)
+      all += bytes;
+  }
+  const bool waits = job.options.synchronisation == Synchronisation::sync
+                     && !rounds_of(job.options).empty();
+  // Twice what must fit: credit comes back when half of a window is free.
+  return std::max(least_window_bytes, 2 * nodes * (waits ? all : largest));
+}
+
+} // namespace
+
+MessageLinks::Terms link_terms(const Job& job, RoleId role) {
+  if (role.kind == RoleKind::shard)
+    return {{MessageKind::pull, MessageKind::push, MessageKind::lease_push},
+            shard_window(job, role)};
+  return {{MessageKind::pulled}, least_window_bytes};
+}
+
+} // namespace troupe

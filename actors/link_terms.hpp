@@ -1,0 +1,14 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/links/message_links.hpp"
+
+namespace troupe {
+
+/// What a role takes from its links: the messages it understands, and a window
+/// in which every step can end. A shard lets go of a slice's nodes when their
+/// tree is whole, and workers push slice by slice: so the nodes of one slice
+/// must fit; where an update waits for scalars of all slices, those of all.
+MessageLinks::Terms link_terms(const Job& job, RoleId role);
+
+} // namespace troupe

@@ -1,0 +1,245 @@
+#include "actors/links/message_links.hpp"
+
+#include "actors/links/link_proxy.hpp"
+#include "monitoring/names.hpp"
+
+#include <future>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto metrics_period = 1s;
+constexpr auto end_deadline = 5s;
+
+struct LinkMetrics {
+  LinkMetrics(MetricRegistry& registry, const MetricLabels& labels)
+    : sent(registry.counter(metrics::link_sent_bytes_total, labels)),
+      received(registry.counter(metrics::link_received_bytes_total, labels)),
+      queued(registry.gauge(metrics::link_queued_bytes, labels)) {}
+
+  void show(const MessageLink::Counts& now) {
+    sent.add(static_cast<double>(now.sent_bytes - known.sent_bytes));
+    received.add(
+      static_cast<double>(now.received_bytes - known.received_bytes));
+    queued.set(static_cast<double>(now.queued_bytes));
+    known = now;
+  }
+
+  Counter& sent;
+  Counter& received;
+  Gauge& queued;
+  MessageLink::Counts known;
+};
+
+struct Served {
+  std::shared_ptr<MessageLink> link;
+  caf::strong_actor_ptr proxy;
+  caf::weak_actor_ptr target;
+  LinkMetrics metrics;
+  uint64_t watch = 0;
+  bool writing = false; ///< the loop tells when the socket can be written
+};
+
+} // namespace
+
+/// All but wake() belongs to the links' thread. Handlers that the loop and the
+/// links keep hold it, so it may outlive MessageLinks; then it is over.
+struct MessageLinks::State : std::enable_shared_from_this<State> {
+  State(caf::actor_system& system, LinkNode& node,
+        std::shared_ptr<MetricRegistry> registry)
+    : system(system),
+      node(node),
+      registry(std::move(registry)),
+      dropped(this->registry->counter(metrics::link_messages_dropped_total)),
+      loop(&node.io()) {}
+
+  void wake(uint64_t id);
+  caf::strong_actor_ptr serve(std::unique_ptr<LinkSocket> socket,
+                              const std::string& peer, const Terms& terms,
+                              const caf::strong_actor_ptr& target);
+  void take(uint64_t id, LinkMessage&& message);
+  void turn(uint64_t id, uint32_t events);
+  void settle(uint64_t id);
+  void end(Served&& gone);
+  void end_all();
+  void show_metrics();
+
+  caf::actor_system& system;
+  LinkNode& node;
+  std::shared_ptr<MetricRegistry> registry;
+  Counter& dropped;
+  std::unordered_map<uint64_t, Served> served;
+  std::set<std::string> names; ///< accepted under
+  uint64_t last_id = 0;
+  uint64_t timer = 0;
+  bool over = false;
+
+  std::mutex mutex;
+  IoLoop* loop; ///< null: over
+};
+
+void MessageLinks::State::wake(uint64_t id) {
+  std::lock_guard lock{mutex};
+  if (loop != nullptr)
+    loop->post([self = shared_from_this(), id] { self->settle(id); });
+}
+
+caf::strong_actor_ptr
+MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
+                           const std::string& peer, const Terms& terms,
+                           const caf::strong_actor_ptr& target) {
+  const auto id = ++last_id;
+  MessageLink::Events events;
+  events.message = [this, id](LinkMessage&& x) { take(id, std::move(x)); };
+  events.wake = [weak = weak_from_this(), id] {
+    if (auto self = weak.lock())
+      self->wake(id);
+  };
+  auto link = MessageLink::make(std::move(socket),
+                                {peer, terms.accepted, terms.window_bytes},
+                                std::move(events));
+  auto proxy = make_link_proxy(system, link);
+  const auto watch =
+    node.io().watch(link->descriptor(), EPOLLIN,
+                    [this, id](uint32_t happened) { turn(id, happened); });
+  served.emplace(id, Served{std::move(link), proxy,
+                            caf::actor_cast<caf::weak_actor_ptr>(target),
+                            LinkMetrics{*registry, {{"peer", peer}}}, watch});
+  settle(id); // TLS may have read what no event tells of
+  turn(id, EPOLLIN);
+  return proxy;
+}
+
+void MessageLinks::State::take(uint64_t id, LinkMessage&& message) {
+  const auto& link = served.at(id);
+  if (auto target = caf::actor_cast<caf::strong_actor_ptr>(link.target))
+    deliver(std::move(message), link.proxy, target);
+  else
+    dropped.add();
+}
+
+void MessageLinks::State::turn(uint64_t id, uint32_t happened) {
+  auto found = served.find(id);
+  if (found == served.end())
+    return;
+  auto& link = *found->second.link;
+  if ((happened & ~static_cast<uint32_t>(EPOLLOUT)) != 0)
+    link.on_readable();
+  if ((happened & EPOLLOUT) != 0)
+    link.on_writable();
+  settle(id);
+}
+
+void MessageLinks::State::settle(uint64_t id) {
+  auto found = served.find(id);
+  if (found == served.end())
+    return;
+  auto& one = found->second;
+  const auto writing = one.link->wants_write();
+  if (!one.link->down().empty()) {
+    auto gone = std::move(one);
+    served.erase(found);
+    end(std::move(gone));
+  } else if (writing != one.writing) {
+    one.writing = writing;
+    node.io().rearm(one.watch, writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+}
+
+void MessageLinks::State::end(Served&& gone) {
+  gone.metrics.show(gone.link->counts());
+  gone.metrics.queued.set(0);
+  node.io().unwatch(gone.watch);
+  gone.link->close();
+  end_link_proxy(gone.proxy, gone.link->down());
+}
+
+void MessageLinks::State::end_all() {
+  over = true;
+  node.io().cancel(timer);
+  for (const auto& name : names)
+    node.on_channel(name, {});
+  for (auto& [id, one] : std::exchange(served, {}))
+    end(std::move(one));
+}
+
+void MessageLinks::State::show_metrics() {
+  for (auto& [id, one] : served)
+    one.metrics.show(one.link->counts());
+  timer = node.io().at(IoLoop::Clock::now() + metrics_period,
+                       [this] { show_metrics(); });
+}
+
+MessageLinks::MessageLinks(caf::actor_system& system, LinkNode& node,
+                           std::shared_ptr<MetricRegistry> metrics)
+  : state_(std::make_shared<State>(system, node, std::move(metrics))) {
+  node.io().post([state = state_] { state->show_metrics(); });
+}
+
+MessageLinks::~MessageLinks() {
+  end();
+}
+
+void MessageLinks::end() {
+  auto done = std::make_shared<std::promise<void>>();
+  auto ended = done->get_future();
+  {
+    std::lock_guard lock{state_->mutex};
+    auto* loop = std::exchange(state_->loop, nullptr);
+    if (loop == nullptr || !loop->post([state = state_, done] {
+          state->end_all();
+          done->set_value();
+        }))
+      return;
+  }
+  ended.wait_for(end_deadline);
+}
+
+void MessageLinks::accept(const std::string& name, const Terms& terms,
+                          const caf::strong_actor_ptr& target) {
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(target);
+  std::lock_guard lock{state_->mutex};
+  if (state_->loop == nullptr)
+    return;
+  state_->loop->post([state = state_, name, terms, weak] {
+    if (state->over)
+      return;
+    state->names.insert(name);
+    state->node.on_channel(name, [state, terms, weak](ChannelArrival arrival) {
+      auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak);
+      if (alive && !state->over)
+        state->serve(std::move(arrival.socket), arrival.from, terms, alive);
+    });
+  });
+}
+
+void MessageLinks::connect(
+  Request request,
+  std::function<void(caf::strong_actor_ptr, const std::string&)> done) {
+  std::unique_lock lock{state_->mutex};
+  if (state_->loop == nullptr) {
+    lock.unlock();
+    done(nullptr, "the links have ended");
+    return;
+  }
+  ChannelRequest open{request.fence,    request.name, request.from,
+                      request.endpoint, request.to,   request.deadline};
+  state_->node.open_channel(
+    std::move(open), [state = state_, request = std::move(request),
+                      done = std::move(done)](ChannelOutcome outcome) {
+      if (state->over || !outcome.socket)
+        done(nullptr, state->over ? "the links have ended" : outcome.error);
+      else
+        done(state->serve(std::move(outcome.socket), request.to, request.terms,
+                          request.target),
+             {});
+    });
+}
+
+} // namespace troupe

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "actors/links/link_node.hpp"
+#include "actors/links/message_link.hpp"
+#include "actors/messages.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// The message links of a process: opens and accepts them, drives them on the
+/// links' one thread and gives each peer an actor handle.
+class MessageLinks {
+public:
+  MessageLinks(caf::actor_system& system, LinkNode& node,
+               std::shared_ptr<MetricRegistry> metrics);
+  /// As end().
+  ~MessageLinks();
+  /// Ends all links, which must be before the node and the actor system end.
+  /// Whoever asks for a link after it is told so.
+  void end();
+  MessageLinks(const MessageLinks&) = delete;
+  MessageLinks& operator=(const MessageLinks&) = delete;
+
+  /// What the local actor of a link takes from it.
+  struct Terms {
+    std::vector<MessageKind> accepted;
+    uint64_t window_bytes = uint64_t{32} << 20;
+  };
+
+  /// Delivers to `target` what arrives on streams opened to `name`; the sender
+  /// is a handle to the peer, on which answers travel back.
+  void accept(const std::string& name, const Terms& terms,
+              const caf::strong_actor_ptr& target);
+
+  struct Request {
+    Fence fence;
+    std::string name;     ///< that the peer accepts under
+    std::string endpoint; ///< of the peer's process
+    std::string from;     ///< for people: "worker:1"
+    std::string to;       ///< for people: "ps:0"
+    Terms terms;
+    caf::strong_actor_ptr target; ///< gets what arrives
+    std::chrono::steady_clock::time_point deadline;
+  };
+  /// Links `target` to a peer.
+  /// Completion: done() once, from the links' thread: a handle to the peer,
+  /// or null and why, one line.
+  void connect(
+    Request request,
+    std::function<void(caf::strong_actor_ptr peer, const std::string& error)>
+      done);
+
+private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+} // namespace troupe
