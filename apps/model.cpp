@@ -15,12 +15,12 @@ int run_model_show(const Settings& settings) {
     sample = load_data(parse_data_spec(job.data), {}).train->shape;
   const auto graph = make_graph(job.model, sample);
   std::string text;
+  auto spec = model_spec(job.model, sample);
   if (settings.format == "json") {
-    auto spec = model_spec(job.model, sample);
     spec.sample = graph.sample;
     text = to_json(spec, true);
   } else if (settings.format == "dot") {
-    text = to_dot(graph, model_spec(job.model, sample).name);
+    text = to_dot(graph, spec.name);
   } else {
     // The rows of a micro-batch of the largest virtual rank.
     const auto ranks = uint64_t{job.virtual_ranks};

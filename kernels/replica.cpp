@@ -3,6 +3,7 @@
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/sleeping_replica.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -16,6 +17,8 @@ std::string to_string(DeviceId device) {
 
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows, Precision precision) {
+  if (const auto sleep = sleep_model(graph.text))
+    return kernels::make_sleeping_replica(graph, *sleep);
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);

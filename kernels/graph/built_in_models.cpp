@@ -35,7 +35,8 @@ std::optional<ModelSpec> built_in_model(const std::string& model,
 
 std::string built_in_names() {
   return "mlp:784-512-256-10, cnn, resnet8, resnet20, "
-         "transformer:L4-H4-D128-T64, dlrm, wide_deep, logreg, FILE.json or "
+         "transformer:L4-H4-D128-T64, dlrm, wide_deep, logreg, sleep:20ms, "
+         "FILE.json or "
          "FILE.toml";
 }
 

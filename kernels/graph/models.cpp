@@ -3,6 +3,7 @@
 #include "kernels/error.hpp"
 #include "kernels/graph/built_in_models.hpp"
 #include "kernels/graph/model_file.hpp"
+#include "kernels/graph/sleep_model.hpp"
 
 namespace troupe {
 
@@ -23,7 +24,8 @@ ModelSpec written_spec(const std::string& model) {
   if (is_file(model))
     return read_model_file(model);
   if (model.starts_with("sleep:"))
-    throw UsageError("--model " + model + ": not available yet; use "
+    throw UsageError("--model " + model
+                     + ": it waits and has no operators to show; use "
                      + built_in_names());
   throw UsageError("--model " + model + ": unknown model; use "
                    + built_in_names());
@@ -39,6 +41,8 @@ ModelSpec model_spec(const std::string& model, const SampleShape& sample) {
 }
 
 Graph make_graph(const std::string& model, const SampleShape& sample) {
+  if (const auto sleep = sleep_model(model))
+    return sleep_graph(model, *sleep, sample);
   // What is wrong without any data is a mistake in the model.
   auto spec = model_spec(model);
   auto graph = build_graph(spec);

@@ -15,6 +15,7 @@ namespace troupe {
 ///   transformer:L4-H4-D128-T64[-P0.1]  GPT-style; tokens
 ///   dlrm, wide_deep          features and ids, binary labels
 ///   logreg                   ids with features as their weights, or features
+///   sleep:20ms[-N]           waits instead of computing; sleep_model.hpp
 ///   FILE.json, FILE.toml     any graph of the operators; docs/models.md
 ///   {…}                      the text of such a JSON file
 /// Graph::text makes the same graph elsewhere: it holds what a file held.

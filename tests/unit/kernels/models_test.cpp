@@ -279,7 +279,11 @@ BOOST_AUTO_TEST_CASE(a_text_that_names_no_model_says_what_there_is) {
     {"transformer:L4-H3-D128-T64", "3 heads do not divide the width 128"},
     {"transformer:L4-H4-D128-T64-P1", "is not P and a fraction"},
     {"transformer:L4-H4-D128-T64-Pnan", "is not P and a fraction"},
-    {"sleep:20ms", "not available yet"},
+    {"sleep:20", "expected sleep:Tms"},
+    {"sleep:-1ms", "expected sleep:Tms"},
+    {"sleep:60001ms", "expected sleep:Tms"},
+    {"sleep:0ms-0", "expected sleep:Tms"},
+    {"sleep:0ms-4-4", "expected sleep:Tms"},
   };
   for (const auto& one : cases)
     BOOST_TEST_CONTEXT(one.model) {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "kernels/graph/graph.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// A model that waits instead of computing, for figures of protocols: sleep:Tms
+/// has one scalar parameter, sleep:Tms-N has N of them. Its gradient takes T
+/// and is the parameters themselves, times the rows.
+struct SleepModel {
+  uint32_t ms = 0; ///< that each gradient of a micro-batch waits
+  uint64_t parameters = 1;
+};
+
+/// Nothing if the text names another model.
+/// Errors: UsageError.
+std::optional<SleepModel> sleep_model(const std::string& model);
+
+/// A graph that says what the model trains and which labels it is given; its
+/// operators are none that a device could run. It takes any samples and reads
+/// none of their features.
+Graph sleep_graph(const std::string& model, const SleepModel& sleep,
+                  const SampleShape& sample);
+
+} // namespace troupe

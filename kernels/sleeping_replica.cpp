@@ -1,0 +1,60 @@
+#include "kernels/sleeping_replica.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace troupe::kernels {
+
+namespace {
+
+/// Its loss is half the sum of the squares of the parameters, for each row.
+class SleepingReplica final : public Replica {
+public:
+  SleepingReplica(const Graph& graph, const SleepModel& sleep)
+    : sleep_(sleep), labels_(graph.labels()) {}
+
+  LeafStats gradient(const float* parameters, const Batch& batch,
+                     float* gradient, const ParameterReady& ready) override {
+    if (sleep_.ms > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds{sleep_.ms});
+    const auto rows = static_cast<float>(batch.rows);
+    for (uint64_t i = 0; i < sleep_.parameters; ++i)
+      gradient[i] = rows * parameters[i];
+    if (ready)
+      ready(0);
+    return {loss(parameters, batch.rows), 0};
+  }
+
+  LeafStats evaluate(const float* parameters, const Batch& batch,
+                     const Predictions& predictions) override {
+    const auto count = batch.rows * labels_;
+    if (predictions.classes != nullptr)
+      std::fill_n(predictions.classes, count, 0);
+    if (predictions.scores != nullptr)
+      std::fill_n(predictions.scores, count, 0.0f);
+    return {loss(parameters, batch.rows), 0};
+  }
+
+  uint64_t memory_bytes() const override { return 0; }
+
+private:
+  double loss(const float* parameters, uint32_t rows) const {
+    double squares = 0;
+    for (uint64_t i = 0; i < sleep_.parameters; ++i)
+      squares += static_cast<double>(parameters[i]) * parameters[i];
+    return rows * squares / 2;
+  }
+
+  SleepModel sleep_;
+  uint64_t labels_;
+};
+
+} // namespace
+
+std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
+                                               const SleepModel& sleep) {
+  return std::make_unique<SleepingReplica>(graph, sleep);
+}
+
+} // namespace troupe::kernels

@@ -1,0 +1,74 @@
+#include "kernels/buffer.hpp"
+#include "kernels/graph/models.hpp"
+#include "kernels/sleeping_replica.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+
+using namespace troupe;
+
+namespace {
+
+SampleShape shape_of(LabelKind label) {
+  SampleShape sample;
+  sample.label = label;
+  if (label == LabelKind::tokens) {
+    sample.vocabulary = 65;
+  } else {
+    sample.features = {3};
+    sample.classes = label == LabelKind::classes ? 7 : 0;
+  }
+  return sample;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(sleeping_replica_suite)
+
+BOOST_AUTO_TEST_CASE(sleep_fits_samples_of_every_kind_of_label) {
+  for (auto label : {LabelKind::classes, LabelKind::binary, LabelKind::number,
+                     LabelKind::tokens}) {
+    const auto graph = make_graph("sleep:0ms", shape_of(label));
+    BOOST_TEST(graph.parameter_count() == 1u);
+    BOOST_TEST(graph.labels() == (label == LabelKind::tokens ? 64u : 1u));
+    BOOST_TEST(graph.features() == 0u);
+    BOOST_TEST(graph.flops_per_sample() == 0u);
+  }
+  BOOST_TEST(make_graph("sleep:0ms").classes() == 10u);
+  BOOST_TEST(make_graph("sleep:20ms-1000").parameter_count() == 1'000u);
+}
+
+BOOST_AUTO_TEST_CASE(its_gradient_is_the_parameters_times_the_rows) {
+  const auto graph = make_graph("sleep:0ms-20");
+  auto replica = make_replica(graph, {}, 8);
+  Buffer parameters{Layout{graph}.total};
+  Buffer gradient{Layout{graph}.total};
+  parameters.fill(0.5f);
+  gradient.fill(-1);
+  Batch batch;
+  batch.rows = 3;
+  uint32_t readied = 0;
+  const auto stats = replica->gradient(
+    parameters.data(), batch, gradient.data(), [&](uint32_t) { ++readied; });
+  BOOST_TEST(readied == 1u);
+  BOOST_TEST(stats.loss_sum == 3 * 20 * 0.125);
+  for (size_t i = 0; i < 20; ++i)
+    BOOST_TEST(gradient.data()[i] == 1.5f);
+  BOOST_TEST(gradient.data()[20] == -1.0f); // a gap belongs to nobody
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_takes_its_time) {
+  const auto graph = make_graph("sleep:5ms");
+  auto replica = make_replica(graph, {}, 1);
+  Buffer values{Layout{graph}.total};
+  values.fill(1);
+  Batch batch;
+  batch.rows = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  replica->gradient(values.data(), batch, values.data());
+  BOOST_CHECK(std::chrono::steady_clock::now() - begin
+              >= std::chrono::milliseconds{5});
+}
+
+BOOST_AUTO_TEST_SUITE_END()
