@@ -1,5 +1,6 @@
 #include "actors/actor_node.hpp"
 
+#include "actors/collectives/member.hpp"
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/tls_error_queue.hpp"
@@ -18,6 +19,7 @@ void init_actor_types() {
   static std::once_flag once;
   std::call_once(once, [] {
     caf::init_global_meta_objects<caf::id_block::troupe>();
+    caf::init_global_meta_objects<caf::id_block::troupe_collectives>();
     caf::io::middleman::init_global_meta_objects();
     caf::openssl::manager::init_global_meta_objects();
     caf::core::init_global_meta_objects();
