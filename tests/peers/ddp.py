@@ -107,9 +107,10 @@ class Troupe:
 
 
 class Torch:
-    def __init__(self, python, steps):
+    def __init__(self, python, steps, model=MODEL):
         self.python = python
         self.steps = steps
+        self.model = model
         self.runs = []
         try:
             done = subprocess.run([python, str(WORKER), "--probe"],
@@ -133,7 +134,7 @@ class Torch:
         with tempfile.TemporaryDirectory() as folder:
             workers = [subprocess.Popen(
                 [self.python, str(WORKER), "--rank", str(rank),
-                 "--world", str(world), "--model", MODEL,
+                 "--world", str(world), "--model", self.model,
                  "--rendezvous", os.path.join(folder, "rendezvous"),
                  "--samples", str(SAMPLES), "--batch", str(batch),
                  "--steps", str(self.steps), "--warm-up", str(WARM_UP),
@@ -230,15 +231,15 @@ def machine():
 
 # --- the figures --------------------------------------------------------------
 
-def megaflop_a_sample():
+def megaflop_a_sample(model=MODEL):
     """Forward, weights' gradients and, but for the first layer, inputs'."""
-    widths = [int(width) for width in MODEL.split("-")]
+    widths = [int(width) for width in model.split("-")]
     products = [a * b for a, b in zip(widths, widths[1:])]
     return (6 * sum(products) - 2 * products[0]) / 1e6
 
 
-def parameter_bytes():
-    widths = [int(width) for width in MODEL.split("-")]
+def parameter_bytes(model=MODEL):
+    widths = [int(width) for width in model.split("-")]
     return 4 * sum((a + 1) * b for a, b in zip(widths, widths[1:]))
 
 
