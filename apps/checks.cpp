@@ -2,6 +2,7 @@
 
 #include "apps/flags.hpp"
 #include "apps/numbers.hpp"
+#include "apps/reduce_board.hpp"
 #include "kernels/error.hpp"
 
 #include <filesystem>
@@ -123,6 +124,18 @@ void check_output(const std::string& flag, const std::string& path) {
                      + folder.string() + "; create it first");
 }
 
+/// Members that share memory are as many as a group of it takes.
+void check_bench(const Settings& settings) {
+  const auto& bench = settings.bench;
+  if (settings.command != "bench all-reduce" || bench.link == "actors")
+    return;
+  for (auto members : bench.members)
+    if (members > ReduceBoard::most_members)
+      refuse("--members " + std::to_string(members) + ": at most "
+             + std::to_string(ReduceBoard::most_members)
+             + " threads or processes; add --link actors");
+}
+
 void check_files(const Settings& settings) {
   check_output("save", settings.save);
   check_output("summary", settings.summary);
@@ -196,6 +209,7 @@ void check_settings(const Settings& settings, const Flags& flags) {
     if (!settings.job.eval_data.empty())
       parse_data_spec(settings.job.eval_data);
   }
+  check_bench(settings);
   if (shown)
     return;
   if (reads || command == "train" || (command == "role" && !joins))

@@ -76,13 +76,12 @@ void take_operand(CommandLine& line, Words& rest) {
   auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
                                                                  : rest.front();
   if (line.command == "bench") {
-    if (operand == "all-reduce" || operand == "parameter-server")
-      throw UsageError("bench " + operand
-                       + " is not available yet; use bench step or bench "
-                         "kernels");
-    if (operand != "step" && operand != "kernels")
-      throw UsageError("bench takes what to measure first; use bench step or "
-                       "bench kernels");
+    const std::string known =
+      "; use bench step, kernels, all-reduce or null-step";
+    if (operand == "parameter-server")
+      throw UsageError("bench " + operand + " is not available yet" + known);
+    if (bit_of("bench " + operand) == 0)
+      throw UsageError("bench takes what to measure first" + known);
     line.command = "bench " + operand;
   } else if (line.command == "model") {
     take_model(line, rest);

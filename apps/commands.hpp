@@ -10,6 +10,8 @@ int run_train(const Settings& settings);
 int run_role(const Settings& settings);
 int run_bench_step(const Settings& settings);
 int run_bench_kernels(const Settings& settings);
+int run_bench_all_reduce(const Settings& settings);
+int run_bench_null_step(const Settings& settings);
 int run_plan(const Settings& settings);
 int run_evaluate(const Settings& settings);
 int run_predict(const Settings& settings);

@@ -18,6 +18,8 @@ enum CommandBit : unsigned {
   on_bench = 32,   ///< bench step
   on_kernels = 64, ///< bench kernels
   on_model = 128,  ///< model show
+  on_reduce = 256, ///< bench all-reduce
+  on_null = 512,   ///< bench null-step
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -27,6 +29,8 @@ unsigned bit_of(const std::string& command);
 enum class FlagType { text, number, toggle };
 
 /// One flag of the command line, which is a key of the configuration file too.
+/// A name may stand for one flag on some commands and for another on others;
+/// at most one of them is a key.
 struct Flag {
   std::string name;  ///< without dashes, "global-batch"
   std::string value; ///< what follows in the help, "N"
@@ -46,7 +50,9 @@ struct Flag {
 std::vector<Flag> job_flags();
 /// Flags that only matter to this process: files, addresses, output.
 std::vector<Flag> process_flags();
-/// Both, in the order in which the help shows them.
+/// Flags of bench all-reduce and bench null-step; no keys of a file.
+std::vector<Flag> bench_flags();
+/// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();
 
 /// A flag that is known but not built yet.

@@ -87,6 +87,17 @@ constexpr Purpose purposes[] = {
    "Measures operators, optimizers and compression on one thread against what "
    "the machine can do.",
    "  troupe bench kernels --isa avx2 --json kernels.json\n"},
+  {"bench all-reduce", "troupe bench all-reduce [flags]",
+   "Measures all-reduces between threads, between processes over shared memory "
+   "and over TCP, against Open MPI and Gloo where tests/peers/build found "
+   "them; "
+   "with --link actors, what an all-reduce costs between actors.",
+   "  troupe bench all-reduce --members 2 --bytes 1MiB --link memory\n"
+   "  troupe bench all-reduce --members 1,10,100 --link actors\n"},
+  {"bench null-step", "troupe bench null-step [flags]",
+   "Measures a step of a parameter server with one scalar parameter, whose "
+   "workers compute nothing: what the messages alone take.",
+   "  troupe bench null-step --workers 1,10,100\n"},
   {"model show", "troupe model show [M] [flags]",
    "Prints a model: its operators with shapes, parameters, FLOPs and memory, "
    "or its graph for Graphviz, or a model file that makes it.",

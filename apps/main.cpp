@@ -34,6 +34,10 @@ int dispatch(const Settings& settings) {
     return run_bench_step(settings);
   if (command == "bench kernels")
     return run_bench_kernels(settings);
+  if (command == "bench all-reduce")
+    return run_bench_all_reduce(settings);
+  if (command == "bench null-step")
+    return run_bench_null_step(settings);
   if (command == "model show")
     return run_model_show(settings);
   return run_version(settings);

@@ -2,9 +2,11 @@
 
 #include "kernels/error.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace troupe {
 
@@ -30,6 +32,38 @@ uint64_t parse_whole(const std::string& text, uint64_t lowest,
     throw UsageError("expected a whole number from " + std::to_string(lowest)
                      + " to " + std::to_string(highest));
   return value;
+}
+
+uint64_t parse_bytes(const std::string& text, uint64_t lowest,
+                     uint64_t highest) {
+  constexpr std::pair<const char*, unsigned> units[] = {
+    {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+  auto digits = text;
+  unsigned shift = 0;
+  for (auto [name, bits] : units)
+    if (text.ends_with(name)) {
+      digits.resize(text.size() - 3);
+      shift = bits;
+    }
+  try {
+    const auto value = parse_whole(digits, 0, highest >> shift) << shift;
+    if (value >= lowest)
+      return value;
+  } catch (const UsageError&) {
+  }
+  throw UsageError(text + ": expected bytes from " + std::to_string(lowest)
+                   + " to " + std::to_string(highest)
+                   + ", for example 65536 or 64KiB");
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
 }
 
 bool RealRange::has(double value) const {

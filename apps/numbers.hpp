@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -10,6 +11,14 @@ namespace troupe {
 /// signs, blanks, trailing characters, overflow.
 uint64_t parse_whole(const std::string& text, uint64_t lowest,
                      uint64_t highest);
+
+/// Reads a number of bytes: digits, and KiB, MiB or GiB behind them.
+/// Errors: UsageError.
+uint64_t parse_bytes(const std::string& text, uint64_t lowest,
+                     uint64_t highest);
+
+/// The words between commas.
+std::vector<std::string> split_list(const std::string& text);
 
 /// An interval of numbers, named by its ends.
 struct RealRange {

@@ -28,8 +28,8 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
-  add(flags, on_bench | on_kernels, group, "json", "FILE", "none",
-      "write the figures as a JSON list", text(FIELD(json)));
+  add(flags, on_bench | on_kernels | on_reduce | on_null, group, "json", "FILE",
+      "none", "write the figures as a JSON list", text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
       "TOML with a key for each flag; flags and TF_CONFIG come first",
       {[](Settings&, const std::string&) {}, nullptr});
@@ -91,6 +91,8 @@ void add_measuring(std::vector<Flag>& flags) {
       "measurements of each kernel, of 2 ms or one run",
       whole(FIELD(repetitions), 1, 1'000'000));
   flags.back().type = FlagType::number;
+  for (auto& flag : bench_flags())
+    flags.push_back(std::move(flag));
 }
 
 } // namespace
@@ -143,6 +145,10 @@ unsigned bit_of(const std::string& command) {
     return on_bench;
   if (command == "bench kernels")
     return on_kernels;
+  if (command == "bench all-reduce")
+    return on_reduce;
+  if (command == "bench null-step")
+    return on_null;
   if (command == "model show")
     return on_model;
   return 0;

@@ -12,6 +12,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace troupe {
@@ -102,9 +103,16 @@ void start_from(Settings& settings) {
 
 void store(const Layer& layer, Settings& settings) {
   auto flags = all_flags();
+  const auto bit = bit_of(settings.command);
+  const auto is_own = [&](const Flag& flag) { return (flag.commands & bit); };
   for (const auto& flag : flags) {
     auto found = layer.find(flag.name);
     if (found == layer.end())
+      continue;
+    const auto gives_way = [&](const Flag& other) {
+      return other.name == flag.name && is_own(other) && !is_own(flag);
+    };
+    if (std::any_of(flags.begin(), flags.end(), gives_way))
       continue;
     const auto& given = found->second;
     try {

@@ -12,6 +12,18 @@
 
 namespace troupe {
 
+/// What `troupe bench all-reduce` and `troupe bench null-step` measure.
+struct BenchOptions {
+  std::vector<uint32_t> members{2, 4};
+  std::vector<uint64_t> bytes{1 << 10, 64 << 10, 256 << 10, 1 << 20,
+                              4 << 20, 16 << 20, 64 << 20};
+  std::string link = "all";       ///< memory, shm, tcp, all or actors
+  std::string reduction = "both"; ///< reproducible, fast or both
+  uint32_t rounds = 9;
+  std::string peers = "build/peers"; ///< folder of the peers' programs
+  std::vector<uint32_t> workers{1, 10, 100};
+};
+
 /// What one call of the program is to do: parsed and checked once, then passed
 /// as plain values.
 struct Settings {
@@ -33,10 +45,11 @@ struct Settings {
   std::optional<RoleId> role;         ///< whom `troupe role` plays
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
-  std::string checkpoint;       ///< evaluate, predict: safetensors file to read
-  std::string out;              ///< predict: file to write
-  std::string json;             ///< bench: file to write
-  uint32_t repetitions = 20;    ///< bench kernels: of each kernel
+  std::string checkpoint;    ///< evaluate, predict: safetensors file to read
+  std::string out;           ///< predict: file to write
+  std::string json;          ///< bench: file to write
+  uint32_t repetitions = 20; ///< bench kernels: of each kernel
+  BenchOptions bench;
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string topic; ///< command "help": whose; empty: the program's

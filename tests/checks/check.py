@@ -210,6 +210,13 @@ def check_format(root, _build=None):
 
 # --- orphans: every source and every test is part of the build ------------------
 
+def built_with_a_peer(root, file):
+    """tests/peers/build compiles it, where the peer is installed."""
+    script = root / "tests/peers/build"
+    return (file.parts[:2] == ("tests", "peers") and script.exists()
+            and f"/{file.name}" in script.read_text())
+
+
 def check_orphans(root, build):
     """Every source is compiled and every test is registered."""
     compiled = {os.path.realpath(os.path.join(e["directory"], e["file"]))
@@ -232,7 +239,8 @@ def check_orphans(root, build):
             has_sources = any((root / "kernels/cuda").rglob("*.cu"))
             if absent == with_cuda or not has_sources:
                 continue
-        outside = file.parts[:2] == ("tests", "install")
+        outside = (file.parts[:2] == ("tests", "install")
+                   or built_with_a_peer(root, file))
         if file.suffix in (".cpp", ".cu") and not outside:
             if path not in compiled:
                 found.append(f"{file} is compiled by no target")

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -24,8 +25,9 @@ size_t columns_of(const std::string& line) {
 BOOST_AUTO_TEST_SUITE(help_suite)
 
 BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
-  for (const auto* command : {"train", "plan", "evaluate", "predict", "role",
-                              "bench step", "bench kernels", "model show"}) {
+  for (const auto* command :
+       {"train", "plan", "evaluate", "predict", "role", "bench step",
+        "bench kernels", "bench all-reduce", "bench null-step", "model show"}) {
     auto text = help(command);
     for (const auto& flag : all_flags()) {
       if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
@@ -41,7 +43,8 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
 BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
   for (const auto* topic :
        {"", "train", "plan", "evaluate", "predict", "role", "bench",
-        "bench step", "bench kernels", "model", "model show", "version"}) {
+        "bench step", "bench kernels", "bench all-reduce", "bench null-step",
+        "model", "model show", "version"}) {
     std::istringstream lines{help(topic)};
     for (std::string line; std::getline(lines, line);)
       BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);
@@ -52,10 +55,18 @@ BOOST_AUTO_TEST_CASE(an_unknown_topic_is_refused) {
   BOOST_CHECK_THROW(help("trian"), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(no_flag_is_declared_twice) {
+BOOST_AUTO_TEST_CASE(no_command_has_a_flag_twice_and_no_file_a_key) {
+  std::map<std::string, unsigned> commands;
+  std::set<std::string> keys;
+  for (const auto& flag : all_flags()) {
+    auto& declared = commands[flag.name];
+    BOOST_CHECK_MESSAGE((declared & flag.commands) == 0, flag.name);
+    declared |= flag.commands;
+    BOOST_CHECK_MESSAGE(!flag.get || keys.insert(flag.name).second, flag.name);
+  }
   std::set<std::string> names;
-  for (const auto& flag : all_flags())
-    BOOST_CHECK_MESSAGE(names.insert(flag.name).second, flag.name);
+  for (const auto& [name, bits] : commands)
+    names.insert(name);
   for (const auto& later : later_flags())
     BOOST_CHECK_MESSAGE(names.insert(later.name).second, later.name);
 }

@@ -1,0 +1,79 @@
+#include "actors/collectives/member.hpp"
+#include "apps/binding.hpp"
+#include "apps/reduce_board.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+using namespace binding;
+
+constexpr uint64_t largest_vector = uint64_t{1} << 30;
+constexpr uint32_t most_workers = 1'000;
+
+Flag flag(unsigned commands, const char* name, const char* value,
+          const char* fallback, const char* help,
+          std::function<void(Settings&, const std::string&)> set) {
+  return {name,     value, FlagType::text, commands,       "Measuring",
+          fallback, help,  std::move(set), /*get*/ nullptr};
+}
+
+std::vector<uint32_t> whole_list(const std::string& text, uint64_t highest) {
+  std::vector<uint32_t> numbers;
+  for (const auto& word : split_list(text))
+    numbers.push_back(static_cast<uint32_t>(parse_whole(word, 1, highest)));
+  return numbers;
+}
+
+std::vector<uint64_t> size_list(const std::string& text) {
+  std::vector<uint64_t> sizes;
+  for (const auto& word : split_list(text)) {
+    sizes.push_back(parse_bytes(word, sizeof(float), largest_vector));
+    if (sizes.back() % sizeof(float) != 0)
+      throw UsageError(word + ": expected whole float32 numbers, 4 bytes each");
+  }
+  return sizes;
+}
+
+} // namespace
+
+std::vector<Flag> bench_flags() {
+  std::vector<Flag> flags;
+  flags.push_back(
+    flag(on_reduce, "members", "N,N…", "2,4", "numbers of members",
+         [](Settings& s, const std::string& value) {
+           s.bench.members = whole_list(value, most_collective_members);
+         }));
+  flags.push_back(flag(
+    on_reduce, "bytes", "SIZE,…", "1KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB",
+    "sizes of each member's vector", [](Settings& s, const std::string& value) {
+      s.bench.bytes = size_list(value);
+    }));
+  flags.push_back(flag(
+    on_reduce, "link", "NAME", "all",
+    "memory: threads of one process; shm, tcp: processes; all of these; or "
+    "actors: as messages in one process",
+    choice(FIELD(bench.link), {"memory", "shm", "tcp", "all", "actors"}).set));
+  flags.push_back(
+    flag(on_reduce, "reduction", "NAME", "both",
+         "reproducible: bits of the fixed tree; fast: any order; both",
+         choice(FIELD(bench.reduction), {"reproducible", "fast", "both"}).set));
+  flags.push_back(
+    flag(on_reduce, "rounds", "N", "9",
+         "rounds of each size, in which both sides take their turn",
+         whole(FIELD(bench.rounds), 1, 10'000).set));
+  flags.push_back(flag(on_reduce, "peers", "DIR", "build/peers",
+                       "the folder into which tests/peers/build built the "
+                       "programs to compare with",
+                       text(FIELD(bench.peers)).set));
+  flags.push_back(flag(on_null, "workers", "N,N…", "1,10,100",
+                       "numbers of workers",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.workers = whole_list(value, most_workers);
+                       }));
+  return flags;
+}
+
+} // namespace troupe
