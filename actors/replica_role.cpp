@@ -93,6 +93,11 @@ private:
       return;
     gate_.open();
     paused_ = false;
+    if (group && group->hopeless) {
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, group->error});
+      return;
+    }
     if (group && !group->error.empty()) {
       lost(group->error);
       return;

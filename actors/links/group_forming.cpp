@@ -111,7 +111,7 @@ void GroupForming::start() {
   });
   auto error = check();
   if (!error.empty()) {
-    fail(error);
+    fail(error, !plan_.error.empty());
     return;
   }
   watch_->tell([this](uint32_t rank) {
@@ -188,7 +188,8 @@ std::optional<std::string> GroupForming::admit(LinkVisitor& visitor) {
                       + "; give all roles of a job the same flags";
     // Not now: the caller still holds the visitor.
     room_.loop->cancel(timer_);
-    timer_ = room_.loop->at(IoLoop::Clock::now(), [this, line] { fail(line); });
+    timer_ = room_.loop->at(IoLoop::Clock::now(),
+                            [this, line] { fail(line, true); });
     return line;
   }
   auto error = take_passed(rank, visitor.conversation->handshake(),
@@ -299,12 +300,13 @@ void GroupForming::finish() {
   watch->tell(std::move(heard));
 }
 
-void GroupForming::fail(const std::string& why) {
+void GroupForming::fail(const std::string& why, bool hopeless) {
   if (!done_)
     return;
   GroupOutcome outcome;
   outcome.error = "group " + request_.group + ", epoch "
                   + std::to_string(request_.fence.epoch) + ": " + why;
+  outcome.hopeless = hopeless;
   outcome.hosts = plan_.hosts;
   watch_->close();
   auto done = std::exchange(done_, nullptr);

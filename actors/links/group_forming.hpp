@@ -42,8 +42,8 @@ public:
   /// the visitor has been moved from. A visitor that shows that the members
   /// were told different things ends the group.
   std::optional<std::string> admit(LinkVisitor& visitor);
-  /// Ends it with a line.
-  void fail(const std::string& why);
+  /// Ends it with a line; `hopeless` as in GroupOutcome.
+  void fail(const std::string& why, bool hopeless = false);
 
 private:
   struct Peer {

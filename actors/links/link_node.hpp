@@ -63,6 +63,8 @@ struct GroupRequest {
 
 struct GroupOutcome {
   std::string error; ///< one line that names the member; empty: formed
+  /// It follows from what the members were told: no other epoch helps.
+  bool hopeless = false;
   /// Over TCP: by rank, own null. Over shared memory: empty.
   std::vector<std::unique_ptr<LinkSocket>> sockets;
   /// Over shared memory: the members' memory files by rank (own: duplicated);

@@ -7,7 +7,9 @@ behind, and the machine's own network is never touched.
 """
 
 import os
+import select
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -103,9 +105,49 @@ class Hosts:
         """Nothing gets to the host or from it; nobody is told."""
         self.at(self.switch, "ip", "link", "set", f"port{host}", "nomaster")
 
+    def wire(self, pattern):
+        """Listens at the switch for some bytes; see Wire."""
+        return Wire([*DYING_TOO, *self.entering(self.switch)], pattern)
+
     def close(self):
         for keeper in self.keepers:
             keeper.kill()
             keeper.wait()
             keeper.stdout.close()
         self.keepers = []
+
+
+class Wire:
+    """Counts the packets at a place, and those with some bytes in them, until
+    the end of the `with`."""
+
+    def __init__(self, place, pattern):
+        self.process = subprocess.Popen(
+            [*place, sys.executable, __file__, pattern.hex()], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __enter__(self):
+        assert self.process.stdout.readline() == "listening\n"
+        return self
+
+    def __exit__(self, *_):
+        self.packets, self.found = map(
+            int, self.process.communicate(timeout=30)[0].split())
+
+
+def listen(pattern):
+    """What Wire runs: it ends with its input."""
+    every_protocol = socket.htons(3)
+    packets = found = 0
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                       every_protocol) as wire:
+        print("listening", flush=True)
+        while sys.stdin not in select.select([wire, sys.stdin], [], [])[0]:
+            packet = wire.recv(1 << 16)
+            packets += 1
+            found += pattern in packet
+    print(packets, found)
+
+
+if __name__ == "__main__":
+    listen(bytes.fromhex(sys.argv[1]))

@@ -19,6 +19,8 @@ LONG_JOB = [*JOB, "--epochs", "60"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 # Beside the coordinator on host 0.
 PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 2, "worker:1": 3}
+# How a frame of a link begins: "TRLK" and the version.
+FRAME = b"TRLK\x01\x00"
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "4"]
 # Two hosts share no memory; two workers of one host do, and all use streams.
 MIRRORED_PLACES = {"worker:0": 1, "worker:1": 2, "worker:2": 2, "worker:3": 3}
@@ -85,10 +87,25 @@ class LinkHosts(unittest.TestCase):
     def test_a_parameter_server_over_hosts_makes_the_same_weights(self):
         self.check_strategy(SERVED, PLACES)
 
-    def test_mirrored_workers_over_hosts_make_the_same_weights(self):
-        for flags in ([], ["--link-encryption", "off"]):
-            with self.subTest(flags=flags):
-                self.check_strategy([*MIRRORED, *flags], MIRRORED_PLACES)
+    def test_mirrored_workers_over_hosts_speak_under_tls(self):
+        with self.hosts.wire(FRAME) as wire:
+            self.check_strategy(MIRRORED, MIRRORED_PLACES)
+        self.assertGreater(wire.packets, 1000)
+        self.assertEqual(wire.found, 0)
+
+    def test_mirrored_workers_speak_plainly_when_told_to(self):
+        with self.hosts.wire(FRAME) as wire:
+            self.check_strategy([*MIRRORED, "--link-encryption", "off"],
+                                MIRRORED_PLACES)
+        self.assertGreater(wire.found, 10)
+
+    def test_shared_memory_between_hosts_is_refused_in_one_line(self):
+        coordinator = self.coordinator(*JOB, *MIRRORED, "--link", "shm")
+        address = coordinator.address()
+        for role, host in MIRRORED_PLACES.items():
+            self.member(role, host, address)
+        self.assertRegex(coordinator.finish(1),
+                         r"\Atroupe: .*different hosts.*\n\Z")
 
     def test_who_listens_everywhere_is_reached_by_its_hosts_address(self):
         coordinator = self.coordinator(*JOB, *SERVED, listen="0.0.0.0:0")

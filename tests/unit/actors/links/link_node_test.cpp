@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_between_hosts_is_one_clear_line) {
     BOOST_TEST(one.error.find("different hosts") != std::string::npos,
                one.error);
     BOOST_TEST(one.error.find('\n') == std::string::npos);
+    BOOST_TEST(one.hopeless);
   }
 }
 
