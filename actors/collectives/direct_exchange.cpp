@@ -105,7 +105,7 @@ bool DirectExchange::complete() const {
       continue;
     const auto& peer = peers_[p];
     if (expects(p) || !at_end(peer.send_contribution)
-        || (options_.gather && !at_end(peer.send_sum))
+        || (!options_.everyone && !at_end(peer.send_sum))
         || !party_.stream(p).free())
       return false;
   }
@@ -116,7 +116,7 @@ bool DirectExchange::complete() const {
 
 bool DirectExchange::expects(uint32_t peer) const {
   return !at_end(peers_[peer].take_contribution)
-         || (options_.gather && !at_end(peers_[peer].take_sum));
+         || (!options_.everyone && !at_end(peers_[peer].take_sum));
 }
 
 bool DirectExchange::receive(uint32_t peer) {
@@ -212,11 +212,21 @@ bool DirectExchange::decode(uint32_t peer, size_t count, float* out) {
 // --- summing -----------------------------------------------------------------
 
 bool DirectExchange::summable() const {
-  if (summed_.bucket >= ready_)
+  if (summed_.bucket >= ready_ || (options_.everyone && !sent_all()))
     return false;
   for (uint32_t p = 0; p < peers_.size(); ++p)
     if (p != party_.rank()
         && peers_[p].take_contribution.index <= summed_.index)
+      return false;
+  return true;
+}
+
+/// Nobody is still to be sent what the next sum may overwrite.
+bool DirectExchange::sent_all() const {
+  for (uint32_t p = 0; p < peers_.size(); ++p)
+    if (p != party_.rank()
+        && (peers_[p].send_contribution.index <= summed_.index
+            || !party_.stream(p).free()))
       return false;
   return true;
 }
@@ -261,7 +271,7 @@ bool DirectExchange::send(uint32_t p) {
   bool moved = stream.push();
   if (!stream.free())
     return moved;
-  if (options_.gather && peer.send_sum.index < summed_.index)
+  if (!options_.everyone && peer.send_sum.index < summed_.index)
     send_sum(p);
   else if (may_contribute(peer))
     send_contribution(p);
@@ -272,10 +282,13 @@ bool DirectExchange::send(uint32_t p) {
 }
 
 bool DirectExchange::may_contribute(const Peer& peer) const {
-  return peer.send_contribution.bucket < ready_
-         && (!options_.gather
-             || peer.send_contribution.index
-                  < peer.take_sum.index + most_unanswered);
+  const auto& at = peer.send_contribution;
+  // Where all sum, not more than every peer has slots for: sums wait for what
+  // is on its way out.
+  return at.bucket < ready_
+         && at.index < (options_.everyone
+                          ? summed_.index + slots_per_peer
+                          : peer.take_sum.index + most_unanswered);
 }
 
 void DirectExchange::send_contribution(uint32_t p) {

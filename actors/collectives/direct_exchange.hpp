@@ -25,7 +25,9 @@ class DirectExchange : public StreamWork {
 public:
   struct Options {
     bool share_update = false;
-    bool gather = true; ///< false: sums stay with their owners
+    /// All own every run (RunGrid::Options::everyone) and sum it themselves:
+    /// one step instead of two.
+    bool everyone = false;
   };
 
   /// `codec` may be null; with it, every member has one vector. `residual`:
@@ -62,6 +64,7 @@ private:
   bool decode(uint32_t peer, size_t count, float* out);
   bool sum_up();
   bool summable() const;
+  bool sent_all() const;
   void compress_sum(uint64_t begin, uint64_t end);
   bool send(uint32_t peer);
   bool may_contribute(const Peer& peer) const;

@@ -22,6 +22,8 @@ RunGrid::RunGrid(std::vector<std::pair<uint64_t, uint64_t>> buckets,
 std::pair<uint64_t, uint64_t> RunGrid::run(uint32_t bucket,
                                            uint32_t run) const {
   const auto [first, last] = buckets_[bucket];
+  if (options_.everyone)
+    return {first, last};
   const auto unit = options_.unit;
   const auto [begin, end] = run_of((last - first + unit - 1) / unit, run,
                                    options_.members);

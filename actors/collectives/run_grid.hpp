@@ -14,6 +14,7 @@ public:
     uint32_t members = 1;
     uint64_t unit = 16;        ///< runs and chunks begin at multiples
     uint64_t chunk = 64 << 10; ///< at most, in whole units
+    bool everyone = false;     ///< a bucket is one run, which all members own
   };
 
   RunGrid(std::vector<std::pair<uint64_t, uint64_t>> buckets, Options options);

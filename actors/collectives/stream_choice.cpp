@@ -51,6 +51,21 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
               != AllReduce::hierarchical;
 }
 
+bool sums_everywhere(uint32_t members, uint64_t bytes) {
+  // Between two as many bytes as in two steps, among more members / 2 times as
+  // many. 1 KiB between two: 9 us instead of 16; 256 KiB: 178 instead of 188.
+  // 16 KiB among four on two cores: 89 us instead of 282.
+  constexpr uint64_t most = 256 << 10;
+  return bytes * (members > 2 ? members : 1) <= most;
+}
+
+uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {
+  uint64_t elements = 0;
+  for (auto [begin, end] : buckets)
+    elements += end - begin;
+  return elements * sizeof(float);
+}
+
 Schedule stream_schedule(const StreamOptions& options,
                          const CollectivePlace& at) {
   const auto hosts = hosts_of(options, at.size);

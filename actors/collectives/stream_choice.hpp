@@ -14,8 +14,14 @@ namespace troupe {
 /// stream_schedule().
 bool sums_directly(const StreamOptions& options, uint32_t members,
                    uint64_t bytes);
+/// Tells whether, by direct exchange, everybody had better send all it has to
+/// everybody.
+bool sums_everywhere(uint32_t members, uint64_t bytes);
 Schedule stream_schedule(const StreamOptions& options,
                          const CollectivePlace& at);
+
+/// Of the elements of all buckets.
+uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets);
 
 /// Of all that members must bring equally to a step.
 uint64_t

@@ -83,7 +83,8 @@ private:
   void sum_own(uint32_t bucket);
   void start_direct(ReduceStep step);
   void start_schedules();
-  RunGrid grid_of(std::vector<std::pair<uint64_t, uint64_t>> buckets) const;
+  RunGrid grid_of(std::vector<std::pair<uint64_t, uint64_t>> buckets,
+                  bool everyone) const;
   CollectiveResult drive(StreamWork& work, Deadline deadline);
   void begin(ReduceStep step);
   void use(std::vector<std::pair<uint64_t, uint64_t>> buckets);
@@ -118,9 +119,10 @@ StreamReducer::State::State(ReducerLayout layout,
 }
 
 RunGrid StreamReducer::State::grid_of(
-  std::vector<std::pair<uint64_t, uint64_t>> buckets) const {
+  std::vector<std::pair<uint64_t, uint64_t>> buckets, bool everyone) const {
   RunGrid::Options options;
   options.members = layout_.members;
+  options.everyone = everyone;
   options.unit = codec_ ? 512 : 16; // whole blocks of every format
   options.chunk = options_.chunk_bytes / sizeof(float) / 512 * 512;
   return {std::move(buckets), options};
@@ -149,11 +151,8 @@ void StreamReducer::State::begin(ReduceStep step) {
   readied_ = 0;
   step_ = step;
   uint64_t elements = 0;
-  uint64_t summed = 0;
-  for (auto [begin, end] : buckets_) {
+  for (auto [begin, end] : buckets_)
     elements = std::max(elements, end);
-    summed += end - begin;
-  }
   if (!by_program()) {
     // Any order: own addends first, so that each member has one vector.
     own_merges_.clear();
@@ -171,7 +170,7 @@ void StreamReducer::State::begin(ReduceStep step) {
     step.program = fixed_tree(layout_.members);
     step.vectors = {own_home_};
   }
-  if (sums_directly(options_, layout_.members, summed * sizeof(float)))
+  if (sums_directly(options_, layout_.members, bytes_of(buckets_)))
     start_direct(std::move(step));
   else
     start_schedules();
@@ -179,14 +178,16 @@ void StreamReducer::State::begin(ReduceStep step) {
 
 void StreamReducer::State::start_direct(ReduceStep step) {
   if (!exchange_) {
-    auto grid = grid_of(buckets_);
+    const auto everyone =
+      !codec_ && sums_everywhere(layout_.members, bytes_of(buckets_));
+    auto grid = grid_of(buckets_, everyone);
     if (codec_) {
       residual_ = Buffer{grid.elements()};
       residual_.fill(0);
     }
     exchange_ = std::make_unique<DirectExchange>(
       party_, std::move(grid), codec_.get(), residual_.data(),
-      DirectExchange::Options{options_.share_update && !codec_, true});
+      DirectExchange::Options{options_.share_update && !codec_, everyone});
   }
   exchange_->start(std::move(step));
   work_ = exchange_.get();

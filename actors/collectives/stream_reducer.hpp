@@ -58,7 +58,8 @@ struct StreamOptions {
 /// reproducible and direct: everybody sends run r of its vectors to r, which
 /// sums them and sends the sum back to all. 2 count (members - 1) / members
 /// elements sent in two steps, chunk by chunk: what has been summed travels
-/// while the rest arrives. The others follow collective_schedule.hpp.
+/// while the rest arrives. Of short vectors everybody sends all to everybody,
+/// in one step. The others follow collective_schedule.hpp.
 ///
 /// Errors, as CollectiveResult: aborted when a peer is gone or sent damaged
 /// bytes, mismatch when a peer brings another step, layout, program or

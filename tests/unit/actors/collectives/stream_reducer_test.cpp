@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_SUITE(stream_reducer_suite)
 
 BOOST_AUTO_TEST_CASE(reproducible_sums_have_the_fixed_trees_bits) {
   for (uint32_t members = 1; members <= 8; ++members)
-    for (uint64_t count : {1, 17, 1000, 4099}) {
+    for (uint64_t count : {1, 17, 4099, 70'001}) {
       Case at;
       at.members = members;
       at.count = count;
