@@ -15,10 +15,12 @@ namespace {
 /// 2,048, 4,096 and 8,192; 4 MiB with one 244, 203, 239 and 373.
 constexpr uint64_t update_elements = 2'048;
 /// Arrays of this size on are written past the caches for the other members,
-/// unless they have just been read as terms. Lines that another core holds come
-/// slowly when they are to be written: two members, results beside the
-/// vectors, take 307 µs for 1 MiB written through the caches, 54 this way, and
-/// with reading the results afterwards 337 and 81.
+/// unless they have just been read as terms. Lines that another core holds may
+/// come slowly when they are to be written: two members, results beside the
+/// vectors, 1 MiB, took 307 µs through the caches and 54 past them; with cores
+/// nearer to each other, on the same machine an hour later, 27 and 39. At
+/// 256 KiB and from 16 MiB on past them is faster on both. Trying both ways now
+/// and then misleads: each leaves the lines where the other finds them cheap.
 constexpr uint64_t past_cache_bytes = 16 << 10;
 
 } // namespace
@@ -52,7 +54,7 @@ SharedSum::locate(const std::vector<const Brought*>& brought, uint32_t rank,
   terms.clear();
   for (const auto& term : program) {
     const auto& other = *brought[term.member];
-    if (term.vector >= other.vectors)
+    if (term.vector >= std::min(other.vectors, Brought::most_vectors))
       return member_name(term.member) + " brought "
              + std::to_string(other.vectors)
              + " vectors, fewer than are summed";
