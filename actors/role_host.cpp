@@ -16,6 +16,7 @@
 #include "kernels/replica.hpp"
 
 #include <chrono>
+#include <iostream>
 #include <optional>
 
 namespace troupe {
@@ -157,6 +158,9 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
   wanted.announce = reached_as(wanted.listen, options);
+  wanted.log = [role = to_string(options.role)](const std::string& line) {
+    std::cerr << role + ": " + line + '\n';
+  };
   const auto& link = job.options.link;
   const auto& encryption = job.options.link_encryption;
   wanted.link = link == "tcp"   ? LinkChoice::tcp

@@ -15,9 +15,9 @@ public:
   /// Errors: InputError as LinkNode.
   RoleLinks(caf::actor_system& system, LinkOptions options,
             std::shared_ptr<MetricRegistry> metrics)
-    : node_(std::move(options)),
-      messages_(
-        std::make_shared<MessageLinks>(system, node_, std::move(metrics))) {}
+    : node_(options),
+      messages_(std::make_shared<MessageLinks>(
+        system, node_, std::move(metrics), std::move(options.log))) {}
   ~RoleLinks() { messages_->end(); }
   RoleLinks(const RoleLinks&) = delete;
   RoleLinks& operator=(const RoleLinks&) = delete;

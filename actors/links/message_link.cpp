@@ -117,8 +117,10 @@ void MessageLink::on_readable() {
     bytes += got.bytes;
     received_.fetch_add(got.bytes, std::memory_order_relaxed);
     if (got.bytes > 0) {
-      if (const auto fault = receiver_.filled(got.bytes); !fault.empty())
+      if (const auto fault = receiver_.filled(got.bytes); !fault.empty()) {
+        broke_rules_ = true;
         set_down(fault);
+      }
     } else if (got.down) {
       set_down("is gone");
     } else {

@@ -56,6 +56,8 @@ public:
   bool wants_write();
   /// Why the link is down, one line; empty: it is not.
   const std::string& down() const { return down_; }
+  /// Whether it is because of what the peer sent.
+  bool broke_rules() const { return broke_rules_; }
   /// Ends the link: lets go of all tensors; no event follows.
   void close();
 
@@ -77,6 +79,7 @@ private:
   Options options_;
   Events events_;
   std::string down_;
+  bool broke_rules_ = false;
 
   std::mutex pen_; ///< held by who writes; where there is TLS, by who reads too
   MessageSender sender_;

@@ -52,10 +52,11 @@ struct Served {
 /// links keep hold it, so it may outlive MessageLinks; then it is over.
 struct MessageLinks::State : std::enable_shared_from_this<State> {
   State(caf::actor_system& system, LinkNode& node,
-        std::shared_ptr<MetricRegistry> registry)
+        std::shared_ptr<MetricRegistry> registry, Log log)
     : system(system),
       node(node),
       registry(std::move(registry)),
+      log(std::move(log)),
       dropped(this->registry->counter(metrics::link_messages_dropped_total)),
       loop(&node.io()) {}
 
@@ -73,6 +74,7 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
   caf::actor_system& system;
   LinkNode& node;
   std::shared_ptr<MetricRegistry> registry;
+  Log log;
   Counter& dropped;
   std::unordered_map<uint64_t, Served> served;
   std::set<std::string> names; ///< accepted under
@@ -155,6 +157,8 @@ void MessageLinks::State::settle(uint64_t id) {
 void MessageLinks::State::end(Served&& gone) {
   gone.metrics.show(gone.link->counts());
   gone.metrics.queued.set(0);
+  if (log && gone.link->broke_rules())
+    log("links: " + gone.link->down());
   node.io().unwatch(gone.watch);
   gone.link->close();
   end_link_proxy(gone.proxy, gone.link->down());
@@ -177,8 +181,9 @@ void MessageLinks::State::show_metrics() {
 }
 
 MessageLinks::MessageLinks(caf::actor_system& system, LinkNode& node,
-                           std::shared_ptr<MetricRegistry> metrics)
-  : state_(std::make_shared<State>(system, node, std::move(metrics))) {
+                           std::shared_ptr<MetricRegistry> metrics, Log log)
+  : state_(
+    std::make_shared<State>(system, node, std::move(metrics), std::move(log))) {
   node.io().post([state = state_] { state->show_metrics(); });
 }
 

@@ -16,8 +16,12 @@ namespace troupe {
 /// links' one thread and gives each peer an actor handle.
 class MessageLinks {
 public:
+  using Log = std::function<void(const std::string& line)>;
+
+  /// `log` is told of peers that broke the rules, one line each, from the
+  /// links' thread; empty: nobody is.
   MessageLinks(caf::actor_system& system, LinkNode& node,
-               std::shared_ptr<MetricRegistry> metrics);
+               std::shared_ptr<MetricRegistry> metrics, Log log = {});
   /// As end().
   ~MessageLinks();
   /// Ends all links, which must be before the node and the actor system end.

@@ -139,6 +139,7 @@ BOOST_AUTO_TEST_CASE(any_damaged_byte_ends_the_link_with_one_line) {
     half.raw.send(damaged);
     half.end.turn();
     BOOST_TEST(half.end.got.empty());
+    BOOST_TEST(half.end.link->broke_rules());
     BOOST_TEST(half.end.link->down().starts_with("peer "));
     BOOST_TEST(half.end.link->down().find('\n') == std::string::npos);
   }
@@ -195,6 +196,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_peer_is_seen_with_what_came_before) {
   half.end.turn();
   BOOST_TEST(half.end.got.size() == 1u);
   BOOST_TEST(half.end.link->down() == "peer is gone");
+  BOOST_TEST(!half.end.link->broke_rules());
   half.end.link->close();
   half.end.link->send(one_of_each()[2]); // dropped
   BOOST_TEST(half.end.link->counts().queued_bytes == 0u);

@@ -22,7 +22,10 @@ struct Process {
   explicit Process(caf::actor_system& system)
     : node(std::make_unique<LinkNode>(local_only())),
       metrics(std::make_shared<MetricRegistry>()),
-      links(std::make_shared<MessageLinks>(system, *node, metrics)),
+      links(std::make_shared<MessageLinks>(system, *node, metrics,
+                                           [this](const std::string& line) {
+                                             told.set_value(line);
+                                           })),
       actor(system) {}
   ~Process() { end(); }
 
@@ -36,6 +39,7 @@ struct Process {
 
   std::unique_ptr<LinkNode> node;
   std::shared_ptr<MetricRegistry> metrics;
+  std::promise<std::string> told; ///< of who broke the rules, once
   std::shared_ptr<MessageLinks> links;
   caf::scoped_actor actor;
 };
@@ -157,6 +161,11 @@ BOOST_AUTO_TEST_CASE(a_message_for_another_role_ends_the_link) {
   worker.actor->monitor(peer);
   worker.actor->send(peer, Pulled{fence, 4, 1, numbered(10, 6)});
   expect_down();
+  auto told = shard->told.get_future();
+  BOOST_REQUIRE((told.wait_for(patience) == std::future_status::ready));
+  BOOST_TEST(told.get()
+             == "links: worker:0 sent a frame that is no message for this "
+                "role");
 }
 
 BOOST_AUTO_TEST_CASE(nobody_is_linked_to_who_is_not_there) {

@@ -1,0 +1,71 @@
+#include "actors/link_terms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+
+namespace {
+
+constexpr uint64_t mebibyte = uint64_t{1} << 20;
+
+/// 40 MiB of parameters in slices of at most 1 MiB.
+JobOptions served() {
+  JobOptions job;
+  job.model = "mlp:784-13000-10";
+  job.strategy = Strategy::parameter_server;
+  job.devices = {"cpu:0"};
+  job.workers = 3;
+  job.shards = 2;
+  job.sample.features = {784};
+  job.sample.classes = 10;
+  job.samples = 100;
+  return job;
+}
+
+bool takes(const MessageLinks::Terms& terms, MessageKind kind) {
+  return std::ranges::find(terms.accepted, kind) != terms.accepted.end();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(link_terms_suite)
+
+BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
+  const Job job{served()};
+  const auto shard = link_terms(job, {RoleKind::shard, 0});
+  const auto worker = link_terms(job, {RoleKind::worker, 0});
+  BOOST_TEST(takes(shard, MessageKind::pull));
+  BOOST_TEST(takes(shard, MessageKind::push));
+  BOOST_TEST(takes(shard, MessageKind::lease_push));
+  BOOST_TEST(!takes(shard, MessageKind::pulled));
+  BOOST_TEST(takes(worker, MessageKind::pulled));
+  BOOST_TEST(worker.accepted.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_does_not_grow_with_the_model) {
+  const Job job{served()};
+  BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes
+             == 32 * mebibyte);
+}
+
+// A shard that waits for the norm of the whole gradient holds every worker's
+// nodes of all its slices: what does not fit would stop the step for good.
+BOOST_AUTO_TEST_CASE(a_window_holds_all_slices_where_an_update_waits_for_all) {
+  auto options = served();
+  options.clip_norm = 1;
+  const Job job{options};
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    uint64_t owned = 0;
+    for (const auto& slice : job.plan.slices)
+      if (job.plan.owner[slice.id] == shard)
+        owned += slice.count * sizeof(float) + frame_header_bytes;
+    BOOST_TEST(owned > 15 * mebibyte);
+    // Of 4 virtual ranks one worker has 2, which make one node, or two.
+    BOOST_TEST(link_terms(job, {RoleKind::shard, shard}).window_bytes
+               >= 2 * owned);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
