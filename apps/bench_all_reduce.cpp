@@ -61,17 +61,30 @@ std::vector<PeerProgram> peers_of(ReduceLink link, uint32_t members,
   return peers;
 }
 
-/// All that is measured for one link, number of members and reduction.
+/// All that is measured for one link and number of members, in turns.
 struct Sides {
-  std::unique_ptr<ReduceSide> own;
+  struct Own {
+    std::string reduction;
+    std::unique_ptr<ReduceSide> side;
+  };
+  std::vector<Own> own;
   std::unique_ptr<ReduceSide> limit;
   std::vector<std::unique_ptr<ReduceSide>> peers;
 };
 
-Sides sides_of(const ReduceGroup& group, const BenchOptions& options) {
+bool wanted(const std::string& choice, const std::string& word) {
+  return choice == word || choice == "all" || choice == "both";
+}
+
+Sides sides_of(ReduceGroup group, const BenchOptions& options) {
   Sides sides;
   // Forked before anything else is started, so that nobody inherits it.
-  sides.own = make_own_side(group);
+  for (bool reproducible : {true, false}) {
+    const std::string name = reproducible ? "reproducible" : "fast";
+    group.reproducible = reproducible;
+    if (wanted(options.reduction, name))
+      sides.own.push_back({name, make_own_side(group)});
+  }
   sides.limit = make_limit(group);
   const auto folder = std::filesystem::absolute(options.peers).string();
   for (auto& peer : peers_of(group.link, group.members, folder))
@@ -81,43 +94,49 @@ Sides sides_of(const ReduceGroup& group, const BenchOptions& options) {
   return sides;
 }
 
-ReduceRow measure(Sides& sides, const ReduceGroup& group, uint64_t bytes,
-                  uint32_t rounds) {
-  ReduceRow row;
-  row.link = to_string(group.link);
-  row.members = group.members;
-  row.bytes = bytes;
-  row.reduction = group.reproducible ? "reproducible" : "fast";
+/// One row for each reduction; the peers, and the fast one of the reproducible
+/// one, were measured in the same rounds.
+std::vector<ReduceRow> measure(Sides& sides, const ReduceGroup& group,
+                               uint64_t bytes, uint32_t rounds) {
   const auto round = round_of(bytes);
+  std::vector<std::vector<double>> own(sides.own.size());
+  std::vector<double> limit;
+  std::vector<ReduceRow::Peer> peers(sides.peers.size());
   for (uint32_t i = 0; i <= rounds; ++i) {
-    const bool counts = i > 0; // the first one warms up
-    const auto own = sides.own->run(round);
-    const auto limit = sides.limit->run(round);
-    if (counts) {
-      row.own.push_back(own.us);
-      row.limit.push_back(limit.us);
-    }
-    row.peers.resize(sides.peers.size());
+    const auto keep = [&](std::vector<double>& times, double us) {
+      if (i > 0) // the first round warms up
+        times.push_back(us);
+    };
+    for (size_t k = 0; k < sides.own.size(); ++k)
+      keep(own[k], sides.own[k].side->run(round).us);
+    keep(limit, sides.limit->run(round).us);
     for (size_t k = 0; k < sides.peers.size(); ++k) {
       const auto theirs = sides.peers[k]->run(round);
-      row.peers[k].name = sides.peers[k]->name();
-      row.peers[k].version = sides.peers[k]->version();
-      row.peers[k].algorithm = theirs.algorithm;
-      if (counts)
-        row.peers[k].us.push_back(theirs.us);
+      peers[k].name = sides.peers[k]->name();
+      peers[k].version = sides.peers[k]->version();
+      peers[k].algorithm = theirs.algorithm;
+      keep(peers[k].us, theirs.us);
     }
   }
-  return row;
+  std::vector<ReduceRow> rows;
+  for (size_t k = 0; k < own.size(); ++k) {
+    rows.push_back({to_string(group.link), sides.own[k].reduction,
+                    group.members, bytes, own[k], limit, peers});
+    if (k == 0 && own.size() > 1)
+      rows.back().peers.push_back(
+        {"Troupe, fast", "Troupe " + sides.own[1].side->version(), "", own[1]});
+  }
+  return rows;
 }
 
 void measure_group(const ReduceGroup& group, const BenchOptions& options,
                    ReduceTable& table) {
   auto sides = sides_of(group, options);
-  for (auto bytes : options.bytes) {
-    const auto row = measure(sides, group, bytes, options.rounds);
-    ReduceTable::print(row);
-    table.keep(row);
-  }
+  for (auto bytes : options.bytes)
+    for (const auto& row : measure(sides, group, bytes, options.rounds)) {
+      ReduceTable::print(row);
+      table.keep(row);
+    }
 }
 
 /// Says which peers are missing, before the table.
@@ -135,10 +154,6 @@ void note_missing(const BenchOptions& options) {
                 program.c_str());
 }
 
-bool wanted(const std::string& choice, const std::string& word) {
-  return choice == word || choice == "all" || choice == "both";
-}
-
 } // namespace
 
 int run_bench_all_reduce(const Settings& settings) {
@@ -150,20 +165,16 @@ int run_bench_all_reduce(const Settings& settings) {
   ReduceTable::print_head(isa, options.rounds);
   ReduceTable table;
   for (auto link : {ReduceLink::memory, ReduceLink::shm, ReduceLink::tcp})
-    for (auto members : options.members)
-      for (bool reproducible : {true, false}) {
-        if (!wanted(options.link, to_string(link))
-            || !wanted(options.reduction,
-                       reproducible ? "reproducible" : "fast"))
-          continue;
-        ReduceGroup group;
-        group.link = link;
-        group.members = members;
-        group.most_bytes = *std::max_element(options.bytes.begin(),
-                                             options.bytes.end());
-        group.reproducible = reproducible;
-        measure_group(group, options, table);
-      }
+    for (auto members : options.members) {
+      if (!wanted(options.link, to_string(link)))
+        continue;
+      ReduceGroup group;
+      group.link = link;
+      group.members = members;
+      group.most_bytes = *std::max_element(options.bytes.begin(),
+                                           options.bytes.end());
+      measure_group(group, options, table);
+    }
   if (!settings.json.empty())
     table.write(settings.json);
   return 0;

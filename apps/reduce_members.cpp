@@ -4,6 +4,7 @@
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,6 +21,24 @@ namespace troupe {
 namespace {
 
 constexpr auto end_deadline = std::chrono::seconds{1};
+
+/// Binds the calling thread to a core of its own where there are enough, as
+/// mpirun does with its ranks.
+void bind_to_core(uint32_t rank, uint32_t members) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0
+      || static_cast<uint32_t>(CPU_COUNT(&allowed)) < members)
+    return;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || rank-- > 0)
+      continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    sched_setaffinity(0, sizeof own, &own);
+    return;
+  }
+}
 
 } // namespace
 
@@ -55,6 +74,7 @@ std::string ReduceMembers::version() const {
 
 void ReduceMembers::serve(uint32_t rank) {
   try {
+    bind_to_core(rank, options_.members);
     prepare_compute_thread();
     auto carrier = options_.make(rank);
     board_->serve(rank, *carrier);

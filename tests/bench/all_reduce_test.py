@@ -61,7 +61,8 @@ class AllReduce(unittest.TestCase):
                     [(n, size) for n in (1, 2, 3)
                      for size in (4, 20 << 10, 1 << 20)])
                 for row in own:
-                    self.assertIsNone(row["peer"])
+                    self.assertEqual(row["peer"], "Troupe, fast" if
+                                     reduction == "reproducible" else None)
         self.assertIn("skipped: build/peers/openmpi_all_reduce", output)
 
     def test_members_that_are_actors_are_measured(self):
