@@ -12,6 +12,10 @@ namespace troupe {
 
 /// The frames between a member and one peer: one at a time on its way out, one
 /// on its way in. Payloads go from and to the caller's memory; nothing waits.
+///
+/// Rejected: lending pages to the kernel (vmsplice, splice) instead of having
+/// them copied. It takes 10-12 % less between two over loopback, but nothing
+/// may be overwritten until the peer says that it has read it.
 class PeerStream {
 public:
   explicit PeerStream(std::unique_ptr<LinkSocket> socket);
