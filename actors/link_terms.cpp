@@ -4,6 +4,7 @@
 #include "strategies/rank_tree.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace troupe {
 namespace {
@@ -38,6 +39,25 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
     return {{MessageKind::pull, MessageKind::push, MessageKind::lease_push},
             shard_window(job, role)};
   return {{MessageKind::pulled}, least_window_bytes};
+}
+
+std::string unlinkable(const Job& job, RoleId worker,
+                       const std::vector<Member>& members) {
+  if (job.options.link != "shm")
+    return {};
+  std::optional<LinkEndpoint> own;
+  for (const auto& member : members)
+    if (member.role == worker)
+      own = parse_link_endpoint(member.links);
+  for (const auto& member : members) {
+    const auto peer = parse_link_endpoint(member.links);
+    if (own && peer && member.role.kind == RoleKind::shard
+        && peer->host_mark != own->host_mark)
+      return "--link shm: " + to_string(worker) + " and "
+             + to_string(member.role)
+             + " are on different hosts; use --link auto";
+  }
+  return {};
 }
 
 } // namespace troupe

@@ -3,6 +3,9 @@
 #include "actors/job.hpp"
 #include "actors/links/message_links.hpp"
 
+#include <string>
+#include <vector>
+
 namespace troupe {
 
 /// What a role takes from its links: the messages it understands, and a window
@@ -10,5 +13,10 @@ namespace troupe {
 /// tree is whole, and workers push slice by slice: so the nodes of one slice
 /// must fit; where an update waits for scalars of all slices, those of all.
 MessageLinks::Terms link_terms(const Job& job, RoleId role);
+
+/// Why no epoch will ever link `worker` to the shards among `members`: one line
+/// for the user; empty: nothing is in the way.
+std::string unlinkable(const Job& job, RoleId worker,
+                       const std::vector<Member>& members);
 
 } // namespace troupe

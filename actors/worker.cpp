@@ -2,11 +2,11 @@
 
 #include "actors/held_nodes.hpp"
 #include "actors/leaf_computer.hpp"
+#include "actors/lease_gradient.hpp"
 #include "actors/link_terms.hpp"
 #include "actors/links/link_proxy.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
-#include "actors/slice_update.hpp"
 #include "actors/worker_metrics.hpp"
 #include "kernels/buffer.hpp"
 
@@ -30,11 +30,6 @@ constexpr uint32_t lease_batch = 8;
 constexpr size_t lease_low_water = 3;
 /// How long a dead link waits to be made again.
 constexpr std::chrono::seconds relink_delay{1};
-
-struct LeaseGradient {
-  StepGradient gradient;
-  float scale = 1; ///< of clipping
-};
 
 ///            Activate                 all slices          computed
 ///   sealed ------------> pulling ----------------> computing -------> pushed
@@ -114,6 +109,12 @@ private:
   void on(const Activate& activation) {
     if (!gate_.is_sealing(activation.fence))
       return;
+    if (const auto why = unlinkable(job_, context_.role, activation.members);
+        !why.empty()) {
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, why});
+      return;
+    }
     auto begin = [this, activation] {
       if (!gate_.is_sealing(activation.fence))
         return;
@@ -333,27 +334,13 @@ private:
         LeaseGradient done;
         done.gradient = computer_.compute(lease / ranks, {{rank, rank + 1}},
                                           parameters->data());
-        done.scale = scale_of(done.gradient);
+        done.scale = push_scale(job_, executor_.get(), done.gradient);
         return done;
       },
       [this, lease, fence](LeaseGradient& result) {
         on_lease_computed(lease, fence, result.scale,
                           std::move(result.gradient));
       });
-  }
-
-  /// Without an order of steps, clipping is per push (PROTOCOL 5).
-  float scale_of(const StepGradient& gradient) {
-    const auto& sum = gradient.nodes.front().sum;
-    if (!sum)
-      return 1;
-    const UpdateMoment moment{0, 0, gradient.leaves.front().samples};
-    return whole_scalars(job_, executor_.get(), moment,
-                         [&](const Slice& slice, UpdateArgs& args) {
-                           args.gradient_sum = sum->data()
-                                               + job_.flat_offset(slice);
-                         })
-      .gradient_scale;
   }
 
   void on_lease_computed(uint64_t lease, Fence fence, float scale,

@@ -99,13 +99,19 @@ class LinkHosts(unittest.TestCase):
                                 MIRRORED_PLACES)
         self.assertGreater(wire.found, 10)
 
-    def test_shared_memory_between_hosts_is_refused_in_one_line(self):
-        coordinator = self.coordinator(*JOB, *MIRRORED, "--link", "shm")
+    def check_shared_memory_is_refused(self, flags, places):
+        coordinator = self.coordinator(*JOB, *flags, "--link", "shm")
         address = coordinator.address()
-        for role, host in MIRRORED_PLACES.items():
+        for role, host in places.items():
             self.member(role, host, address)
         self.assertRegex(coordinator.finish(1),
                          r"\Atroupe: .*different hosts.*\n\Z")
+
+    def test_mirrored_shared_memory_between_hosts_is_refused_in_one_line(self):
+        self.check_shared_memory_is_refused(MIRRORED, MIRRORED_PLACES)
+
+    def test_served_shared_memory_between_hosts_is_refused_in_one_line(self):
+        self.check_shared_memory_is_refused(SERVED, PLACES)
 
     def test_who_listens_everywhere_is_reached_by_its_hosts_address(self):
         coordinator = self.coordinator(*JOB, *SERVED, listen="0.0.0.0:0")
