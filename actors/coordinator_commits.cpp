@@ -32,6 +32,7 @@ void CoordinatorState::on(const Applied& applied) {
     return;
   record_.duplicates(applied.owner, present_[applied.owner].incarnation,
                      applied.duplicates);
+  record_.sent(applied.sent_bytes, applied.plain_bytes);
   committed(commits_.applied(applied.owner.index, applied.version));
 }
 

@@ -156,7 +156,9 @@ struct Applied {
   Fence fence;
   RoleId owner;
   uint64_t version = 0;
-  uint64_t duplicates = 0; ///< pushes dropped so far by this process
+  uint64_t duplicates = 0;  ///< pushes dropped so far by this process
+  uint64_t sent_bytes = 0;  ///< replica: gradients of this step, as they went
+  uint64_t plain_bytes = 0; ///< and before compression
 };
 struct LeaseRequest {
   Fence fence;
@@ -361,7 +363,8 @@ TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
 TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(step), TROUPE_FIELD(leaves))
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
-               TROUPE_FIELD(version), TROUPE_FIELD(duplicates))
+               TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
+               TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes))
 TROUPE_INSPECT(LeaseRequest, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(count))
 TROUPE_INSPECT(LeaseGrant, TROUPE_FIELD(fence), TROUPE_FIELD(leases))

@@ -22,6 +22,9 @@ public:
       context_(std::move(context)),
       job_(*context_.job),
       compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+      wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
+      sent_(context_.metrics->counter(metrics::all_reduce_sent_bytes_total)),
+      plain_(context_.metrics->counter(metrics::all_reduce_plain_bytes_total)),
       queue_(context_.metrics->gauge(metrics::executor_queue_tasks)),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
@@ -102,6 +105,8 @@ private:
       lost(group->error);
       return;
     }
+    if (group)
+      show_links(*group);
     if (activation.rollback)
       end_ = job_.total_steps;
     run_on(
@@ -128,6 +133,24 @@ private:
         gate_.replay();
         rest(false);
       });
+  }
+
+  /// Tells over what each peer is reached.
+  void show_links(const ReplicaGroup& group) {
+    for (const auto& [peer, carrier] : links_)
+      link_gauge(peer, carrier).set(0);
+    links_.clear();
+    for (uint32_t rank = 0; rank < group.carriers.size(); ++rank)
+      if (rank != context_.role.index)
+        links_.emplace_back(to_string(RoleId{RoleKind::worker, rank}),
+                            group.carriers[rank]);
+    for (const auto& [peer, carrier] : links_)
+      link_gauge(peer, carrier).set(1);
+  }
+
+  Gauge& link_gauge(const std::string& peer, const std::string& carrier) {
+    return context_.metrics->gauge(metrics::link_carrier,
+                                   {{"peer", peer}, {"carrier", carrier}});
   }
 
   /// This epoch leads nowhere.
@@ -174,10 +197,15 @@ private:
       return; // a step before it was not
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
+    if (!steps_.alone())
+      wait_.observe(outcome.wait_seconds);
+    sent_.add(static_cast<double>(outcome.traffic.sent_bytes));
+    plain_.add(static_cast<double>(outcome.traffic.plain_bytes));
     self_->send(context_.coordinator, LeafReport{fence, context_.role, step,
                                                  outcome.gradient.leaves});
-    self_->send(context_.coordinator,
-                Applied{fence, context_.role, version_, 0});
+    self_->send(context_.coordinator, Applied{fence, context_.role, version_, 0,
+                                              outcome.traffic.sent_bytes,
+                                              outcome.traffic.plain_bytes});
     rest(!outcome.snapshot.empty());
   }
 
@@ -220,8 +248,12 @@ private:
   RoleContext context_;
   const Job& job_;
   Histogram& compute_;
+  Histogram& wait_;
+  Counter& sent_;
+  Counter& plain_;
   Gauge& queue_;
   EpochGate gate_;
+  std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
   uint64_t version_ = 0; ///< of the newest turn that is known to be over
   uint64_t begun_ = 0;   ///< first step not begun
   uint64_t end_;

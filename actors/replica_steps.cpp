@@ -113,6 +113,7 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
   aborted_ = false;
   group_ = std::move(group);
   reducer_ = group_ ? group_->reducer.get() : nullptr;
+  traffic_ = {};
   if (reducer_ != nullptr)
     targets_.ready = [this](uint32_t bucket) {
       reducer_->ready(bucket);
@@ -221,7 +222,15 @@ bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
       reducer_->ready(i);
   else if (!compute())
     return false;
-  return is_done(reducer_->finish(Clock::now() + reduce_deadline), outcome);
+  const auto begin = Clock::now();
+  const auto result = reducer_->finish(begin + reduce_deadline);
+  outcome.wait_seconds +=
+    std::chrono::duration<double>(Clock::now() - begin).count();
+  const auto so_far = reducer_->traffic();
+  outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;
+  outcome.traffic.plain_bytes += so_far.plain_bytes - traffic_.plain_bytes;
+  traffic_ = so_far;
+  return is_done(result, outcome);
 }
 
 StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {

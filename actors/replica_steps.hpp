@@ -15,9 +15,11 @@ namespace troupe {
 
 /// What became of one step of a replica.
 struct StepOutcome {
-  uint64_t version = 0;  ///< held now
-  bool taken = false;    ///< the step brought the replica to `version`
-  StepGradient gradient; ///< leaves and time; no nodes
+  uint64_t version = 0;     ///< held now
+  bool taken = false;       ///< the step brought the replica to `version`
+  StepGradient gradient;    ///< leaves and time; no nodes
+  double wait_seconds = 0;  ///< from the whole gradient to the whole sum
+  Reducer::Traffic traffic; ///< of this step
   std::vector<SnapshotSlice> snapshot;
   std::string failure; ///< the group cannot go on: one line; empty: it can
   std::string trouble; ///< nor can the job: one line for the user
@@ -94,6 +96,7 @@ private:
   bool aborted_ = false;
   std::shared_ptr<ReplicaGroup> group_;
   Reducer* reducer_ = nullptr;
+  Reducer::Traffic traffic_; ///< of reducer_, up to the newest step
   uint64_t version_ = 0;
 };
 

@@ -102,6 +102,11 @@ void RunRecord::peak_memory(RoleId role, uint64_t bytes) {
   known = std::max(known, bytes);
 }
 
+void RunRecord::sent(uint64_t bytes, uint64_t plain_bytes) {
+  sent_bytes_ += bytes;
+  plain_bytes_ += plain_bytes;
+}
+
 double RunRecord::samples_per_second() const {
   const auto ms = ms_between(measured_from_, last_commit_);
   return ms > 0 ? measured_samples_ * 1000.0 / ms : 0;
@@ -163,6 +168,8 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   for (const auto& entry : duplicates_)
     dropped += entry.second;
   json["duplicates_dropped"] = dropped;
+  json["all_reduce"] = {{"sent_bytes", sent_bytes_},
+                        {"plain_bytes", plain_bytes_}};
   json["checkpoints"] = 0;
   auto memory = peak_memory_bytes();
   for (const auto& entry : peak_memory_)

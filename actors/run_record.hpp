@@ -32,6 +32,8 @@ public:
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
   void peak_memory(RoleId role, uint64_t bytes);
+  /// Gradients between replicas, as they travelled and before compression.
+  void sent(uint64_t bytes, uint64_t plain_bytes);
 
   /// Samples of committed steps over the time from the start of step 11 to
   /// the last commit (before that: from the start); 0 while unknown.
@@ -76,6 +78,8 @@ private:
   std::optional<Evaluation> evaluation_;
   std::map<std::pair<RoleId, uint64_t>, uint64_t> duplicates_;
   std::map<RoleId, uint64_t> peak_memory_;
+  uint64_t sent_bytes_ = 0;
+  uint64_t plain_bytes_ = 0;
 };
 
 } // namespace troupe

@@ -60,6 +60,21 @@ inline constexpr MetricDescription executor_queue_tasks{
   MetricSample::Kind::gauge, "troupe_executor_queue_tasks",
   "Tasks that wait for a device's executor."};
 
+// -- replicas ----------------------------------------------------------------
+
+inline constexpr MetricDescription all_reduce_wait_seconds{
+  MetricSample::Kind::histogram, "troupe_all_reduce_wait_seconds",
+  "Time from a replica's whole gradient until the step's sums are there."};
+inline constexpr MetricDescription all_reduce_sent_bytes_total{
+  MetricSample::Kind::counter, "troupe_all_reduce_sent_bytes_total",
+  "Bytes of gradients that replicas sent over streams, as they travel."};
+inline constexpr MetricDescription all_reduce_plain_bytes_total{
+  MetricSample::Kind::counter, "troupe_all_reduce_plain_bytes_total",
+  "The same before compression."};
+inline constexpr MetricDescription link_carrier{
+  MetricSample::Kind::gauge, "troupe_link_carrier",
+  "1 for each peer that a role is linked to, by labels peer and carrier."};
+
 // -- shards ------------------------------------------------------------------
 
 inline constexpr double staleness_bounds[] = {0, 1,  2,  3,  4, 6,
@@ -129,6 +144,8 @@ inline constexpr std::array all{
   restarts_total,          membership_epoch,
   leaves_recomputed_total, recoveries_total,
   metrics_conflicts_total, metrics_dropped_total,
+  all_reduce_wait_seconds, all_reduce_sent_bytes_total,
+  link_carrier,            all_reduce_plain_bytes_total,
 };
 
 } // namespace troupe::metrics
