@@ -33,6 +33,23 @@ GradientBuckets make_buckets(const Graph& graph, const Layout& layout,
   return buckets;
 }
 
+std::vector<GradientBuckets> bucket_layouts(const Job& job, bool alone) {
+  constexpr uint64_t mib = 1 << 20;
+  std::vector<uint64_t> sizes{mib, mib / 4, 4 * mib, 16 * mib, 0};
+  if (job.options.bucket_mb > 0)
+    sizes = {static_cast<uint64_t>(job.options.bucket_mb * mib)};
+  else if (alone || job.options.compress != "none") // residuals are a bucket's
+    sizes = {mib};
+  std::vector<GradientBuckets> layouts;
+  for (auto size : sizes) {
+    auto made = make_buckets(job.graph, job.layout, size);
+    const auto equal = [&](const auto& x) { return x.runs == made.runs; };
+    if (std::none_of(layouts.begin(), layouts.end(), equal))
+      layouts.push_back(std::move(made));
+  }
+  return layouts;
+}
+
 BucketProgress::BucketProgress(const GradientBuckets& buckets,
                                const std::function<void(uint32_t)>& ready)
   : buckets_(buckets), ready_(ready), missing_(buckets.runs.size()) {

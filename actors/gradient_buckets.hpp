@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/graph/graph.hpp"
+#include "actors/job.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -21,6 +21,10 @@ struct GradientBuckets {
 /// Closes a bucket once it has `bucket_bytes`; 0: one bucket for everything.
 GradientBuckets make_buckets(const Graph& graph, const Layout& layout,
                              uint64_t bucket_bytes);
+
+/// What --bucket-mb stands for, or layouts to choose from; the first one is
+/// what holds until others have been tried.
+std::vector<GradientBuckets> bucket_layouts(const Job& job, bool alone);
 
 /// Called with each bucket, in order, when its run of all sums is final.
 using BucketReady = std::function<void(uint32_t bucket)>;

@@ -156,9 +156,9 @@ struct Applied {
   Fence fence;
   RoleId owner;
   uint64_t version = 0;
-  uint64_t duplicates = 0;  ///< pushes dropped so far by this process
-  uint64_t sent_bytes = 0;  ///< replica: gradients of this step, as they went
-  uint64_t plain_bytes = 0; ///< and before compression
+  uint64_t duplicates = 0; ///< pushes dropped so far by this process
+  // Replica: gradients of this step, as they travelled and before compression.
+  uint64_t sent_bytes = 0, plain_bytes = 0;
 };
 struct LeaseRequest {
   Fence fence;
@@ -202,8 +202,7 @@ struct EndAt {
   Fence fence;
   uint64_t step = 0;
 };
-/// All is done: the role ends.
-struct Finish {
+struct Finish { ///< all is done: the role ends
   uint64_t job = 0;
 };
 /// The role cannot go on and a restart would not help: one line for the user.
@@ -227,8 +226,7 @@ struct Evaluate {
   uint32_t slices = 0; ///< how many make the whole
   TensorView values;
 };
-/// One figure of an evaluation: loss, accuracy, auc or perplexity.
-struct Measure {
+struct Measure { ///< loss, accuracy, auc or perplexity
   std::string name;
   double value = 0;
 };
@@ -245,8 +243,7 @@ struct Evaluation {
 struct Attach {
   bool supervises = false;
 };
-/// The observer has seen the end and goes.
-struct Detach {};
+struct Detach {}; ///< the observer has seen the end and goes
 struct RoleDied {
   RoleId role;
   std::string how;
@@ -343,8 +340,6 @@ TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
                TROUPE_FIELD(source))
-TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
-               TROUPE_FIELD(reason))
 TROUPE_INSPECT(Pull, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(version))
 TROUPE_INSPECT(Pulled, TROUPE_FIELD(fence), TROUPE_FIELD(version),
@@ -392,6 +387,8 @@ template <class Inspector>
 bool inspect(Inspector& f, Detach& x) {
   return f.object(x).fields();
 }
+TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(reason))
 TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))

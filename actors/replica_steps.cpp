@@ -29,14 +29,6 @@ std::vector<RankRange> nodes_of(const Job& job, RankRange ranks, bool shared) {
   return shared ? split_nodes(std::move(nodes), shared_vectors) : nodes;
 }
 
-/// Small enough that a bucket is still in the cache when it is summed.
-constexpr uint64_t usual_bucket_bytes = 1 << 20;
-
-uint64_t bucket_bytes(const Job& job) {
-  const auto mb = job.options.bucket_mb;
-  return mb > 0 ? static_cast<uint64_t>(mb * (1 << 20)) : usual_bucket_bytes;
-}
-
 uint32_t banks_of(uint32_t replicas) {
   return replicas == 1 ? 1 : 2;
 }
@@ -47,12 +39,12 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   : context_(context),
     job_(*context.job),
     executor_(executor),
-    buckets_(make_buckets(job_.graph, job_.layout, bucket_bytes(job_))),
     by_place_(job_.plan.slices.size()),
     computer_(context.job, context.data.train, executor_,
               parse_device(job_.plan.role(context.role).device)) {
   plan_ = job_.plan.role(context_.role);
   replicas_ = static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size());
+  layouts_ = bucket_layouts(job_, alone());
   std::iota(by_place_.begin(), by_place_.end(), 0);
   std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
     return job_.flat_offset(job_.plan.slices[a])
@@ -79,8 +71,8 @@ void ReplicaSteps::make_arrays() {
 }
 
 ReducerLayout ReplicaSteps::layout() const {
-  ReducerLayout layout{context_.role.index, replicas_, buckets_.runs,
-                       buckets_.hash};
+  ReducerLayout layout{context_.role.index, replicas_, layouts_[0].runs,
+                       layouts_[0].hash};
   if (job_.options.all_reduce == "reduction_to_one_device")
     layout.summing = 1;
   return layout;
@@ -107,7 +99,8 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
   targets_.sums.clear();
   for (uint32_t i = 0; i < targets_.nodes.size(); ++i)
     targets_.sums.push_back(arrays_->at(i));
-  targets_.buckets = &buckets_;
+  tuning_ = BucketTuning{static_cast<uint32_t>(layouts_.size())};
+  targets_.buckets = &buckets();
   targets_.ready = {};
   std::lock_guard lock{mutex_};
   aborted_ = false;
@@ -218,7 +211,7 @@ bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
                           StepOutcome& outcome) {
   reducer_->start(std::move(step));
   if (!compute)
-    for (uint32_t i = 0; i < buckets_.runs.size(); ++i)
+    for (uint32_t i = 0; i < buckets().runs.size(); ++i)
       reducer_->ready(i);
   else if (!compute())
     return false;
@@ -268,7 +261,11 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   outcome.version = version_;
   if (step != version_ || !can_begin())
     return outcome;
+  const auto begin = Clock::now();
   if (!(alone() ? take_alone(step, outcome) : take_in_group(step, outcome)))
+    return outcome;
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  if (!alone() && !tune(took.count(), outcome))
     return outcome;
   hold(step + 1);
   outcome.version = version_;
@@ -276,6 +273,25 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   if (version_ == end || job_.is_snapshot_version(version_))
     outcome.snapshot = snapshot();
   return outcome;
+}
+
+/// Cuts the gradient of the next step as it seems best, on all replicas alike.
+bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
+  const auto* before = &buckets();
+  tuning_.took(seconds);
+  if (tuning_.is_due()) {
+    auto costs = tuning_.costs();
+    if (!is_done(reducer_->all_reduce(costs.data(), costs.size(),
+                                      Clock::now() + reduce_deadline),
+                 outcome))
+      return false;
+    tuning_.settle(costs);
+  }
+  if (&buckets() == before)
+    return true;
+  targets_.buckets = &buckets();
+  reducer_->set_buckets(buckets().runs, buckets().hash);
+  return true;
 }
 
 bool ReplicaSteps::can_begin() {

@@ -4,6 +4,7 @@
 #include "actors/replica_group.hpp"
 #include "actors/role_context.hpp"
 #include "actors/slice_update.hpp"
+#include "strategies/bucket_tuning.hpp"
 #include "strategies/tree_terms.hpp"
 
 #include <memory>
@@ -63,6 +64,8 @@ private:
   bool shares_variables() const { return central_; }
   SumProgram program_of(uint64_t step) const;
   bool compute(uint64_t step, StepOutcome& outcome);
+  const GradientBuckets& buckets() const { return layouts_[tuning_.next()]; }
+  bool tune(double seconds, StepOutcome& outcome);
   void make_arrays();
   void move_to_new_arrays();
   bool is_done(const CollectiveResult& result, StepOutcome& outcome);
@@ -82,7 +85,8 @@ private:
   Executor& executor_;
   uint32_t replicas_ = 0;
   RolePlan plan_;
-  GradientBuckets buckets_;
+  std::vector<GradientBuckets> layouts_; ///< to choose from
+  BucketTuning tuning_{1};
   std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
   LeafComputer computer_;
   uint32_t most_vectors_;

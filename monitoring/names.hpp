@@ -2,11 +2,9 @@
 
 #include "monitoring/metrics.hpp"
 
-#include <array>
-
-/// Every metric that troupe exports: one list for the actors that feed them,
-/// the dashboard, the alerts and the tests. A constant is called as its metric
-/// without "troupe_". Labels beside `role` are named in the help.
+/// Every metric that troupe exports, for the actors that feed them, the
+/// dashboard, the alerts and the tests (all_metrics.hpp). A constant is called
+/// as its metric without "troupe_". Labels beside `role` are named in the help.
 namespace troupe::metrics {
 
 // -- progress (coordinator) --------------------------------------------------
@@ -65,12 +63,9 @@ inline constexpr MetricDescription executor_queue_tasks{
 inline constexpr MetricDescription all_reduce_wait_seconds{
   MetricSample::Kind::histogram, "troupe_all_reduce_wait_seconds",
   "Time from a replica's whole gradient until the step's sums are there."};
-inline constexpr MetricDescription all_reduce_sent_bytes_total{
-  MetricSample::Kind::counter, "troupe_all_reduce_sent_bytes_total",
-  "Bytes of gradients that replicas sent over streams, as they travel."};
-inline constexpr MetricDescription all_reduce_plain_bytes_total{
-  MetricSample::Kind::counter, "troupe_all_reduce_plain_bytes_total",
-  "The same before compression."};
+inline constexpr MetricDescription all_reduce_bytes_total{
+  MetricSample::Kind::counter, "troupe_all_reduce_bytes_total",
+  "Gradients sent over streams, by label form: sent, plain (uncompressed)."};
 inline constexpr MetricDescription link_carrier{
   MetricSample::Kind::gauge, "troupe_link_carrier",
   "1 for each peer that a role is linked to, by labels peer and carrier."};
@@ -128,24 +123,5 @@ inline constexpr MetricDescription metrics_conflicts_total{
 inline constexpr MetricDescription metrics_dropped_total{
   MetricSample::Kind::counter, "troupe_metrics_dropped_total",
   "Series dropped, by label reason: malformed, duplicate or limit."};
-
-inline constexpr std::array all{
-  steps_committed_total,   samples_committed_total,
-  training_loss,           evaluation_loss,
-  evaluation_accuracy,     evaluation_auc,
-  evaluation_perplexity,   last_commit_timestamp_seconds,
-  step_duration_seconds,   compute_duration_seconds,
-  push_duration_seconds,   pull_duration_seconds,
-  pushed_bytes_total,      pulled_bytes_total,
-  executor_queue_tasks,    push_staleness_steps,
-  pending_nodes,           duplicates_dropped_total,
-  link_sent_bytes_total,   link_received_bytes_total,
-  link_queued_bytes,       link_messages_dropped_total,
-  restarts_total,          membership_epoch,
-  leaves_recomputed_total, recoveries_total,
-  metrics_conflicts_total, metrics_dropped_total,
-  all_reduce_wait_seconds, all_reduce_sent_bytes_total,
-  link_carrier,            all_reduce_plain_bytes_total,
-};
 
 } // namespace troupe::metrics

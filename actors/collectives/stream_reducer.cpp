@@ -65,6 +65,11 @@ public:
   CollectiveResult all_reduce(float* data, size_t count, Deadline deadline);
   CollectiveResult scheduled(Schedule schedule, float* data, uint64_t what,
                              size_t count, Deadline deadline);
+  void set_buckets(std::vector<std::pair<uint64_t, uint64_t>> buckets,
+                   uint64_t hash) {
+    layout_.buckets = std::move(buckets);
+    layout_.hash = hash;
+  }
   CollectivePlace place(uint64_t count) const {
     return {layout_.rank, layout_.members, count};
   }
@@ -311,6 +316,11 @@ StreamReducer::StreamReducer(ReducerLayout layout,
                                    std::move(options))) {}
 
 StreamReducer::~StreamReducer() = default;
+
+void StreamReducer::set_buckets(
+  std::vector<std::pair<uint64_t, uint64_t>> buckets, uint64_t hash) {
+  state_->set_buckets(std::move(buckets), hash);
+}
 
 void StreamReducer::start(ReduceStep step) {
   state_->start(std::move(step));

@@ -75,6 +75,8 @@ public:
                 StreamOptions options = {});
   ~StreamReducer() override;
 
+  void set_buckets(std::vector<std::pair<uint64_t, uint64_t>> buckets,
+                   uint64_t hash) override;
   void start(ReduceStep step) override;
   void ready(uint32_t bucket) override;
   void progress() override;

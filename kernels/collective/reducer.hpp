@@ -80,6 +80,9 @@ public:
 
   virtual ~Reducer() = default;
 
+  /// Cuts the gradient in another way from the next step on; all members alike.
+  virtual void set_buckets(std::vector<std::pair<uint64_t, uint64_t>> buckets,
+                           uint64_t hash) = 0;
   /// Begins a step. The one before it has been finished.
   virtual void start(ReduceStep step) = 0;
   /// All this member's vectors are final in the bucket: it may travel. Buckets

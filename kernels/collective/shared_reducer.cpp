@@ -143,6 +143,12 @@ bool SharedReducer::all_started() const {
          >= contributed_ + layout_.members;
 }
 
+void SharedReducer::set_buckets(std::vector<Range> buckets, uint64_t hash) {
+  require(!under_way_, "buckets are cut between steps");
+  layout_.buckets = std::move(buckets);
+  layout_.hash = hash;
+}
+
 void SharedReducer::start(ReduceStep step) {
   require(!step.results.empty() && is_sum(step.program, layout_.members),
           "a step without a sum or results");

@@ -54,6 +54,8 @@ public:
 
   /// As Reducer says; at most 32 vectors and 8 results a member, the arrays in
   /// its segment.
+  void set_buckets(std::vector<std::pair<uint64_t, uint64_t>> buckets,
+                   uint64_t hash) override;
   void start(ReduceStep step) override;
   void ready(uint32_t bucket) override;
   void progress() override;

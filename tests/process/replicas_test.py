@@ -3,10 +3,12 @@ a peer and no step is lost (I3); sums in any order and compressed ones learn."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import os
+import re
 import signal
 import tempfile
 import time
 import unittest
+import urllib.request
 
 from cluster import Run, wait_for
 
@@ -110,6 +112,32 @@ class Replicas(unittest.TestCase):
                 summary = run.finish()
                 self.assertGreater(summary["eval"]["accuracy"],
                                    expected - 0.03)
+
+    def test_metrics_show_carriers_waits_and_what_compression_saves(self):
+        def seen(run, pattern):
+            url = f"http://{run.metrics_address()}/metrics"
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                text = answer.read().decode()
+            return [match.group(0) for match in
+                    re.finditer(pattern, text, re.MULTILINE)]
+
+        for link, carrier in zip(LINKS, ("shm", "tcp", r"tcp\+tls")):
+            with self.subTest(link=link), \
+                    Run(*job(1000), *WORKERS, "2", *link) as run:
+                for one, other in ((0, 1), (1, 0)):
+                    wait_for(lambda: seen(
+                        run, r"^troupe_link_carrier\{.*carrier="
+                        f'"{carrier}",.*peer="worker:{other}",'
+                        fr'.*role="worker:{one}".*\}} 1'),
+                        f"worker:{one} shows its link to worker:{other}")
+                wait_for(lambda: seen(
+                    run, r"^troupe_all_reduce_wait_seconds_count\{.*\} [1-9]"),
+                    "waits for sums")
+        with Run(*job(2), *WORKERS, "2", "--reduction", "fast", "--compress",
+                 "fp16", "--link", "tcp") as run:
+            sent = run.finish()["all_reduce"]
+        self.assertGreater(sent["sent_bytes"], 0)
+        self.assertLess(sent["sent_bytes"], 0.55 * sent["plain_bytes"])
 
     def test_ctrl_c_saves_what_all_have_reached(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
+#include "monitoring/all_metrics.hpp"
 #include "monitoring/metrics.hpp"
-#include "monitoring/names.hpp"
 
 #include <boost/test/unit_test.hpp>
 

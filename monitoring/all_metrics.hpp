@@ -1,0 +1,44 @@
+#pragma once
+
+#include "monitoring/names.hpp"
+
+#include <array>
+
+namespace troupe::metrics {
+
+/// All of names.hpp.
+inline constexpr std::array all{
+  steps_committed_total,
+  samples_committed_total,
+  training_loss,
+  evaluation_loss,
+  evaluation_accuracy,
+  evaluation_auc,
+  evaluation_perplexity,
+  last_commit_timestamp_seconds,
+  step_duration_seconds,
+  compute_duration_seconds,
+  push_duration_seconds,
+  pull_duration_seconds,
+  pushed_bytes_total,
+  pulled_bytes_total,
+  executor_queue_tasks,
+  all_reduce_wait_seconds,
+  all_reduce_bytes_total,
+  link_carrier,
+  push_staleness_steps,
+  pending_nodes,
+  duplicates_dropped_total,
+  link_sent_bytes_total,
+  link_received_bytes_total,
+  link_queued_bytes,
+  link_messages_dropped_total,
+  restarts_total,
+  membership_epoch,
+  leaves_recomputed_total,
+  recoveries_total,
+  metrics_conflicts_total,
+  metrics_dropped_total,
+};
+
+} // namespace troupe::metrics
