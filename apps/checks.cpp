@@ -197,6 +197,12 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + " samples; make one of them fit");
     return;
   }
+  if (command == "status") {
+    if (settings.given.count("metrics-address") == 0)
+      refuse("'troupe status' needs the address that the run printed as "
+             "metrics, for example troupe status 127.0.0.1:9400");
+    return;
+  }
   auto reads = command == "evaluate" || command == "predict";
   if (reads) {
     if (settings.job.devices.size() > 1)

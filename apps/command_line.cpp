@@ -71,6 +71,14 @@ void take_model(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
+/// What a run prints is taken as well: http://HOST:PORT/metrics.
+std::string address_of(std::string text) {
+  const std::string scheme = "http://";
+  if (text.rfind(scheme, 0) == 0)
+    text.erase(0, scheme.size());
+  return text.substr(0, text.find('/'));
+}
+
 /// Reads `bench step`, `model show`, `help train` and a role's name.
 void take_operand(CommandLine& line, Words& rest) {
   auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
@@ -90,6 +98,9 @@ void take_operand(CommandLine& line, Words& rest) {
     line.topic = operand;
   } else if (line.command == "role") {
     line.role = operand;
+  } else if (line.command == "status") {
+    if (!operand.empty())
+      line.flags["metrics-address"] = address_of(operand);
   } else {
     return;
   }

@@ -20,6 +20,7 @@ enum CommandBit : unsigned {
   on_model = 128,  ///< model show
   on_reduce = 256, ///< bench all-reduce
   on_null = 512,   ///< bench null-step
+  on_status = 1024,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -80,6 +80,10 @@ constexpr Purpose purposes[] = {
    "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
    "    --data mnist:DIR --workers 2 --ps 1\n"
    "  troupe role worker:0 --coordinator 10.0.0.1:7000 --certificates certs\n"},
+  {"status", "troupe status HOST:PORT",
+   "Shows a running job: its epoch and step, its roles, and over what they are "
+   "linked. The address is the one that the run printed as metrics.",
+   "  troupe status 127.0.0.1:9400\n"},
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
    "  troupe bench step --global-batch 256 --json step.json\n"},

@@ -41,10 +41,10 @@ void add_files(std::vector<Flag>& flags) {
 
 void add_connections(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
-  add(flags, on_runs, group, "metrics-address", "HOST:PORT",
+  add(flags, on_runs | on_status, group, "metrics-address", "HOST:PORT",
       "127.0.0.1:0, a free port",
       "where Prometheus finds the metrics, over plain HTTP; printed at the "
-      "start; not local: needs --certificates",
+      "start; not local: needs --certificates; status: of which run",
       address(FIELD(metrics_address)));
   add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
@@ -121,12 +121,12 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",  "evaluate", "predict", "role",
-          "bench", "model", "version",  "help"};
+  return {"train", "plan",   "evaluate", "predict", "role",
+          "bench", "status", "model",    "version", "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node",   "launch", "chaos",      "status", "top",
+  return {"node",   "launch", "chaos",      "top",
           "events", "doctor", "checkpoint", "ctl"};
 }
 
@@ -149,6 +149,8 @@ unsigned bit_of(const std::string& command) {
     return on_reduce;
   if (command == "bench null-step")
     return on_null;
+  if (command == "status")
+    return on_status;
   if (command == "model show")
     return on_model;
   return 0;

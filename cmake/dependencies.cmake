@@ -33,4 +33,4 @@ endfunction()
 troupe_external(dnnl dnnl.hpp dnnl)
 troupe_external(hwy hwy/highway.h hwy)
 troupe_external(prometheus prometheus/registry.h
-                prometheus-cpp-core prometheus-cpp-pull)
+                prometheus-cpp-core prometheus-cpp-pull civetweb)

@@ -5,12 +5,13 @@ a peer and no step is lost (I3); sums in any order and compressed ones learn."""
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 import urllib.request
 
-from cluster import Run, wait_for
+from cluster import TROUPE, Run, wait_for
 
 WORKERS = ["--strategy", "multi_worker_mirrored", "--workers"]
 LINKS = (["--link", "shm"], ["--link", "tcp"],
@@ -130,6 +131,13 @@ class Replicas(unittest.TestCase):
                         f'"{carrier}",.*peer="worker:{other}",'
                         fr'.*role="worker:{one}".*\}} 1'),
                         f"worker:{one} shows its link to worker:{other}")
+                status = subprocess.run(
+                    [TROUPE, "status", run.metrics_address()],
+                    capture_output=True, text=True, timeout=20)
+                self.assertEqual(status.returncode, 0, status.stderr)
+                self.assertRegex(status.stdout, rf"(?m)^worker:0 +worker:1 by "
+                                 rf"{carrier}$")
+                self.assertRegex(status.stdout, r"^epoch 1, step \d+, loss ")
                 wait_for(lambda: seen(
                     run, r"^troupe_all_reduce_wait_seconds_count\{.*\} [1-9]"),
                     "waits for sums")
