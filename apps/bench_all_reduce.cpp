@@ -94,6 +94,23 @@ Sides sides_of(ReduceGroup group, const BenchOptions& options) {
   return sides;
 }
 
+/// Returns what a peer took, us. 0: it has failed, was told of and is left out
+/// from here on; our own figures are worth having without it.
+double ask(Sides& sides, size_t k, const ReduceSide::Round& round,
+           ReduceRow::Peer& peer) {
+  try {
+    const auto theirs = sides.peers[k]->run(round);
+    peer.name = sides.peers[k]->name();
+    peer.version = sides.peers[k]->version();
+    peer.algorithm = theirs.algorithm;
+    return theirs.us;
+  } catch (const InputError& failure) {
+    std::printf("left out from here on: %s\n", failure.what());
+    sides.peers.erase(sides.peers.begin() + static_cast<ptrdiff_t>(k));
+    return 0;
+  }
+}
+
 /// One row for each reduction; the peers, and the fast one of the reproducible
 /// one, were measured in the same rounds.
 std::vector<ReduceRow> measure(Sides& sides, const ReduceGroup& group,
@@ -110,12 +127,12 @@ std::vector<ReduceRow> measure(Sides& sides, const ReduceGroup& group,
     for (size_t k = 0; k < sides.own.size(); ++k)
       keep(own[k], sides.own[k].side->run(round).us);
     keep(limit, sides.limit->run(round).us);
-    for (size_t k = 0; k < sides.peers.size(); ++k) {
-      const auto theirs = sides.peers[k]->run(round);
-      peers[k].name = sides.peers[k]->name();
-      peers[k].version = sides.peers[k]->version();
-      peers[k].algorithm = theirs.algorithm;
-      keep(peers[k].us, theirs.us);
+    for (size_t k = 0; k < sides.peers.size();) {
+      const auto us = ask(sides, k, round, peers[k]);
+      if (us > 0)
+        keep(peers[k++].us, us);
+      else
+        peers.erase(peers.begin() + static_cast<ptrdiff_t>(k));
     }
   }
   std::vector<ReduceRow> rows;

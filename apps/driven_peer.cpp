@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto start_limit = std::chrono::seconds{30};
-constexpr auto round_limit = std::chrono::seconds{120};
+constexpr auto round_limit = std::chrono::seconds{60};
 constexpr auto end_limit = std::chrono::seconds{3};
 
 struct Pipe {

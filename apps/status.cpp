@@ -1,6 +1,6 @@
 #include "apps/commands.hpp"
+#include "apps/scrape.hpp"
 #include "monitoring/names.hpp"
-#include "monitoring/scrape.hpp"
 
 #include <cstdio>
 #include <map>

@@ -111,6 +111,7 @@ class Torch:
         self.python = python
         self.steps = steps
         self.model = model
+        self.mnist = None  # a folder: its samples instead of made-up ones
         self.runs = []
         try:
             done = subprocess.run([python, str(WORKER), "--probe"],
@@ -138,7 +139,8 @@ class Torch:
                  "--rendezvous", os.path.join(folder, "rendezvous"),
                  "--samples", str(SAMPLES), "--batch", str(batch),
                  "--steps", str(self.steps), "--warm-up", str(WARM_UP),
-                 "--rate", str(RATE)],
+                 "--rate", str(RATE),
+                 *(["--mnist", str(self.mnist)] if self.mnist else [])],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 env=peer_environment()) for rank in range(world)]
             lines = []

@@ -23,6 +23,8 @@ except ImportError as error:
     print(f"no PyTorch: {error}", file=sys.stderr)
     sys.exit(77)
 
+from torch_models import read_idx
+
 CLASSES = 10
 
 
@@ -34,6 +36,15 @@ def digits_like(samples, features):
     means = torch.rand(CLASSES, features, generator=generator)
     images = torch.rand(samples, features, generator=generator)
     return images.mul_(0.5).add_(means[labels], alpha=0.5), labels
+
+
+def samples_of(arguments, features):
+    if not arguments.mnist:
+        return digits_like(arguments.samples, features)
+    images = read_idx(arguments.mnist, "images", 3).float().div_(255)
+    arguments.samples = len(images)
+    return (images.reshape(len(images), -1),
+            read_idx(arguments.mnist, "labels", 1).long())
 
 
 def perceptron(widths):
@@ -72,7 +83,7 @@ def train(arguments):
             static_graph=True)
     optimizer = sgd(model.parameters(), arguments.rate)
     criterion = nn.CrossEntropyLoss()
-    images, labels = digits_like(arguments.samples, widths[0])
+    images, labels = samples_of(arguments, widths[0])
 
     part = arguments.batch
     batch = part * arguments.world
@@ -153,6 +164,7 @@ def main():
     parser.add_argument("--rendezvous")
     parser.add_argument("--model", default="784-512-256-10")
     parser.add_argument("--samples", type=int, default=60000)
+    parser.add_argument("--mnist", metavar="DIR")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=310)
     parser.add_argument("--warm-up", type=int, default=10)

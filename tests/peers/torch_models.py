@@ -1,6 +1,9 @@
-"""PyTorch models that Troupe's are measured against."""
+"""PyTorch models that Troupe's are measured against, and MNIST for them."""
 
+import gzip
 import math
+import struct
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -109,3 +112,19 @@ def decayed(parameters, rate, betas, decay):
         except (TypeError, RuntimeError):
             continue
     return torch.optim.AdamW(groups, lr=rate, betas=betas)
+
+
+def read_idx(folder, kind, axes):
+    """The train files where present, else the test files; plain or .gz."""
+    for part in ("train", "t10k"):
+        path = Path(folder) / f"{part}-{kind}-idx{axes}-ubyte"
+        for candidate in (path, path.with_name(path.name + ".gz")):
+            if candidate.exists():
+                opened = (gzip.open if candidate.suffix == ".gz" else open)
+                with opened(candidate, "rb") as file:
+                    data = bytearray(file.read())
+                extents = struct.unpack(f">{axes}I", data[4:4 + 4 * axes])
+                values = torch.frombuffer(data, dtype=torch.uint8,
+                                          offset=4 + 4 * axes)
+                return values.reshape(extents)
+    raise SystemExit(f"{folder}: no MNIST files")

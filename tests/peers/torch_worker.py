@@ -9,41 +9,22 @@ and scaled_dot_product_attention where this version has them.
 """
 
 import argparse
-import gzip
 import json
 import re
-import struct
 import time
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from torch_ddp_worker import perceptron, sgd
-from torch_models import decayed, transformer
+from torch_models import decayed, read_idx, transformer
 from torch_transformer_worker import read, windows
 
 HELD_OUT = {"mnist": 0.15, "text": 0.02}
 
 
 # --- data ---------------------------------------------------------------------
-
-def read_idx(folder, kind, axes):
-    """The train files where present, else the test files; plain or .gz."""
-    for part in ("train", "t10k"):
-        path = Path(folder) / f"{part}-{kind}-idx{axes}-ubyte"
-        for candidate in (path, path.with_name(path.name + ".gz")):
-            if candidate.exists():
-                opened = (gzip.open if candidate.suffix == ".gz" else open)
-                with opened(candidate, "rb") as file:
-                    data = bytearray(file.read())
-                extents = struct.unpack(f">{axes}I", data[4:4 + 4 * axes])
-                values = torch.frombuffer(data, dtype=torch.uint8,
-                                          offset=4 + 4 * axes)
-                return values.reshape(extents)
-    raise SystemExit(f"{folder}: no MNIST files")
-
 
 class Digits:
     """MNIST, split in file order; batches from a new permutation an epoch."""

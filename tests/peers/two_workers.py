@@ -70,20 +70,20 @@ class Refused(Exception):
 class Troupe:
     """One way to run a case's job."""
 
-    def __init__(self, name, program, case, ranks, flags):
+    def __init__(self, name, program, case, ranks, flags, mnist):
         self.name = name
         self.runs = []
         self.case = case
         self.ranks = ranks
         self.reproducible = "fast" not in flags
         self.sha256 = None
-        epochs = case.steps // (ddp.SAMPLES // case.batch) + 1
         self.command = [
             str(program), "train", *flags, "--threads-per-device", "1",
             "--model", f"mlp:{case.model}", "--virtual-ranks", str(ranks),
             "--global-batch", str(case.batch), "--optimizer", "sgd",
-            "--lr", str(ddp.RATE), "--data", "synthetic:digits",
-            "--epochs", str(epochs), "--steps", str(case.steps), "--quiet"]
+            "--lr", str(ddp.RATE), "--data",
+            f"mnist:{mnist}" if mnist else "synthetic:digits",
+            "--steps", str(case.steps), "--quiet"]
 
     def run(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -112,8 +112,9 @@ class Troupe:
 
 
 class Torch(ddp.Torch):
-    def __init__(self, python, case):
+    def __init__(self, python, case, mnist):
         super().__init__(python, case.steps, case.model)
+        self.mnist = mnist
         self.case = case
 
     def run(self):
@@ -124,14 +125,14 @@ class Torch(ddp.Torch):
         return statistics.median(self.runs)
 
 
-def sides_of(case, program):
+def sides_of(case, program, mnist):
     ways = [("mirrored", 2, MIRRORED), ("processes", 2, PROCESSES),
             ("mirrored, V = 8", 8, MIRRORED),
             ("processes, V = 8", 8, PROCESSES),
             ("mirrored, fast", 2, MIRRORED + FAST),
             ("processes, fast", 2, PROCESSES + FAST),
             ("one device", 2, ONE)]
-    return [Troupe(name, program, case, ranks, flags)
+    return [Troupe(name, program, case, ranks, flags, mnist)
             for name, ranks, flags in ways]
 
 
@@ -237,6 +238,8 @@ def parse():
                         help="only this one; several may be named")
     parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
                         help="before each run, for a quiet machine (0)")
+    parser.add_argument("--mnist", type=Path, metavar="DIR",
+                        help="train on MNIST's files instead of made-up digits")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.steps_percent < 1:
@@ -260,14 +263,15 @@ def main():
         case.steps = max(2 * ddp.WARM_UP,
                          case.steps * arguments.steps_percent // 100)
         try:
-            peer = Torch(arguments.python, case)
+            peer = Torch(arguments.python, case, arguments.mnist)
         except ddp.Unusable as reason:
             print(f"skipped: {reason}")
             return ddp.SKIP
         if not lines:
             print(peer.describe(), flush=True)
         try:
-            sides = measure(case, sides_of(case, program), peer, arguments)
+            sides = measure(case, sides_of(case, program, arguments.mnist),
+                            peer, arguments)
         except ddp.Wrong as reason:
             print(f"{case.name}: nothing is measured: {reason}",
                   file=sys.stderr)

@@ -160,9 +160,19 @@ class UsageErrors(unittest.TestCase):
              r"--compress .*--reduction fast"),
             (["train", *DIGITS, "--compress", "zip"], 2, r"--compress zip"),
             (["train", *DIGITS, "--bucket-mb", "0"], 2, r"--bucket-mb 0"),
-            (["status"], 2, r"troupe status 127\.0\.0\.1:9400"),
-            (["status", "127.0.0.1:1"], 1, r"metrics at 127\.0\.0\.1:1"),
         ])
+
+    def test_status_needs_the_address_of_a_run(self):
+        for arguments, status, pattern in (
+                ([], 2, r"troupe status 127\.0\.0\.1:9400"),
+                (["127.0.0.1:1"], 1, r"metrics at 127\.0\.0\.1:1: "),
+                (["http://127.0.0.1:1/metrics"], 1, r"at 127\.0\.0\.1:1: "),
+                (["nowhere"], 2, r"HOST:PORT")):
+            done = subprocess.run([self.troupe, "status", *arguments],
+                                  capture_output=True, text=True,
+                                  timeout=DEADLINE_S, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, rf"^troupe: .*{pattern}.*\n$")
 
     def test_what_is_not_built_yet_is_refused(self):
         for flag in ("--staleness", "--backup-workers",

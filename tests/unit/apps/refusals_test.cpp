@@ -29,8 +29,8 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
 }
 
 BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
-  for (const auto* command : {"launch", "node", "chaos", "top",
-                              "events", "doctor", "checkpoint", "ctl"})
+  for (const auto* command : {"launch", "node", "chaos", "top", "events",
+                              "doctor", "checkpoint", "ctl"})
     check_has(usage({command}), "not available yet");
   check_has(usage({"bench", "parameter-server"}), "not available yet");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");

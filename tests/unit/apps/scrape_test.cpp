@@ -1,4 +1,4 @@
-#include "monitoring/scrape.hpp"
+#include "apps/scrape.hpp"
 
 #include <boost/test/unit_test.hpp>
 
