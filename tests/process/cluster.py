@@ -64,7 +64,12 @@ class Run:
 
     def finish(self, status=0, deadline_s=DEADLINE_S):
         """Waits for the end, checks the status, returns the summary."""
-        found = self.process.wait(deadline_s)
+        try:
+            found = self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(
+                f"not over within {deadline_s} s, at step {self.step()}: "
+                f"{self.error()} {self.output()}") from late
         assert found == status, (
             f"status {found}, expected {status}: {self.error()} "
             f"{self.output()}")
