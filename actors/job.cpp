@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   reduction, all_reduce, compress, bucket_mb, link, link_encryption,
   virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
   dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
-  isa, eval_every, join_deadline_ms, sample, samples)
+  isa, eval_every, join_deadline_ms, sample, samples, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -179,8 +179,9 @@ bool Job::is_snapshot_version(uint64_t version) const {
   if (version == total_steps)
     return true;
   const auto every = options.eval_every * sampling.steps_per_epoch();
-  return options.synchronisation == Synchronisation::sync && every > 0
-         && version > 0 && version % every == 0;
+  return options.evaluates && every > 0
+         && options.synchronisation == Synchronisation::sync && version > 0
+         && version % every == 0;
 }
 
 Precision Job::precision() const {

@@ -58,6 +58,7 @@ struct JobOptions {
   /// gradient makes the same job without the data.
   SampleShape sample;
   uint64_t samples = 0;
+  bool evaluates = false; ///< there are held-out samples: the coordinator says
 };
 
 /// Errors of from_json: InputError naming the field.

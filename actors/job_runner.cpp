@@ -82,7 +82,9 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
                                    const RunOptions& options,
                                    const JobData& data) {
   LocalCoordinator started;
-  started.job = std::make_shared<const Job>(options.job, *data.train);
+  auto wanted = options.job;
+  wanted.evaluates = data.eval != nullptr;
+  started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
   std::shared_ptr<MetricExporter> exporter;
   if (!options.metrics_address.empty()) {
     try {
