@@ -37,7 +37,8 @@ std::vector<GradientBuckets> bucket_layouts(const Job& job, bool alone) {
   constexpr uint64_t mib = 1 << 20;
   std::vector<uint64_t> sizes{mib, mib / 4, 4 * mib, 16 * mib, 0};
   if (job.options.bucket_mb > 0)
-    sizes = {static_cast<uint64_t>(job.options.bucket_mb * mib)};
+    sizes = {std::max<uint64_t>(
+      1, static_cast<uint64_t>(job.options.bucket_mb * mib))};
   else if (alone || job.options.compress != "none") // residuals are a bucket's
     sizes = {mib};
   std::vector<GradientBuckets> layouts;

@@ -127,12 +127,9 @@ private:
       [this, fence = activation.fence](StepOutcome& outcome) {
         if (!gate_.is_active(fence))
           return;
-        if (!outcome.taken) {
-          lost(outcome.failure);
+        if (failed(outcome))
           return;
-        }
         version_ = begun_ = outcome.version;
-        gate_.replay();
         rest(false);
       });
   }
@@ -161,6 +158,16 @@ private:
                 LinkLost{gate_.active(), context_.role, reason});
   }
 
+  /// Tells the coordinator what cannot go on: the job, or this epoch.
+  bool failed(const StepOutcome& outcome) {
+    if (!outcome.trouble.empty())
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, outcome.trouble});
+    else if (!outcome.failure.empty())
+      lost(outcome.failure);
+    return !outcome.trouble.empty() || !outcome.failure.empty();
+  }
+
   // --- a step ---------------------------------------------------------------
 
   void keep_busy() {
@@ -185,18 +192,9 @@ private:
     for (const auto& slice : outcome.snapshot)
       self_->send(context_.coordinator, slice);
     if (!gate_.is_active(fence))
-      return; // sealed meanwhile
-    if (!outcome.trouble.empty()) {
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, outcome.trouble});
+      return;                              // sealed meanwhile
+    if (failed(outcome) || !outcome.taken) // or a step before it was not
       return;
-    }
-    if (!outcome.failure.empty()) {
-      lost(outcome.failure);
-      return;
-    }
-    if (!outcome.taken)
-      return; // a step before it was not
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
     if (!steps_.alone())

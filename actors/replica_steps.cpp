@@ -1,5 +1,7 @@
 #include "actors/replica_steps.hpp"
 
+#include "kernels/require.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -229,13 +231,16 @@ bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
 StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
   StepOutcome outcome;
   outcome.version = version_;
-  if (reducer_ == nullptr)
-    return outcome;
+  kernels::require(reducer_ != nullptr, "no peer to take a state from");
   for (auto* array : variables_->all(version))
     if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
                                      Clock::now() + reduce_deadline),
-                 outcome))
+                 outcome)) {
+      // A newcomer's version 0 may lie in the bank that was being filled.
+      if (version_ == 0 && !central_)
+        reset();
       return outcome;
+    }
   hold(version);
   outcome.version = version;
   outcome.taken = true;

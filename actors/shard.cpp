@@ -213,11 +213,12 @@ private:
       serve(i);
   }
 
-  /// Sends the slice to every worker that waits for a version it holds.
+  /// Sends the slice to who waits for a version the ledger knows: the store has
+  /// it earlier, but a push that it brings about would be ahead of the ledger.
   void serve(size_t local) {
     const auto& slice = job_.plan.slices[slices_[local]->id];
     for (auto& want : wanted_) {
-      if (want.sent[local] || want.version > store_->newest(local)
+      if (want.sent[local] || want.version > slices_[local]->ledger.version()
           || want.version < store_->oldest(local))
         continue;
       want.sent[local] = true;

@@ -29,32 +29,6 @@ private:
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-std::string describe(const CollectiveOffer& offer) {
-  return "member " + std::to_string(offer.member);
-}
-
-/// What `other` differs in, in words; empty when in nothing.
-std::string difference(const CollectiveOffer& first,
-                       const CollectiveOffer& other) {
-  auto differs = [&](const char* what, auto a, auto b) {
-    return describe(other) + " " + what + " " + std::to_string(b) + " but "
-           + describe(first) + " " + std::to_string(a);
-  };
-  if (other.layout != first.layout)
-    return describe(other) + " fuses gradients into other buckets than "
-           + describe(first) + " (another model or another --bucket-mb)";
-  if (other.step != first.step)
-    return differs("is at step", first.step, other.step);
-  if (other.bucket != first.bucket)
-    return differs("reduces bucket", first.bucket, other.bucket);
-  if (other.elements != first.elements)
-    return differs("brings elements:", first.elements, other.elements);
-  if (other.type != first.type)
-    return describe(other) + " brings " + other.type + " but " + describe(first)
-           + " " + first.type;
-  return {};
-}
-
 } // namespace
 
 std::vector<Bucket> fuse(const std::vector<Variable>& variables,
@@ -94,17 +68,6 @@ uint64_t layout_hash(const std::vector<Variable>& variables,
     }
   }
   return hash.value();
-}
-
-std::optional<std::string>
-mismatch(const std::vector<CollectiveOffer>& offers) {
-  std::string line;
-  for (size_t i = 1; i < offers.size(); ++i)
-    if (auto found = difference(offers[0], offers[i]); !found.empty())
-      line += (line.empty() ? "" : "; ") + found;
-  if (line.empty())
-    return std::nullopt;
-  return "the members of an all-reduce do not agree: " + line;
 }
 
 } // namespace troupe

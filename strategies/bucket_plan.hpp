@@ -3,8 +3,6 @@
 #include "strategies/slicing.hpp"
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace troupe {
@@ -28,20 +26,5 @@ std::vector<Bucket> fuse(const std::vector<Variable>& variables,
 /// variables (name, shape) in the same order (PROTOCOL 20). FNV-1a.
 uint64_t layout_hash(const std::vector<Variable>& variables,
                      const std::vector<Bucket>& buckets);
-
-/// What a member says of the collective it has come to.
-struct CollectiveOffer {
-  uint32_t member = 0;
-  uint64_t step = 0;
-  uint32_t bucket = 0;
-  uint64_t elements = 0;
-  std::string type = "float32";
-  uint64_t layout = 0;
-};
-
-/// Compares what all members offer; members are held to the first one.
-/// Returns nothing when they agree, else one line that names who differs and in
-/// what: an error, never a wait (I8).
-std::optional<std::string> mismatch(const std::vector<CollectiveOffer>& offers);
 
 } // namespace troupe
