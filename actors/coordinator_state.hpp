@@ -5,6 +5,7 @@
 #include "actors/snapshot_book.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/commit_book.hpp"
+#include "strategies/leases.hpp"
 #include "strategies/restoration.hpp"
 
 #include <chrono>
@@ -59,7 +60,6 @@ public:
 
 private:
   enum class Stage { running, pausing, ending, concluding, over };
-
   struct Present {
     uint64_t incarnation = 0;
     role_actor actor;

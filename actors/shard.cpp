@@ -213,8 +213,8 @@ private:
       serve(i);
   }
 
-  /// Sends the slice to who waits for a version the ledger knows: the store has
-  /// it earlier, but a push that it brings about would be ahead of the ledger.
+  /// Sends it where the ledger knows it; a push must not be ahead of the
+  /// ledger.
   void serve(size_t local) {
     const auto& slice = job_.plan.slices[slices_[local]->id];
     for (auto& want : wanted_) {

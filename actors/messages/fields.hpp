@@ -1,0 +1,39 @@
+#pragma once
+
+#include "strategies/membership.hpp"
+#include "strategies/rank_tree.hpp"
+
+#include <cstdint>
+
+/// What messages are made of, and how their fields are listed for CAF.
+namespace troupe {
+
+#define TROUPE_INSPECT(Type, ...) \
+  template <class Inspector> \
+  bool inspect(Inspector& f, Type& x) { \
+    return f.object(x).fields(__VA_ARGS__); \
+  }
+#define TROUPE_FIELD(name) f.field(#name, x.name)
+
+/// Delivery is fenced by these: a receiver drops what does not carry its own
+/// (PROTOCOL 14).
+struct Fence {
+  uint64_t job = 0;
+  uint64_t term = 0;
+  uint64_t epoch = 0;
+  friend bool operator==(const Fence&, const Fence&) = default;
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, RoleId& x) {
+  auto kind = static_cast<uint8_t>(x.kind);
+  auto ok = f.object(x).fields(f.field("kind", kind),
+                               f.field("index", x.index));
+  x.kind = static_cast<RoleKind>(kind);
+  return ok && kind <= static_cast<uint8_t>(RoleKind::evaluator);
+}
+TROUPE_INSPECT(RankRange, TROUPE_FIELD(lo), TROUPE_FIELD(hi))
+TROUPE_INSPECT(Fence, TROUPE_FIELD(job), TROUPE_FIELD(term),
+               TROUPE_FIELD(epoch))
+
+} // namespace troupe

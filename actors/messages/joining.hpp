@@ -1,0 +1,96 @@
+#pragma once
+
+#include "actors/messages/fields.hpp"
+
+#include <string>
+#include <vector>
+
+/// Joining a job, and its membership epochs.
+namespace troupe {
+
+/// Counted up with every change of a wire type.
+inline constexpr uint32_t message_revision = 4;
+
+/// A role's process asks what it is to do.
+struct Hello {
+  RoleId role;
+  uint32_t revision = message_revision;
+};
+struct JobInfo {
+  uint64_t job = 0;
+  uint64_t incarnation = 0;
+  std::string options; ///< JobOptions as JSON
+};
+/// The role is ready; its sender is the role's actor.
+struct Join {
+  uint64_t job = 0;
+  RoleId role;
+  uint64_t incarnation = 0;
+  std::string endpoint; ///< HOST:PORT, or empty: in this process
+  std::string build;    ///< instruction set and libraries; worker
+  std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
+  std::string links;    ///< where its links are met; empty: it accepts none
+};
+struct Propose {
+  Fence fence;
+};
+/// What an owner holds of one slice: it can serve versions oldest … newest.
+struct SliceState {
+  uint32_t slice = 0;
+  uint64_t oldest = 0;
+  uint64_t newest = 0;
+  std::vector<RankRange> held; ///< nodes of step `newest`
+  uint64_t lease_floor = 0;    ///< async
+  std::vector<uint64_t> leases_above;
+};
+struct Sealed {
+  Fence fence; ///< of the proposed epoch
+  RoleId role;
+  uint64_t incarnation = 0;
+  std::vector<SliceState> slices; ///< empty for a role that owns none
+  uint64_t version = 0;           ///< replica: it holds all slices of it
+};
+struct Member {
+  RoleId role;
+  std::string endpoint;
+  std::string links;
+};
+struct Activate {
+  Fence fence;
+  std::vector<Member> members;
+  uint64_t version = 0;           ///< every role goes on from here
+  bool rollback = false;          ///< owners restore `version` first
+  std::vector<SliceState> slices; ///< what owners have: workers resend the rest
+  bool synchronise = false; ///< replicas: all take `version` from `source`
+  uint32_t source = 0;      ///< index of a replica that has it
+};
+/// A member cannot go on in this epoch without one of its links.
+struct LinkLost {
+  Fence fence;
+  RoleId role;
+  std::string reason; ///< names the peer
+};
+
+TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision))
+TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
+               TROUPE_FIELD(options))
+TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
+               TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
+               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
+TROUPE_INSPECT(Propose, TROUPE_FIELD(fence))
+TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
+               TROUPE_FIELD(newest), TROUPE_FIELD(held),
+               TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above))
+TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(incarnation), TROUPE_FIELD(slices),
+               TROUPE_FIELD(version))
+TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
+               TROUPE_FIELD(links))
+TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
+               TROUPE_FIELD(version), TROUPE_FIELD(rollback),
+               TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
+               TROUPE_FIELD(source))
+TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(reason))
+
+} // namespace troupe
