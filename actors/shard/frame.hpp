@@ -1,0 +1,63 @@
+#pragma once
+
+#include "actors/peer_directory.hpp"
+#include "actors/role_frame.hpp"
+#include "actors/shard_store.hpp"
+#include "monitoring/names.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+struct ShardMetrics {
+  explicit ShardMetrics(MetricRegistry& registry)
+    : pending(registry.gauge(metrics::pending_nodes)),
+      staleness(registry.histogram(metrics::push_staleness_steps)),
+      duplicates(registry.counter(metrics::duplicates_dropped_total)),
+      queue(registry.gauge(metrics::executor_queue_tasks)) {}
+  Gauge& pending;
+  Histogram& staleness;
+  Counter& duplicates;
+  Gauge& queue;
+};
+
+/// What the parts of a shard share. Touched by the shard's actor only, but for
+/// the store, which the executor's thread writes.
+struct ShardFrame {
+  ShardFrame(shard_actor::pointer self, RoleContext given,
+             std::shared_ptr<ShardStore> store)
+    : self(self),
+      context(std::move(given)),
+      job(*context.job),
+      async(job.options.synchronisation == Synchronisation::async),
+      metrics(*context.metrics),
+      store(std::move(store)),
+      peers(self->system()),
+      executor(make_role_executor(context)) {}
+
+  /// Runs `work` on the executor, after all that was submitted before, then
+  /// `then(result)` in the actor.
+  template <class Work, class Then>
+  void run(Work work, Then then) {
+    run_on(*executor, self, std::move(work), std::move(then));
+  }
+
+  void count_duplicate() {
+    metrics.duplicates.add();
+    ++duplicates;
+  }
+
+  shard_actor::pointer self;
+  RoleContext context;
+  const Job& job;
+  const bool async;
+  ShardMetrics metrics;
+  std::shared_ptr<ShardStore> store;
+  EpochGate gate;
+  PeerDirectory peers; ///< other shards
+  uint64_t duplicates = 0;
+  std::shared_ptr<Executor> executor;
+};
+
+} // namespace troupe

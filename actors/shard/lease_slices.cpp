@@ -1,0 +1,115 @@
+#include "actors/shard/lease_slices.hpp"
+
+#include "actors/shard/snapshots.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+LeaseSlices::LeaseSlices(ShardFrame& shard) : shard_(shard) {
+  const auto& owned = shard.store->slices();
+  for (size_t i = 0; i < owned.size(); ++i)
+    slices_.push_back(std::make_unique<Owned>(Owned{
+      owned[i], shard.store->leases(i), SliceWork{shard.job, shard.store, i}}));
+}
+
+void LeaseSlices::seal(std::vector<SliceState>& report) const {
+  const auto& store = *shard_.store;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const auto applied = store.leases(i);
+    report.push_back({slices_[i]->id,
+                      store.oldest(i),
+                      store.newest(i),
+                      {},
+                      applied.floor(),
+                      {applied.above().begin(), applied.above().end()}});
+  }
+}
+
+void LeaseSlices::restore() {
+  for (auto& slice : slices_) {
+    slice->leases = {};
+    slice->work.forget();
+  }
+}
+
+/// Copies between two updates, after every push that came before.
+void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
+  shard_.run(
+    [this] {
+      std::vector<Pulled> copies;
+      for (size_t i = 0; i < slices_.size(); ++i) {
+        const auto version = shard_.store->newest(i);
+        const auto count = shard_.job.plan.slices[slices_[i]->id].count;
+        copies.push_back(
+          {{},
+           version,
+           slices_[i]->id,
+           TensorView::copy({shard_.store->values(i, version), count})});
+      }
+      return copies;
+    },
+    [this, worker, fence = shard_.gate.active()](std::vector<Pulled>& copies) {
+      for (auto& copy : copies) {
+        copy.fence = fence;
+        shard_.self->send(worker, std::move(copy));
+      }
+    });
+}
+
+void LeaseSlices::push(const LeasePush& push) {
+  const auto& owned = shard_.store->slices();
+  const auto at = std::find(owned.begin(), owned.end(), push.slice);
+  if (at == owned.end()
+      || (push.values.size() != 0
+          && push.values.size() != shard_.job.plan.slices[push.slice].count))
+    return;
+  const auto local = static_cast<size_t>(at - owned.begin());
+  auto* slice = slices_[local].get();
+  if (!slice->leases.insert(push.lease)) {
+    shard_.count_duplicate();
+    settle(push.lease); // the report may have died with a process
+    return;
+  }
+  ++in_flight_[push.lease];
+  const auto ranks = shard_.job.options.virtual_ranks;
+  const auto samples = shard_.job.sampling
+                         .rank(push.lease / ranks,
+                               static_cast<uint32_t>(push.lease % ranks))
+                         .count;
+  shard_.run(
+    [this, slice, local, values = push.values, samples, applied = slice->leases,
+     scale = push.scale, pulled = push.pulled_version] {
+      const auto newest = shard_.store->newest(local);
+      shard_.metrics.staleness.observe(static_cast<double>(newest - pulled));
+      slice->work.apply_lease(values, samples, scale, applied);
+      return true;
+    },
+    [this, lease = push.lease](bool) {
+      if (--in_flight_[lease] == 0)
+        in_flight_.erase(lease);
+      settle(lease);
+    });
+  shard_.metrics.queue.set(static_cast<double>(shard_.executor->queued()));
+}
+
+void LeaseSlices::settle(uint64_t lease) {
+  if (!shard_.gate.is_active() || in_flight_.contains(lease))
+    return;
+  for (const auto& slice : slices_)
+    if (!slice->leases.contains(lease))
+      return;
+  shard_.self->send(shard_.context.coordinator,
+                    LeaseApplied{shard_.gate.active(), shard_.context.role,
+                                 lease, shard_.duplicates});
+}
+
+void LeaseSlices::snapshot(const SnapshotRequest& request) {
+  shard_.run([] { return true; },
+             [this, named = request.version](bool) {
+               for (size_t i = 0; i < slices_.size(); ++i)
+                 send_snapshot(shard_, i, shard_.store->newest(i), named);
+             });
+}
+
+} // namespace troupe

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "actors/shard/frame.hpp"
+#include "actors/shard/part.hpp"
+#include "actors/slice_work.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// The dense slices of an asynchronous job: each push is an update of its own,
+/// applied on arrival, once (PROTOCOL 11).
+class LeaseSlices : public ShardPart {
+public:
+  explicit LeaseSlices(ShardFrame& shard);
+
+  void seal(std::vector<SliceState>& report) const override;
+  void restore() override;
+  void enter_epoch(const Activate&) override {}
+  void pull(const Pull& pull, const worker_actor& worker) override;
+  void push(const LeasePush& push) override;
+  void snapshot(const SnapshotRequest& request) override;
+
+private:
+  struct Owned {
+    uint32_t id;
+    LeaseSet leases; ///< applied, or on the way to be
+    SliceWork work;
+  };
+
+  /// Reports a lease once every slice of this shard has really applied it.
+  void settle(uint64_t lease);
+
+  ShardFrame& shard_;
+  std::vector<std::unique_ptr<Owned>> slices_; ///< by index in the store
+  std::map<uint64_t, size_t> in_flight_;       ///< lease -> updates queued
+};
+
+} // namespace troupe

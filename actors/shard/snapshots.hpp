@@ -1,0 +1,12 @@
+#pragma once
+
+#include "actors/shard/frame.hpp"
+
+namespace troupe {
+
+/// Sends the coordinator a copy of a slice that the store holds in `version`,
+/// as part of the snapshot of version `named`.
+void send_snapshot(ShardFrame& shard, size_t local, uint64_t version,
+                   uint64_t named);
+
+} // namespace troupe

@@ -1,0 +1,34 @@
+#include "strategies/pull_desk.hpp"
+
+#include "strategies/require.hpp"
+
+namespace troupe {
+
+void PullDesk::want(RoleId puller, uint64_t version) {
+  std::erase_if(wishes_, [&](const Wish& x) { return x.puller == puller; });
+  if (slices_ > 0)
+    wishes_.push_back(
+      {puller, version, std::vector<bool>(slices_, false), slices_});
+}
+
+std::vector<PullDesk::Answer> PullDesk::serve(size_t local, uint64_t oldest,
+                                              uint64_t known) {
+  strategies::require(local < slices_, "a slice that is not served here");
+  std::vector<Answer> answers;
+  for (auto& wish : wishes_) {
+    if (wish.given[local] || wish.version > known || wish.version < oldest)
+      continue;
+    wish.given[local] = true;
+    --wish.missing;
+    answers.push_back({wish.puller, wish.version});
+  }
+  std::erase_if(wishes_, [](const Wish& x) { return x.missing == 0; });
+  return answers;
+}
+
+void PullDesk::reset(size_t slices) {
+  slices_ = slices;
+  wishes_.clear();
+}
+
+} // namespace troupe

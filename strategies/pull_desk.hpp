@@ -1,0 +1,46 @@
+#pragma once
+
+#include "strategies/membership.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// Which pulls of one owner wait, and what they may be given (PROTOCOL 8, 9).
+/// A puller wants one version of every slice that is served here; a later wish
+/// of the same puller replaces the earlier one.
+///
+/// A slice is served when its *ledger* has reached the version. The memory may
+/// be ahead of it, but a puller who sees version s + 1 pushes step s + 1, which
+/// a ledger that still stands at s would drop.
+class PullDesk {
+public:
+  explicit PullDesk(size_t slices = 0) : slices_(slices) {}
+
+  void want(RoleId puller, uint64_t version);
+
+  struct Answer {
+    RoleId puller;
+    uint64_t version = 0;
+  };
+  /// Returns who is to be given slice `local`, of which the memory holds
+  /// versions from `oldest` on and the ledger has reached `known`; each is
+  /// returned once.
+  std::vector<Answer> serve(size_t local, uint64_t oldest, uint64_t known);
+
+  /// Forgets all wishes; from here on so many slices are served.
+  void reset(size_t slices);
+
+private:
+  struct Wish {
+    RoleId puller;
+    uint64_t version = 0;
+    std::vector<bool> given; ///< per slice
+    size_t missing = 0;
+  };
+  size_t slices_;
+  std::vector<Wish> wishes_;
+};
+
+} // namespace troupe
