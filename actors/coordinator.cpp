@@ -32,12 +32,6 @@ Membership::Options membership_options(const Job& job) {
   return options;
 }
 
-/// Shards beyond the number of slices own nothing and apply nothing; they are
-/// the last ones.
-uint32_t owners_with_slices(const Plan& plan) {
-  return *std::max_element(plan.owner.begin(), plan.owner.end()) + 1;
-}
-
 } // namespace
 
 CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
@@ -56,8 +50,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size())),
-    leases_(job_->total_steps * job_->options.virtual_ranks,
-            owners_with_slices(job_->plan)),
+    leases_(*job_),
     snapshots_(*job_),
     record_(job_),
     end_(job_->total_steps) {}
@@ -210,7 +203,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   for (const auto& [role, present] : present_)
     message.members.push_back({role, present.endpoint, present.links});
   if (async_)
-    restore_leases();
+    leases_.begin_epoch(seals_);
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);
   else
@@ -224,8 +217,6 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
       metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
         .add();
   }
-  if (async_)
-    hungry_.clear();
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
   if (stage_ == Stage::pausing && !async_)
@@ -271,31 +262,6 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   epoch_ends_.clear();
   note("rollback to step " + std::to_string(message.version) + ", "
        + std::to_string(undone) + " steps undone: " + reason);
-}
-
-void CoordinatorState::restore_leases() {
-  for (const auto& [role, seal] : seals_) {
-    if (role.kind != RoleKind::shard || seal.slices.empty())
-      continue;
-    std::map<uint64_t, size_t> above;
-    auto floor = seal.slices.front().lease_floor;
-    for (const auto& slice : seal.slices)
-      floor = std::min(floor, slice.lease_floor);
-    for (const auto& slice : seal.slices) {
-      for (auto lease = floor; lease < slice.lease_floor; ++lease)
-        ++above[lease];
-      for (auto lease : slice.leases_above)
-        ++above[lease];
-    }
-    LeaseSet applied{floor, {}};
-    for (const auto& [lease, slices] : above)
-      if (slices == seal.slices.size())
-        applied.insert(lease);
-    leases_.shard_restored(role.index, applied);
-  }
-  for (const auto& [role, present] : present_)
-    if (role.kind == RoleKind::worker) // they ask again in the new epoch
-      leases_.worker_lost(role.index);
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
@@ -363,9 +329,6 @@ void CoordinatorState::on_tick() {
     static_cast<double>(recomputed - std::exchange(recomputed_, recomputed)));
   if (exporter_ && ++ticks_ % 10 == 0)
     exporter_->publish("coordinator", caf_metrics(self_->system()));
-  if (fence_.job != 0)
-    for (auto worker : std::exchange(hungry_, {}))
-      on(LeaseRequest{fence_, worker, 1});
   if (stopped_ && now > stop_deadline_ && stage_ != Stage::over)
     fail(stop_why_ + " after step " + std::to_string(steps_)
          + ": nothing was saved, the roles did not stop in time");

@@ -18,7 +18,7 @@ void CoordinatorState::on(const LeafReport& report) {
     return;
   if (async_) {
     for (const auto& leaf : report.leaves)
-      lease_losses_[report.step] = leaf;
+      leases_.computed(report.step, leaf);
     return;
   }
   std::vector<CommitBook::Leaf> leaves;
@@ -101,14 +101,15 @@ bool CoordinatorState::eval_is_due(uint64_t data_epoch) const {
 void CoordinatorState::on(const LeaseRequest& request) {
   if (!current(request.fence))
     return;
-  hungry_.erase(request.worker);
-  auto granted = leases_.grant(request.worker.index, request.count);
-  if (granted.empty()) {
-    hungry_.insert(request.worker);
-    return;
-  }
-  self_->send(caf::actor_cast<worker_actor>(present_[request.worker].actor),
-              LeaseGrant{fence_, std::move(granted)});
+  leases_.ask(request.worker.index, request.count);
+  hand_out_leases();
+}
+
+void CoordinatorState::hand_out_leases() {
+  for (auto& [worker, granted] : leases_.hand_out())
+    self_->send(
+      caf::actor_cast<worker_actor>(present_[{RoleKind::worker, worker}].actor),
+      LeaseGrant{fence_, std::move(granted)});
 }
 
 void CoordinatorState::on(const LeaseApplied& applied) {
@@ -117,24 +118,10 @@ void CoordinatorState::on(const LeaseApplied& applied) {
   touched_ = Clock::now();
   record_.duplicates(applied.shard, present_[applied.shard].incarnation,
                      applied.duplicates);
-  if (leases_.applied(applied.lease, applied.shard.index))
-    consumed(applied.lease);
+  if (auto commit = leases_.applied(applied, steps_))
+    committed(*commit);
+  hand_out_leases();
   snapshot_if_done();
-}
-
-void CoordinatorState::consumed(uint64_t lease) {
-  auto& leaf = lease_losses_[lease];
-  window_.loss += leaf.loss_sum;
-  window_.samples += leaf.samples;
-  lease_losses_.erase(lease);
-  const auto ranks = job_->options.virtual_ranks;
-  if (++window_leases_ < ranks)
-    return;
-  window_.step = steps_;
-  if (window_.samples > 0)
-    window_.loss /= window_.samples;
-  committed(std::exchange(window_, {}));
-  window_leases_ = 0;
 }
 
 void CoordinatorState::snapshot_if_done() {

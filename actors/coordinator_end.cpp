@@ -107,6 +107,7 @@ void CoordinatorState::conclude_if_ready() {
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
   outcome.leaves_recomputed = commits_.leaves_recomputed();
+  outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
   auto weights = weights_of(*job_, *final_);
   outcome.weights_sha256 = tensors_sha256(weights);

@@ -1,17 +1,16 @@
 #pragma once
 
 #include "actors/coordinator.hpp"
+#include "actors/lease_account.hpp"
 #include "actors/run_record.hpp"
 #include "actors/snapshot_book.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/commit_book.hpp"
-#include "strategies/leases.hpp"
 #include "strategies/restoration.hpp"
 
 #include <chrono>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -86,9 +85,6 @@ private:
   void restore_replicas(Activate& message);
   void roll_back(Activate& message, const std::string& reason);
 
-  /// A shard's set is what all its slices have applied.
-  void restore_leases();
-
   void perform(const Membership::LeaveOut& leave);
 
   void replace(RoleId role, const std::string& reason);
@@ -129,8 +125,7 @@ private:
 
   void on(const LeaseApplied& applied);
 
-  /// V consumed leases count as one step (PROTOCOL 12).
-  void consumed(uint64_t lease);
+  void hand_out_leases();
 
   void snapshot_if_done();
 
@@ -206,11 +201,7 @@ private:
   bool renews_ = false; ///< a member has lost a link of the active epoch
 
   CommitBook commits_;
-  LeaseBook leases_;
-  std::map<uint64_t, LeafLoss> lease_losses_;
-  CommitBook::Commit window_; ///< async: the step that is filling up
-  uint32_t window_leases_ = 0;
-  std::set<RoleId> hungry_;
+  LeaseAccount leases_;
   uint64_t asked_epoch_ = 0;
 
   SnapshotBook snapshots_;

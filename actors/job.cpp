@@ -16,11 +16,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  devices, threads_per_device, workers, shards, processes, partitioner,
-  reduction, all_reduce, compress, bucket_mb, link, link_encryption,
-  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
-  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
-  isa, eval_every, join_deadline_ms, sample, samples, evaluates)
+  staleness, devices, threads_per_device, workers, shards, processes,
+  partitioner, reduction, all_reduce, compress, bucket_mb, link,
+  link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
+  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
+  warmup_steps, seed, isa, eval_every, join_deadline_ms, sample, samples,
+  evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

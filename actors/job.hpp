@@ -25,6 +25,8 @@ struct JobOptions {
   double eval_fraction = 0.0; ///< excludes eval_data
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
+  /// Async: largest lead over the slowest worker, in leases; -1: no bound.
+  int64_t staleness = -1;
   std::vector<std::string> devices; ///< resolved: "cpu:0", "cpu:1", …
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;

@@ -28,6 +28,14 @@ double percentile(std::vector<float> values, double share) {
   return values[at];
 }
 
+std::string consistency_of(const JobOptions& options) {
+  if (options.synchronisation == Synchronisation::sync)
+    return "sync";
+  return options.staleness < 0
+           ? "async"
+           : "staleness:" + std::to_string(options.staleness);
+}
+
 } // namespace
 
 RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {}
@@ -133,6 +141,9 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     {"slices", job_->plan.slices.size()},
     {"global_batch", options.global_batch},
     {"reduction", job_->plan.reduction}};
+  json["consistency"] = {{"mode", consistency_of(options)}};
+  if (options.synchronisation == Synchronisation::async)
+    json["consistency"]["max_lead"] = outcome.max_lead;
   json["seed"] = options.seed;
   json["virtual_ranks"] = options.virtual_ranks;
   json["workers"] = job_->plan.of_kind(RoleKind::worker).size();

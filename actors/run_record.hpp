@@ -47,6 +47,7 @@ public:
   struct Outcome {
     uint64_t steps = 0;
     uint64_t leaves_recomputed = 0;
+    uint64_t max_lead = 0; ///< async: of a worker over the slowest, in leases
     std::string weights_sha256;
     std::string state_sha256;
     std::string isa;

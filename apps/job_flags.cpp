@@ -108,6 +108,19 @@ Binding chain() {
           [](const Settings&) { return std::string{"1"}; }};
 }
 
+/// A bound is one on asynchronous workers; without the flag there is none.
+Binding staleness() {
+  return {[](Settings& s, const std::string& value) {
+            s.job.staleness =
+              static_cast<int64_t>(parse_whole(value, 0, most_steps));
+            s.job.synchronisation = Synchronisation::async;
+          },
+          [](const Settings& s) {
+            return s.job.staleness < 0 ? std::string{}
+                                       : std::to_string(s.job.staleness);
+          }};
+}
+
 Binding partitioner() {
   return {[](Settings& s, const std::string& value) {
             Partitioner parsed;
@@ -225,7 +238,11 @@ void add_steps(std::vector<Flag>& flags) {
         toggle(FIELD(job.synchronisation), sync)},
        {"async", "", toggle_flag, "no",
         "shards apply each push on arrival (parameter_server)",
-        toggle(FIELD(job.synchronisation), async)}});
+        toggle(FIELD(job.synchronisation), async)},
+       {"staleness", "N", number_flag, "no bound",
+        "implies --async: a worker that is more than N leases ahead of the "
+        "slowest waits",
+        staleness()}});
   add(flags, group, on_jobs | on_model,
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",

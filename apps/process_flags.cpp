@@ -114,10 +114,13 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {{"staleness", true},      {"backup-workers", true},
-          {"checkpoint-dir", true}, {"checkpoint-every", true},
-          {"resume", false},        {"timeline", true},
-          {"tensorboard", true},    {"chaos", true}};
+  return {{"backup-workers", true},
+          {"checkpoint-dir", true},
+          {"checkpoint-every", true},
+          {"resume", false},
+          {"timeline", true},
+          {"tensorboard", true},
+          {"chaos", true}};
 }
 
 std::vector<std::string> commands() {
@@ -158,6 +161,7 @@ unsigned bit_of(const std::string& command) {
 
 std::vector<std::pair<std::string, std::string>> exclusive_flags() {
   return {{"sync", "async"},
+          {"sync", "staleness"},
           {"processes", "in-process"},
           {"eval-data", "eval-fraction"}};
 }

@@ -117,6 +117,11 @@ uint64_t LeaseBook::consumed() const {
   return consumed_.size();
 }
 
+std::optional<uint32_t> LeaseBook::holder(uint64_t lease) const {
+  auto found = holder_.find(lease);
+  return found == holder_.end() ? std::nullopt : std::optional{found->second};
+}
+
 uint64_t LeaseBook::total() const {
   return total_;
 }

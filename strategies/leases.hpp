@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -49,6 +50,10 @@ public:
   void close();
 
   uint64_t consumed() const;
+  bool is_consumed(uint64_t lease) const { return consumed_.contains(lease); }
+  /// Who holds a lease that is granted and not consumed.
+  const std::map<uint64_t, uint32_t>& holders() const { return holder_; }
+  std::optional<uint32_t> holder(uint64_t lease) const;
   uint64_t total() const;
   bool done() const; ///< every lease (or, once closed, every granted one)
                      ///< is consumed

@@ -175,7 +175,7 @@ class UsageErrors(unittest.TestCase):
             self.assertRegex(done.stderr, rf"^troupe: .*{pattern}.*\n$")
 
     def test_what_is_not_built_yet_is_refused(self):
-        for flag in ("--staleness", "--backup-workers",
+        for flag in ("--backup-workers",
                      "--timeline", "--checkpoint-dir",
                      "--checkpoint-every", "--resume", "--tensorboard",
                      "--chaos"):

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/messages.hpp"
+#include "strategies/commit_book.hpp"
+#include "strategies/leases.hpp"
+#include "strategies/staleness.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// The coordinator's account of an asynchronous run: who holds which lease, who
+/// waits for one, and what the consumed ones amount to.
+class LeaseAccount {
+public:
+  explicit LeaseAccount(const Job& job);
+
+  // --- who is there ---------------------------------------------------------
+
+  void worker_lost(uint32_t worker);
+  /// An epoch begins: workers ask again, shards have what they sealed.
+  void begin_epoch(const std::map<RoleId, Sealed>& seals);
+
+  // --- handing out ----------------------------------------------------------
+
+  void ask(uint32_t worker, uint32_t count);
+  /// Leases for those who wait, as far as there are any and the bound on
+  /// staleness allows; who gets none waits on. Call after ask() and applied().
+  std::map<uint32_t, std::vector<uint64_t>> hand_out();
+
+  // --- what became of them --------------------------------------------------
+
+  /// The loss of a lease, as its worker reports it.
+  void computed(uint64_t lease, const LeafLoss& leaf);
+  /// Returns the step that this completes: V consumed leases count as one
+  /// (PROTOCOL 12). `step` is what it would be called.
+  std::optional<CommitBook::Commit> applied(const LeaseApplied& applied,
+                                            uint64_t step);
+
+  /// Grants nothing that was not granted before (Ctrl-C).
+  void close() { book_.close(); }
+  bool done() const { return book_.done(); }
+  uint64_t max_lead() const { return clocks_.max_lead(); }
+
+private:
+  std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
+
+  const Job& job_;
+  LeaseBook book_;
+  StalenessClocks clocks_;
+  std::map<uint32_t, uint32_t> waiting_; ///< worker -> how many it asked for
+  std::map<uint64_t, LeafLoss> losses_;
+  CommitBook::Commit window_; ///< the step that is filling up
+  uint32_t window_leases_ = 0;
+};
+
+} // namespace troupe
