@@ -13,14 +13,14 @@ namespace {
 
 /// Takes the next run of ids that follow one another: their rows lie side by
 /// side in the table too. Returns the index after it.
-size_t run_end(const std::vector<uint32_t>& ids, size_t begin) {
+size_t run_end(const std::vector<uint64_t>& ids, size_t begin) {
   auto end = begin + 1;
   while (end < ids.size() && ids[end] == ids[end - 1] + 1)
     ++end;
   return end;
 }
 
-void append(SparseRows& to, uint32_t id, const float* row) {
+void append(SparseRows& to, uint64_t id, const float* row) {
   to.ids.push_back(id);
   to.values.insert(to.values.end(), row, row + to.width);
 }
@@ -57,7 +57,7 @@ SparseRows take_rows(std::span<const int32_t> ids, const float* gradient,
   result.width = width;
   for (auto id : ids)
     if (id >= 0)
-      result.ids.push_back(static_cast<uint32_t>(id));
+      result.ids.push_back(static_cast<uint64_t>(id));
   std::sort(result.ids.begin(), result.ids.end());
   result.ids.erase(std::unique(result.ids.begin(), result.ids.end()),
                    result.ids.end());

@@ -12,7 +12,7 @@ namespace troupe {
 /// Gradients of the rows of a table that a micro-batch, or a node of the
 /// step's tree, touched.
 struct SparseRows {
-  std::vector<uint32_t> ids; ///< ascending, each once
+  std::vector<uint64_t> ids; ///< ascending, each once
   std::vector<float> values; ///< [ids, width]
   size_t width = 0;
 

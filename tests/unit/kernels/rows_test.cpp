@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(equal_ids_are_summed_in_the_order_of_the_samples) {
   const float rows[7][2] = {{big, 1}, {9, 9}, {2, 2}, {1, 1},
                             {1, big}, {4, 4}, {5, 5}};
   const auto sums = sum_equal_ids(ids, &rows[0][0], 2);
-  BOOST_TEST(sums.ids == (std::vector<uint32_t>{0, 3, 7}));
+  BOOST_TEST(sums.ids == (std::vector<uint64_t>{0, 3, 7}));
   BOOST_TEST(sums.values == (std::vector<float>{4, 4, 7, 7, big, big + 2}));
 }
 

@@ -1,0 +1,137 @@
+#include "kernels/table/row_payload.hpp"
+
+#include "kernels/loops.hpp"
+#include "kernels/require.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace troupe {
+
+namespace {
+
+constexpr uint32_t magic = 0x73776f52; // "Rows"
+constexpr size_t unit = 16;            // words: values begin at 64 bytes
+
+using Head = std::array<uint32_t, 4>;
+constexpr size_t head_words = sizeof(Head) / sizeof(float);
+
+size_t words_before_values(size_t id_bytes) {
+  const auto words = head_words
+                     + (id_bytes + sizeof(float) - 1) / sizeof(float);
+  return (words + unit - 1) / unit * unit;
+}
+
+/// The ids of a payload whose head is right.
+std::optional<std::span<const std::byte>>
+read_head(std::span<const float> words, size_t width) {
+  Head head{};
+  if (words.size() < head_words)
+    return std::nullopt;
+  std::memcpy(head.data(), words.data(), sizeof(head));
+  if (head[0] != magic || head[1] != width || head[3] != 0
+      || words.size() < words_before_values(head[2]))
+    return std::nullopt;
+  const auto* ids =
+    reinterpret_cast<const std::byte*>(words.data() + head_words);
+  return std::span{ids, head[2]};
+}
+
+/// Rows of one page, taken off the front as pages go by.
+struct Cursor {
+  const RowPayload& of;
+  size_t page = 0;
+  const float* row;
+
+  explicit Cursor(const RowPayload& of) : of(of), row(of.values) {}
+
+  /// The bits of that page, and where its rows are.
+  uint64_t take(uint64_t number, const float*& rows) {
+    rows = row;
+    if (page == of.pages.size() || of.pages[page].page != number)
+      return 0;
+    row += of.pages[page].count() * of.width;
+    return of.pages[page++].bits;
+  }
+};
+
+} // namespace
+
+size_t payload_words(size_t id_bytes, uint64_t rows, size_t width) {
+  return words_before_values(id_bytes) + rows * width;
+}
+
+float* write_payload(std::span<const std::byte> ids, size_t width,
+                     std::span<float> words) {
+  const Head head{magic, static_cast<uint32_t>(width),
+                  static_cast<uint32_t>(ids.size()), 0};
+  const auto before = words_before_values(ids.size());
+  kernels::require(words.size() >= before, "a payload without room");
+  std::fill_n(words.data(), before, 0.0f);
+  std::memcpy(words.data(), head.data(), sizeof(head));
+  std::memcpy(words.data() + head_words, ids.data(), ids.size());
+  return words.data() + before;
+}
+
+std::optional<RowPayload> read_payload(std::span<const float> words,
+                                       size_t width) {
+  RowPayload out;
+  out.width = width;
+  if (words.empty())
+    return out;
+  auto ids = read_head(words, width);
+  auto pages = ids ? decode_pages(*ids, words.size()) : std::nullopt;
+  if (!pages)
+    return std::nullopt;
+  const auto before = words_before_values(ids->size());
+  out.pages = std::move(*pages);
+  out.rows = count_ids(out.pages);
+  out.values = words.data() + before;
+  if (words.size() - before != out.rows * width)
+    return std::nullopt;
+  return out;
+}
+
+std::optional<IdPages> read_wanted(std::span<const float> words, size_t width,
+                                   uint64_t most_ids) {
+  if (words.empty())
+    return IdPages{};
+  auto ids = read_head(words, width);
+  if (!ids || words.size() != words_before_values(ids->size()))
+    return std::nullopt;
+  return decode_pages(*ids, most_ids);
+}
+
+void sum_payloads(const RowPayload& left, const RowPayload& right,
+                  std::span<const IdPage> united, float* out) {
+  kernels::require(left.width == right.width, "rows of two tables");
+  const auto width = left.width;
+  Cursor a{left};
+  Cursor b{right};
+  for (const auto& [page, bits] : united) {
+    const float* x = nullptr;
+    const float* y = nullptr;
+    const auto has_x = a.take(page, x);
+    const auto has_y = b.take(page, y);
+    if (has_x == has_y) {
+      const auto count = static_cast<size_t>(std::popcount(bits)) * width;
+      add(x, y, out, count);
+      out += count;
+      continue;
+    }
+    for (auto rest = bits; rest != 0; rest &= rest - 1, out += width) {
+      const auto bit = rest & -rest;
+      const bool in_x = (has_x & bit) != 0;
+      const bool in_y = (has_y & bit) != 0;
+      if (in_x && in_y)
+        add(x, y, out, width);
+      else
+        std::copy_n(in_x ? x : y, width, out);
+      x += in_x ? width : 0;
+      y += in_y ? width : 0;
+    }
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,52 @@
+#include "kernels/table/page_index.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <random>
+
+using namespace troupe::kernels;
+
+BOOST_AUTO_TEST_SUITE(page_index_test)
+
+BOOST_AUTO_TEST_CASE(pages_put_replaced_and_erased_in_any_order_are_found) {
+  for (uint64_t range : {300u, 20'000u, 0u}) {
+    PageIndex index;
+    std::map<uint64_t, uint64_t> reference;
+    std::mt19937_64 random(range + 1);
+    auto draw = [&] { return range == 0 ? random() : random() % range; };
+    for (uint64_t i = 1; i <= 60'000; ++i) {
+      const auto page = draw();
+      if (random() % 3 == 0) {
+        index.erase(page);
+        reference.erase(page);
+      } else {
+        index.put(page, i);
+        reference[page] = i;
+      }
+    }
+    BOOST_TEST(index.size() == reference.size());
+    for (auto [page, block] : reference)
+      BOOST_TEST_REQUIRE(index.find(page) == block);
+    for (int i = 0; i < 1000; ++i) {
+      const auto page = draw();
+      const auto at = reference.find(page);
+      BOOST_TEST(index.find(page) == (at == reference.end() ? 0 : at->second));
+    }
+    size_t visited = 0;
+    index.for_each([&](uint64_t page, uint64_t block) {
+      ++visited;
+      BOOST_TEST_REQUIRE(reference.at(page) == block);
+    });
+    BOOST_TEST(visited == reference.size());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_index_takes_some_thirty_bytes_a_page) {
+  PageIndex index;
+  for (uint64_t page = 0; page < 200'000; ++page)
+    index.put(page, page + 1);
+  BOOST_TEST(index.bytes() < 200'000u * 40);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

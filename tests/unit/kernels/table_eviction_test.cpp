@@ -1,0 +1,77 @@
+#include "tests/unit/kernels/table_reference.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::table_reference;
+
+BOOST_AUTO_TEST_SUITE(table_eviction_test)
+
+BOOST_AUTO_TEST_CASE(rows_that_are_idle_are_evicted_unless_they_were_frequent) {
+  Reference reference{OptimizerKind::sgd};
+  SparseTable table{options_for(OptimizerKind::sgd, {0, 16, 3})};
+  const std::vector<float> gradient(2 * width, 1.0f);
+  const std::vector<uint64_t> rare{10, 70};
+  const std::vector<uint64_t> frequent{11, 500};
+  const std::vector<uint64_t> now{90'000, 90'001};
+  auto touch = [&](const std::vector<uint64_t>& ids) {
+    table.update(reference.rule, moment_of(table.version() + 1), pages_of(ids),
+                 gradient.data());
+  };
+  touch(rare);
+  for (int i = 0; i < 3; ++i)
+    touch(frequent);
+  const auto trained = read(table, frequent);
+  while (table.evicted() == 0 && table.version() < 100) {
+    touch(now);
+    BOOST_TEST_REQUIRE(table.version() < 40u);
+  }
+  BOOST_TEST(table.evicted() == 2u);
+  BOOST_TEST(table.version() >= 17u);
+  Reference initial{OptimizerKind::sgd};
+  BOOST_TEST(same_bits(read(table, rare), initial.values(rare)));
+  BOOST_TEST(!same_bits(read_before(table, rare), initial.values(rare)));
+  BOOST_TEST(same_bits(read(table, frequent), trained));
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_in_bytes_holds_and_the_oldest_rows_go_first) {
+  Reference reference{OptimizerKind::adagrad};
+  const uint64_t row_bytes = width * 2 * sizeof(float) + 8;
+  SparseTable table{
+    options_for(OptimizerKind::adagrad, {1000 * row_bytes, 0, 0})};
+  const std::vector<float> gradient(50 * width, 1.0f);
+  for (uint64_t step = 0; step < 100; ++step) {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < 50; ++i)
+      ids.push_back(step * 50 + i);
+    table.update(reference.rule, moment_of(step + 1), pages_of(ids),
+                 gradient.data());
+    BOOST_TEST(table.rows() <= 1050u);
+  }
+  BOOST_TEST(table.rows() + table.evicted() == 5000u);
+  const auto pages = table.present();
+  std::vector<uint64_t> left;
+  for_each_id(pages, [&](uint64_t id) { left.push_back(id); });
+  BOOST_TEST(left.back() == 4999u);
+  BOOST_TEST(left.back() - left.front() + 1 == left.size());
+}
+
+BOOST_AUTO_TEST_CASE(tables_with_another_history_of_memory_evict_alike) {
+  const Eviction limit{300 * (width * 2 * 4 + 8), 32, 2};
+  Reference reference{OptimizerKind::adagrad};
+  SparseTable table{options_for(OptimizerKind::adagrad, limit)};
+  SparseTable copy{options_for(OptimizerKind::adagrad, limit)};
+  run(table, reference, 13, 30, 2000);
+  const auto pages = table.present();
+  std::vector<float> rows(table.rows() * table.copy_width());
+  table.copy(pages, rows.data());
+  copy.put(pages, rows.data());
+  copy.adopt(table.version());
+  Reference same = reference;
+  run(table, reference, 14, 60, 2000);
+  run(copy, same, 14, 60, 2000);
+  BOOST_TEST(table.evicted() > 0u);
+  BOOST_CHECK(table.present() == copy.present());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
