@@ -88,6 +88,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
         fail(x.line);
     },
     [this](const LinkLost& x) { on(x); },
+    [](const CaughtUp&) {},
     [this](const MetricsReport& x) { on(x); },
     [this](const Evaluation& x) { on(x); },
     [this](const Attach& x) { on(x); },

@@ -24,10 +24,12 @@ using worker_actor =
 
 using replica_actor = role_actor;
 
-using shard_actor =
-  role_actor::extend<caf::result<void>(Pull), caf::result<void>(Push),
-                     caf::result<void>(LeasePush), caf::result<void>(BlockSums),
-                     caf::result<void>(Scalars)>;
+using shard_actor = role_actor::extend<
+  caf::result<void>(Pull), caf::result<void>(Push),
+  caf::result<void>(LeasePush), caf::result<void>(BlockSums),
+  caf::result<void>(Scalars), caf::result<void>(ChainJoin),
+  caf::result<void>(SliceCopy), caf::result<void>(ChainUpdate),
+  caf::result<void>(ChainScalars), caf::result<void>(ScalarsHeld)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
@@ -43,10 +45,11 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(Applied), caf::result<void>(LeaseRequest),
   caf::result<void>(LeaseApplied), caf::result<void>(SnapshotSlice),
   caf::result<void>(Paused), caf::result<void>(Trouble),
-  caf::result<void>(LinkLost), caf::result<void>(MetricsReport),
-  caf::result<void>(Evaluation), caf::result<void>(Attach),
-  caf::result<void>(Detach), caf::result<void>(RoleDied),
-  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
-  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
+  caf::result<void>(LinkLost), caf::result<void>(CaughtUp),
+  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
+  caf::result<void>(Attach), caf::result<void>(Detach),
+  caf::result<void>(RoleDied), caf::result<void>(GiveUp),
+  caf::result<void>(StopRequest), caf::result<void>(Completion),
+  caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

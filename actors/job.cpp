@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  staleness, devices, threads_per_device, workers, shards, processes,
+  staleness, devices, threads_per_device, workers, shards, chain, processes,
   partitioner, reduction, all_reduce, compress, bucket_mb, link,
   link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
   clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
@@ -62,6 +62,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph) {
   wanted.synchronisation = options.synchronisation;
   wanted.workers = options.workers;
   wanted.shards = options.shards;
+  wanted.chain = options.chain;
   wanted.devices = options.devices;
   wanted.virtual_ranks = options.virtual_ranks;
   wanted.global_batch = options.global_batch;

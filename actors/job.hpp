@@ -31,6 +31,7 @@ struct JobOptions {
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;
   uint32_t shards = 1;
+  uint32_t chain = 1; ///< replicas of a shard
   bool processes = false;
   std::string partitioner = "max_size:1048576";
   std::string reduction = "reproducible";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/caf.hpp"
+#include "actors/messages/chain.hpp"
 #include "actors/messages/joining.hpp"
 #include "actors/messages/reports.hpp"
 #include "actors/messages/step.hpp"
@@ -72,6 +73,13 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Bits<double>))
 CAF_ADD_TYPE_ID(troupe, (troupe::BlockSums))
 CAF_ADD_TYPE_ID(troupe, (troupe::Scalars))
 CAF_ADD_TYPE_ID(troupe, (troupe::LinkLost))
+CAF_ADD_TYPE_ID(troupe, (troupe::SliceChain))
+CAF_ADD_TYPE_ID(troupe, (troupe::CaughtUp))
+CAF_ADD_TYPE_ID(troupe, (troupe::ChainJoin))
+CAF_ADD_TYPE_ID(troupe, (troupe::SliceCopy))
+CAF_ADD_TYPE_ID(troupe, (troupe::ChainUpdate))
+CAF_ADD_TYPE_ID(troupe, (troupe::ChainScalars))
+CAF_ADD_TYPE_ID(troupe, (troupe::ScalarsHeld))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -54,9 +54,12 @@ public:
           part.take(x, caf::actor_cast<shard_actor>(from));
         });
       },
-      [this](const Scalars& x) {
-        when_active(x, [](ShardPart& part, auto& x, auto&) { part.take(x); });
-      });
+      [this](const Scalars& x) { take_when_active(x); },
+      [this](const ChainJoin& x) { take_when_active(x); },
+      [this](const SliceCopy& x) { take_when_active(x); },
+      [this](const ChainUpdate& x) { take_when_active(x); },
+      [this](const ChainScalars& x) { take_when_active(x); },
+      [this](const ScalarsHeld& x) { take_when_active(x); });
   }
 
 private:
@@ -69,6 +72,11 @@ private:
       for (auto& part : parts_)
         handle(*part, message, from);
     });
+  }
+
+  template <class Message>
+  void take_when_active(const Message& message) {
+    when_active(message, [](ShardPart& part, auto& x, auto&) { part.take(x); });
   }
 
   template <class Message>

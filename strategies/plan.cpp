@@ -97,6 +97,12 @@ std::optional<std::string> mistake(const PlanOptions& x) {
     return "no worker: add --workers 1 or more";
   if (served && x.shards == 0)
     return "no parameter-server shard: add --ps 1 or more";
+  if (x.chain == 0)
+    return "no replica of a shard: add --chain 1 or more";
+  if (x.chain > 1 && !served)
+    return "--chain " + std::to_string(x.chain)
+           + " replicates shards, which strategy " + to_string(x.strategy)
+           + " does not have: drop it, or add --strategy parameter_server";
   if (x.devices.empty())
     return "no device: add --devices cpu:1";
   if (x.virtual_ranks == 0)
@@ -154,6 +160,14 @@ const RolePlan& Plan::role(RoleId role) const {
   return *found;
 }
 
+std::vector<uint32_t> Plan::replicas(uint32_t slice) const {
+  strategies::require(slice < owner.size(), "a slice outside the plan");
+  std::vector<uint32_t> out;
+  for (uint32_t k = 0; k < chain; ++k)
+    out.push_back(owner[slice] + k * owners);
+  return out;
+}
+
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error) {
@@ -173,6 +187,8 @@ bool make_plan(const PlanOptions& options,
   out.variables = variables;
   out.slices = cut(variables, options.partitioner);
   out.owner = assign(out.slices, owners);
+  out.owners = owners;
+  out.chain = options.chain;
   out.owner_kind = served ? RoleKind::shard : RoleKind::worker;
   out.reduction = reduction_of(options, workers);
   std::vector<std::vector<uint32_t>> owned(owners);
@@ -187,8 +203,8 @@ bool make_plan(const PlanOptions& options,
                          ranks_of_worker(i, workers, options.virtual_ranks),
                          served ? std::vector<uint32_t>{} : owned[i]});
   if (served)
-    for (uint32_t i = 0; i < owners; ++i)
-      out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i]});
+    for (uint32_t i = 0; i < owners * options.chain; ++i)
+      out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i % owners]});
   plan = std::move(out);
   return true;
 }

@@ -28,7 +28,8 @@ struct PlanOptions {
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
   uint32_t workers = 2;             ///< parameter_server, multi_worker_mirrored
-  uint32_t shards = 1;              ///< parameter_server
+  uint32_t shards = 1;              ///< parameter_server: chains of them
+  uint32_t chain = 1;               ///< parameter_server: replicas of a shard
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
   uint32_t virtual_ranks = 4;
   uint32_t global_batch = 64;
@@ -57,6 +58,8 @@ struct Plan {
   std::vector<Variable> variables;
   std::vector<Slice> slices;
   std::vector<uint32_t> owner; ///< per slice: index of the owning role
+  uint32_t owners = 0;         ///< so many, each with `chain` replicas
+  uint32_t chain = 1;
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
@@ -64,6 +67,8 @@ struct Plan {
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
   const RolePlan& role(RoleId role) const;
+  /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …
+  std::vector<uint32_t> replicas(uint32_t slice) const;
 };
 
 /// A mistake that the options alone reveal; `message` is the user's one line
@@ -76,7 +81,8 @@ struct PlanError {
 /// central_storage have one worker per device, multi_worker_mirrored has
 /// `workers` times as many, and every slice is owned by a worker: it is the one
 /// who shows it. parameter_server has `workers` workers on devices[index mod
-/// size] and `shards` shards that own the slices.
+/// size] and `shards` shards that own the slices, with `chain` replicas each:
+/// shard c + k * shards is replica k of shard c.
 /// Errors: returns false and fills `error` (more workers or devices than
 /// virtual ranks, virtual ranks above the global batch, a strategy that is not
 /// available yet, async without parameter_server, zero counts, an all-reduce

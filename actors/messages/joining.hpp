@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 4;
+inline constexpr uint32_t message_revision = 5;
 
 /// A role's process asks what it is to do.
 struct Hello {
@@ -42,6 +42,17 @@ struct SliceState {
   std::vector<RankRange> held; ///< nodes of step `newest`
   uint64_t lease_floor = 0;    ///< async
   std::vector<uint64_t> leases_above;
+  /// The newest epoch in which the owner was a replica of the slice and had all
+  /// that its predecessor had. Of replicas that differ in it, the one with the
+  /// larger has the slice's history, whatever the versions say: what another
+  /// applied alone since was never acknowledged.
+  uint64_t epoch = 0;
+};
+/// Who keeps a slice in an epoch. Shard indices.
+struct SliceChain {
+  uint32_t slice = 0;
+  std::vector<uint32_t> replicas; ///< head (takes pushes) … tail (is pulled)
+  std::vector<uint32_t> learners; ///< get a copy from the tail, and updates
 };
 struct Sealed {
   Fence fence; ///< of the proposed epoch
@@ -63,6 +74,13 @@ struct Activate {
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
   bool synchronise = false; ///< replicas: all take `version` from `source`
   uint32_t source = 0;      ///< index of a replica that has it
+  /// Of each slice; empty: those that the plan begins with.
+  std::vector<SliceChain> chains{};
+};
+/// A learner holds all that it was to learn: the next epoch may install it.
+struct CaughtUp {
+  Fence fence;
+  RoleId role;
 };
 /// A member cannot go on in this epoch without one of its links.
 struct LinkLost {
@@ -80,7 +98,10 @@ TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
 TROUPE_INSPECT(Propose, TROUPE_FIELD(fence))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
-               TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above))
+               TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above),
+               TROUPE_FIELD(epoch))
+TROUPE_INSPECT(SliceChain, TROUPE_FIELD(slice), TROUPE_FIELD(replicas),
+               TROUPE_FIELD(learners))
 TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(slices),
                TROUPE_FIELD(version))
@@ -89,7 +110,8 @@ TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
-               TROUPE_FIELD(source))
+               TROUPE_FIELD(source), TROUPE_FIELD(chains))
+TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(reason))
 

@@ -20,6 +20,7 @@ public:
   void restore() override;
   void enter_epoch(const Activate&) override {}
   void pull(const Pull& pull, const worker_actor& worker) override;
+  using ShardPart::push;
   void push(const LeasePush& push) override;
   void snapshot(const SnapshotRequest& request) override;
 

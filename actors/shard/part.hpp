@@ -39,6 +39,11 @@ public:
   virtual void push(const LeasePush&) {}
   virtual void take(const BlockSums&, const shard_actor& /* asker */) {}
   virtual void take(const Scalars&) {}
+  virtual void take(const ChainJoin&) {}
+  virtual void take(const SliceCopy&) {}
+  virtual void take(const ChainUpdate&) {}
+  virtual void take(const ChainScalars&) {}
+  virtual void take(const ScalarsHeld&) {}
   virtual void end_at(const EndAt&) {}
   virtual void snapshot(const SnapshotRequest&) {}
 };

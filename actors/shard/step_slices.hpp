@@ -26,10 +26,13 @@ public:
   void restore() override;
   void enter_epoch(const Activate& activation) override;
   void pull(const Pull& pull, const worker_actor& worker) override;
+  using ShardPart::push;
   void push(const Push& push) override;
   void take(const BlockSums& sums, const shard_actor& asker) override;
   void take(const Scalars& scalars) override;
   void end_at(const EndAt& end) override;
+
+  using ShardPart::take;
 
 private:
   struct Owned {

@@ -51,11 +51,20 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p", "l"}).links
              == "l");
   BOOST_TEST(round_trip(Propose{fence}).fence.epoch == 3u);
-  const SliceState state{4, 5, 6, {{0, 2}, {2, 3}}, 7, {9, 11}};
+  const SliceState state{4, 5, 6, {{0, 2}, {2, 3}}, 7, {9, 11}, 12};
+  BOOST_TEST(round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].epoch
+             == 12u);
   BOOST_TEST(
     round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].held[1].hi == 3u);
   BOOST_TEST(round_trip(Sealed{fence, worker_1, 8, {}, 12}).version == 12u);
   BOOST_TEST(round_trip(LinkLost{fence, worker_1, "cut"}).reason == "cut");
+  const SliceChain chain{4, {1, 3}, {5}};
+  const auto chains =
+    round_trip(Activate{fence, {}, 5, false, {}, true, 2, {chain}}).chains;
+  BOOST_TEST(chains[0].slice == 4u);
+  BOOST_TEST(chains[0].replicas[1] == 3u);
+  BOOST_TEST(chains[0].learners[0] == 5u);
+  BOOST_TEST(round_trip(CaughtUp{fence, worker_1}).role.index == 1u);
   BOOST_TEST(
     round_trip(Activate{fence, {}, 5, false, {}, true, 2}).synchronise);
   BOOST_TEST(round_trip(Activate{fence, {}, 5, false, {}, true, 2}).source
@@ -64,6 +73,34 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {state}}).rollback);
   BOOST_TEST(round_trip(Activate{fence, {member}, 5, true, {}}).members[0].links
              == "l");
+}
+
+BOOST_AUTO_TEST_CASE(every_wire_type_of_a_chain_arrives_as_it_was_sent) {
+  const RoleId shard_2{RoleKind::shard, 2};
+  const auto join = round_trip(ChainJoin{fence, shard_2, 4, true, 5, 6});
+  BOOST_TEST((join.follower == shard_2));
+  BOOST_TEST(join.whole);
+  BOOST_TEST(join.version == 5u);
+  BOOST_TEST(join.epoch == 6u);
+  const auto copy = round_trip(SliceCopy{fence, 4, 5, 1, 2, true, tensor({7})});
+  BOOST_TEST(copy.slice == 4u);
+  BOOST_TEST(copy.version == 5u);
+  BOOST_TEST(copy.part == 1u);
+  BOOST_TEST(copy.parts == 2u);
+  BOOST_TEST(copy.more);
+  BOOST_TEST(copy.values.data()[0] == 7);
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const auto update =
+    round_trip(ChainUpdate{fence, 4, 5, 6, true, tiny, 2, tensor({7})});
+  BOOST_TEST(update.number == 5u);
+  BOOST_TEST(update.lease == 6u);
+  BOOST_TEST(update.again);
+  BOOST_TEST(update.gradient_scale.value == tiny);
+  BOOST_TEST(update.trust_ratio.value == 2);
+  BOOST_TEST(update.values.size() == 1u);
+  BOOST_TEST(round_trip(ChainScalars{fence, 4, 1, {tiny}}).values[0].value
+             == tiny);
+  BOOST_TEST(round_trip(ScalarsHeld{fence, 4, 1}).round == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {

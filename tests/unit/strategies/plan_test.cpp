@@ -111,6 +111,31 @@ BOOST_AUTO_TEST_CASE(mirrored_has_one_worker_per_device) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(replicas_of_a_shard_are_shards_with_its_slices) {
+  auto options = parameter_server(2, 3);
+  options.chain = 2;
+  auto plan = planned(options);
+  BOOST_TEST(plan.of_kind(RoleKind::shard).size() == 6u);
+  for (const auto& slice : plan.slices) {
+    const auto replicas = plan.replicas(slice.id);
+    const auto owner = plan.owner[slice.id];
+    BOOST_TEST((replicas == std::vector<uint32_t>{owner, owner + 3}));
+  }
+  for (uint32_t i = 0; i < 3; ++i)
+    BOOST_TEST((plan.role({RoleKind::shard, i}).slices
+                == plan.role({RoleKind::shard, i + 3}).slices));
+}
+
+BOOST_AUTO_TEST_CASE(replicas_need_shards) {
+  auto options = parameter_server(2, 3);
+  options.strategy = Strategy::mirrored;
+  options.chain = 2;
+  Plan plan;
+  PlanError error;
+  BOOST_TEST(!make_plan(options, {}, plan, error));
+  BOOST_TEST(error.message.find("--chain 2") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(parameter_server_has_shards_that_own_the_slices) {
   for (uint32_t workers = 1; workers <= 17; ++workers)
     for (uint32_t shards = 1; shards <= 4; ++shards) {
