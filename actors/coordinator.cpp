@@ -3,12 +3,14 @@
 #include "actors/caf_metrics.hpp"
 #include "actors/coordinator_state.hpp"
 #include "actors/evaluator.hpp"
+#include "actors/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <algorithm>
 
-// Joining, epochs and silence. See coordinator_commits.cpp for the account of
-// steps and coordinator_end.cpp for snapshots, the end and observers.
+// Joining and silence. See coordinator_epochs.cpp for what an epoch begins
+// with, coordinator_commits.cpp for the account of steps and
+// coordinator_end.cpp for snapshots, the end and observers.
 
 namespace troupe {
 namespace {
@@ -16,12 +18,6 @@ namespace {
 using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
-
-uint64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-           Clock::now().time_since_epoch())
-    .count();
-}
 
 Membership::Options membership_options(const Job& job) {
   Membership::Options options;
@@ -46,7 +42,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     async_(job_->options.synchronisation == Synchronisation::async),
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
-    membership_(membership_options(*job_), now_ms()),
+    membership_(membership_options(*job_), steady_ms()),
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size())),
@@ -88,7 +84,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
         fail(x.line);
     },
     [this](const LinkLost& x) { on(x); },
-    [](const CaughtUp&) {},
+    [this](const CaughtUp& x) { on(x); },
     [this](const MetricsReport& x) { on(x); },
     [this](const Evaluation& x) { on(x); },
     [this](const Attach& x) { on(x); },
@@ -136,7 +132,7 @@ void CoordinatorState::on(const Join& join) {
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
                          Clock::now()};
   self_->monitor(actor);
-  perform(membership_.join(join.role, join.incarnation, now_ms()));
+  perform(membership_.join(join.role, join.incarnation, steady_ms()));
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
@@ -178,91 +174,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
-  perform(membership_.lost(role, incarnation, now_ms()));
-}
-
-void CoordinatorState::perform(const Membership::Actions& actions) {
-  for (const auto& action : actions)
-    std::visit([this](const auto& x) { perform(x); }, action);
-}
-
-void CoordinatorState::perform(const Membership::Propose& propose) {
-  fence_ = {};
-  seals_.clear();
-  proposed_ = {options_.job_id, 1, propose.epoch};
-  for (auto role : propose.members)
-    self_->send(present_[role].actor, Propose{proposed_});
-}
-
-void CoordinatorState::perform(const Membership::Activate& activate) {
-  fence_ = {options_.job_id, 1, activate.epoch};
-  metrics_.epoch.set(static_cast<double>(activate.epoch));
-  Activate message{fence_, {}, 0, false, {}};
-  for (const auto& [role, seal] : seals_)
-    message.slices.insert(message.slices.end(), seal.slices.begin(),
-                          seal.slices.end());
-  for (const auto& [role, present] : present_)
-    message.members.push_back({role, present.endpoint, present.links});
-  if (async_)
-    leases_.begin_epoch(seals_);
-  else if (job_->plan.owner_kind == RoleKind::worker)
-    restore_replicas(message);
-  else
-    restore_steps(message);
-  if (!begun_) {
-    begun_ = true;
-    record_.begin(Clock::now());
-    touched_ = Clock::now();
-  } else {
-    for (const auto& kind : record_.resumed(message.rollback))
-      metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
-        .add();
-  }
-  for (const auto& [role, present] : present_)
-    self_->send(present.actor, message);
-  if (stage_ == Stage::pausing && !async_)
-    pause();
-  else if (stage_ == Stage::ending && end_ != job_->total_steps)
-    for_all(EndAt{fence_, end_});
-  if (async_ && stage_ != Stage::concluding)
-    snapshot_if_done();
-}
-
-void CoordinatorState::restore_steps(Activate& message) {
-  std::vector<Restorable> restorable;
-  for (const auto& slice : message.slices)
-    restorable.push_back({slice.oldest, slice.newest});
-  auto restoration = decide_restoration(restorable, commits_.committed());
-  message.version = restoration.version;
-  if (restoration.rollback)
-    roll_back(message, restoration.reason);
-  else
-    committed(commits_.forgive(restoration.version));
-}
-
-void CoordinatorState::restore_replicas(Activate& message) {
-  std::vector<uint64_t> versions;
-  for (const auto& [role, seal] : seals_) // by index
-    versions.push_back(seal.version);
-  auto resumption = decide_resumption(versions, commits_.committed());
-  message.version = resumption.version;
-  message.source = resumption.source;
-  message.synchronise = resumption.synchronise;
-  if (resumption.rollback)
-    roll_back(message, resumption.reason);
-  else
-    committed(commits_.forgive(resumption.version));
-}
-
-void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
-  message.rollback = true;
-  message.slices.clear(); // they tell of what is undone
-  const auto undone = commits_.rollback(message.version);
-  record_.rolled_back(message.version, undone);
-  snapshots_.clear();
-  epoch_ends_.clear();
-  note("rollback to step " + std::to_string(message.version) + ", "
-       + std::to_string(undone) + " steps undone: " + reason);
+  perform(membership_.lost(role, incarnation, steady_ms()));
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
@@ -293,23 +205,17 @@ void CoordinatorState::watch_silence(Clock::time_point now) {
       replace(role, "lost and not back");
 }
 
-void CoordinatorState::on(const Sealed& sealed) {
-  if (sealed.fence != proposed_)
-    return;
-  auto known = present_.find(sealed.role);
-  if (known == present_.end()
-      || known->second.incarnation != sealed.incarnation)
-    return;
-  seals_[sealed.role] = sealed;
-  perform(membership_.sealed(sealed.role, sealed.incarnation,
-                             sealed.fence.epoch, now_ms()));
-}
-
 void CoordinatorState::on(const LinkLost& lost) {
   if (!current(lost.fence) || stage_ == Stage::over)
     return;
   note(to_string(lost.role) + ": " + lost.reason);
   renews_ = true;
+}
+
+/// The next epoch makes the learner a replica.
+void CoordinatorState::on(const CaughtUp& caught_up) {
+  if (current(caught_up.fence) && stage_ != Stage::over)
+    perform(membership_.renew(steady_ms()));
 }
 
 void CoordinatorState::on_tick() {
@@ -319,9 +225,9 @@ void CoordinatorState::on_tick() {
     return;
   }
   const auto now = Clock::now();
-  perform(membership_.tick(now_ms()));
+  perform(membership_.tick(steady_ms()));
   if (std::exchange(renews_, false) && fence_.job != 0)
-    perform(membership_.renew(now_ms()));
+    perform(membership_.renew(steady_ms()));
   watch_silence(now);
   if (stage_ == Stage::over)
     return;

@@ -71,7 +71,6 @@ private:
 
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
-  /// Refuses a worker whose bits would differ (PROTOCOL 21).
   bool computes_alike(const Join& join);
 
   void on(const caf::down_msg& down);
@@ -80,6 +79,8 @@ private:
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
+  /// Says who holds which slice and computes which ranks.
+  void distribute(Activate& message);
   /// Fills in where a synchronous job goes on.
   void restore_steps(Activate& message);
   void restore_replicas(Activate& message);
@@ -99,6 +100,7 @@ private:
 
   /// Another epoch, unless a loss that explains it is known by the next tick.
   void on(const LinkLost& lost);
+  void on(const CaughtUp& caught_up);
 
   template <class Message>
   void for_all(const Message& message) {

@@ -80,6 +80,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::SliceCopy))
 CAF_ADD_TYPE_ID(troupe, (troupe::ChainUpdate))
 CAF_ADD_TYPE_ID(troupe, (troupe::ChainScalars))
 CAF_ADD_TYPE_ID(troupe, (troupe::ScalarsHeld))
+CAF_ADD_TYPE_ID(troupe, (troupe::WorkerRanks))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -66,6 +66,11 @@ struct Member {
   std::string endpoint;
   std::string links;
 };
+/// The virtual ranks that a worker owns in an epoch.
+struct WorkerRanks {
+  RoleId worker;
+  RankRange ranks;
+};
 struct Activate {
   Fence fence;
   std::vector<Member> members;
@@ -76,6 +81,7 @@ struct Activate {
   uint32_t source = 0;      ///< index of a replica that has it
   /// Of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
+  std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
 };
 /// A learner holds all that it was to learn: the next epoch may install it.
 struct CaughtUp {
@@ -107,10 +113,11 @@ TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(version))
 TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(links))
+TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks))
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
-               TROUPE_FIELD(source), TROUPE_FIELD(chains))
+               TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks))
 TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(reason))

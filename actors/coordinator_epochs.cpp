@@ -1,0 +1,114 @@
+#include "actors/coordinator_state.hpp"
+#include "actors/steady_ms.hpp"
+
+// From a proposal to what the members of the next epoch are told.
+
+namespace troupe {
+
+void CoordinatorState::perform(const Membership::Actions& actions) {
+  for (const auto& action : actions)
+    std::visit([this](const auto& x) { perform(x); }, action);
+}
+
+void CoordinatorState::perform(const Membership::Propose& propose) {
+  fence_ = {};
+  seals_.clear();
+  proposed_ = {options_.job_id, 1, propose.epoch};
+  for (auto role : propose.members)
+    self_->send(present_[role].actor, Propose{proposed_});
+}
+
+void CoordinatorState::perform(const Membership::Activate& activate) {
+  fence_ = {options_.job_id, 1, activate.epoch};
+  metrics_.epoch.set(static_cast<double>(activate.epoch));
+  Activate message;
+  message.fence = fence_;
+  for (const auto& [role, seal] : seals_)
+    message.slices.insert(message.slices.end(), seal.slices.begin(),
+                          seal.slices.end());
+  for (const auto& [role, present] : present_)
+    message.members.push_back({role, present.endpoint, present.links});
+  distribute(message);
+  if (async_)
+    leases_.begin_epoch(seals_);
+  else if (job_->plan.owner_kind == RoleKind::worker)
+    restore_replicas(message);
+  else
+    restore_steps(message);
+  if (!begun_) {
+    begun_ = true;
+    record_.begin(Clock::now());
+    touched_ = Clock::now();
+  } else {
+    for (const auto& kind : record_.resumed(message.rollback))
+      metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
+        .add();
+  }
+  for (const auto& [role, present] : present_)
+    self_->send(present.actor, message);
+  if (stage_ == Stage::pausing && !async_)
+    pause();
+  else if (stage_ == Stage::ending && end_ != job_->total_steps)
+    for_all(EndAt{fence_, end_});
+  if (async_ && stage_ != Stage::concluding)
+    snapshot_if_done();
+}
+
+void CoordinatorState::distribute(Activate& message) {
+  for (const auto& role : job_->plan.of_kind(RoleKind::worker))
+    message.ranks.push_back({role.role, role.ranks});
+  if (job_->plan.owner_kind == RoleKind::shard)
+    for (const auto& slice : job_->plan.slices)
+      message.chains.push_back({slice.id, {job_->plan.owner[slice.id]}, {}});
+}
+
+void CoordinatorState::restore_steps(Activate& message) {
+  std::vector<Restorable> restorable;
+  for (const auto& slice : message.slices)
+    restorable.push_back({slice.oldest, slice.newest});
+  auto restoration = decide_restoration(restorable, commits_.committed());
+  message.version = restoration.version;
+  if (restoration.rollback)
+    roll_back(message, restoration.reason);
+  else
+    committed(commits_.forgive(restoration.version));
+}
+
+void CoordinatorState::restore_replicas(Activate& message) {
+  std::vector<uint64_t> versions;
+  for (const auto& [role, seal] : seals_) // by index
+    versions.push_back(seal.version);
+  auto resumption = decide_resumption(versions, commits_.committed());
+  message.version = resumption.version;
+  message.source = resumption.source;
+  message.synchronise = resumption.synchronise;
+  if (resumption.rollback)
+    roll_back(message, resumption.reason);
+  else
+    committed(commits_.forgive(resumption.version));
+}
+
+void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
+  message.rollback = true;
+  message.slices.clear(); // they tell of what is undone
+  const auto undone = commits_.rollback(message.version);
+  record_.rolled_back(message.version, undone);
+  snapshots_.clear();
+  epoch_ends_.clear();
+  note("rollback to step " + std::to_string(message.version) + ", "
+       + std::to_string(undone) + " steps undone: " + reason);
+}
+
+void CoordinatorState::on(const Sealed& sealed) {
+  if (sealed.fence != proposed_)
+    return;
+  auto known = present_.find(sealed.role);
+  if (known == present_.end()
+      || known->second.incarnation != sealed.incarnation)
+    return;
+  seals_[sealed.role] = sealed;
+  perform(membership_.sealed(sealed.role, sealed.incarnation,
+                             sealed.fence.epoch, steady_ms()));
+}
+
+} // namespace troupe
