@@ -39,7 +39,8 @@ void CoordinatorState::on(const Applied& applied) {
 void CoordinatorState::committed(
   const std::vector<CommitBook::Commit>& commits) {
   for (auto commit : commits) {
-    commit.samples = job_->sampling.step(commit.step).count;
+    if (job_->options.backup_workers == 0)
+      commit.samples = job_->sampling.step(commit.step).count;
     committed(commit);
   }
 }
@@ -122,6 +123,19 @@ void CoordinatorState::on(const LeaseApplied& applied) {
     committed(*commit);
   hand_out_leases();
   snapshot_if_done();
+}
+
+void CoordinatorState::on(const LeaseRefused& refused) {
+  if (!current(refused.fence))
+    return;
+  record_.refused_stale();
+  leases_.refused(refused.lease);
+  hand_out_leases();
+}
+
+void CoordinatorState::on(const StepShares& shares) {
+  if (current(shares.fence))
+    committed(commits_.made_of(shares.step, shares.shares));
 }
 
 void CoordinatorState::snapshot_if_done() {

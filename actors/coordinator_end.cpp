@@ -107,6 +107,7 @@ void CoordinatorState::conclude_if_ready() {
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
   outcome.leaves_recomputed = commits_.leaves_recomputed();
+  outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
   auto weights = weights_of(*job_, *final_);

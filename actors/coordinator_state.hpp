@@ -118,16 +118,17 @@ private:
   void committed(const CommitBook::Commit& commit);
 
   void epoch_ended(uint64_t data_epoch);
-
   bool eval_is_due(uint64_t data_epoch) const;
 
   // --- leases (async) -------------------------------------------------------
 
   void on(const LeaseRequest& request);
-
   void on(const LeaseApplied& applied);
-
+  void on(const LeaseRefused& refused);
+  /// What a step is made of, k of n.
+  void on(const StepShares& shares);
   void hand_out_leases();
+  caf::result<Note> on(const SwitchConsistency& wanted);
 
   void snapshot_if_done();
 
@@ -149,13 +150,10 @@ private:
   void on(const StopRequest& request);
 
   void pause();
-
   void on(const Paused& paused);
-
   void conclude_if_ready();
 
   void fail(const std::string& line);
-
   void finish(const Finished& finished);
 
   // --- observers, supervision, metrics --------------------------------------

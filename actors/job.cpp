@@ -16,7 +16,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  staleness, devices, threads_per_device, workers, shards, chain, processes,
+  staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
+  server_filter, devices, threads_per_device, workers, shards, chain, processes,
   partitioner, reduction, all_reduce, compress, bucket_mb, link,
   link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
   clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
@@ -70,6 +71,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph) {
   wanted.any_order = options.reduction == "fast";
   wanted.all_reduce = options.all_reduce;
   wanted.compresses = options.compress != "none";
+  wanted.backup_workers = options.backup_workers;
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner
@@ -189,6 +191,20 @@ bool Job::is_snapshot_version(uint64_t version) const {
 Precision Job::precision() const {
   return options.precision == "bfloat16" ? Precision::bfloat16
                                          : Precision::float32;
+}
+
+StalenessDamping Job::damping() const {
+  const auto& name = options.staleness_damping;
+  return name == "inverse"        ? StalenessDamping::inverse
+         : name == "inverse_sqrt" ? StalenessDamping::inverse_sqrt
+                                  : StalenessDamping::none;
+}
+
+std::vector<RankRange> Job::shares() const {
+  std::vector<RankRange> out;
+  for (const auto& worker : plan.of_kind(RoleKind::worker))
+    out.push_back(worker.ranks);
+  return out;
 }
 
 uint32_t Job::most_rows() const {

@@ -7,6 +7,7 @@
 #include "strategies/learning_rate.hpp"
 #include "strategies/plan.hpp"
 #include "strategies/sampling.hpp"
+#include "strategies/staleness.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,14 @@ struct JobOptions {
   Synchronisation synchronisation = Synchronisation::sync;
   /// Async: largest lead over the slowest worker, in leases; -1: no bound.
   int64_t staleness = -1;
+  /// Async: a push computed on parameters that have had more updates since is
+  /// refused and its lease computed again; -1: none is too old.
+  int64_t reject_stale = -1;
+  std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
+  /// Sync: a step waits for all but so many workers (k of n).
+  uint32_t backup_workers = 0;
+  std::string slow_worker;   ///< INDEX:FACTOR, for experiments; empty: none
+  std::string server_filter; ///< what shards do to gradients; empty: nothing
   std::vector<std::string> devices; ///< resolved: "cpu:0", "cpu:1", …
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;
@@ -99,6 +108,9 @@ struct Job {
   /// included.
   bool is_snapshot_version(uint64_t version) const;
   Precision precision() const;
+  StalenessDamping damping() const;
+  /// The virtual ranks of each worker of the plan, in order.
+  std::vector<RankRange> shares() const;
   /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
   uint32_t most_rows() const;
   /// Elements [begin, end) of the flat parameter buffer that a slice takes.

@@ -108,6 +108,11 @@ LeaseAccount::applied(const LeaseApplied& applied, uint64_t step) {
   return consumed(applied.lease, step);
 }
 
+void LeaseAccount::refused(uint64_t lease) {
+  if (const auto holder = book_.refused(lease))
+    clocks_.taken_back(*holder);
+}
+
 std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
                                                          uint64_t step) {
   const auto& leaf = losses_[lease];

@@ -41,6 +41,10 @@ public:
   std::optional<CommitBook::Commit> applied(const LeaseApplied& applied,
                                             uint64_t step);
 
+  /// A push was too stale: the lease is handed out again, computed on newer
+  /// parameters. Slices that had applied it will drop it as a duplicate.
+  void refused(uint64_t lease);
+
   /// Grants nothing that was not granted before (Ctrl-C).
   void close() { book_.close(); }
   bool done() const { return book_.done(); }

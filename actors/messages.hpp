@@ -2,6 +2,7 @@
 
 #include "actors/caf.hpp"
 #include "actors/messages/chain.hpp"
+#include "actors/messages/consistency.hpp"
 #include "actors/messages/joining.hpp"
 #include "actors/messages/reports.hpp"
 #include "actors/messages/step.hpp"
@@ -81,6 +82,11 @@ CAF_ADD_TYPE_ID(troupe, (troupe::ChainUpdate))
 CAF_ADD_TYPE_ID(troupe, (troupe::ChainScalars))
 CAF_ADD_TYPE_ID(troupe, (troupe::ScalarsHeld))
 CAF_ADD_TYPE_ID(troupe, (troupe::WorkerRanks))
+CAF_ADD_TYPE_ID(troupe, (troupe::LeaseRefused))
+CAF_ADD_TYPE_ID(troupe, (troupe::Consistency))
+CAF_ADD_TYPE_ID(troupe, (troupe::AskShares))
+CAF_ADD_TYPE_ID(troupe, (troupe::StepShares))
+CAF_ADD_TYPE_ID(troupe, (troupe::SwitchConsistency))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -142,8 +142,14 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     {"global_batch", options.global_batch},
     {"reduction", job_->plan.reduction}};
   json["consistency"] = {{"mode", consistency_of(options)}};
-  if (options.synchronisation == Synchronisation::async)
+  if (options.synchronisation == Synchronisation::async) {
     json["consistency"]["max_lead"] = outcome.max_lead;
+    json["consistency"]["rejected_too_stale"] = refused_stale_;
+  }
+  if (options.backup_workers > 0) {
+    json["consistency"]["backup_workers"] = options.backup_workers;
+    json["consistency"]["late_gradients_dropped"] = outcome.ranks_left_out;
+  }
   json["seed"] = options.seed;
   json["virtual_ranks"] = options.virtual_ranks;
   json["workers"] = job_->plan.of_kind(RoleKind::worker).size();

@@ -31,6 +31,7 @@ public:
   std::vector<std::string> resumed(bool rollback);
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
+  void refused_stale() { ++refused_stale_; }
   void peak_memory(RoleId role, uint64_t bytes);
   /// Gradients between replicas, as they travelled and before compression.
   void sent(uint64_t bytes, uint64_t plain_bytes);
@@ -47,6 +48,7 @@ public:
   struct Outcome {
     uint64_t steps = 0;
     uint64_t leaves_recomputed = 0;
+    uint64_t ranks_left_out = 0; ///< k of n: of all steps together
     uint64_t max_lead = 0; ///< async: of a worker over the slowest, in leases
     std::string weights_sha256;
     std::string state_sha256;
@@ -79,6 +81,7 @@ private:
   std::optional<Evaluation> evaluation_;
   std::map<std::pair<RoleId, uint64_t>, uint64_t> duplicates_;
   std::map<RoleId, uint64_t> peak_memory_;
+  uint64_t refused_stale_ = 0; ///< pushes
   uint64_t sent_bytes_ = 0;
   uint64_t plain_bytes_ = 0;
 };

@@ -16,8 +16,8 @@ bool ScalarDecider::is_decider(const Job& job, const ShardStore& store) {
          && std::find(owned.begin(), owned.end(), 0u) != owned.end();
 }
 
-std::optional<ScalarDecider::Answer>
-ScalarDecider::offer(const BlockSums& sums) {
+std::optional<ScalarDecider::Answer> ScalarDecider::offer(const BlockSums& sums,
+                                                          uint32_t samples) {
   if (sums.round >= rounds_.size() || sums.slice >= job_.plan.slices.size())
     return std::nullopt;
   const auto answer = [](const std::vector<float>& values, bool for_all) {
@@ -37,7 +37,6 @@ ScalarDecider::offer(const BlockSums& sums) {
   sums_->put(slice, {sums.sums.begin(), sums.sums.end()});
   if (!decision.complete)
     return std::nullopt;
-  const auto samples = job_.sampling.step(sums.step).count;
   const auto scalars = sums_->scalars(samples);
   store_->decide(sums.step, sums.round, scalars);
   return answer(scalars, true);

@@ -25,7 +25,8 @@ public:
     bool for_all = false; ///< just decided: tell everybody who sent sums
   };
   /// Errors: nothing for sums that do not fit the plan, or are not needed.
-  std::optional<Answer> offer(const BlockSums& sums);
+  /// `samples`: that the step is made of.
+  std::optional<Answer> offer(const BlockSums& sums, uint32_t samples);
   /// The epoch changed: all that wait will ask again.
   void forget() { round_.forget(); }
 

@@ -59,7 +59,13 @@ public:
       [this](const SliceCopy& x) { take_when_active(x); },
       [this](const ChainUpdate& x) { take_when_active(x); },
       [this](const ChainScalars& x) { take_when_active(x); },
-      [this](const ScalarsHeld& x) { take_when_active(x); });
+      [this](const ScalarsHeld& x) { take_when_active(x); },
+      [this](const AskShares& x) {
+        when_active(x, [](ShardPart& part, auto& x, auto& from) {
+          part.take(x, caf::actor_cast<shard_actor>(from));
+        });
+      },
+      [this](const StepShares& x) { take_when_active(x); });
   }
 
 private:
@@ -118,11 +124,12 @@ private:
       [](RoleId, const std::string&) {}); // it died: the next epoch will tell
   }
 
-  /// In steps that need scalars: the shard that decides them.
+  /// In steps that need scalars, or k of n: the shard that decides them.
   std::vector<Member> needed_peers(std::vector<Member> members) const {
     RoleId decider{RoleKind::shard, shard_.job.plan.owner.front()};
-    const bool none = shard_.async || rounds_of(shard_.job.options).empty()
-                      || decider == shard_.context.role;
+    const bool asks = !rounds_of(shard_.job.options).empty()
+                      || StepSharesDesk::needed(shard_.job);
+    const bool none = shard_.async || !asks || decider == shard_.context.role;
     std::erase_if(members,
                   [&](const Member& x) { return none || x.role != decider; });
     return members;

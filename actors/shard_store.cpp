@@ -13,8 +13,8 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t magic = 0x3265726f74735254; // "TRstore2"
-constexpr uint32_t most_rounds = 2;
+constexpr uint64_t magic = 0x3365726f74735254; // "TRstore3"
+constexpr uint32_t most_rounds = 3;
 constexpr uint64_t unwritten = ~uint64_t{0};
 
 size_t rounded(size_t bytes) {
@@ -52,8 +52,9 @@ ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
   : job_(job),
     slices_(std::move(slices)),
     slots_(state_slots(job.options.rule.kind)) {
-  scalars_bytes_ =
-    rounded(sizeof(Scalars) + (1 + job.plan.variables.size()) * sizeof(float));
+  // One for each variable, or a bit for each worker's share.
+  const auto most_values = 1 + job.plan.variables.size() + job.shares().size();
+  scalars_bytes_ = rounded(sizeof(Scalars) + most_values * sizeof(float));
   bytes_ = rounded(sizeof(Header)) + 2 * most_rounds * scalars_bytes_
            + slices_.size() * rounded(sizeof(Record));
   for (auto id : slices_) {

@@ -22,6 +22,9 @@ public:
   /// How many leases above the floor a slice can hold (async).
   static constexpr size_t max_exceptions = 4096;
 
+  /// The round of a step in which its shares are decided (k of n).
+  static constexpr uint32_t shares_round = 2;
+
   /// Maps `descriptor` (-1: anonymous memory of this process). What it holds
   /// is taken over when it belongs to the same job, otherwise version 0 is
   /// written: the initial parameters, a pure function of the seed.

@@ -25,7 +25,8 @@ UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
   UpdateArgs args;
   args.samples = static_cast<float>(moment.samples);
   args.step = moment.count + 1;
-  args.learning_rate = static_cast<float>(learning_rate(job.lr, moment.step));
+  args.learning_rate = static_cast<float>(learning_rate(job.lr, moment.step))
+                       * scalars.rate_scale;
   args.count = slice.count;
   args.gradient_scale = scalars.gradient_scale;
   if (!scalars.trust_ratios.empty())

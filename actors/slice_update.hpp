@@ -14,6 +14,7 @@ namespace troupe {
 struct StepScalars {
   float gradient_scale = 1;        ///< of clipping by the global norm
   std::vector<float> trust_ratios; ///< per variable; empty without LAMB
+  float rate_scale = 1;            ///< of the learning rate, for staleness
 };
 
 /// Which update it is.

@@ -57,10 +57,11 @@ void SliceWork::apply_step(uint64_t step, uint32_t samples,
 }
 
 void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
-                            float scale, const LeaseSet& applied) {
+                            const StepScalars& scalars,
+                            const LeaseSet& applied) {
   const auto count = store_->newest(local_);
   update(gradient, {count, count / job_.options.virtual_ranks, samples},
-         {scale, {}});
+         scalars);
   store_->commit(local_, applied);
 }
 

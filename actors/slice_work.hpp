@@ -28,9 +28,10 @@ public:
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.
   void apply_step(uint64_t step, uint32_t samples, const StepScalars& scalars);
-  /// Applies one lease's gradient, clipped by `scale`, as its own update.
-  void apply_lease(const TensorView& gradient, uint32_t samples, float scale,
-                   const LeaseSet& applied);
+  /// Applies one lease's gradient, clipped and damped by `scalars`, as its own
+  /// update.
+  void apply_lease(const TensorView& gradient, uint32_t samples,
+                   const StepScalars& scalars, const LeaseSet& applied);
   void forget();
 
 private:

@@ -7,8 +7,10 @@
 #include "actors/links/link_proxy.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
+#include "actors/slowed.hpp"
 #include "actors/worker_metrics.hpp"
 #include "kernels/buffer.hpp"
+#include "strategies/step_quorum.hpp"
 
 #include <chrono>
 #include <cstring>
@@ -18,12 +20,7 @@
 
 namespace troupe {
 namespace {
-
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// Leases a worker asks for at a time, and below how many it asks again.
 constexpr uint32_t lease_batch = 8;
@@ -48,12 +45,14 @@ public:
       metrics_(*context_.metrics),
       shards_(self->system(),
               {context_.links, context_.role, link_terms(job_, context_.role)}),
+      slowed_(job_.options, context_.role.index),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
-                parse_device(plan().device)),
+                parse_device(job_.plan.role(context_.role).device)),
       parameters_(fresh_parameters()) {
-    nodes_ = maximal_nodes(plan().ranks, job_.options.virtual_ranks);
+    nodes_ = nodes_of_shares(job_.plan.role(context_.role).ranks, job_.shares(),
+                             job_.options.virtual_ranks);
     arrived_.resize(job_.plan.slices.size());
     versions_.resize(job_.plan.slices.size());
   }
@@ -81,13 +80,6 @@ public:
 
 private:
   enum class Phase { sealed, pulling, computing, idle };
-
-  RolePlan plan() const {
-    for (const auto& role : job_.plan.roles)
-      if (role.role == context_.role)
-        return role;
-    return {};
-  }
 
   std::shared_ptr<Buffer> fresh_parameters() const {
     auto buffer = std::make_shared<Buffer>(job_.layout.total);
@@ -191,8 +183,12 @@ private:
   void on(const Pulled& message) {
     if (!gate_.is_active(message.fence) || phase_ != Phase::pulling
         || message.slice >= arrived_.size() || arrived_[message.slice]
-        || (!async_ && message.version != wanted_))
+        || (!async_ && message.version < wanted_))
       return;
+    if (!async_ && message.version > wanted_) {
+      pull(message.version); // k of n: the others are past the one it wanted
+      return;
+    }
     const auto& slice = job_.plan.slices[message.slice];
     if (message.values.size() != slice.count)
       return;
@@ -229,7 +225,8 @@ private:
     run_on(
       *executor_, self_,
       [this, step, parameters] {
-        return computer_.compute(step, nodes_, parameters->data());
+        return slowed_(
+          [&] { return computer_.compute(step, nodes_, parameters->data()); });
       },
       [this, turn](StepGradient& result) {
         if (turn == turn_)
@@ -332,8 +329,10 @@ private:
       *executor_, self_,
       [this, lease, rank, ranks, parameters] {
         LeaseGradient done;
-        done.gradient = computer_.compute(lease / ranks, {{rank, rank + 1}},
-                                          parameters->data());
+        done.gradient = slowed_([&] {
+          return computer_.compute(lease / ranks, {{rank, rank + 1}},
+                                   parameters->data());
+        });
         done.scale = push_scale(job_, executor_.get(), done.gradient);
         return done;
       },
@@ -377,6 +376,7 @@ private:
   EpochGate gate_;
   Phase phase_ = Phase::sealed;
   std::vector<RankRange> nodes_;
+  const Slowed slowed_;
   uint64_t end_;
   bool paused_ = false;
 

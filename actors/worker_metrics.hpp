@@ -2,7 +2,14 @@
 
 #include "monitoring/names.hpp"
 
+#include <chrono>
+
 namespace troupe {
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+    .count();
+}
 
 /// What a worker measures of itself.
 struct WorkerMetrics {

@@ -37,6 +37,9 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps"}, !served,
               with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"reject-stale", "staleness-damping"},
+              job.synchronisation != Synchronisation::async,
+              "without --async; add it");
   if (job.processes && !has_workers)
     refuse("--processes has no effect " + with
            + ", whose roles share a process; drop it or add --strategy "

@@ -49,6 +49,8 @@ struct Flag {
 
 /// Flags that say what is computed and where.
 std::vector<Flag> job_flags();
+/// Those of them that say how workers are kept together.
+std::vector<Flag> consistency_flags();
 /// Flags that only matter to this process: files, addresses, output.
 std::vector<Flag> process_flags();
 /// Flags of bench all-reduce and bench null-step; no keys of a file.

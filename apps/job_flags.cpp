@@ -108,19 +108,6 @@ Binding chain() {
           [](const Settings&) { return std::string{"1"}; }};
 }
 
-/// A bound is one on asynchronous workers; without the flag there is none.
-Binding staleness() {
-  return {[](Settings& s, const std::string& value) {
-            s.job.staleness =
-              static_cast<int64_t>(parse_whole(value, 0, most_steps));
-            s.job.synchronisation = Synchronisation::async;
-          },
-          [](const Settings& s) {
-            return s.job.staleness < 0 ? std::string{}
-                                       : std::to_string(s.job.staleness);
-          }};
-}
-
 Binding partitioner() {
   return {[](Settings& s, const std::string& value) {
             Partitioner parsed;
@@ -230,19 +217,7 @@ void add_places(std::vector<Flag>& flags) {
 }
 
 void add_steps(std::vector<Flag>& flags) {
-  using enum Synchronisation;
   constexpr auto group = "How a step is taken";
-  add(flags, group, on_jobs,
-      {{"sync", "", toggle_flag, "yes",
-        "a step commits when every virtual rank has arrived",
-        toggle(FIELD(job.synchronisation), sync)},
-       {"async", "", toggle_flag, "no",
-        "shards apply each push on arrival (parameter_server)",
-        toggle(FIELD(job.synchronisation), async)},
-       {"staleness", "N", number_flag, "no bound",
-        "implies --async: a worker that is more than N leases ahead of the "
-        "slowest waits",
-        staleness()}});
   add(flags, group, on_jobs | on_model,
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
@@ -336,6 +311,8 @@ std::vector<Flag> job_flags() {
   std::vector<Flag> flags;
   add_inputs(flags);
   add_places(flags);
+  for (auto& flag : consistency_flags())
+    flags.push_back(std::move(flag));
   add_steps(flags);
   add_optimizer(flags);
   return flags;

@@ -114,13 +114,9 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {{"backup-workers", true},
-          {"checkpoint-dir", true},
-          {"checkpoint-every", true},
-          {"resume", false},
-          {"timeline", true},
-          {"tensorboard", true},
-          {"chaos", true}};
+  return {{"checkpoint-dir", true}, {"checkpoint-every", true},
+          {"resume", false},        {"timeline", true},
+          {"tensorboard", true},    {"chaos", true}};
 }
 
 std::vector<std::string> commands() {

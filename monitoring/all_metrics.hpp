@@ -27,6 +27,8 @@ inline constexpr std::array all{
   all_reduce_bytes_total,
   link_carrier,
   push_staleness_steps,
+  pushes_too_stale_total,
+  late_pushes_dropped_total,
   pending_nodes,
   duplicates_dropped_total,
   link_sent_bytes_total,

@@ -78,6 +78,12 @@ inline constexpr MetricDescription push_staleness_steps{
   MetricSample::Kind::histogram, "troupe_push_staleness_steps",
   "Versions between the pull a gradient was computed on and its application.",
   staleness_bounds};
+inline constexpr MetricDescription pushes_too_stale_total{
+  MetricSample::Kind::counter, "troupe_pushes_too_stale_total",
+  "Asynchronous pushes refused as too stale; their leases are recomputed."};
+inline constexpr MetricDescription late_pushes_dropped_total{
+  MetricSample::Kind::counter, "troupe_late_pushes_dropped_total",
+  "Pushes of stragglers dropped: their step was made of others' gradients."};
 inline constexpr MetricDescription pending_nodes{
   MetricSample::Kind::gauge, "troupe_pending_nodes",
   "Nodes of the reduction tree that a shard holds until their tree is whole."};

@@ -4,13 +4,13 @@
 
 namespace troupe {
 
-CommitBook::CommitBook(uint32_t virtual_ranks, uint32_t owners)
-  : virtual_ranks_(virtual_ranks), versions_(owners, 0) {}
+CommitBook::CommitBook(uint32_t virtual_ranks, uint32_t owners, bool partial)
+  : virtual_ranks_(virtual_ranks), partial_(partial), versions_(owners, 0) {}
 
 std::vector<CommitBook::Commit>
 CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
   if (step < committed_) {
-    recomputed_ += leaves.size();
+    recomputed_ += partial_ ? 0 : leaves.size();
     return {};
   }
   auto& known = leaves_[step];
@@ -34,6 +34,32 @@ std::vector<CommitBook::Commit> CommitBook::applied(uint32_t index,
   return settle();
 }
 
+std::vector<CommitBook::Commit>
+CommitBook::made_of(uint64_t step, const std::vector<RankRange>& ranks) {
+  if (!partial_ || step < committed_)
+    return {};
+  auto& in = in_[step];
+  in.assign(virtual_ranks_, false);
+  for (auto range : ranks)
+    for (auto rank = range.lo; rank < range.hi && rank < virtual_ranks_; ++rank)
+      in[rank] = true;
+  return settle();
+}
+
+/// The loss of every leaf that is in the step is known.
+bool CommitBook::whole(uint64_t step) {
+  const auto& seen = seen_[step];
+  if (seen.empty())
+    return false;
+  if (!partial_)
+    return std::find(seen.begin(), seen.end(), false) == seen.end();
+  const auto& in = in_[step];
+  for (size_t rank = 0; rank < in.size(); ++rank)
+    if (in[rank] && !seen[rank])
+      return false;
+  return !in.empty();
+}
+
 std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
   for (auto& held : versions_)
     held = std::max(held, version);
@@ -46,6 +72,7 @@ uint64_t CommitBook::rollback(uint64_t version) {
   std::fill(versions_.begin(), versions_.end(), version);
   leaves_.clear();
   seen_.clear();
+  in_.clear();
   return undone;
 }
 
@@ -53,21 +80,24 @@ std::vector<CommitBook::Commit> CommitBook::settle(uint64_t forgiven) {
   std::vector<Commit> commits;
   const auto reduced = *std::min_element(versions_.begin(), versions_.end());
   while (committed_ < reduced) {
-    const auto& seen = seen_[committed_];
-    const bool whole =
-      !seen.empty() && std::find(seen.begin(), seen.end(), false) == seen.end();
-    if (!whole && committed_ >= forgiven)
+    if (!whole(committed_) && committed_ >= forgiven)
       break; // the losses are on their way
     Commit commit{committed_};
     double sum = 0;
-    for (const auto& leaf : leaves_[committed_]) {
-      sum += leaf.loss_sum;
-      commit.samples += leaf.samples;
+    const auto& in = in_[committed_];
+    const auto& leaves = leaves_[committed_];
+    for (size_t rank = 0; rank < leaves.size(); ++rank) {
+      if (!in.empty() && !in[rank])
+        continue;
+      sum += leaves[rank].loss_sum;
+      commit.samples += leaves[rank].samples;
     }
+    left_out_ += std::count(in.begin(), in.end(), false);
     commit.loss = commit.samples > 0 ? sum / commit.samples : 0;
     commits.push_back(commit);
     leaves_.erase(committed_);
     seen_.erase(committed_);
+    in_.erase(committed_);
     ++committed_;
   }
   return commits;

@@ -24,12 +24,17 @@ public:
     uint32_t samples = 0;
   };
 
-  CommitBook(uint32_t virtual_ranks, uint32_t owners);
+  /// `partial`: a step may leave out virtual ranks (k of n), and made_of() says
+  /// which it has; a leaf that comes after its step is late, not recomputed.
+  CommitBook(uint32_t virtual_ranks, uint32_t owners, bool partial = false);
 
   /// Leaves a worker computed for `step`.
   std::vector<Commit> leaves(uint64_t step, const std::vector<Leaf>& leaves);
   /// Owner `index` now holds `version` in all its slices.
   std::vector<Commit> applied(uint32_t index, uint64_t version);
+  /// A step has exactly these ranks.
+  std::vector<Commit> made_of(uint64_t step,
+                              const std::vector<RankRange>& ranks);
   /// Commits steps below `version`, which every owner has applied, although the
   /// report of some leaves died with their worker; the loss is that of the
   /// leaves known.
@@ -40,16 +45,23 @@ public:
 
   uint64_t committed() const { return committed_; } ///< steps, counts from 0
   uint64_t leaves_recomputed() const { return recomputed_; }
+  /// Partial: virtual ranks that committed steps were made without.
+  uint64_t ranks_left_out() const { return left_out_; }
 
 private:
   std::vector<Commit> settle(uint64_t forgiven = 0);
 
+  bool whole(uint64_t step);
+
   uint32_t virtual_ranks_;
+  bool partial_;
   std::vector<uint64_t> versions_;               ///< per owner
   std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
   std::map<uint64_t, std::vector<bool>> seen_;
+  std::map<uint64_t, std::vector<bool>> in_; ///< partial: who is in it
   uint64_t committed_ = 0;
   uint64_t recomputed_ = 0;
+  uint64_t left_out_ = 0;
 };
 
 } // namespace troupe

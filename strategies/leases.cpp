@@ -84,6 +84,16 @@ void LeaseBook::worker_lost(uint32_t worker) {
   }
 }
 
+std::optional<uint32_t> LeaseBook::refused(uint64_t lease) {
+  auto found = holder_.find(lease);
+  if (found == holder_.end())
+    return std::nullopt;
+  const auto worker = found->second;
+  holder_.erase(found);
+  returned_.insert(lease);
+  return worker;
+}
+
 void LeaseBook::shard_restored(uint32_t shard, const LeaseSet& applied) {
   strategies::require(shard < applied_.size(), "the shard is out of range");
   strategies::require(end_of(applied) <= total_,

@@ -41,6 +41,9 @@ public:
   bool applied(uint64_t lease, uint32_t shard);
   /// Takes back what a dead worker holds and has not been consumed.
   void worker_lost(uint32_t worker);
+  /// The lease's push was refused: it is granted again. Returns who held it;
+  /// nothing where nobody does any more.
+  std::optional<uint32_t> refused(uint64_t lease);
   /// A shard came back with this set: what it lacks and nobody holds is issued
   /// again, also when it had been consumed before. Leases of the set that this
   /// book has not granted count as granted: a restarted coordinator opens a new

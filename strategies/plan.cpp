@@ -79,6 +79,24 @@ std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
   return std::nullopt;
 }
 
+std::optional<std::string> mistake_of_backups(const PlanOptions& x) {
+  if (x.backup_workers == 0)
+    return std::nullopt;
+  const auto flag = "--backup-workers " + std::to_string(x.backup_workers);
+  if (x.strategy != Strategy::parameter_server)
+    return flag
+           + " is for parameter_server: add --strategy parameter_server, "
+             "or drop it";
+  if (x.synchronisation == Synchronisation::async)
+    return flag + " is for synchronous steps: drop --async, or drop it";
+  if (!x.any_order)
+    return flag + " leaves out gradients: add --reduction fast, or drop it";
+  if (x.backup_workers >= x.workers)
+    return flag + " leaves nobody to wait for: add --workers "
+           + std::to_string(x.backup_workers + 1) + " or more";
+  return std::nullopt;
+}
+
 std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
@@ -125,6 +143,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
            + " need a global batch of at least "
            + std::to_string(x.virtual_ranks) + ": add --global-batch "
            + std::to_string(x.virtual_ranks);
+  if (auto mistake = mistake_of_backups(x))
+    return mistake;
   return mistake_of_reduction(x);
 }
 

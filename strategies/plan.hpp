@@ -38,6 +38,7 @@ struct PlanOptions {
   bool any_order = false; ///< --reduction fast
   std::string all_reduce = "auto";
   bool compresses = false;
+  uint32_t backup_workers = 0; ///< that a synchronous step does not wait for
 };
 
 struct RolePlan {

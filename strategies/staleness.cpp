@@ -3,8 +3,22 @@
 #include "strategies/require.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace troupe {
+
+float damped_rate(StalenessDamping damping, uint64_t staleness) {
+  const auto age = 1.0 + static_cast<double>(staleness);
+  switch (damping) {
+    case StalenessDamping::none:
+      return 1;
+    case StalenessDamping::inverse_sqrt:
+      return static_cast<float>(1 / std::sqrt(age));
+    case StalenessDamping::inverse:
+      return static_cast<float>(1 / age);
+  }
+  return 1;
+}
 
 void StalenessClocks::members(const std::set<uint32_t>& workers) {
   std::erase_if(clocks_, [&](const auto& entry) {

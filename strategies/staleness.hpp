@@ -7,6 +7,16 @@
 
 namespace troupe {
 
+/// How an old push is damped: its learning rate is divided by 1 + staleness, or
+/// by the root of that. Nothing but division and square roots, which every
+/// machine rounds alike, so that replicas of a slice keep equal bits.
+/// Source: Zhang, Gupta, Lian, Liu, "Staleness-aware Async-SGD for Distributed
+/// Deep Learning" (IJCAI 2016).
+enum class StalenessDamping : uint8_t { none, inverse_sqrt, inverse };
+/// `staleness`: updates applied to the slice between the pull that the gradient
+/// was computed on and the push.
+float damped_rate(StalenessDamping damping, uint64_t staleness);
+
 /// Bounded staleness (PROTOCOL 12, I5). Each live worker has a clock: the
 /// leases of its own that are consumed. Its *lead* when it is given another
 /// lease is its clock, plus the leases it holds, minus the slowest live clock.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/messages/consistency.hpp"
 #include "actors/messages/fields.hpp"
 
 #include <string>
@@ -9,7 +10,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 5;
+inline constexpr uint32_t message_revision = 6;
 
 /// A role's process asks what it is to do.
 struct Hello {
@@ -33,6 +34,7 @@ struct Join {
 };
 struct Propose {
   Fence fence;
+  Consistency consistency{}; ///< so far: seals are reported in its terms
 };
 /// What an owner holds of one slice: it can serve versions oldest … newest.
 struct SliceState {
@@ -82,6 +84,7 @@ struct Activate {
   /// Of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
+  Consistency consistency{};        ///< from here on
 };
 /// A learner holds all that it was to learn: the next epoch may install it.
 struct CaughtUp {
@@ -101,7 +104,7 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
-TROUPE_INSPECT(Propose, TROUPE_FIELD(fence))
+TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
                TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above),
@@ -117,7 +120,8 @@ TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks))
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
-               TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks))
+               TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks),
+               TROUPE_FIELD(consistency))
 TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(reason))

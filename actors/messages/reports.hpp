@@ -57,6 +57,13 @@ struct LeaseApplied {
   uint64_t lease = 0;
   uint64_t duplicates = 0;
 };
+/// A push was older than --reject-stale allows and had no effect: its lease is
+/// to be computed again.
+struct LeaseRefused {
+  Fence fence;
+  RoleId shard;
+  uint64_t lease = 0;
+};
 /// Parameters and optimizer state of one slice at one version.
 struct SnapshotSlice {
   uint64_t job = 0;
@@ -111,6 +118,8 @@ TROUPE_INSPECT(LeaseRequest, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
 TROUPE_INSPECT(LeaseGrant, TROUPE_FIELD(fence), TROUPE_FIELD(leases))
 TROUPE_INSPECT(LeaseApplied, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
                TROUPE_FIELD(lease), TROUPE_FIELD(duplicates))
+TROUPE_INSPECT(LeaseRefused, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
+               TROUPE_FIELD(lease))
 TROUPE_INSPECT(SnapshotSlice, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(slice), TROUPE_FIELD(values), TROUPE_FIELD(state))
 TROUPE_INSPECT(SnapshotRequest, TROUPE_FIELD(fence), TROUPE_FIELD(version))

@@ -14,10 +14,14 @@ struct ShardMetrics {
   explicit ShardMetrics(MetricRegistry& registry)
     : pending(registry.gauge(metrics::pending_nodes)),
       staleness(registry.histogram(metrics::push_staleness_steps)),
+      too_stale(registry.counter(metrics::pushes_too_stale_total)),
+      late(registry.counter(metrics::late_pushes_dropped_total)),
       duplicates(registry.counter(metrics::duplicates_dropped_total)),
       queue(registry.gauge(metrics::executor_queue_tasks)) {}
   Gauge& pending;
   Histogram& staleness;
+  Counter& too_stale;
+  Counter& late;
   Counter& duplicates;
   Gauge& queue;
 };

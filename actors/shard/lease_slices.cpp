@@ -33,6 +33,11 @@ void LeaseSlices::restore() {
   }
 }
 
+void LeaseSlices::enter_epoch(const Activate&) {
+  for (size_t i = 0; i < slices_.size(); ++i)
+    slices_[i]->ordered = shard_.store->newest(i);
+}
+
 /// Copies between two updates, after every push that came before.
 void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
   shard_.run(
@@ -64,13 +69,18 @@ void LeaseSlices::push(const LeasePush& push) {
       || (push.values.size() != 0
           && push.values.size() != shard_.job.plan.slices[push.slice].count))
     return;
-  const auto local = static_cast<size_t>(at - owned.begin());
-  auto* slice = slices_[local].get();
-  if (!slice->leases.insert(push.lease)) {
+  auto* slice = slices_[static_cast<size_t>(at - owned.begin())].get();
+  if (slice->leases.contains(push.lease)) {
     shard_.count_duplicate();
     settle(push.lease); // the report may have died with a process
     return;
   }
+  const auto staleness = slice->ordered - push.pulled_version;
+  if (too_stale(staleness, push.lease))
+    return;
+  slice->leases.insert(push.lease);
+  ++slice->ordered;
+  shard_.metrics.staleness.observe(static_cast<double>(staleness));
   ++in_flight_[push.lease];
   const auto ranks = shard_.job.options.virtual_ranks;
   const auto samples = shard_.job.sampling
@@ -78,11 +88,11 @@ void LeaseSlices::push(const LeasePush& push) {
                                static_cast<uint32_t>(push.lease % ranks))
                          .count;
   shard_.run(
-    [this, slice, local, values = push.values, samples, applied = slice->leases,
-     scale = push.scale, pulled = push.pulled_version] {
-      const auto newest = shard_.store->newest(local);
-      shard_.metrics.staleness.observe(static_cast<double>(newest - pulled));
-      slice->work.apply_lease(values, samples, scale, applied);
+    [slice, values = push.values, samples, applied = slice->leases,
+     scalars = StepScalars{push.scale,
+                           {},
+                           damped_rate(shard_.job.damping(), staleness)}] {
+      slice->work.apply_lease(values, samples, scalars, applied);
       return true;
     },
     [this, lease = push.lease](bool) {
@@ -91,6 +101,17 @@ void LeaseSlices::push(const LeasePush& push) {
       settle(lease);
     });
   shard_.metrics.queue.set(static_cast<double>(shard_.executor->queued()));
+}
+
+bool LeaseSlices::too_stale(uint64_t staleness, uint64_t lease) {
+  const auto limit = shard_.job.options.reject_stale;
+  if (limit < 0 || staleness <= static_cast<uint64_t>(limit))
+    return false;
+  shard_.metrics.too_stale.add();
+  shard_.self->send(shard_.context.coordinator,
+                    LeaseRefused{shard_.gate.active(), shard_.context.role,
+                                 lease});
+  return true;
 }
 
 void LeaseSlices::settle(uint64_t lease) {

@@ -18,7 +18,7 @@ public:
 
   void seal(std::vector<SliceState>& report) const override;
   void restore() override;
-  void enter_epoch(const Activate&) override {}
+  void enter_epoch(const Activate& activation) override;
   void pull(const Pull& pull, const worker_actor& worker) override;
   using ShardPart::push;
   void push(const LeasePush& push) override;
@@ -29,7 +29,11 @@ private:
     uint32_t id;
     LeaseSet leases; ///< applied, or on the way to be
     SliceWork work;
+    uint64_t ordered = 0; ///< version once all that is queued is applied
   };
+
+  /// Refuses what is older than the job takes.
+  bool too_stale(uint64_t staleness, uint64_t lease);
 
   /// Reports a lease once every slice of this shard has really applied it.
   void settle(uint64_t lease);

@@ -44,6 +44,8 @@ public:
   virtual void take(const ChainUpdate&) {}
   virtual void take(const ChainScalars&) {}
   virtual void take(const ScalarsHeld&) {}
+  virtual void take(const AskShares&, const shard_actor& /* asker */) {}
+  virtual void take(const StepShares&) {}
   virtual void end_at(const EndAt&) {}
   virtual void snapshot(const SnapshotRequest&) {}
 };

@@ -13,6 +13,8 @@ StepSlices::StepSlices(ShardFrame& shard)
     end_(shard.job.total_steps) {
   if (!rounds_.empty() && ScalarDecider::is_decider(shard.job, *shard.store))
     decider_.emplace(shard.job, shard.store);
+  if (StepSharesDesk::needed(shard.job))
+    shares_.emplace(shard);
   const auto& owned = shard.store->slices();
   for (size_t i = 0; i < owned.size(); ++i)
     slices_.push_back(std::make_unique<Owned>(
@@ -29,6 +31,8 @@ void StepSlices::leave_epoch() {
   askers_.clear();
   if (decider_)
     decider_->forget();
+  if (shares_)
+    shares_->leave_epoch();
   for (auto& slice : slices_)
     slice->begin_step();
 }
@@ -45,6 +49,8 @@ void StepSlices::seal(std::vector<SliceState>& report) const {
 
 void StepSlices::restore() {
   end_ = shard_.job.total_steps;
+  if (shares_)
+    shares_->restore();
   for (auto& slice : slices_) {
     slice->ledger.reset(0);
     slice->work.forget();
@@ -53,6 +59,8 @@ void StepSlices::restore() {
 
 void StepSlices::enter_epoch(const Activate&) {
   reported_ = ~uint64_t{0};
+  if (shares_)
+    shares_->enter_epoch(slices_.empty() ? 0 : shard_.store->newest(0));
   for (size_t i = 0; i < slices_.size(); ++i)
     snapshot(i); // an earlier process may have died in between
   report_applied();
@@ -73,12 +81,34 @@ void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
 void StepSlices::serve(size_t local) {
   const auto& slice = shard_.job.plan.slices[slices_[local]->id];
   const auto& store = shard_.store;
-  for (auto [puller, version] : pulls_.serve(local, store->oldest(local),
-                                             slices_[local]->ledger.version()))
-    shard_.self->send(
-      pullers_[puller],
-      Pulled{shard_.gate.active(), version, slice.id,
-             TensorView{store, store->values(local, version), slice.count}});
+  for (auto [puller, version] :
+       pulls_.serve(local, shares_ ? 0 : store->oldest(local),
+                    slices_[local]->ledger.version()))
+    if (shares_)
+      serve_copy(local, puller, version);
+    else
+      shard_.self->send(
+        pullers_[puller],
+        Pulled{shard_.gate.active(), version, slice.id,
+               TensorView{store, store->values(local, version), slice.count}});
+}
+
+void StepSlices::serve_copy(size_t local, RoleId puller, uint64_t version) {
+  const auto& slice = shard_.job.plan.slices[slices_[local]->id];
+  shard_.run(
+    [&store = *shard_.store, &slice, local, version] {
+      const auto held = std::max(version, store.oldest(local));
+      return Pulled{{},
+                    held,
+                    slice.id,
+                    TensorView::copy({store.values(local, held), slice.count})};
+    },
+    [this, puller, fence = shard_.gate.active()](Pulled& copy) {
+      if (!shard_.gate.is_active(fence))
+        return;
+      copy.fence = fence;
+      shard_.self->send(pullers_[puller], std::move(copy));
+    });
 }
 
 // --- pushes -----------------------------------------------------------------
@@ -91,6 +121,11 @@ void StepSlices::push(const Push& push) {
           && push.values.size() != shard_.job.plan.slices[push.slice].count))
     return;
   const auto local = static_cast<size_t>(at - owned.begin());
+  if (!shares_ || shares_->admit(push, slices_[local]->ledger.version()))
+    accept(local, push);
+}
+
+void StepSlices::accept(size_t local, const Push& push) {
   auto* slice = slices_[local].get();
   auto decision = slice->ledger.offer(push.step, push.node);
   if (decision.verdict != StepLedger::Verdict::accept) {
@@ -107,10 +142,36 @@ void StepSlices::push(const Push& push) {
   show_load();
 }
 
+/// The shares that a step is made of are known: identities stand for the rest.
+void StepSlices::take(const StepShares& decision) {
+  if (!shares_ || !shares_->take(decision))
+    return;
+  const auto left_out = shares_->left_out_of(decision.step);
+  for (size_t i = 0; i < slices_.size(); ++i)
+    if (slices_[i]->ledger.version() == decision.step)
+      for (auto node : left_out)
+        accept(i, Push{{}, decision.step, node, slices_[i]->id, {}});
+  const auto& owned = shard_.store->slices();
+  for (const auto& push : shares_->release(decision.step))
+    accept(
+      static_cast<size_t>(std::ranges::find(owned, push.slice) - owned.begin()),
+      push);
+}
+
+void StepSlices::take(const AskShares& ask, const shard_actor& asker) {
+  if (shares_)
+    shares_->take(ask, asker);
+}
+
+uint32_t StepSlices::samples_of(uint64_t step) const {
+  return shares_ ? shares_->samples_of(step)
+                 : shard_.job.sampling.step(step).count;
+}
+
 void StepSlices::reduce(size_t local) {
   auto* slice = slices_[local].get();
   const auto step = slice->ledger.version();
-  const auto samples = shard_.job.sampling.step(step).count;
+  const auto samples = samples_of(step);
   if (slice->round < rounds_.size())
     shard_.run(
       [slice, kind = rounds_[slice->round], step, samples,
@@ -183,7 +244,7 @@ void StepSlices::take(const BlockSums& sums, const shard_actor& asker) {
   if (!decider_)
     return;
   askers_.insert(asker);
-  auto answer = decider_->offer(sums);
+  auto answer = decider_->offer(sums, samples_of(sums.step));
   if (!answer)
     return;
   const Scalars scalars{shard_.gate.active(), sums.step, sums.round,

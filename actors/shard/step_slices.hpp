@@ -3,6 +3,7 @@
 #include "actors/scalar_decider.hpp"
 #include "actors/shard/frame.hpp"
 #include "actors/shard/part.hpp"
+#include "actors/shard/step_shares.hpp"
 #include "actors/slice_work.hpp"
 #include "strategies/pull_desk.hpp"
 
@@ -30,6 +31,8 @@ public:
   void push(const Push& push) override;
   void take(const BlockSums& sums, const shard_actor& asker) override;
   void take(const Scalars& scalars) override;
+  void take(const AskShares& ask, const shard_actor& asker) override;
+  void take(const StepShares& decision) override;
   void end_at(const EndAt& end) override;
 
   using ShardPart::take;
@@ -53,6 +56,11 @@ private:
   };
 
   void serve(size_t local);
+  /// k of n: nobody waits for a straggler, so what it copies may be overwritten
+  /// meanwhile. It gets a copy, of a newer version where its own is gone.
+  void serve_copy(size_t local, RoleId puller, uint64_t version);
+  void accept(size_t local, const Push& push);
+  uint32_t samples_of(uint64_t step) const;
   /// The slice's tree is whole: what is left are the rounds of scalars that the
   /// update needs, then the update.
   void reduce(size_t local);
@@ -66,6 +74,7 @@ private:
   ShardFrame& shard_;
   const std::vector<ScalarRoundKind> rounds_;
   std::vector<std::unique_ptr<Owned>> slices_; ///< by index in the store
+  std::optional<StepSharesDesk> shares_;       ///< k of n
   PullDesk pulls_;
   std::map<RoleId, worker_actor> pullers_;
   std::optional<ScalarDecider> decider_; ///< of the shard with slice 0

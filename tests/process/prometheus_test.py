@@ -53,6 +53,8 @@ EXPECTED = {
     "troupe_pulled_bytes_total": WORKERS,
     "troupe_executor_queue_tasks": WORKERS,
     "troupe_push_staleness_steps": SHARDS,
+    "troupe_pushes_too_stale_total": SHARDS,
+    "troupe_late_pushes_dropped_total": SHARDS,
     "troupe_pending_nodes": SHARDS,
     "troupe_duplicates_dropped_total": SHARDS,
     "troupe_link_sent_bytes_total": WORKERS | SHARDS,

@@ -175,8 +175,7 @@ class UsageErrors(unittest.TestCase):
             self.assertRegex(done.stderr, rf"^troupe: .*{pattern}.*\n$")
 
     def test_what_is_not_built_yet_is_refused(self):
-        for flag in ("--backup-workers",
-                     "--timeline", "--checkpoint-dir",
+        for flag in ("--timeline", "--checkpoint-dir",
                      "--checkpoint-every", "--resume", "--tensorboard",
                      "--chaos"):
             self.check(["train", *DIGITS, flag, "1"], 2,

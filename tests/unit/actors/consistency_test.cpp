@@ -1,3 +1,4 @@
+#include "kernels/error.hpp"
 #include "small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -38,6 +39,78 @@ BOOST_AUTO_TEST_CASE(without_a_bound_a_worker_holds_more_than_one_lease) {
   const auto summary = run(asynchronous(4, 2));
   BOOST_TEST(summary["consistency"]["mode"] == "async");
   BOOST_TEST(summary["consistency"]["max_lead"].get<int>() > 0);
+}
+
+// Each push of an old pull is refused; what it was to do is done all the same.
+BOOST_AUTO_TEST_CASE(a_lease_that_is_refused_as_too_stale_is_not_lost) {
+  auto job = asynchronous(4, 2);
+  job.reject_stale = 0;
+  const auto summary = run(job);
+  BOOST_TEST(summary["consistency"]["rejected_too_stale"].get<int>() > 0);
+  BOOST_TEST(summary["samples"].get<int>() == 10 * 500); // I6
+  BOOST_TEST(summary["steps"].get<int>() == 10 * 8);
+}
+
+BOOST_AUTO_TEST_CASE(no_push_of_a_single_worker_in_lockstep_is_damped) {
+  auto job = asynchronous(1, 2);
+  job.staleness = 0;
+  const auto expected = weights(job);
+  job.staleness_damping = "inverse";
+  BOOST_TEST(weights(job) == expected);
+  job.staleness = 6; // its pulls run ahead of its pushes no more than that
+  job.workers = 4;
+  BOOST_TEST(run(job)["samples"].get<int>() == 10 * 500);
+}
+
+JobOptions with_backups(uint32_t workers, uint32_t shards, uint32_t backups) {
+  auto job = asynchronous(workers, shards);
+  job.synchronisation = Synchronisation::sync;
+  job.reduction = "fast";
+  job.backup_workers = backups;
+  return job;
+}
+
+// PROTOCOL 13
+BOOST_AUTO_TEST_CASE(every_step_is_made_of_all_but_the_backup_workers) {
+  for (uint32_t backups : {1, 3}) {
+    const auto summary = run(with_backups(4, 3, backups));
+    BOOST_TEST(summary["steps"].get<int>() == 10 * 8);
+    BOOST_TEST(summary["consistency"]["late_gradients_dropped"].get<uint32_t>()
+               == 10 * 8 * backups);
+    BOOST_TEST(summary["samples"].get<int>() < 10 * 500);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(
+  a_straggler_does_not_hold_a_step_up_and_gets_to_the_newest) {
+  auto job = with_backups(3, 2, 1);
+  job.slow_worker = "1:30";
+  job.epochs = 30;
+  job.learning_rate = 1e-2;
+  const auto summary = run(job);
+  BOOST_TEST(summary["steps"].get<int>() == 30 * 8);
+  BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.6);
+}
+
+BOOST_AUTO_TEST_CASE(
+  steps_without_their_stragglers_are_clipped_by_their_own_norm) {
+  auto job = with_backups(3, 2, 1);
+  job.clip_norm = 0.05;
+  BOOST_TEST(run(job)["steps"].get<int>() == 10 * 8);
+}
+
+BOOST_AUTO_TEST_CASE(backup_workers_are_refused_where_every_gradient_counts) {
+  auto refused = [](JobOptions job) {
+    BOOST_CHECK_THROW(run(job), UsageError);
+  };
+  auto job = with_backups(3, 2, 1);
+  job.reduction = "reproducible";
+  refused(job);
+  job = with_backups(3, 2, 3);
+  refused(job);
+  job = with_backups(3, 2, 1);
+  job.synchronisation = Synchronisation::async;
+  refused(job);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -65,6 +65,14 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(chains[0].replicas[1] == 3u);
   BOOST_TEST(chains[0].learners[0] == 5u);
   BOOST_TEST(round_trip(CaughtUp{fence, worker_1}).role.index == 1u);
+  BOOST_TEST(round_trip(LeaseRefused{fence, worker_1, 9}).lease == 9u);
+  const Consistency consistency{true, 3, 2, 7, 19};
+  BOOST_TEST(
+    (round_trip(Propose{fence, consistency}).consistency == consistency));
+  BOOST_TEST((round_trip(consistency) == consistency));
+  BOOST_TEST(round_trip(AskShares{fence}).fence.epoch == fence.epoch);
+  BOOST_TEST(round_trip(StepShares{fence, 4, {{1, 3}}}).shares[0].hi == 3u);
+  BOOST_TEST(round_trip(SwitchConsistency{"async"}).mode == "async");
   BOOST_TEST(
     round_trip(Activate{fence, {}, 5, false, {}, true, 2}).synchronise);
   BOOST_TEST(round_trip(Activate{fence, {}, 5, false, {}, true, 2}).source

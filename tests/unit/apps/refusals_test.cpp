@@ -6,7 +6,7 @@ BOOST_FIXTURE_TEST_SUITE(refusals_suite, Bench)
 
 BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
   for (const auto* flag :
-       {"--backup-workers", "--checkpoint-dir", "--checkpoint-every",
+       {"--checkpoint-dir", "--checkpoint-every",
         "--resume", "--timeline", "--tensorboard", "--chaos"}) {
     auto message = train_usage({flag, "1"});
     check_has(message, "not available yet");

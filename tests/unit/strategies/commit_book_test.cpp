@@ -61,4 +61,20 @@ BOOST_AUTO_TEST_CASE(a_rollback_counts_the_steps_it_undoes) {
   BOOST_TEST(book.applied(0, 3).size() == 1u);
 }
 
+// PROTOCOL 13
+BOOST_AUTO_TEST_CASE(
+  a_partial_step_counts_the_ranks_it_is_made_of_and_no_other) {
+  CommitBook book{3, 1, true};
+  BOOST_TEST(book.leaves(0, {{0, 6, 2}, {2, 100, 2}}).empty());
+  BOOST_TEST(book.applied(0, 1).empty());        // who is in it is not known
+  BOOST_TEST(book.made_of(0, {{0, 2}}).empty()); // rank 1's loss is not known
+  auto commits = book.leaves(0, {{1, 2, 2}});
+  BOOST_REQUIRE(commits.size() == 1u);
+  BOOST_TEST(commits[0].samples == 4u);
+  BOOST_TEST(commits[0].loss == 2.0);
+  BOOST_TEST(book.ranks_left_out() == 1u);
+  book.leaves(0, {{2, 100, 2}}); // late
+  BOOST_TEST(book.leaves_recomputed() == 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -325,4 +325,16 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_closed_consumes_every_granted_lease) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_lease_is_granted_again_and_once) {
+  LeaseBook book{2, 2};
+  book.grant(0, 1);
+  BOOST_TEST((book.refused(0) == 0u));
+  BOOST_TEST((book.refused(0) == std::nullopt)); // the other shard's refusal
+  BOOST_TEST((book.grant(1, 1) == Leases{0}));
+  BOOST_TEST(!book.applied(0, 0));
+  BOOST_TEST(book.applied(0, 1));
+  BOOST_TEST((book.refused(0) == std::nullopt)); // it came too late
+  BOOST_TEST((book.grant(1, 2) == Leases{1}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

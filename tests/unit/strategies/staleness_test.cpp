@@ -153,6 +153,15 @@ BOOST_AUTO_TEST_CASE(without_a_bound_nobody_waits_and_the_lead_is_known) {
   BOOST_TEST(clocks.max_lead() == 99u);
 }
 
+BOOST_AUTO_TEST_CASE(older_pushes_are_damped_more_and_fresh_ones_not_at_all) {
+  using enum StalenessDamping;
+  for (auto damping : {none, inverse_sqrt, inverse})
+    BOOST_TEST(damped_rate(damping, 0) == 1.0f);
+  BOOST_TEST(damped_rate(none, 99) == 1.0f);
+  BOOST_TEST(damped_rate(inverse_sqrt, 3) == 0.5f);
+  BOOST_TEST(damped_rate(inverse, 3) == 0.25f);
+}
+
 BOOST_AUTO_TEST_CASE(a_stranger_may_not_begin) {
   BOOST_TEST(!StalenessClocks{std::nullopt}.may_begin(7));
 }
