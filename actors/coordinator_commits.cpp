@@ -16,6 +16,7 @@ bool CoordinatorState::current(const Fence& fence) const {
 void CoordinatorState::on(const LeafReport& report) {
   if (report.fence.job != options_.job_id)
     return;
+  record_.exchanged(report.exchange_seconds);
   if (async_) {
     for (const auto& leaf : report.leaves)
       leases_.computed(report.step, leaf);

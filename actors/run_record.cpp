@@ -95,6 +95,11 @@ std::vector<std::string> RunRecord::resumed(bool rollback) {
   return kinds;
 }
 
+void RunRecord::exchanged(double seconds) {
+  if (seconds > 0)
+    exchange_ms_.push_back(static_cast<float>(seconds * 1e3));
+}
+
 void RunRecord::evaluated(const Evaluation& evaluation) {
   if (!evaluation_ || evaluation.version >= evaluation_->version)
     evaluation_ = evaluation;
@@ -161,6 +166,10 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["samples_per_second"] = samples_per_second();
   json["step_ms"] = {{"p50", percentile(step_ms_, 0.5)},
                      {"p99", percentile(step_ms_, 0.99)}};
+  json["exchange_ms"] = nullptr;
+  if (!exchange_ms_.empty())
+    json["exchange_ms"] = {{"p50", percentile(exchange_ms_, 0.5)},
+                           {"p99", percentile(exchange_ms_, 0.99)}};
   json["final_loss"] = last_loss_;
   json["eval"] = nullptr;
   if (evaluation_) {

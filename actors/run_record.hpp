@@ -29,6 +29,8 @@ public:
   /// The epoch after the loss is active. Returns the kind of each recovery
   /// that it completes.
   std::vector<std::string> resumed(bool rollback);
+  /// A worker pushed a step and had the next version after so long; 0: did not.
+  void exchanged(double seconds);
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
   void refused_stale() { ++refused_stale_; }
@@ -77,6 +79,7 @@ private:
   double epoch_loss_sum_ = 0;
   uint64_t epoch_samples_ = 0;
   std::vector<float> step_ms_;
+  std::vector<float> exchange_ms_;
   std::vector<Recovery> recoveries_;
   std::optional<Evaluation> evaluation_;
   std::map<std::pair<RoleId, uint64_t>, uint64_t> duplicates_;

@@ -206,7 +206,8 @@ private:
     }
     // Version s + 1 everywhere proves that s is committed.
     if (pushing_) {
-      metrics_.push.observe(seconds_since(push_begin_));
+      exchange_seconds_ = seconds_since(push_begin_);
+      metrics_.push.observe(exchange_seconds_);
       pushing_ = false;
     }
     gradient_ = {};
@@ -255,7 +256,8 @@ private:
   void push_missing(const std::vector<SliceState>& held) {
     self_->send(context_.coordinator,
                 LeafReport{gate_.active(), context_.role, gradient_.step,
-                           gradient_.leaves});
+                           gradient_.leaves,
+                           std::exchange(exchange_seconds_, 0)});
     push_begin_ = Clock::now();
     pushing_ = true;
     const HeldNodes there{held, job_.plan.slices.size()};
@@ -387,6 +389,7 @@ private:
   Clock::time_point pull_begin_;
   Clock::time_point push_begin_;
   bool pushing_ = false;
+  double exchange_seconds_ = 0; ///< that no LeafReport has told yet
 
   bool computing_ = false;
   uint64_t computing_step_ = 0;

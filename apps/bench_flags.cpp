@@ -61,13 +61,21 @@ std::vector<Flag> bench_flags() {
          "reproducible: bits of the fixed tree; fast: any order; both",
          choice(FIELD(bench.reduction), {"reproducible", "fast", "both"}).set));
   flags.push_back(
-    flag(on_reduce, "rounds", "N", "9",
+    flag(on_reduce | on_server, "rounds", "N", "9",
          "rounds of each size, in which both sides take their turn",
          whole(FIELD(bench.rounds), 1, 10'000).set));
-  flags.push_back(flag(on_reduce, "peers", "DIR", "build/peers",
+  flags.push_back(flag(on_reduce | on_server, "peers", "DIR", "build/peers",
                        "the folder into which tests/peers/build built the "
                        "programs to compare with",
                        text(FIELD(bench.peers)).set));
+  flags.push_back(flag(on_server, "bytes", "SIZE", "40000000",
+                       "size of the parameters that are pushed and pulled",
+                       [](Settings& s, const std::string& value) {
+                         const auto sizes = size_list(value);
+                         if (sizes.size() != 1)
+                           throw UsageError("expected one size");
+                         s.bench.exchanged_bytes = sizes.front();
+                       }));
   flags.push_back(flag(on_null, "workers", "N,N…", "1,10,100",
                        "numbers of workers",
                        [](Settings& s, const std::string& value) {

@@ -85,9 +85,7 @@ void take_operand(CommandLine& line, Words& rest) {
                                                                  : rest.front();
   if (line.command == "bench") {
     const std::string known =
-      "; use bench step, kernels, all-reduce or null-step";
-    if (operand == "parameter-server")
-      throw UsageError("bench " + operand + " is not available yet" + known);
+      "; use bench step, kernels, all-reduce, null-step or parameter-server";
     if (bit_of("bench " + operand) == 0)
       throw UsageError("bench takes what to measure first" + known);
     line.command = "bench " + operand;

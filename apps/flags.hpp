@@ -21,6 +21,7 @@ enum CommandBit : unsigned {
   on_reduce = 256, ///< bench all-reduce
   on_null = 512,   ///< bench null-step
   on_status = 1024,
+  on_server = 2048, ///< bench parameter-server
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -53,7 +54,8 @@ std::vector<Flag> job_flags();
 std::vector<Flag> consistency_flags();
 /// Flags that only matter to this process: files, addresses, output.
 std::vector<Flag> process_flags();
-/// Flags of bench all-reduce and bench null-step; no keys of a file.
+/// Flags of bench all-reduce, null-step and parameter-server; no keys of a
+/// file.
 std::vector<Flag> bench_flags();
 /// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();

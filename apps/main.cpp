@@ -38,6 +38,8 @@ int dispatch(const Settings& settings) {
     return run_bench_all_reduce(settings);
   if (command == "bench null-step")
     return run_bench_null_step(settings);
+  if (command == "bench parameter-server")
+    return run_bench_parameter_server(settings);
   if (command == "status")
     return run_status(settings);
   if (command == "model show")

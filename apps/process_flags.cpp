@@ -28,8 +28,9 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
-  add(flags, on_bench | on_kernels | on_reduce | on_null, group, "json", "FILE",
-      "none", "write the figures as a JSON list", text(FIELD(json)));
+  add(flags, on_bench | on_kernels | on_reduce | on_null | on_server, group,
+      "json", "FILE", "none", "write the figures as a JSON list",
+      text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
       "TOML with a key for each flag; flags and TF_CONFIG come first",
       {[](Settings&, const std::string&) {}, nullptr});
@@ -148,6 +149,8 @@ unsigned bit_of(const std::string& command) {
     return on_reduce;
   if (command == "bench null-step")
     return on_null;
+  if (command == "bench parameter-server")
+    return on_server;
   if (command == "status")
     return on_status;
   if (command == "model show")

@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// What `troupe bench all-reduce` and `troupe bench null-step` measure.
+/// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
 struct BenchOptions {
   std::vector<uint32_t> members{2, 4};
   std::vector<uint64_t> bytes{1 << 10, 64 << 10, 256 << 10, 1 << 20,
@@ -22,6 +22,7 @@ struct BenchOptions {
   uint32_t rounds = 9;
   std::string peers = "build/peers"; ///< folder of the peers' programs
   std::vector<uint32_t> workers{1, 10, 100};
+  uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
 };
 
 /// What one call of the program is to do: parsed and checked once, then passed

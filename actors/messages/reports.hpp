@@ -32,6 +32,9 @@ struct LeafReport {
   RoleId worker;
   uint64_t step = 0; ///< async: the lease
   std::vector<LeafLoss> leaves;
+  /// Of the step before: from its first push to the last slice of the version
+  /// that it made; 0: not known.
+  double exchange_seconds = 0;
 };
 /// Every slice of `owner` now holds `version`.
 struct Applied {
@@ -109,7 +112,8 @@ struct MetricsReport {
 TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
                TROUPE_FIELD(samples))
 TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
-               TROUPE_FIELD(step), TROUPE_FIELD(leaves))
+               TROUPE_FIELD(step), TROUPE_FIELD(leaves),
+               TROUPE_FIELD(exchange_seconds))
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
                TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
                TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes))

@@ -186,8 +186,6 @@ class UsageErrors(unittest.TestCase):
         for command in ("launch", "node", "chaos", "top", "events",
                         "doctor", "checkpoint", "ctl"):
             self.check([command], 2, f"{command} is not available yet")
-        self.check(["bench", "parameter-server"], 2,
-                   "not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):
         path = self.folder / "job.toml"
