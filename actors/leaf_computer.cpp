@@ -10,6 +10,15 @@
 
 namespace troupe {
 
+SumBuffer::SumBuffer(size_t count, LinkMemory* memory)
+  : values_(memory != nullptr ? memory->take(count) : nullptr), count_(count) {
+  if (!values_) {
+    auto own = std::make_shared<Buffer>(count);
+    values_ = {own, own->data()};
+  }
+  std::fill_n(values_.get(), count, 0.0f);
+}
+
 TensorView NodeSum::view(uint64_t offset, uint64_t count) const {
   if (!sum)
     return {};
@@ -30,7 +39,8 @@ DeviceId parse_device(const std::string& text) {
 
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
-                           Executor& executor, DeviceId device)
+                           Executor& executor, DeviceId device,
+                           std::shared_ptr<LinkMemory> memory)
   : job_(std::move(job)),
     data_(std::move(data)),
     executor_(executor),
@@ -38,7 +48,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     sampling_(job_->sampling),
     whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
     rows_(whole_nodes_ ? job_->options.global_batch : job_->most_rows()),
-    lanes_(executor.threads()) {}
+    lanes_(executor.threads()),
+    memory_(std::move(memory)) {}
 
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
@@ -230,8 +241,7 @@ LeafComputer::Sum LeafComputer::take() {
       std::atomic_thread_fence(std::memory_order_acquire);
       return buffer;
     }
-  auto buffer = std::make_shared<Buffer>(job_->layout.total);
-  buffer->fill(0);
+  auto buffer = std::make_shared<SumBuffer>(job_->layout.total, memory_.get());
   pool_.push_back(buffer);
   return buffer;
 }

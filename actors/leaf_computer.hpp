@@ -2,6 +2,7 @@
 
 #include "actors/gradient_buckets.hpp"
 #include "actors/job.hpp"
+#include "actors/links/link_memory.hpp"
 #include "actors/messages.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/executor.hpp"
@@ -13,11 +14,25 @@
 
 namespace troupe {
 
+/// A flat gradient by Job::layout, aligned to 64 bytes; in shared memory where
+/// there is some.
+class SumBuffer {
+public:
+  SumBuffer(size_t count, LinkMemory* memory);
+  float* data() { return values_.get(); }
+  const float* data() const { return values_.get(); }
+  size_t size() const { return count_; } ///< elements
+
+private:
+  std::shared_ptr<float> values_;
+  size_t count_;
+};
+
 /// The gradient sum of one tree node, flat by Job::layout; null when none of
 /// its virtual ranks has a sample in the step (the identity, PROTOCOL 2).
 struct NodeSum {
   RankRange node;
-  std::shared_ptr<const Buffer> sum;
+  std::shared_ptr<const SumBuffer> sum;
 
   /// A view of `count` elements at `offset`; empty for the identity.
   TensorView view(uint64_t offset, uint64_t count) const;
@@ -48,9 +63,10 @@ struct NodeTargets {
 /// ranks' samples.
 class LeafComputer {
 public:
+  /// Sums are made in `memory` where there is some, so that they can be lent.
   LeafComputer(std::shared_ptr<const Job> job,
                std::shared_ptr<const Dataset> data, Executor& executor,
-               DeviceId device);
+               DeviceId device, std::shared_ptr<LinkMemory> memory = nullptr);
 
   /// Computes the given nodes of `step` into buffers of its own. Call from a
   /// task of the executor. `parameters` is flat by Job::layout.
@@ -64,7 +80,7 @@ public:
                        const float* parameters);
 
 private:
-  using Sum = std::shared_ptr<Buffer>;
+  using Sum = std::shared_ptr<SumBuffer>;
 
   struct Lane { // what one thread works with
     std::unique_ptr<Replica> replica;
@@ -107,6 +123,7 @@ private:
   bool whole_nodes_; ///< a node is one micro-batch
   uint32_t rows_;    ///< of the largest micro-batch
   std::vector<Lane> lanes_;
+  std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;
 };
 

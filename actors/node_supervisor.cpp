@@ -75,7 +75,8 @@ private:
                      options_.arguments.end());
     if (role.kind == RoleKind::shard) {
       if (running.memory < 0)
-        running.memory = memfd_create(to_string(role).c_str(), MFD_CLOEXEC);
+        running.memory = memfd_create(to_string(role).c_str(),
+                                      MFD_CLOEXEC | MFD_ALLOW_SEALING);
       if (running.memory >= 0) {
         arguments.push_back("--state-fd");
         arguments.push_back(std::to_string(running.memory));

@@ -33,6 +33,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
         slices = role.slices;
     auto store = std::make_shared<ShardStore>(job, slices, context.job_id,
                                               state_descriptor);
+    if (context.links && context.links->memory() && state_descriptor >= 0)
+      context.links->memory()->add(store->memory().data(),
+                                   store->memory().size(), state_descriptor);
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_shard(system, context, std::move(store)));
   } else if (job.plan.owner_kind == RoleKind::shard) {
@@ -158,6 +161,8 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
   wanted.announce = reached_as(wanted.listen, options);
+  if (job.plan.owner_kind == RoleKind::shard)
+    wanted.memory = LinkMemory::make();
   wanted.log = [role = to_string(options.role)](const std::string& line) {
     std::cerr << role + ": " + line + '\n';
   };

@@ -36,6 +36,13 @@ std::string consistency_of(const JobOptions& options) {
            : "staleness:" + std::to_string(options.staleness);
 }
 
+/// Null without values.
+nlohmann::ordered_json percentiles(const std::vector<float>& values) {
+  if (values.empty())
+    return nullptr;
+  return {{"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}};
+}
+
 } // namespace
 
 RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {}
@@ -164,12 +171,8 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
                    / static_cast<double>(job_->sampling.steps_per_epoch());
   json["wall_seconds"] = ms_between(begin_, Clock::now()) / 1000;
   json["samples_per_second"] = samples_per_second();
-  json["step_ms"] = {{"p50", percentile(step_ms_, 0.5)},
-                     {"p99", percentile(step_ms_, 0.99)}};
-  json["exchange_ms"] = nullptr;
-  if (!exchange_ms_.empty())
-    json["exchange_ms"] = {{"p50", percentile(exchange_ms_, 0.5)},
-                           {"p99", percentile(exchange_ms_, 0.99)}};
+  json["step_ms"] = percentiles(step_ms_);
+  json["exchange_ms"] = percentiles(exchange_ms_);
   json["final_loss"] = last_loss_;
   json["eval"] = nullptr;
   if (evaluation_) {

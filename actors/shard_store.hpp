@@ -4,6 +4,7 @@
 #include "strategies/leases.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace troupe {
@@ -38,6 +39,8 @@ public:
   /// Tells whether the constructor took over an earlier process's state.
   bool taken_over() const { return taken_over_; }
   const std::vector<uint32_t>& slices() const { return slices_; }
+  /// All of the descriptor's memory that is mapped.
+  std::span<const std::byte> memory() const { return {memory_, bytes_}; }
 
   uint64_t newest(size_t local) const;
   /// The older version that is still whole; equals newest() while the other

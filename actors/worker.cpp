@@ -49,7 +49,8 @@ public:
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.plan.role(context_.role).device)),
+                parse_device(job_.plan.role(context_.role).device),
+                context_.links ? context_.links->memory() : nullptr),
       parameters_(fresh_parameters()) {
     nodes_ = nodes_of_shares(job_.plan.role(context_.role).ranks, job_.shares(),
                              job_.options.virtual_ranks);
@@ -205,11 +206,7 @@ private:
       return;
     }
     // Version s + 1 everywhere proves that s is committed.
-    if (pushing_) {
-      exchange_seconds_ = seconds_since(push_begin_);
-      metrics_.push.observe(exchange_seconds_);
-      pushing_ = false;
-    }
+    exchange_.end(metrics_.push);
     gradient_ = {};
     if (wanted_ < end_ && !paused_)
       compute(wanted_);
@@ -256,10 +253,8 @@ private:
   void push_missing(const std::vector<SliceState>& held) {
     self_->send(context_.coordinator,
                 LeafReport{gate_.active(), context_.role, gradient_.step,
-                           gradient_.leaves,
-                           std::exchange(exchange_seconds_, 0)});
-    push_begin_ = Clock::now();
-    pushing_ = true;
+                           gradient_.leaves, exchange_.take()});
+    exchange_.begin();
     const HeldNodes there{held, job_.plan.slices.size()};
     // Slice by slice: a shard lets go of what it holds of one when its tree is
     // whole, and credit comes back (link_terms()).
@@ -387,9 +382,7 @@ private:
   std::vector<uint64_t> versions_;
   size_t missing_ = 0;
   Clock::time_point pull_begin_;
-  Clock::time_point push_begin_;
-  bool pushing_ = false;
-  double exchange_seconds_ = 0; ///< that no LeafReport has told yet
+  Exchange exchange_;
 
   bool computing_ = false;
   uint64_t computing_step_ = 0;

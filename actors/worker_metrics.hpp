@@ -3,6 +3,7 @@
 #include "monitoring/names.hpp"
 
 #include <chrono>
+#include <utility>
 
 namespace troupe {
 
@@ -26,6 +27,28 @@ struct WorkerMetrics {
   Counter& pushed;
   Counter& pulled;
   Gauge& queue;
+};
+
+/// How long a step's pushes take: until the version that they make is here.
+class Exchange {
+public:
+  void begin() {
+    begin_ = std::chrono::steady_clock::now();
+    going_ = true;
+  }
+  void end(Histogram& histogram) {
+    if (!std::exchange(going_, false))
+      return;
+    seconds_ = seconds_since(begin_);
+    histogram.observe(seconds_);
+  }
+  /// The last one's seconds, once; 0: already told, or none yet.
+  double take() { return std::exchange(seconds_, 0); }
+
+private:
+  std::chrono::steady_clock::time_point begin_;
+  bool going_ = false;
+  double seconds_ = 0;
 };
 
 } // namespace troupe

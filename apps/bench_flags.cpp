@@ -81,6 +81,14 @@ std::vector<Flag> bench_flags() {
                        [](Settings& s, const std::string& value) {
                          s.bench.workers = whole_list(value, most_workers);
                        }));
+  flags.push_back(flag(on_null, "bytes", "SIZE,…", "4",
+                       "sizes of the parameters that every worker pulls and "
+                       "pushes",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.null_bytes = size_list(value);
+                       }));
+  flags.push_back(flag(on_null, "ps", "N", "1", "number of shards",
+                       whole(FIELD(bench.shards), 1, most_workers).set));
   return flags;
 }
 

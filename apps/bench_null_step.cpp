@@ -7,8 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -16,23 +19,30 @@ namespace troupe {
 namespace {
 
 constexpr int trials = 5;
-constexpr uint64_t steps = 300;
+constexpr uint64_t most_steps = 300;
+constexpr uint64_t fewest_steps = 5;
+/// Of all workers in a run: what is large makes fewer steps.
+constexpr uint64_t run_bytes = uint64_t{4} << 30;
 constexpr uint32_t samples_of_a_worker = 2;
 
-struct NullStep {
+struct Measured {
   double p50_ms = 0;
   double p99_ms = 0;
 };
+struct NullStep {
+  Measured step;
+  Measured exchange; ///< from a worker's push to the next version
+};
 
-/// The roles of a real run, in this process: so many workers, one shard.
-JobOptions job_of(uint32_t workers) {
+/// The roles of a real run, in this process.
+JobOptions job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
   JobOptions job;
-  job.model = "sleep:0ms";
+  job.model = "sleep:0ms-" + std::to_string(bytes / sizeof(float));
   job.data = "synthetic:digits?samples=4000";
   job.strategy = Strategy::parameter_server;
   job.processes = false;
   job.workers = workers;
-  job.shards = 1;
+  job.shards = shards;
   job.devices = {"cpu:0"};
   job.threads_per_device = 1;
   job.virtual_ranks = workers;
@@ -40,9 +50,24 @@ JobOptions job_of(uint32_t workers) {
   job.optimizer = "sgd";
   job.rule.kind = parse_optimizer(job.optimizer);
   job.epochs = 0;
-  job.steps = steps;
+  job.steps = std::clamp(run_bytes / (workers * bytes), fewest_steps,
+                         most_steps);
   job.eval_every = 0;
   return job;
+}
+
+/// What a run takes: parameters and gradient of each worker, sums of pairs,
+/// two versions.
+uint64_t memory_of(uint32_t workers, uint64_t bytes) {
+  return (uint64_t{workers} * 5 / 2 + 3) * bytes;
+}
+
+uint64_t free_memory() {
+  std::ifstream file{"/proc/meminfo"};
+  for (std::string name; file >> name;)
+    if (uint64_t kib = 0; name == "MemAvailable:" && file >> kib)
+      return kib << 10;
+  return ~uint64_t{0};
 }
 
 NullStep run_once(const JobOptions& job, const JobData& data,
@@ -53,53 +78,85 @@ NullStep run_once(const JobOptions& job, const JobData& data,
   if (result.status != 0)
     throw InputError("bench null-step: " + result.line);
   const auto summary = nlohmann::json::parse(result.summary);
-  if (summary["steps"] != steps)
+  if (summary["steps"] != job.steps)
     throw InputError("bench null-step: the run did not make its steps");
   const std::string found = summary["weights_sha256"];
   if (!sha256.empty() && found != sha256)
     throw InputError("bench null-step: two runs have different weights: "
                      "nothing is measured");
   sha256 = found;
-  return {summary["step_ms"]["p50"], summary["step_ms"]["p99"]};
+  const auto& step = summary["step_ms"];
+  const auto& exchange = summary["exchange_ms"];
+  return {{step["p50"], step["p99"]}, {exchange["p50"], exchange["p99"]}};
 }
 
-nlohmann::json measure(uint32_t workers) {
-  const auto job = job_of(workers);
+double median(const std::vector<NullStep>& runs,
+              double (*figure)(const NullStep&)) {
+  std::vector<double> figures;
+  for (const auto& run : runs)
+    figures.push_back(figure(run));
+  return median_of(std::move(figures));
+}
+
+nlohmann::json measure(uint32_t workers, uint32_t shards, uint64_t bytes) {
+  const auto job = job_of(workers, shards, bytes);
   auto data = load_job_data(job);
   data.eval = nullptr;
-  std::vector<double> p50;
-  std::vector<double> p99;
+  std::vector<NullStep> runs;
+  std::vector<double> steps;
   std::string sha256;
   for (int trial = 0; trial < trials; ++trial) {
-    const auto step = run_once(job, data, sha256);
-    p50.push_back(step.p50_ms);
-    p99.push_back(step.p99_ms);
+    runs.push_back(run_once(job, data, sha256));
+    steps.push_back(runs.back().step.p50_ms);
   }
-  std::printf("%7u %10.3f %10.3f %7.1f %% %12.1f\n", workers, median_of(p50),
-              median_of(p99), spread_of(p50) * 100,
-              median_of(p50) * 1e3 / workers);
+  const auto p50 = median_of(steps);
+  std::printf("%10s %7u %10.3f %10.3f %7.1f %% %10.3f %10.3f %11.1f\n",
+              bytes_in_words(bytes).c_str(), workers, p50,
+              median(runs, [](const NullStep& x) { return x.step.p99_ms; }),
+              spread_of(steps) * 100,
+              median(runs, [](const NullStep& x) { return x.exchange.p50_ms; }),
+              median(runs, [](const NullStep& x) { return x.exchange.p99_ms; }),
+              p50 * 1e3 / workers);
   std::fflush(stdout);
-  return {{"name", "null step"},      {"members", workers},
-          {"bytes", sizeof(float)},   {"ours_us", median_of(p50) * 1e3},
-          {"spread", spread_of(p50)}, {"peer", nullptr},
-          {"peer_version", nullptr},  {"peer_us", nullptr},
-          {"ratio", nullptr},         {"limit_share", nullptr}};
+  return {{"name", "null step, " + std::to_string(shards) + " shards"},
+          {"members", workers},
+          {"bytes", bytes},
+          {"ours_us", p50 * 1e3},
+          {"spread", spread_of(steps)},
+          {"peer", nullptr},
+          {"peer_version", nullptr},
+          {"peer_us", nullptr},
+          {"ratio", nullptr},
+          {"limit_share", nullptr}};
 }
 
 } // namespace
 
 int run_bench_null_step(const Settings& settings) {
   select_isa("auto");
-  std::printf("null step of a synchronous parameter server in one process: "
-              "each worker pulls and\npushes one scalar and computes nothing, "
-              "one shard sums, updates and commits.\nmedian of %d runs of %llu "
-              "steps, weights equal in all; spread: the middle half\n",
-              trials, static_cast<unsigned long long>(steps));
-  std::printf("%7s %10s %10s %9s %12s\n", "workers", "p50 ms", "p99 ms",
-              "spread", "us a worker");
+  const auto& bench = settings.bench;
+  std::printf(
+    "null step of a synchronous parameter server in one process: each worker "
+    "pulls and\npushes all parameters and waits for nothing else; %u shards "
+    "sum, update and commit.\nmedian of %d runs of %llu to %llu steps, weights "
+    "equal in all; spread: the middle half.\nexchange: from a worker's push "
+    "to the next version\n",
+    bench.shards, trials, static_cast<unsigned long long>(fewest_steps),
+    static_cast<unsigned long long>(most_steps));
+  std::printf("%10s %7s %10s %10s %9s %10s %10s %11s\n", "bytes", "workers",
+              "p50 ms", "p99 ms", "spread", "exchange", "p99 ms",
+              "us a worker");
   nlohmann::json rows = nlohmann::json::array();
-  for (auto workers : settings.bench.workers)
-    rows.push_back(measure(workers));
+  for (auto bytes : bench.null_bytes)
+    for (auto workers : bench.workers) {
+      const auto needed = memory_of(workers, bytes);
+      if (needed > free_memory())
+        std::printf("%10s %7u skipped: needs about %llu GiB of memory\n",
+                    bytes_in_words(bytes).c_str(), workers,
+                    static_cast<unsigned long long>(needed >> 30));
+      else
+        rows.push_back(measure(workers, bench.shards, bytes));
+    }
   if (!settings.json.empty()) {
     const auto text = rows.dump(2) + "\n";
     write_atomically(settings.json, {std::as_bytes(std::span{text})});

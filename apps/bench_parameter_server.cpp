@@ -113,7 +113,7 @@ public:
     args.in = args.out = parameters_.data();
     args.count = gradient_.size();
     std::vector<double> times;
-    for (int i = 0; i < iterations; ++i) {
+    for (uint32_t i = 0; i < iterations; ++i) {
       const auto begin = Clock::now();
       update(rule_, args);
       std::memcpy(copy_.data(), parameters_.data(), args.count * sizeof(float));
@@ -164,7 +164,7 @@ std::vector<Peer> peers_of(const std::string& folder) {
 void ask(std::vector<Peer>& peers, uint64_t bytes) {
   for (size_t i = 0; i < peers.size();) {
     try {
-      const auto count = peers[i].way == "table" ? 1 : iterations;
+      const auto count = peers[i].way == "table" ? 1u : iterations;
       peers[i].us.push_back(peers[i].program->run({bytes, count}).us);
       ++i;
     } catch (const InputError& failure) {

@@ -22,6 +22,8 @@ struct BenchOptions {
   uint32_t rounds = 9;
   std::string peers = "build/peers"; ///< folder of the peers' programs
   std::vector<uint32_t> workers{1, 10, 100};
+  std::vector<uint64_t> null_bytes{4}; ///< parameters of bench null-step
+  uint32_t shards = 1;
   uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
 };
 

@@ -63,8 +63,8 @@ void Dial::attempt() {
 
 void Dial::greet() {
   std::vector<Descriptor> passed;
-  if (order_.passed >= 0)
-    passed.push_back(duplicate(order_.passed));
+  for (const auto& descriptor : order_.passed) // it may greet once more
+    passed.push_back(duplicate(descriptor.get()));
   conversation_->handshake().greet(encode(order_.hello), std::move(passed));
   conversation_->go(order_.deadline, [this](Handshake::State sent) {
     if (sent == Handshake::State::failed) {

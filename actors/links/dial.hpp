@@ -14,7 +14,7 @@ struct DialOrder {
   std::string whom;   ///< for people
   bool local = false; ///< by the socket of this host
   LinkHello hello;
-  int passed = -1; ///< a descriptor that goes with the hello; not owned
+  std::vector<Descriptor> passed{}; ///< go with the hello
   IoLoop::Clock::time_point deadline;
 };
 

@@ -142,7 +142,8 @@ void GroupForming::dial(uint32_t rank) {
   hello.shared = plan_.shared;
   hello.encrypted = encrypted(rank);
   hello.segment = plan_.shared && segment_;
-  order.passed = hello.segment ? segment_.get() : -1;
+  if (hello.segment)
+    order.passed.push_back(duplicate(segment_.get()));
   order.deadline = request_.deadline;
   peers_[rank].dial = std::make_unique<Dial>(
     *room_.loop, room_.tls, std::move(order),

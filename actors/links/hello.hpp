@@ -11,7 +11,7 @@
 namespace troupe {
 
 /// Of the handshake and of all that travels on links; both sides must agree.
-constexpr uint32_t link_revision = 1;
+constexpr uint32_t link_revision = 2;
 /// Of a greeting's body; nothing larger is read.
 constexpr uint32_t largest_greeting = 1024;
 constexpr size_t longest_link_name = 128;

@@ -236,6 +236,8 @@ struct LinkNode::Impl {
     order.hello.encrypted = !plan.shared
                             && encrypts(room.own, *to, room.encryption);
     order.deadline = request.deadline;
+    if (plan.shared && options.memory)
+      order.passed = options.memory->to_pass();
     const bool encrypted = order.hello.encrypted;
     const auto id = ++last_opening;
     openings[id].done = std::move(done);
@@ -249,7 +251,10 @@ struct LinkNode::Impl {
         outcome.carrier = carrier(local, encrypted);
         if (!dialed.error.empty())
           outcome.error = "channel " + name + ": " + dialed.error;
-        else if (!(outcome.socket = dialed.handshake->finish(encrypted)))
+        else
+          outcome.passed = std::move(dialed.handshake->received());
+        if (outcome.error.empty()
+            && !(outcome.socket = dialed.handshake->finish(encrypted)))
           outcome.error = "channel " + name + ": it said too much";
         done(std::move(outcome));
       });
@@ -277,7 +282,10 @@ struct LinkNode::Impl {
     answer.id = room.own.id;
     auto place = answering.insert(answering.end(), std::move(visitor));
     auto& conversation = *place->conversation;
-    conversation.handshake().greet(encode(answer));
+    std::vector<Descriptor> passed;
+    if (place->local && options.memory)
+      passed = options.memory->to_pass();
+    conversation.handshake().greet(encode(answer), std::move(passed));
     conversation.go(IoLoop::Clock::now() + patience,
                     [this, place](Handshake::State state) {
                       auto whose = std::move(*place);
@@ -290,14 +298,16 @@ struct LinkNode::Impl {
   void arrive(LinkVisitor visitor) {
     auto& hello = visitor.hello;
     const bool encrypted = hello.encrypted && !visitor.local;
-    auto socket = visitor.conversation->release()->finish(encrypted);
+    auto handshake = visitor.conversation->release();
+    auto passed = std::move(handshake->received());
+    auto socket = handshake->finish(encrypted);
     auto handler = handlers.find(hello.name);
     if (!socket || handler == handlers.end())
       return; // its end tells the other side
     ++accepted;
     auto call = handler->second; // it may replace itself
     call({hello.fence, hello.from, std::move(socket),
-          carrier(visitor.local, encrypted)});
+          carrier(visitor.local, encrypted), std::move(passed)});
   }
 
   void listen_for(const std::string& channel,
@@ -364,6 +374,10 @@ void LinkNode::on_channel(std::string channel,
                           handler = std::move(handler)]() mutable {
     impl->listen_for(channel, std::move(handler));
   });
+}
+
+const std::shared_ptr<LinkMemory>& LinkNode::memory() const {
+  return impl_->options.memory;
 }
 
 LinkCounters LinkNode::counters() const {

@@ -3,11 +3,13 @@
 #include "actors/actor_node.hpp"
 #include "actors/links/link_endpoint.hpp"
 #include "actors/links/link_group.hpp"
+#include "actors/links/link_memory.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -23,6 +25,8 @@ struct LinkOptions {
   /// Takes what is worth telling (a stranger at the door), one line each, not
   /// often; called by the I/O thread. Empty: nobody is told.
   std::function<void(const std::string& line)> log;
+  /// What channels on this host may read; null: nothing.
+  std::shared_ptr<LinkMemory> memory{};
   /// Other than this host's own mark: a test that plays several hosts.
   std::string host_mark;
 };
@@ -39,7 +43,8 @@ struct ChannelRequest {
 struct ChannelOutcome {
   std::string error; ///< one line; empty: open
   std::unique_ptr<LinkSocket> socket;
-  std::string carrier; ///< "unix", "tcp", "tcp+tls"
+  std::string carrier;              ///< "unix", "tcp", "tcp+tls"
+  std::vector<Descriptor> passed{}; ///< of the peer's LinkMemory
 };
 
 struct ChannelArrival {
@@ -47,6 +52,7 @@ struct ChannelArrival {
   std::string from;
   std::unique_ptr<LinkSocket> socket;
   std::string carrier;
+  std::vector<Descriptor> passed{};
 };
 
 struct LinkCounters {
@@ -87,6 +93,7 @@ public:
   void on_channel(std::string channel,
                   std::function<void(ChannelArrival)> handler);
 
+  const std::shared_ptr<LinkMemory>& memory() const;
   LinkCounters counters() const;
   /// For those who serve their sockets on the same thread.
   IoLoop& io();

@@ -6,6 +6,7 @@ namespace troupe {
 namespace {
 
 constexpr auto first_kind = static_cast<uint16_t>(FrameKind::message);
+constexpr uint16_t lent_flag = 1 << 15;
 
 FrameHeader begin(MessageKind kind, const Fence& fence, const TensorView& x) {
   FrameHeader header;
@@ -66,8 +67,17 @@ FrameKind frame_kind(MessageKind kind) {
   return static_cast<FrameKind>(first_kind + static_cast<uint16_t>(kind));
 }
 
+FrameKind lent_kind(FrameKind kind) {
+  return static_cast<FrameKind>(static_cast<uint16_t>(kind) | lent_flag);
+}
+
+bool is_lent(FrameKind kind) {
+  return (static_cast<uint16_t>(kind) & lent_flag) != 0;
+}
+
 std::optional<MessageKind> message_kind(FrameKind kind) {
-  const auto number = static_cast<uint16_t>(kind);
+  const auto number =
+    static_cast<uint16_t>(static_cast<uint16_t>(kind) & ~lent_flag);
   constexpr auto count = static_cast<uint16_t>(MessageKind::credit) + 1;
   if (number < first_kind || number >= first_kind + count)
     return std::nullopt;
@@ -111,10 +121,12 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
   return std::nullopt;
 }
 
-FrameHeader credit_header(uint64_t total) {
+FrameHeader credit_header(uint64_t total, std::optional<uint64_t> returns) {
   FrameHeader header;
   header.kind = frame_kind(MessageKind::credit);
   header.opaque = total;
+  header.part = returns ? 1 : 0;
+  header.begin = returns.value_or(0);
   return header;
 }
 

@@ -18,6 +18,11 @@ enum class MessageKind : uint16_t { pull, pulled, push, lease_push, credit };
 
 FrameKind frame_kind(MessageKind kind);
 
+/// The same for a message whose tensor stays where it is: instead of it the
+/// frame has LentBytes, to which its checksum belongs.
+FrameKind lent_kind(FrameKind kind);
+bool is_lent(FrameKind kind);
+
 /// Errors: nullopt for a frame that carries no message.
 std::optional<MessageKind> message_kind(FrameKind kind);
 
@@ -33,7 +38,9 @@ const TensorView& values_of(const LinkMessage& message);
 std::optional<LinkMessage> message_of(const FrameHeader& header,
                                       TensorView values);
 
-/// Grants `total` bytes, counted from the link's beginning.
-FrameHeader credit_header(uint64_t total);
+/// Grants `total` bytes, counted from the link's beginning. `returns`, where
+/// the sender of the grant has its ReturnTable; nullopt: it borrows nothing.
+FrameHeader credit_header(uint64_t total,
+                          std::optional<uint64_t> returns = std::nullopt);
 
 } // namespace troupe

@@ -15,9 +15,15 @@ MessageLink::make(std::unique_ptr<LinkSocket> socket, Options options,
                   Events events) {
   std::shared_ptr<MessageLink> link{
     new MessageLink{std::move(socket), std::move(options), std::move(events)}};
+  const auto& given = link->options_;
+  std::shared_ptr<ReturnTable> returns;
+  if (given.memory && given.peer_memory)
+    returns = ReturnTable::make(*given.memory);
+  if (returns)
+    link->sender_.announce(returns->offset());
   link->receiver_ =
-    MessageReceiver{{link->options_.accepted, TensorView::max_bytes,
-                     link->options_.window_bytes},
+    MessageReceiver{{given.accepted, TensorView::max_bytes, given.window_bytes,
+                     given.peer_memory, returns},
                     link->receiver_events()};
   link->released(0); // the first grant
   return link;
@@ -28,19 +34,25 @@ MessageLink::MessageLink(std::unique_ptr<LinkSocket> socket, Options options,
   : socket_(std::move(socket)),
     options_(std::move(options)),
     events_(std::move(events)),
-    sender_(*socket_),
+    sender_(*socket_, options_.memory),
     source_(options_.window_bytes),
     receiver_({}, {}) {}
 
 MessageReceiver::Events MessageLink::receiver_events() {
   MessageReceiver::Events events;
   events.arrive = [this](uint64_t bytes) { return arrive(bytes); };
-  events.message = [this](LinkMessage&& x) { events_.message(std::move(x)); };
-  events.credit = [this](uint64_t total) {
+  events.message = [this](LinkMessage&& x) {
+    reclaim(); // what it answers may be used again from here on
+    events_.message(std::move(x));
+  };
+  events.credit = [this](uint64_t total, std::optional<uint64_t> returns) {
+    if (returns && !sender_.lend_to(options_.peer_memory, *returns))
+      return false;
     sender_.grant(total);
     dirty_ = true;
     if (!blocked_)
       pump();
+    return true;
   };
   events.released = [weak = weak_from_this()](uint64_t bytes) {
     if (auto link = weak.lock())
@@ -127,8 +139,14 @@ void MessageLink::on_readable() {
       break;
     }
   }
+  reclaim();
   if (dirty_ && !blocked_ && down_.empty())
     pump(); // a writer that found the pen taken
+}
+
+void MessageLink::reclaim() {
+  std::vector<TensorView> done; // their end may call back: under no lock
+  sender_.reclaim(done);
 }
 
 bool MessageLink::arrive(uint64_t bytes) {
@@ -169,6 +187,8 @@ void MessageLink::close() {
     std::lock_guard pen{pen_};
     done = sender_.clear();
   }
+  if (auto lent = sender_.close_loans(); options_.memory)
+    options_.memory->keep(std::move(lent));
 }
 
 MessageLink::Counts MessageLink::counts() const {

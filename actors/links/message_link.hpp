@@ -27,6 +27,9 @@ public:
     std::string peer; ///< for people: "worker:1"
     std::vector<MessageKind> accepted;
     uint64_t window_bytes = uint64_t{32} << 20; ///< granted to the peer
+    /// On one host: tensors in it are lent; null: all are sent.
+    std::shared_ptr<LinkMemory> memory{};
+    std::shared_ptr<const PeerMemory> peer_memory{};
   };
   struct Events {
     /// From the driving thread.
@@ -74,6 +77,7 @@ private:
   LinkSocket::Io receive(std::span<std::byte> room);
   void set_down(const std::string& what);
   void look();
+  void reclaim();
 
   std::unique_ptr<LinkSocket> socket_;
   Options options_;

@@ -55,6 +55,7 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
         std::shared_ptr<MetricRegistry> registry, Log log)
     : system(system),
       node(node),
+      memory(node.memory()),
       registry(std::move(registry)),
       log(std::move(log)),
       dropped(this->registry->counter(metrics::link_messages_dropped_total)),
@@ -62,6 +63,7 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
 
   void wake(uint64_t id);
   caf::strong_actor_ptr serve(std::unique_ptr<LinkSocket> socket,
+                              std::vector<Descriptor> passed,
                               const std::string& peer, const Terms& terms,
                               const caf::strong_actor_ptr& target);
   void take(uint64_t id, LinkMessage&& message);
@@ -73,6 +75,7 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
 
   caf::actor_system& system;
   LinkNode& node;
+  const std::shared_ptr<LinkMemory> memory;
   std::shared_ptr<MetricRegistry> registry;
   Log log;
   Counter& dropped;
@@ -94,18 +97,25 @@ void MessageLinks::State::wake(uint64_t id) {
 
 caf::strong_actor_ptr
 MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
+                           std::vector<Descriptor> passed,
                            const std::string& peer, const Terms& terms,
                            const caf::strong_actor_ptr& target) {
   const auto id = ++last_id;
+  // Links are made once all members have sealed: their executors are done with
+  // what links that have ended brought.
+  if (const auto& memory = node.memory())
+    memory->let_go();
   MessageLink::Events events;
   events.message = [this, id](LinkMessage&& x) { take(id, std::move(x)); };
   events.wake = [weak = weak_from_this(), id] {
     if (auto self = weak.lock())
       self->wake(id);
   };
-  auto link = MessageLink::make(std::move(socket),
-                                {peer, terms.accepted, terms.window_bytes},
-                                std::move(events));
+  auto link =
+    MessageLink::make(std::move(socket),
+                      {peer, terms.accepted, terms.window_bytes, node.memory(),
+                       PeerMemory::map(std::move(passed))},
+                      std::move(events));
   auto proxy = make_link_proxy(system, link);
   const auto watch =
     node.io().watch(link->descriptor(), EPOLLIN,
@@ -187,6 +197,10 @@ MessageLinks::MessageLinks(caf::actor_system& system, LinkNode& node,
   node.io().post([state = state_] { state->show_metrics(); });
 }
 
+std::shared_ptr<LinkMemory> MessageLinks::memory() const {
+  return state_->memory;
+}
+
 MessageLinks::~MessageLinks() {
   end();
 }
@@ -219,7 +233,8 @@ void MessageLinks::accept(const std::string& name, const Terms& terms,
     state->node.on_channel(name, [state, terms, weak](ChannelArrival arrival) {
       auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak);
       if (alive && !state->over)
-        state->serve(std::move(arrival.socket), arrival.from, terms, alive);
+        state->serve(std::move(arrival.socket), std::move(arrival.passed),
+                     arrival.from, terms, alive);
     });
   });
 }
@@ -241,8 +256,8 @@ void MessageLinks::connect(
       if (state->over || !outcome.socket)
         done(nullptr, state->over ? "the links have ended" : outcome.error);
       else
-        done(state->serve(std::move(outcome.socket), request.to, request.terms,
-                          request.target),
+        done(state->serve(std::move(outcome.socket), std::move(outcome.passed),
+                          request.to, request.terms, request.target),
              {});
     });
 }

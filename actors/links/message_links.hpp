@@ -30,6 +30,10 @@ public:
   MessageLinks(const MessageLinks&) = delete;
   MessageLinks& operator=(const MessageLinks&) = delete;
 
+  /// Where tensors are to lie that peers on this host get without a copy; may
+  /// be null.
+  std::shared_ptr<LinkMemory> memory() const;
+
   /// What the local actor of a link takes from it.
   struct Terms {
     std::vector<MessageKind> accepted;

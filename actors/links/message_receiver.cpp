@@ -16,13 +16,17 @@ MessageReceiver::MessageReceiver(Options options, Events events)
 std::span<std::byte> MessageReceiver::room() {
   if (!in_payload_)
     return std::span{head_}.subspan(got_);
+  if (is_lent(header_.kind))
+    return std::span{lent_}.subspan(got_);
   auto* first = reinterpret_cast<std::byte*>(block_.data());
   return {first + got_, header_.payload_bytes - got_};
 }
 
 std::string MessageReceiver::filled(size_t bytes) {
   got_ += bytes;
-  const auto whole = in_payload_ ? size_t{header_.payload_bytes} : head_.size();
+  const auto whole = !in_payload_            ? head_.size()
+                     : is_lent(header_.kind) ? lent_.size()
+                                             : size_t{header_.payload_bytes};
   if (got_ < whole)
     return {};
   got_ = 0;
@@ -35,7 +39,11 @@ std::string MessageReceiver::header_arrived() {
     return to_string(fault);
   const auto kind = message_kind(header.kind);
   if (kind == MessageKind::credit && header.payload_bytes == 0) {
-    events_.credit(header.opaque);
+    std::optional<uint64_t> returns;
+    if (header.part != 0)
+      returns = header.begin;
+    if (is_lent(header.kind) || !events_.credit(header.opaque, returns))
+      return "granted what makes no sense";
     return {};
   }
   const auto& known = options_.accepted;
@@ -45,21 +53,38 @@ std::string MessageReceiver::header_arrived() {
       || header.payload_bytes % sizeof(float) != 0)
     return "announced a tensor of " + std::to_string(header.payload_bytes)
            + " bytes";
+  const bool lent = is_lent(header.kind);
+  if (lent
+      && (!options_.peer || !options_.returns || header.payload_bytes == 0))
+    return "lent a tensor, though it shares no memory";
   if (!events_.arrive(frame_bytes(header)))
     return "sent more than it was granted";
   header_ = header;
   if (header.payload_bytes == 0)
     return payload_arrived();
-  block_ = pool_->take(header.payload_bytes / sizeof(float));
+  if (!lent)
+    block_ = pool_->take(header.payload_bytes / sizeof(float));
   in_payload_ = true;
   return {};
 }
 
 std::string MessageReceiver::payload_arrived() {
   in_payload_ = false;
-  if (crc32c(0, block_.data(), header_.payload_bytes) != header_.payload_crc)
+  if (!is_lent(header_.kind)) {
+    if (crc32c(0, block_.data(), header_.payload_bytes) != header_.payload_crc)
+      return to_string(FrameFault::payload);
+    return deliver(take_view());
+  }
+  if (crc32c(0, lent_.data(), lent_.size()) != header_.payload_crc)
     return to_string(FrameFault::payload);
-  auto message = message_of(header_, take_view());
+  auto values = borrow();
+  if (!values)
+    return "lent a tensor that is not in its memory";
+  return deliver(std::move(*values));
+}
+
+std::string MessageReceiver::deliver(TensorView values) {
+  auto message = message_of(header_, std::move(values));
   if (!message)
     return "sent a message that makes no sense";
   events_.message(std::move(*message));
@@ -87,6 +112,30 @@ TensorView MessageReceiver::take_view() {
                                      events_.released, frame_bytes(header_));
   const auto* first = held->block.data();
   return {std::move(held), first, count};
+}
+
+/// The view's end tells the lender, and gives the bytes back to the peer.
+std::optional<TensorView> MessageReceiver::borrow() {
+  const auto lent = decode_lent(lent_);
+  const auto* first = options_.peer->at(lent.place, header_.payload_bytes);
+  if (first == nullptr || lent.slot >= ReturnTable::slots)
+    return std::nullopt;
+  struct Borrowed {
+    ~Borrowed() {
+      returns->give_back(lent.slot, lent.loan);
+      released(bytes);
+    }
+    std::shared_ptr<const PeerMemory> memory;
+    std::shared_ptr<ReturnTable> returns;
+    LentTensor lent;
+    std::function<void(uint64_t)> released;
+    uint64_t bytes;
+  };
+  auto borrowed = std::make_shared<Borrowed>(options_.peer, options_.returns,
+                                             lent, events_.released,
+                                             frame_bytes(header_));
+  return TensorView{std::move(borrowed), reinterpret_cast<const float*>(first),
+                    header_.payload_bytes / sizeof(float)};
 }
 
 } // namespace troupe

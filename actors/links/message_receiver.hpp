@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/links/loans.hpp"
 #include "actors/links/message_frame.hpp"
 #include "actors/links/payload_pool.hpp"
 
@@ -13,19 +14,22 @@
 namespace troupe {
 
 /// Takes frames apart as their bytes come. Payloads go straight into pooled
-/// memory. Used by one thread.
+/// memory; those that are lent stay in the peer's. Used by one thread.
 class MessageReceiver {
 public:
   struct Options {
     std::vector<MessageKind> accepted; ///< beside credit
     size_t most_payload_bytes = TensorView::max_bytes;
-    uint64_t most_idle_bytes = 0; ///< that the pool keeps
+    uint64_t most_idle_bytes = 0;             ///< that the pool keeps
+    std::shared_ptr<const PeerMemory> peer{}; ///< null: it may lend nothing
+    std::shared_ptr<ReturnTable> returns{};   ///< where loans are given back
   };
   struct Events {
     /// Tells whether so many bytes were granted.
     std::function<bool(uint64_t bytes)> arrive;
     std::function<void(LinkMessage&&)> message;
-    std::function<void(uint64_t total)> credit;
+    /// A grant, and where the peer has its ReturnTable. Tells whether it has.
+    std::function<bool(uint64_t total, std::optional<uint64_t> returns)> credit;
     /// Nobody needs so many of the bytes any more; from any thread, as long as
     /// there are views.
     std::function<void(uint64_t bytes)> released;
@@ -43,7 +47,10 @@ public:
 private:
   std::string header_arrived();
   std::string payload_arrived();
+  std::string deliver(TensorView values);
   TensorView take_view();
+  /// Errors: nullopt for what is not in the peer's memory.
+  std::optional<TensorView> borrow();
 
   Options options_;
   Events events_;
@@ -51,6 +58,7 @@ private:
   FrameBytes head_;
   FrameHeader header_; ///< of the payload that is coming
   Buffer block_;
+  LentBytes lent_; ///< instead, when the header says so
   size_t got_ = 0; ///< bytes of the header, or of the payload
   bool in_payload_ = false;
 };

@@ -32,13 +32,38 @@ void MessageSender::owe(uint64_t total) {
   owed_ = std::max(owed_, total);
 }
 
+void MessageSender::announce(uint64_t returns) {
+  std::lock_guard lock{mutex_};
+  returns_ = returns;
+}
+
+bool MessageSender::lend_to(std::shared_ptr<const PeerMemory> peer,
+                            uint64_t returns) {
+  std::lock_guard lock{mutex_};
+  return loans_.open(std::move(peer), returns);
+}
+
+void MessageSender::reclaim(std::vector<TensorView>& done) {
+  std::lock_guard lock{mutex_};
+  loans_.reclaim(done);
+}
+
+std::vector<TensorView> MessageSender::close_loans() {
+  std::lock_guard lock{mutex_};
+  return loans_.close();
+}
+
+size_t MessageSender::Frame::bytes() const {
+  return head.size() + (lent ? lent->size() : values.size() * sizeof(float));
+}
+
 void MessageSender::fill() {
   const auto first = wire_.size();
   std::vector<FrameHeader> headers;
   {
     std::lock_guard lock{mutex_};
     if (owed_ != 0) {
-      headers.push_back(credit_header(std::exchange(owed_, 0)));
+      headers.push_back(credit_header(std::exchange(owed_, 0), returns_));
       wire_.push_back({});
       wire_bytes_ += frame_header_bytes;
     }
@@ -48,15 +73,23 @@ void MessageSender::fill() {
       if (!window_.take(bytes))
         break;
       waiting_bytes_ -= bytes;
-      wire_bytes_ += bytes;
-      headers.push_back(waiting_.front().header);
-      wire_.push_back({{}, std::move(waiting_.front().values)});
+      auto& next = waiting_.front();
+      Frame frame;
+      if (const auto lent = loans_.lend(next.values)) {
+        frame.lent = encode_lent(*lent);
+        next.header.kind = lent_kind(next.header.kind);
+      }
+      frame.values = std::move(next.values);
+      headers.push_back(next.header);
+      wire_bytes_ += frame.bytes();
+      wire_.push_back(std::move(frame));
       waiting_.pop_front();
     }
   }
   for (size_t i = 0; i < headers.size(); ++i) {
     auto& frame = wire_[first + i];
-    const auto values = std::as_bytes(frame.values.span());
+    const auto values = frame.lent ? std::as_bytes(std::span{*frame.lent})
+                                   : std::as_bytes(frame.values.span());
     headers[i].payload_crc = crc32c(0, values.data(), values.size());
     frame.head = encode_frame(headers[i]);
   }
@@ -81,7 +114,10 @@ MessageSender::State MessageSender::write(std::vector<TensorView>& done) {
     };
     for (const auto& frame : wire_) {
       add(frame.head.data(), frame.head.size());
-      add(frame.values.data(), frame.values.size() * sizeof(float));
+      if (frame.lent)
+        add(frame.lent->data(), frame.lent->size());
+      else
+        add(frame.values.data(), frame.values.size() * sizeof(float));
     }
     const auto sent = socket_.send(pieces_);
     advance(sent.bytes, done);
@@ -96,7 +132,7 @@ void MessageSender::advance(size_t bytes, std::vector<TensorView>& done) {
   written_ += bytes;
   while (!wire_.empty()) {
     auto& frame = wire_.front();
-    const auto whole = frame.head.size() + frame.values.size() * sizeof(float);
+    const auto whole = frame.bytes();
     if (written_ < whole)
       return;
     written_ -= whole;

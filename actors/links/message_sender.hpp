@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/links/loans.hpp"
 #include "actors/links/message_frame.hpp"
 #include "actors/links/socket.hpp"
 #include "strategies/credit_window.hpp"
@@ -12,18 +13,26 @@
 namespace troupe {
 
 /// What goes out on a message link: the messages that wait for credit and the
-/// frames that are being written, straight from the tensors' memory. put(),
-/// grant() and owe() are thread-safe; write() is called by one thread at a
-/// time.
+/// frames that are being written, straight from the tensors' memory; tensors in
+/// shared memory stay there and are lent. write() is called by one thread at a
+/// time, all else is thread-safe.
 class MessageSender {
 public:
-  explicit MessageSender(LinkSocket& socket) : socket_(socket) {}
+  /// `own` null: nothing is lent.
+  MessageSender(LinkSocket& socket, std::shared_ptr<LinkMemory> own)
+    : socket_(socket), loans_(std::move(own)) {}
 
   void put(LinkMessage&& message);
   /// The peer grants bytes up to a total.
   void grant(uint64_t total);
   /// Grants the peer bytes up to a total; ahead of all messages.
   void owe(uint64_t total);
+  /// Tells the peer with each grant where the own ReturnTable is.
+  void announce(uint64_t returns);
+  /// As Loans.
+  bool lend_to(std::shared_ptr<const PeerMemory> peer, uint64_t returns);
+  void reclaim(std::vector<TensorView>& done);
+  std::vector<TensorView> close_loans();
 
   enum class State { idle, blocked, broken };
   /// Writes what credit and socket take now. Tensors that are on their way
@@ -44,7 +53,9 @@ private:
   };
   struct Frame { // on its way
     FrameBytes head;
-    TensorView values;
+    TensorView values; ///< empty when they are lent
+    std::optional<LentBytes> lent = std::nullopt;
+    size_t bytes() const;
   };
 
   void fill();
@@ -63,6 +74,8 @@ private:
   uint64_t waiting_bytes_ = 0;
   CreditWindow window_;
   uint64_t owed_ = 0; ///< total to grant; 0: nothing new
+  std::optional<uint64_t> returns_;
+  Loans loans_;
 };
 
 /// What a message takes of the credit.

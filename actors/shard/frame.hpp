@@ -47,6 +47,12 @@ struct ShardFrame {
     run_on(*executor, self, std::move(work), std::move(then));
   }
 
+  /// A view of a copy of `values`, of which peers on this host need no other.
+  TensorView copy(std::span<const float> values) const {
+    const auto memory = context.links ? context.links->memory() : nullptr;
+    return memory ? memory->copy(values) : TensorView::copy(values);
+  }
+
   void count_duplicate() {
     metrics.duplicates.add();
     ++duplicates;

@@ -45,12 +45,9 @@ void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
       std::vector<Pulled> copies;
       for (size_t i = 0; i < slices_.size(); ++i) {
         const auto version = shard_.store->newest(i);
-        const auto count = shard_.job.plan.slices[slices_[i]->id].count;
-        copies.push_back(
-          {{},
-           version,
-           slices_[i]->id,
-           TensorView::copy({shard_.store->values(i, version), count})});
+        const std::span values{shard_.store->values(i, version),
+                               shard_.job.plan.slices[slices_[i]->id].count};
+        copies.push_back({{}, version, slices_[i]->id, shard_.copy(values)});
       }
       return copies;
     },

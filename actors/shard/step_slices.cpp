@@ -96,12 +96,13 @@ void StepSlices::serve(size_t local) {
 void StepSlices::serve_copy(size_t local, RoleId puller, uint64_t version) {
   const auto& slice = shard_.job.plan.slices[slices_[local]->id];
   shard_.run(
-    [&store = *shard_.store, &slice, local, version] {
+    [this, &slice, local, version] {
+      const auto& store = *shard_.store;
       const auto held = std::max(version, store.oldest(local));
       return Pulled{{},
                     held,
                     slice.id,
-                    TensorView::copy({store.values(local, held), slice.count})};
+                    shard_.copy({store.values(local, held), slice.count})};
     },
     [this, puller, fence = shard_.gate.active()](Pulled& copy) {
       if (!shard_.gate.is_active(fence))

@@ -76,6 +76,17 @@ class AllReduce(unittest.TestCase):
         self.assertEqual([row["members"] for row in rows], [1, 5])
         self.assertIn("p99", output)
 
+    def test_the_null_step_is_measured_for_each_size(self):
+        rows, _ = self.rows("null-step", "--workers", "2", "--bytes",
+                            "4,2MiB", "--ps", "3")
+        self.assertEqual([row["bytes"] for row in rows], [4, 2 << 20])
+
+    def test_a_null_step_beyond_the_memory_is_skipped(self):
+        rows, output = self.rows("null-step", "--workers", "1000", "--bytes",
+                                 "1GiB")
+        self.assertEqual(rows, [])
+        self.assertIn("skipped: needs about", output)
+
     def tcp(self):
         return self.bench("all-reduce", "--members", "2", "--bytes", "1KiB",
                           "--rounds", "1", "--link", "tcp", "--peers", ".")

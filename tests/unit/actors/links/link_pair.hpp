@@ -32,9 +32,13 @@ inline std::vector<MessageKind> all_kinds() {
 /// A link and what it has delivered.
 struct LinkEnd {
   explicit LinkEnd(std::unique_ptr<LinkSocket> socket,
-                   uint64_t window_bytes = 1 << 20)
+                   uint64_t window_bytes = 1 << 20,
+                   std::shared_ptr<LinkMemory> memory = nullptr,
+                   std::shared_ptr<const PeerMemory> peer_memory = nullptr)
     : link(MessageLink::make(
-      std::move(socket), {"peer", all_kinds(), window_bytes},
+      std::move(socket),
+      {"peer", all_kinds(), window_bytes, std::move(memory),
+       std::move(peer_memory)},
       {[this](LinkMessage&& x) { got.push_back(std::move(x)); }, [] {}})) {}
 
   std::deque<LinkMessage> got;
