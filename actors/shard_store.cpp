@@ -201,7 +201,7 @@ LeaseSet ShardStore::leases(size_t local) const {
   const auto& entry = record(local);
   const auto& leases = entry.leases[newest(local) % 2];
   return {leases.floor,
-          std::set<uint64_t>(leases.above, leases.above + leases.count)};
+          std::vector<uint64_t>(leases.above, leases.above + leases.count)};
 }
 
 } // namespace troupe

@@ -10,33 +10,39 @@ namespace troupe {
 namespace {
 
 /// Raises the floor over the exceptions that touch it.
-void settle(uint64_t& floor, std::set<uint64_t>& above) {
-  above.erase(above.begin(), above.lower_bound(floor));
-  while (!above.empty() && *above.begin() == floor) {
-    above.erase(above.begin());
+void settle(uint64_t& floor, std::vector<uint64_t>& above) {
+  auto next = std::lower_bound(above.begin(), above.end(), floor);
+  for (; next != above.end() && *next == floor; ++next)
     ++floor;
-  }
+  above.erase(above.begin(), next);
 }
 
 /// Returns one past the largest lease of the set.
 uint64_t end_of(const LeaseSet& set) {
-  return set.above().empty() ? set.floor() : *set.above().rbegin() + 1;
+  return set.above().empty() ? set.floor() : set.above().back() + 1;
 }
 
 } // namespace
 
-LeaseSet::LeaseSet(uint64_t floor, std::set<uint64_t> above)
+LeaseSet::LeaseSet(uint64_t floor, std::vector<uint64_t> above)
   : floor_(floor), above_(std::move(above)) {
+  std::sort(above_.begin(), above_.end());
+  above_.erase(std::unique(above_.begin(), above_.end()), above_.end());
   settle(floor_, above_);
 }
 
 bool LeaseSet::contains(uint64_t lease) const {
-  return lease < floor_ || above_.contains(lease);
+  return lease < floor_
+         || std::binary_search(above_.begin(), above_.end(), lease);
 }
 
 bool LeaseSet::insert(uint64_t lease) {
-  if (lease < floor_ || !above_.insert(lease).second)
+  if (lease < floor_)
     return false;
+  const auto at = std::lower_bound(above_.begin(), above_.end(), lease);
+  if (at != above_.end() && *at == lease)
+    return false;
+  above_.insert(at, lease);
   settle(floor_, above_);
   return true;
 }

@@ -13,18 +13,20 @@ namespace troupe {
 class LeaseSet {
 public:
   LeaseSet() = default;
-  LeaseSet(uint64_t floor, std::set<uint64_t> above);
+  LeaseSet(uint64_t floor, std::vector<uint64_t> above);
 
   bool contains(uint64_t lease) const;
   /// Returns false where the lease was in already.
   bool insert(uint64_t lease);
   uint64_t floor() const { return floor_; }
-  const std::set<uint64_t>& above() const { return above_; }
+  /// Rising.
+  const std::vector<uint64_t>& above() const { return above_; }
   uint64_t size() const { return floor_ + above_.size(); }
 
 private:
   uint64_t floor_ = 0;
-  std::set<uint64_t> above_;
+  /// A copy goes with each update, and few are out of order: one run of memory.
+  std::vector<uint64_t> above_;
 };
 
 /// Hands out the leases of an asynchronous run, each until it is consumed:
