@@ -3,6 +3,7 @@
 #include "actors/caf_metrics.hpp"
 #include "actors/coordinator_state.hpp"
 #include "actors/evaluator.hpp"
+#include "actors/first_period.hpp"
 #include "actors/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
 
@@ -40,6 +41,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     options_(std::move(options)),
     exporter_(std::move(exporter)),
     async_(job_->options.synchronisation == Synchronisation::async),
+    switch_(first_period(job_->options), job_->options.virtual_ranks),
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     membership_(membership_options(*job_), steady_ms()),

@@ -14,7 +14,8 @@ bool CoordinatorState::current(const Fence& fence) const {
 }
 
 void CoordinatorState::on(const LeafReport& report) {
-  if (report.fence.job != options_.job_id)
+  if (report.fence.job != options_.job_id
+      || report.fence.epoch < period_epoch_) // it numbers other things
     return;
   record_.exchanged(report.exchange_seconds);
   if (async_) {
@@ -73,6 +74,7 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   }
   if (steps_ == end_)
     conclude_if_ready();
+  switch_if_drained();
 }
 
 void CoordinatorState::epoch_ended(uint64_t data_epoch) {

@@ -23,6 +23,8 @@ void CoordinatorState::on(const SnapshotSlice& slice) {
                            part.values});
   if (whole->version == final_version()) {
     final_ = std::move(whole);
+    if (async_)
+      final_->version = steps_; // the name told it apart
     conclude_if_ready();
   }
 }
@@ -84,14 +86,20 @@ void CoordinatorState::pause() {
 }
 
 void CoordinatorState::on(const Paused& paused) {
-  if (!current(paused.fence) || stage_ != Stage::pausing)
+  const bool drains = stage_ == Stage::running && switch_.pending();
+  if (!current(paused.fence) || (stage_ != Stage::pausing && !drains))
     return;
   paused_[paused.worker] = paused.next_step;
   if (paused_.size() < job_->plan.of_kind(RoleKind::worker).size())
     return;
-  end_ = 0;
+  uint64_t last = 0;
   for (const auto& [worker, step] : paused_)
-    end_ = std::max(end_, step);
+    last = std::max(last, step);
+  if (drains) {
+    drained_at(last);
+    return;
+  }
+  end_ = last;
   stage_ = Stage::ending;
   for_all(EndAt{fence_, end_});
   conclude_if_ready();

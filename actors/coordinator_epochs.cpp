@@ -15,7 +15,7 @@ void CoordinatorState::perform(const Membership::Propose& propose) {
   seals_.clear();
   proposed_ = {options_.job_id, 1, propose.epoch};
   for (auto role : propose.members)
-    self_->send(present_[role].actor, Propose{proposed_});
+    self_->send(present_[role].actor, Propose{proposed_, switch_.now()});
 }
 
 void CoordinatorState::perform(const Membership::Activate& activate) {
@@ -30,11 +30,13 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     message.members.push_back({role, present.endpoint, present.links});
   distribute(message);
   if (async_)
-    leases_.begin_epoch(seals_);
+    for (const auto& commit : leases_.begin_epoch(seals_, steps_))
+      committed(commit);
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);
   else
     restore_steps(message);
+  switch_or_go_on(message);
   if (!begun_) {
     begun_ = true;
     record_.begin(Clock::now());
@@ -52,6 +54,8 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     for_all(EndAt{fence_, end_});
   if (async_ && stage_ != Stage::concluding)
     snapshot_if_done();
+  if (switch_.pending())
+    drain();
 }
 
 void CoordinatorState::distribute(Activate& message) {
@@ -92,6 +96,8 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   message.rollback = true;
   message.slices.clear(); // they tell of what is undone
   const auto undone = commits_.rollback(message.version);
+  if (message.version == 0)
+    switch_.start_over();
   record_.rolled_back(message.version, undone);
   snapshots_.clear();
   epoch_ends_.clear();

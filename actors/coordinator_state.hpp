@@ -6,6 +6,7 @@
 #include "actors/snapshot_book.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/commit_book.hpp"
+#include "strategies/consistency_switch.hpp"
 #include "strategies/restoration.hpp"
 
 #include <chrono>
@@ -72,10 +73,8 @@ private:
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
   bool computes_alike(const Join& join);
-
   void on(const caf::down_msg& down);
   void lose(RoleId role, uint64_t incarnation);
-
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
@@ -85,9 +84,7 @@ private:
   void restore_steps(Activate& message);
   void restore_replicas(Activate& message);
   void roll_back(Activate& message, const std::string& reason);
-
   void perform(const Membership::LeaveOut& leave);
-
   void replace(RoleId role, const std::string& reason);
 
   /// Leaves out members that have gone silent, and asks again for those that
@@ -108,15 +105,24 @@ private:
       self_->send(present.actor, message);
   }
 
+  // --- switching between sync and async (coordinator_switch.cpp) ------------
+  caf::result<Note> on(const SwitchConsistency& wanted);
+  /// Lets the members finish the steps they have begun.
+  void drain();
+  void drained_at(uint64_t step);
+  /// Asks for the next epoch when all of them are applied.
+  void switch_if_drained();
+  bool is_drained() const;
+  /// The epoch that begins is the one that switches, or goes on as before.
+  void switch_or_go_on(Activate& message);
+
   // --- commits --------------------------------------------------------------
 
   bool current(const Fence& fence) const;
-
   void on(const LeafReport& report);
   void on(const Applied& applied);
   void committed(const std::vector<CommitBook::Commit>& commits);
   void committed(const CommitBook::Commit& commit);
-
   void epoch_ended(uint64_t data_epoch);
   bool eval_is_due(uint64_t data_epoch) const;
 
@@ -128,8 +134,6 @@ private:
   /// What a step is made of, k of n.
   void on(const StepShares& shares);
   void hand_out_leases();
-  caf::result<Note> on(const SwitchConsistency& wanted);
-
   void snapshot_if_done();
 
   /// Told apart from the snapshots of epochs before.
@@ -140,19 +144,15 @@ private:
   // --- snapshots and evaluation ---------------------------------------------
 
   void on(const SnapshotSlice& slice);
-
   void on(Evaluation evaluation);
-
   void show_evaluation(const Evaluation& evaluation);
 
   // --- ending ---------------------------------------------------------------
 
   void on(const StopRequest& request);
-
   void pause();
   void on(const Paused& paused);
   void conclude_if_ready();
-
   void fail(const std::string& line);
   void finish(const Finished& finished);
 
@@ -172,11 +172,8 @@ private:
   void note(const std::string& line) { tell(Note{line}); }
 
   void on(const Attach& attach);
-
   void on(const RoleDied& died);
-
   void on(const MetricsReport& report);
-
   void on_tick();
 
   coordinator_actor::pointer self_;
@@ -184,7 +181,10 @@ private:
   JobData data_;
   CoordinatorOptions options_;
   std::shared_ptr<MetricExporter> exporter_;
-  bool async_;
+  bool async_; ///< of the period that lasts
+  ConsistencySwitch switch_;
+  uint64_t period_epoch_ = 0; ///< the first of the period that lasts
+  std::vector<caf::typed_response_promise<Note>> switchers_;
   std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
 

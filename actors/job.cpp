@@ -183,9 +183,7 @@ bool Job::is_snapshot_version(uint64_t version) const {
   if (version == total_steps)
     return true;
   const auto every = options.eval_every * sampling.steps_per_epoch();
-  return options.evaluates && every > 0
-         && options.synchronisation == Synchronisation::sync && version > 0
-         && version % every == 0;
+  return options.evaluates && every > 0 && version > 0 && version % every == 0;
 }
 
 Precision Job::precision() const {

@@ -18,9 +18,12 @@
 namespace troupe {
 namespace {
 
+/// A step may take long, and the switch waits for one.
+constexpr std::chrono::seconds switch_deadline{60};
 constexpr auto watch_period = std::chrono::milliseconds{100};
 /// How long roles may take to end by themselves after the run.
 constexpr uint64_t end_deadline_ms = 1'000;
+constexpr uint64_t connect_deadline_ms = 5'000;
 constexpr uint64_t coordinator_start_deadline_ms = 60'000;
 
 uint64_t make_job_id() {
@@ -29,6 +32,35 @@ uint64_t make_job_id() {
     id = static_cast<uint64_t>(
       std::chrono::system_clock::now().time_since_epoch().count());
   return id | 1;
+}
+
+/// Errors: InputError, the coordinator's line.
+std::string ask_to_switch(caf::scoped_actor& self,
+                          const coordinator_actor& coordinator,
+                          const std::string& mode) {
+  std::string answer;
+  std::string refused;
+  self->request(coordinator, switch_deadline, SwitchConsistency{mode})
+    .receive([&](const Note& x) { answer = x.line; },
+             [&](const caf::error& why) {
+               refused = why == caf::sec::request_timeout
+                           ? "not within "
+                               + std::to_string(switch_deadline.count()) + " s"
+                           : "the coordinator refused: " + caf::to_string(why);
+             });
+  if (!refused.empty())
+    throw InputError("consistency " + mode + ": " + refused);
+  return answer;
+}
+
+void switch_in(caf::scoped_actor& self, const coordinator_actor& coordinator,
+               const std::string& mode, const RunEvents& events) {
+  try {
+    ask_to_switch(self, coordinator, mode); // the run says so itself
+  } catch (const InputError& refused) {
+    if (events.note)
+      events.note(refused.what());
+  }
 }
 
 /// Follows a run from outside the coordinator until it is over. `again` is a
@@ -68,6 +100,9 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         stopping = true;
         self->send(coordinator, StopRequest{why});
       }
+    if (!over && !stopping && events.consistency)
+      if (auto mode = events.consistency(); !mode.empty())
+        switch_in(self, coordinator, mode, events);
   }
   return result;
 }
@@ -111,6 +146,18 @@ std::vector<RoleId> roles_of(const Plan& plan) {
 }
 
 } // namespace
+
+std::string switch_consistency(const std::string& coordinator,
+                               const std::string& certificates,
+                               const std::string& mode) {
+  ActorConfig config{load_credentials(certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  return ask_to_switch(self,
+                       caf::actor_cast<coordinator_actor>(
+                         connect(system, coordinator, connect_deadline_ms)),
+                       mode);
+}
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
   ActorConfig config{Credentials{}};
@@ -221,6 +268,9 @@ RunResult run_processes(const RunOptions& options,
   caf::scoped_actor self{system};
   auto coordinator = caf::actor_cast<coordinator_actor>(
     connect(system, start.address, end_deadline_ms));
+  if (options.events.note)
+    options.events.note("coordinator: " + start.address + ", certificates "
+                        + launch.certificates);
   // The plan needs no data: the roles are the same for any number of samples.
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;

@@ -16,6 +16,9 @@ struct RunEvents {
   std::function<void(const std::string& line)> note;
   /// Asked ten times a second; a non-empty reason ends the run early.
   std::function<std::string()> stop;
+  /// Asked as often; "sync", "async" or "staleness:N" switches the run to that,
+  /// an empty text leaves it as it is. What became of it is a note.
+  std::function<std::string()> consistency;
 };
 
 struct RunOptions {
@@ -35,6 +38,13 @@ struct RunResult {
 /// Runs every role as an actor of this process.
 /// Errors: UsageError and InputError for what is wrong with the job.
 RunResult run_in_process(const RunOptions& options, const JobData& data);
+
+/// Asks a running job's coordinator at HOST:PORT to go on as "sync", "async" or
+/// "staleness:N", and waits until it does. Returns a line that says so.
+/// Errors: InputError, with what the coordinator has against it.
+std::string switch_consistency(const std::string& coordinator,
+                               const std::string& certificates,
+                               const std::string& mode);
 
 /// Runs the coordinator (with its evaluator) in this process and waits for the
 /// other roles, which are started elsewhere.

@@ -31,10 +31,9 @@ LeaseSet applied_by_all(const std::vector<SliceState>& slices) {
   return applied;
 }
 
-std::optional<uint64_t> bound_of(const JobOptions& options) {
-  return options.staleness < 0
-           ? std::nullopt
-           : std::optional{static_cast<uint64_t>(options.staleness)};
+std::optional<uint64_t> bound_of(int64_t staleness) {
+  return staleness < 0 ? std::nullopt
+                       : std::optional{static_cast<uint64_t>(staleness)};
 }
 
 } // namespace
@@ -43,7 +42,7 @@ LeaseAccount::LeaseAccount(const Job& job)
   : job_(job),
     book_(job.total_steps * job.options.virtual_ranks,
           owners_with_slices(job.plan)),
-    clocks_(bound_of(job.options)) {}
+    clocks_(bound_of(job.options.staleness)) {}
 
 void LeaseAccount::worker_lost(uint32_t worker) {
   book_.worker_lost(worker);
@@ -51,8 +50,11 @@ void LeaseAccount::worker_lost(uint32_t worker) {
   waiting_.erase(worker);
 }
 
-void LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals) {
+std::vector<CommitBook::Commit>
+LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
+                          uint64_t step) {
   const auto held = book_.holders();
+  const auto open = book_.open();
   for (const auto& [role, seal] : seals)
     if (role.kind == RoleKind::shard && !seal.slices.empty())
       book_.shard_restored(role.index, applied_by_all(seal.slices));
@@ -61,6 +63,16 @@ void LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals) {
       clocks_.consumed(worker);
     else
       clocks_.taken_back(worker);
+  members(seals);
+  std::vector<CommitBook::Commit> completed;
+  for (auto lease : open)
+    if (book_.is_consumed(lease))
+      if (auto commit = consumed(lease, step + completed.size()))
+        completed.push_back(*commit);
+  return completed;
+}
+
+void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
   std::set<uint32_t> workers;
   for (const auto& [role, seal] : seals)
     if (role.kind == RoleKind::worker) {
@@ -69,6 +81,37 @@ void LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals) {
     }
   clocks_.members(workers);
   waiting_.clear();
+}
+
+void LeaseAccount::begin_period(const Consistency& consistency,
+                                const std::map<RoleId, Sealed>& seals) {
+  const auto ranks = job_.options.virtual_ranks;
+  const auto shards = owners_with_slices(job_.plan);
+  book_ = LeaseBook{job_.total_steps * ranks, shards};
+  for (uint32_t shard = 0; shard < shards; ++shard)
+    book_.shard_restored(shard, LeaseSet{consistency.step * ranks, {}});
+  losses_.clear();
+  window_ = {};
+  window_leases_ = 0;
+  window_losses_ = 0;
+  bound(consistency);
+  members(seals);
+}
+
+void LeaseAccount::bound(const Consistency& consistency) {
+  clocks_.bound(bound_of(consistency.staleness));
+}
+
+uint64_t LeaseAccount::hold() {
+  const auto ranks = job_.options.virtual_ranks;
+  const auto step = (book_.granted() + ranks - 1) / ranks;
+  held_from_ = step * ranks;
+  book_.hold(held_from_);
+  return step;
+}
+
+bool LeaseAccount::drained() const {
+  return book_.granted() == held_from_ && book_.consumed() == held_from_;
 }
 
 void LeaseAccount::ask(uint32_t worker, uint32_t count) {
@@ -95,7 +138,12 @@ std::map<uint32_t, std::vector<uint64_t>> LeaseAccount::hand_out() {
 }
 
 void LeaseAccount::computed(uint64_t lease, const LeafLoss& leaf) {
-  losses_[lease] = leaf;
+  if (!book_.is_consumed(lease)) {
+    losses_[lease] = leaf;
+    return;
+  }
+  window_.loss += leaf.loss_sum; // late, of a report: no matter in which step
+  window_losses_ += leaf.samples;
 }
 
 std::optional<CommitBook::Commit>
@@ -115,16 +163,21 @@ void LeaseAccount::refused(uint64_t lease) {
 
 std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
                                                          uint64_t step) {
-  const auto& leaf = losses_[lease];
-  window_.loss += leaf.loss_sum;
-  window_.samples += leaf.samples;
-  losses_.erase(lease);
-  if (++window_leases_ < job_.options.virtual_ranks)
+  const auto ranks = job_.options.virtual_ranks;
+  window_.samples +=
+    job_.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
+      .count;
+  if (auto known = losses_.extract(lease)) {
+    window_.loss += known.mapped().loss_sum;
+    window_losses_ += known.mapped().samples;
+  }
+  if (++window_leases_ < ranks)
     return std::nullopt;
   window_leases_ = 0;
   window_.step = step;
-  if (window_.samples > 0)
-    window_.loss /= window_.samples;
+  if (window_losses_ > 0)
+    window_.loss /= window_losses_;
+  window_losses_ = 0;
   return std::exchange(window_, {});
 }
 

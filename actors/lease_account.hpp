@@ -22,8 +22,20 @@ public:
   // --- who is there ---------------------------------------------------------
 
   void worker_lost(uint32_t worker);
-  /// An epoch begins: workers ask again, shards have what they sealed.
-  void begin_epoch(const std::map<RoleId, Sealed>& seals);
+  /// An epoch begins: workers ask again, shards have what they sealed. Returns
+  /// the steps that this completes, from `step` on.
+  std::vector<CommitBook::Commit>
+  begin_epoch(const std::map<RoleId, Sealed>& seals, uint64_t step);
+
+  /// A period begins: every lease of the steps before is consumed, whoever
+  /// computed those.
+  void begin_period(const Consistency& consistency,
+                    const std::map<RoleId, Sealed>& seals);
+  void bound(const Consistency& consistency);
+  /// Grants the leases of begun steps and no more; returns the first step that
+  /// is left alone.
+  uint64_t hold();
+  bool drained() const; ///< all that hold() leaves is consumed
 
   // --- handing out ----------------------------------------------------------
 
@@ -34,7 +46,8 @@ public:
 
   // --- what became of them --------------------------------------------------
 
-  /// The loss of a lease, as its worker reports it.
+  /// The loss of a lease, as its worker reports it: it may come after the
+  /// shards' reports, or be lost with the worker.
   void computed(uint64_t lease, const LeafLoss& leaf);
   /// Returns the step that this completes: V consumed leases count as one
   /// (PROTOCOL 12). `step` is what it would be called.
@@ -53,13 +66,17 @@ public:
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
 
+  void members(const std::map<RoleId, Sealed>& seals);
+
   const Job& job_;
   LeaseBook book_;
   StalenessClocks clocks_;
   std::map<uint32_t, uint32_t> waiting_; ///< worker -> how many it asked for
   std::map<uint64_t, LeafLoss> losses_;
-  CommitBook::Commit window_; ///< the step that is filling up
+  CommitBook::Commit window_;  ///< the step that is filling up; loss: a sum
+  uint32_t window_losses_ = 0; ///< samples whose loss is in it
   uint32_t window_leases_ = 0;
+  uint64_t held_from_ = ~uint64_t{0}; ///< lease
 };
 
 } // namespace troupe

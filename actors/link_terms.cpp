@@ -26,8 +26,8 @@ uint64_t shard_window(const Job& job, RoleId shard) {
     if (plan.owner[slice.id] == shard.index)
       all += bytes;
   }
-  const bool waits = job.options.synchronisation == Synchronisation::sync
-                     && !rounds_of(job.options).empty();
+  // Also of an asynchronous job: it may be switched.
+  const bool waits = !rounds_of(job.options).empty();
   // Twice what must fit: credit comes back when half of a window is free.
   return std::max(least_window_bytes, 2 * nodes * (waits ? all : largest));
 }

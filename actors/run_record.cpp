@@ -107,6 +107,11 @@ void RunRecord::exchanged(double seconds) {
     exchange_ms_.push_back(static_cast<float>(seconds * 1e3));
 }
 
+void RunRecord::switched(uint64_t step, const std::string& mode,
+                         Clock::time_point now) {
+  switches_.push_back({step, mode, now});
+}
+
 void RunRecord::evaluated(const Evaluation& evaluation) {
   if (!evaluation_ || evaluation.version >= evaluation_->version)
     evaluation_ = evaluation;
@@ -139,6 +144,29 @@ double RunRecord::take_epoch_loss() {
   return mean;
 }
 
+nlohmann::ordered_json
+RunRecord::consistency_json(const Outcome& outcome) const {
+  const auto& options = job_->options;
+  nlohmann::ordered_json json;
+  json["mode"] = consistency_of(options);
+  json["switches"] = nlohmann::ordered_json::array();
+  bool async = options.synchronisation == Synchronisation::async;
+  for (const auto& x : switches_) {
+    async = async || x.mode != "sync";
+    json["switches"].push_back(
+      {{"step", x.step}, {"mode", x.mode}, {"ms", ms_between(begin_, x.at)}});
+  }
+  if (async) {
+    json["max_lead"] = outcome.max_lead;
+    json["rejected_too_stale"] = refused_stale_;
+  }
+  if (options.backup_workers > 0) {
+    json["backup_workers"] = options.backup_workers;
+    json["late_gradients_dropped"] = outcome.ranks_left_out;
+  }
+  return json;
+}
+
 std::string RunRecord::summary_json(const Outcome& outcome) const {
   nlohmann::ordered_json json;
   const auto& options = job_->options;
@@ -153,15 +181,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     {"slices", job_->plan.slices.size()},
     {"global_batch", options.global_batch},
     {"reduction", job_->plan.reduction}};
-  json["consistency"] = {{"mode", consistency_of(options)}};
-  if (options.synchronisation == Synchronisation::async) {
-    json["consistency"]["max_lead"] = outcome.max_lead;
-    json["consistency"]["rejected_too_stale"] = refused_stale_;
-  }
-  if (options.backup_workers > 0) {
-    json["consistency"]["backup_workers"] = options.backup_workers;
-    json["consistency"]["late_gradients_dropped"] = outcome.ranks_left_out;
-  }
+  json["consistency"] = consistency_json(outcome);
   json["seed"] = options.seed;
   json["virtual_ranks"] = options.virtual_ranks;
   json["workers"] = job_->plan.of_kind(RoleKind::worker).size();

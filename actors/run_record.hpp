@@ -4,6 +4,8 @@
 #include "actors/messages.hpp"
 #include "strategies/commit_book.hpp"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <chrono>
 #include <map>
 #include <optional>
@@ -33,6 +35,7 @@ public:
   void exchanged(double seconds);
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
+  void switched(uint64_t step, const std::string& mode, Clock::time_point now);
   void refused_stale() { ++refused_stale_; }
   void peak_memory(RoleId role, uint64_t bytes);
   /// Gradients between replicas, as they travelled and before compression.
@@ -59,6 +62,8 @@ public:
   std::string summary_json(const Outcome& outcome) const;
 
 private:
+  nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
+
   struct Recovery {
     std::string kind;
     RoleId role;
@@ -67,7 +72,14 @@ private:
     uint64_t step;
   };
 
+  struct Switch {
+    uint64_t step;
+    std::string mode;
+    Clock::time_point at;
+  };
+
   std::shared_ptr<const Job> job_;
+  std::vector<Switch> switches_;
   Clock::time_point begin_;
   Clock::time_point measured_from_;
   Clock::time_point last_commit_;

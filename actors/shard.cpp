@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::unique_ptr<ShardPart>> make_parts(ShardFrame& shard) {
   std::vector<std::unique_ptr<ShardPart>> parts;
-  if (shard.async)
+  if (shard.period.async)
     parts.push_back(std::make_unique<LeaseSlices>(shard));
   else
     parts.push_back(std::make_unique<StepSlices>(shard));
@@ -95,6 +95,7 @@ private:
   void on(const Propose& proposal) {
     if (!shard_.gate.propose(proposal.fence))
       return;
+    follow(proposal.consistency); // this may be a new process
     for (auto& part : parts_)
       part->leave_epoch();
     shard_.run([] { return true; },
@@ -102,6 +103,18 @@ private:
                  if (shard_.gate.is_sealing(fence))
                    seal();
                });
+  }
+
+  /// Another period has parts of its own. Nothing is on the executor: a period
+  /// ends when all is applied, and a new process has not begun.
+  void follow(const Consistency& period) {
+    const bool same = period.period == shard_.period.period
+                      && period.count_from() == shard_.period.count_from();
+    shard_.period = period;
+    if (same)
+      return;
+    shard_.store->count_from(period.count_from());
+    parts_ = make_parts(shard_);
   }
 
   void seal() {
@@ -117,6 +130,7 @@ private:
   void on(const Activate& activation) {
     if (!shard_.gate.is_sealing(activation.fence))
       return;
+    follow(activation.consistency);
     auto members = needed_peers(activation.members);
     shard_.peers.connect(
       shard_.self, activation.fence, members, RoleKind::shard,
@@ -129,7 +143,8 @@ private:
     RoleId decider{RoleKind::shard, shard_.job.plan.owner.front()};
     const bool asks = !rounds_of(shard_.job.options).empty()
                       || StepSharesDesk::needed(shard_.job);
-    const bool none = shard_.async || !asks || decider == shard_.context.role;
+    const bool none = shard_.period.async || !asks
+                      || decider == shard_.context.role;
     std::erase_if(members,
                   [&](const Member& x) { return none || x.role != decider; });
     return members;

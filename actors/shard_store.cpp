@@ -152,18 +152,24 @@ void ShardStore::reset() {
     initialise(i);
 }
 
-uint64_t ShardStore::newest(size_t local) const {
+uint64_t ShardStore::updates(size_t local) const {
   return record(local).word.load() / 2;
+}
+
+uint64_t ShardStore::newest(size_t local) const {
+  const auto count = updates(local);
+  return count > from_ ? count - from_ : 0;
 }
 
 uint64_t ShardStore::oldest(size_t local) const {
   const auto word = record(local).word.load();
-  return word % 2 != 0 || word == 0 ? word / 2 : word / 2 - 1;
+  const auto count = word % 2 != 0 || word == 0 ? word / 2 : word / 2 - 1;
+  return count > from_ ? count - from_ : 0;
 }
 
 const float* ShardStore::values(size_t local, uint64_t version) const {
-  return reinterpret_cast<const float*>(memory_ + offsets_[local]
-                                        + (version % 2) * bank_bytes_[local]);
+  return reinterpret_cast<const float*>(
+    memory_ + offsets_[local] + (version + from_) % 2 * bank_bytes_[local]);
 }
 
 const float* ShardStore::state(size_t local, uint64_t version) const {
@@ -172,7 +178,7 @@ const float* ShardStore::state(size_t local, uint64_t version) const {
 
 ShardStore::Target ShardStore::begin(size_t local) {
   auto& entry = record(local);
-  const auto next = newest(local) + 1;
+  const auto next = updates(local) + 1;
   entry.word.store((next - 1) * 2 + 1);
   auto* bank = reinterpret_cast<float*>(memory_ + offsets_[local]
                                         + (next % 2) * bank_bytes_[local]);
@@ -181,12 +187,12 @@ ShardStore::Target ShardStore::begin(size_t local) {
 
 void ShardStore::commit(size_t local) {
   auto& entry = record(local);
-  entry.word.store((newest(local) + 1) * 2);
+  entry.word.store((updates(local) + 1) * 2);
 }
 
 void ShardStore::commit(size_t local, const LeaseSet& applied) {
   auto& entry = record(local);
-  auto& leases = entry.leases[(newest(local) + 1) % 2];
+  auto& leases = entry.leases[(updates(local) + 1) % 2];
   if (applied.above().size() > max_exceptions)
     throw std::runtime_error("more than " + std::to_string(max_exceptions)
                              + " leases are out of order");
@@ -199,7 +205,7 @@ void ShardStore::commit(size_t local, const LeaseSet& applied) {
 
 LeaseSet ShardStore::leases(size_t local) const {
   const auto& entry = record(local);
-  const auto& leases = entry.leases[newest(local) % 2];
+  const auto& leases = entry.leases[updates(local) % 2];
   return {leases.floor,
           std::vector<uint64_t>(leases.above, leases.above + leases.count)};
 }

@@ -42,6 +42,10 @@ public:
   /// All of the descriptor's memory that is mapped.
   std::span<const std::byte> memory() const { return {memory_, bytes_}; }
 
+  /// Versions are counts of updates, less this (Consistency::count_from).
+  void count_from(uint64_t updates) { from_ = updates; }
+  /// How many updates the newest version has had.
+  uint64_t updates(size_t local) const;
   uint64_t newest(size_t local) const;
   /// The older version that is still whole; equals newest() while the other
   /// bank is being written.
@@ -89,6 +93,7 @@ private:
   uint32_t slots_ = 0;
   size_t scalars_bytes_ = 0; ///< of one round of one step
   bool taken_over_ = false;
+  uint64_t from_ = 0;
 };
 
 } // namespace troupe

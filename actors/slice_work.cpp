@@ -3,10 +3,29 @@
 #include "kernels/loops.hpp"
 #include "kernels/optimizer.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
 namespace troupe {
+
+namespace {
+
+/// An adaptive rule moves as far for two samples as for sixteen: the leases of
+/// an epoch's last, short step would undo what others have learnt (MNIST, 8
+/// workers: 0.89 instead of 0.96). Plain rules move by the mean gradient.
+float rate_of_short_lease(const Job& job, uint32_t samples) {
+  const auto kind = job.options.rule.kind;
+  if (kind != OptimizerKind::adam && kind != OptimizerKind::adamw
+      && kind != OptimizerKind::rmsprop && kind != OptimizerKind::adagrad)
+    return 1;
+  const auto share = static_cast<float>(samples)
+                     * static_cast<float>(job.options.virtual_ranks)
+                     / static_cast<float>(job.options.global_batch);
+  return std::min(1.0f, share);
+}
+
+} // namespace
 
 SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
                      size_t local)
@@ -41,7 +60,8 @@ std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
                                     uint32_t samples,
                                     const StepScalars& scalars) const {
   const auto version = store_->newest(local_);
-  auto args = slice_update(job_, slice(), {step, step, samples}, scalars);
+  auto args = slice_update(job_, slice(),
+                           {store_->updates(local_), step, samples}, scalars);
   args.gradient_sum = root().data();
   args.in = store_->values(local_, version);
   args.state_in = store_->state(local_, version);
@@ -51,17 +71,21 @@ std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
 
 void SliceWork::apply_step(uint64_t step, uint32_t samples,
                            const StepScalars& scalars) {
-  update(root(), {step, step, samples}, scalars);
+  update(root(), {store_->updates(local_), step, samples}, scalars);
   store_->commit(local_);
   held_.clear();
 }
 
 void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
                             const StepScalars& scalars,
+                            const Consistency& period,
                             const LeaseSet& applied) {
-  const auto count = store_->newest(local_);
-  update(gradient, {count, count / job_.options.virtual_ranks, samples},
-         scalars);
+  const auto count = store_->updates(local_);
+  auto damped = scalars;
+  damped.rate_scale *= rate_of_short_lease(job_, samples);
+  update(gradient,
+         {count, period.step_of(count, job_.options.virtual_ranks), samples},
+         damped);
   store_->commit(local_, applied);
 }
 

@@ -31,7 +31,8 @@ public:
   /// Applies one lease's gradient, clipped and damped by `scalars`, as its own
   /// update.
   void apply_lease(const TensorView& gradient, uint32_t samples,
-                   const StepScalars& scalars, const LeaseSet& applied);
+                   const StepScalars& scalars, const Consistency& period,
+                   const LeaseSet& applied);
   void forget();
 
 private:

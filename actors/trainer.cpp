@@ -3,12 +3,15 @@
 #include "actors/job.hpp"
 #include "actors/trained_model.hpp"
 #include "kernels/error.hpp"
+#include "strategies/consistency.hpp"
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -25,9 +28,13 @@ std::vector<std::string> devices_of(const std::string& text) {
   return devices;
 }
 
-} // namespace
-
-namespace {
+Consistency mode_of(const std::string& text) {
+  Consistency mode;
+  if (!parse(text, mode))
+    throw UsageError("consistency " + text
+                     + ": expected sync, async or staleness:N");
+  return mode;
+}
 
 JobOptions job_of(const TrainerOptions& options) {
   JobOptions job;
@@ -46,6 +53,10 @@ JobOptions job_of(const TrainerOptions& options) {
   job.learning_rate = options.learning_rate;
   job.seed = options.seed;
   job.clip_norm = options.clip_norm;
+  const auto mode = mode_of(options.consistency);
+  job.synchronisation = mode.async ? Synchronisation::async
+                                   : Synchronisation::sync;
+  job.staleness = mode.staleness;
   job.sample = options.sample;
   job.samples = options.global_batch; // until fit() knows better
   return job;
@@ -73,13 +84,29 @@ void require_range(const char* call, const char* what,
 
 } // namespace
 
+struct Trainer::Wish {
+  std::mutex lock;
+  std::string mode;
+};
+
 Trainer::Trainer(TrainerOptions options)
-  : job_(job_of(options)), graph_(make_graph(job_.model, job_.sample)) {
+  : job_(job_of(options)),
+    wish_(std::make_shared<Wish>()),
+    graph_(make_graph(job_.model, job_.sample)) {
   if (graph_.sample.label == LabelKind::tokens)
     throw UsageError("model " + job_.model
                      + " learns text, which has no rows of arrays: use troupe "
                        "train --data text:FILE");
   Job check{job_};
+}
+
+void Trainer::switch_consistency(const std::string& mode) {
+  mode_of(mode);
+  if (job_.strategy != Strategy::parameter_server)
+    throw UsageError("strategy " + to_string(job_.strategy)
+                     + " is always synchronous");
+  std::lock_guard guard{wish_->lock};
+  wish_->mode = mode;
 }
 
 std::shared_ptr<Dataset> Trainer::dataset_of(TrainerSamples samples,
@@ -127,6 +154,10 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
      / ("troupe-" + std::to_string(getpid()) + "-"
         + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".safetensors"))
       .string();
+  run.events.consistency = [wish = wish_] {
+    std::lock_guard guard{wish->lock};
+    return std::exchange(wish->mode, {});
+  };
   auto outcome = run_in_process(run, JobData{data, nullptr});
   if (outcome.status != 0)
     throw InputError(outcome.line);

@@ -28,6 +28,8 @@ struct TrainerOptions {
   /// Of the caller's samples; unknown: what the model was made for.
   SampleShape sample;
   double clip_norm = 0; ///< 0: none
+  /// parameter_server: sync, async or staleness:N, to begin with.
+  std::string consistency = "sync";
 };
 
 /// Samples in the caller's arrays, n of them; what the model does not take
@@ -69,6 +71,12 @@ public:
   /// Errors: InputError before fit() or for a wrong length.
   std::vector<int32_t> predict(const std::vector<float>& features) const;
 
+  /// Goes on as "sync", "async" or "staleness:N" in the fit() that is under way
+  /// on another thread, between two steps; without one, in the next.
+  /// Errors: UsageError for another text, or another strategy than
+  /// parameter_server.
+  void switch_consistency(const std::string& mode);
+
   struct Prediction {
     std::vector<int32_t> classes; ///< [n]; empty where numbers are learnt
     std::vector<float> scores;    ///< [n]: the probability of 1, or the number;
@@ -81,7 +89,10 @@ private:
   std::shared_ptr<Dataset> dataset_of(TrainerSamples samples,
                                       const char* call) const;
 
+  struct Wish;
+
   JobOptions job_;
+  std::shared_ptr<Wish> wish_; ///< to switch; shared with fit()
   Graph graph_;
   std::shared_ptr<const TrainedModel> model_; ///< null before fit()
 };

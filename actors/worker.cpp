@@ -22,9 +22,11 @@ namespace troupe {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-/// Leases a worker asks for at a time, and below how many it asks again.
-constexpr uint32_t lease_batch = 8;
-constexpr size_t lease_low_water = 3;
+std::shared_ptr<Buffer> zeros(size_t count) {
+  auto buffer = std::make_shared<Buffer>(count);
+  buffer->fill(0);
+  return buffer;
+}
 /// How long a dead link waits to be made again.
 constexpr std::chrono::seconds relink_delay{1};
 
@@ -41,7 +43,6 @@ public:
     : self_(self),
       context_(std::move(context)),
       job_(*context_.job),
-      async_(job_.options.synchronisation == Synchronisation::async),
       metrics_(*context_.metrics),
       shards_(self->system(),
               {context_.links, context_.role, link_terms(job_, context_.role)}),
@@ -51,16 +52,15 @@ public:
       computer_(context_.job, context_.data.train, *executor_,
                 parse_device(job_.plan.role(context_.role).device),
                 context_.links ? context_.links->memory() : nullptr),
-      parameters_(fresh_parameters()) {
+      parameters_(zeros(job_.layout.total)) {
     nodes_ = nodes_of_shares(job_.plan.role(context_.role).ranks, job_.shares(),
                              job_.options.virtual_ranks);
     arrived_.resize(job_.plan.slices.size());
     versions_.resize(job_.plan.slices.size());
   }
 
-  ~WorkerState() {
-    executor_.reset(); // its task reads what is destroyed below
-  }
+  /// The executor's task reads what is destroyed after it.
+  ~WorkerState() { executor_.reset(); }
 
   worker_actor::behavior_type make_behavior() {
     // The wish to stop may come while the shards of a new epoch are still being
@@ -81,12 +81,6 @@ public:
 
 private:
   enum class Phase { sealed, pulling, computing, idle };
-
-  std::shared_ptr<Buffer> fresh_parameters() const {
-    auto buffer = std::make_shared<Buffer>(job_.layout.total);
-    buffer->fill(0);
-    return buffer;
-  }
 
   // --- epochs ---------------------------------------------------------------
 
@@ -124,13 +118,15 @@ private:
   void start_epoch(const Activate& activation) {
     gate_.open();
     paused_ = false;
-    if (activation.rollback) {
-      if (computing_) // what it brings is of a step that is undone
-        ++turn_;
+    end_ = job_.total_steps;
+    async_ = activation.consistency.async;
+    if (std::exchange(period_, activation.consistency.period)
+          != activation.consistency.period
+        || activation.rollback) {
+      ++turn_; // what is computed is of a step that is undone, or over
       computing_ = false;
-      parameters_ = fresh_parameters();
+      parameters_ = zeros(job_.layout.total);
       gradient_ = {};
-      end_ = job_.total_steps;
     }
     if (async_) {
       leases_.clear();
@@ -175,7 +171,7 @@ private:
     missing_ = arrived_.size();
     std::fill(arrived_.begin(), arrived_.end(), false);
     if (computing_) // the executor still reads the old ones
-      parameters_ = fresh_parameters();
+      parameters_ = zeros(job_.layout.total);
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
@@ -321,7 +317,9 @@ private:
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(lease % ranks);
     auto parameters = parameters_;
+    computing_step_ = ~uint64_t{0}; // of no step
     const auto fence = gate_.active();
+    const auto turn = ++turn_;
     run_on(
       *executor_, self_,
       [this, lease, rank, ranks, parameters] {
@@ -333,9 +331,10 @@ private:
         done.scale = push_scale(job_, executor_.get(), done.gradient);
         return done;
       },
-      [this, lease, fence](LeaseGradient& result) {
-        on_lease_computed(lease, fence, result.scale,
-                          std::move(result.gradient));
+      [this, lease, fence, turn](LeaseGradient& result) {
+        if (turn == turn_)
+          on_lease_computed(lease, fence, result.scale,
+                            std::move(result.gradient));
       });
   }
 
@@ -367,7 +366,8 @@ private:
   worker_actor::pointer self_;
   RoleContext context_;
   const Job& job_;
-  bool async_;
+  bool async_ = false; ///< in this epoch
+  uint64_t period_ = 0;
   WorkerMetrics metrics_;
   PeerDirectory shards_;
   EpochGate gate_;

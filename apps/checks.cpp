@@ -4,6 +4,7 @@
 #include "apps/numbers.hpp"
 #include "apps/reduce_board.hpp"
 #include "kernels/error.hpp"
+#include "strategies/consistency.hpp"
 
 #include <filesystem>
 #include <initializer_list>
@@ -198,6 +199,16 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + " are more than --global-batch "
              + std::to_string(settings.job.global_batch)
              + " samples; make one of them fit");
+    return;
+  }
+  if (command == "ctl consistency") {
+    Consistency mode;
+    if (!parse(settings.consistency, mode))
+      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
+             + settings.consistency + "'");
+    require_flag(settings, settings.coordinator, "coordinator",
+                 "127.0.0.1:7000");
+    require_flag(settings, settings.certificates, "certificates", "certs");
     return;
   }
   if (command == "status") {

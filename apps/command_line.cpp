@@ -71,6 +71,19 @@ void take_model(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
+/// Reads `ctl consistency MODE`.
+void take_control(CommandLine& line, Words& rest) {
+  if (rest.empty() || rest.front() != "consistency")
+    throw UsageError("ctl takes what to change first; use ctl consistency "
+                     "sync|async|staleness:N");
+  line.command = "ctl consistency";
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["consistency"] = rest.front();
+  rest.erase(rest.begin());
+}
+
 /// What a run prints is taken as well: http://HOST:PORT/metrics.
 std::string address_of(std::string text) {
   const std::string scheme = "http://";
@@ -91,6 +104,9 @@ void take_operand(CommandLine& line, Words& rest) {
     line.command = "bench " + operand;
   } else if (line.command == "model") {
     take_model(line, rest);
+    return;
+  } else if (line.command == "ctl") {
+    take_control(line, rest);
     return;
   } else if (line.command == "help") {
     line.topic = operand;

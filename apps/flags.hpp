@@ -22,6 +22,7 @@ enum CommandBit : unsigned {
   on_null = 512,   ///< bench null-step
   on_status = 1024,
   on_server = 2048, ///< bench parameter-server
+  on_ctl = 4096,    ///< ctl consistency
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

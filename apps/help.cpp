@@ -84,6 +84,14 @@ constexpr Purpose purposes[] = {
    "Shows a running job: its epoch and step, its roles, and over what they are "
    "linked. The address is the one that the run printed as metrics.",
    "  troupe status 127.0.0.1:9400\n"},
+  {"ctl consistency",
+   "troupe ctl consistency sync|async|staleness:N --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Switches a running job between synchronous and asynchronous steps, or to "
+   "another bound on staleness, and waits until it is so. Address and folder "
+   "are those that the run printed.",
+   "  troupe ctl consistency staleness:8 --coordinator 127.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
    "  troupe bench step --global-batch 256 --json step.json\n"},
@@ -166,6 +174,7 @@ std::string help(const std::string& topic) {
     return overview();
   auto wanted = topic == "bench"   ? std::string{"bench step"}
                 : topic == "model" ? std::string{"model show"}
+                : topic == "ctl"   ? std::string{"ctl consistency"}
                                    : topic;
   for (const auto& purpose : purposes) {
     if (wanted != purpose.command)

@@ -42,6 +42,8 @@ int dispatch(const Settings& settings) {
     return run_bench_parameter_server(settings);
   if (command == "status")
     return run_status(settings);
+  if (command == "ctl consistency")
+    return run_ctl_consistency(settings);
   if (command == "model show")
     return run_model_show(settings);
   return run_version(settings);

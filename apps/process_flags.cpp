@@ -50,11 +50,15 @@ void add_connections(std::vector<Flag>& flags) {
   add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
       address(FIELD(listen)));
-  add(flags, on_role, group, "coordinator", "HOST:PORT", "from TF_CONFIG",
-      "where the coordinator listens", address(FIELD(coordinator)));
-  add(flags, on_runs, group, "certificates", "DIR", "the job makes its own",
+  add(flags, on_role | on_ctl, group, "coordinator", "HOST:PORT",
+      "from TF_CONFIG", "where the coordinator listens",
+      address(FIELD(coordinator)));
+  add(flags, on_runs | on_ctl, group, "certificates", "DIR",
+      "the job makes its own",
       "folder with the certificate, key and authority of the job",
       text(FIELD(certificates)));
+  add(flags, on_ctl, "", "consistency", "MODE", "", "",
+      {text(FIELD(consistency)).set, nullptr});
   add(flags, on_role, "", "state-fd", "N", "", "",
       {[](Settings& s, const std::string& value) {
          s.state_fd = static_cast<int>(parse_whole(value, 0, 1'000'000));
@@ -121,13 +125,12 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",   "evaluate", "predict", "role",
-          "bench", "status", "model",    "version", "help"};
+  return {"train",  "plan", "evaluate", "predict", "role", "bench",
+          "status", "ctl",  "model",    "version", "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node",   "launch", "chaos",      "top",
-          "events", "doctor", "checkpoint", "ctl"};
+  return {"node", "launch", "chaos", "top", "events", "doctor", "checkpoint"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -155,6 +158,8 @@ unsigned bit_of(const std::string& command) {
     return on_status;
   if (command == "model show")
     return on_model;
+  if (command == "ctl consistency")
+    return on_ctl;
   return 0;
 }
 

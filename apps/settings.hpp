@@ -55,6 +55,8 @@ struct Settings {
   BenchOptions bench;
   std::string format = "table"; ///< model show: table, dot or json
 
+  std::string consistency; ///< ctl: sync, async or staleness:N
+
   std::string topic; ///< command "help": whose; empty: the program's
   bool print_config = false;
   std::set<std::string>

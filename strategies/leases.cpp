@@ -57,7 +57,7 @@ std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
   while (out.size() < count) {
     if (!returned_.empty())
       out.push_back(returned_.extract(returned_.begin()).value());
-    else if (!closed_ && next_ < total_)
+    else if (!closed_ && next_ < std::min(total_, hold_))
       out.push_back(next_++);
     else
       break;
@@ -136,6 +136,13 @@ uint64_t LeaseBook::consumed() const {
 std::optional<uint32_t> LeaseBook::holder(uint64_t lease) const {
   auto found = holder_.find(lease);
   return found == holder_.end() ? std::nullopt : std::optional{found->second};
+}
+
+std::vector<uint64_t> LeaseBook::open() const {
+  std::vector<uint64_t> leases{returned_.begin(), returned_.end()};
+  for (const auto& [lease, worker] : holder_)
+    leases.push_back(lease);
+  return leases;
 }
 
 uint64_t LeaseBook::total() const {

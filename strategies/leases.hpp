@@ -51,6 +51,9 @@ public:
   /// book has not granted count as granted: a restarted coordinator opens a new
   /// book and passes in the set of every shard (PROTOCOL 16).
   void shard_restored(uint32_t shard, const LeaseSet& applied);
+  /// Grants nothing beyond `end`, until another end is given.
+  void hold(uint64_t end) { hold_ = end; }
+  uint64_t granted() const { return next_; } ///< all below it, at some time
   /// Grants nothing beyond what has been granted so far (Ctrl-C).
   void close();
 
@@ -59,12 +62,15 @@ public:
   /// Who holds a lease that is granted and not consumed.
   const std::map<uint64_t, uint32_t>& holders() const { return holder_; }
   std::optional<uint32_t> holder(uint64_t lease) const;
+  /// Granted, and consumed by nobody so far.
+  std::vector<uint64_t> open() const;
   uint64_t total() const;
   bool done() const; ///< every lease (or, once closed, every granted one)
                      ///< is consumed
 
 private:
   uint64_t total_;
+  uint64_t hold_ = ~uint64_t{0};
   uint64_t next_ = 0; ///< below it, every lease is consumed, returned or held
   bool closed_ = false;
   std::vector<LeaseSet> applied_; ///< per shard

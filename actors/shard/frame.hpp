@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/first_period.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/shard_store.hpp"
@@ -34,7 +35,7 @@ struct ShardFrame {
     : self(self),
       context(std::move(given)),
       job(*context.job),
-      async(job.options.synchronisation == Synchronisation::async),
+      period(first_period(job.options)),
       metrics(*context.metrics),
       store(std::move(store)),
       peers(self->system()),
@@ -61,7 +62,7 @@ struct ShardFrame {
   shard_actor::pointer self;
   RoleContext context;
   const Job& job;
-  const bool async;
+  Consistency period; ///< that lasts
   ShardMetrics metrics;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;

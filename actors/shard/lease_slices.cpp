@@ -9,14 +9,20 @@ namespace troupe {
 LeaseSlices::LeaseSlices(ShardFrame& shard) : shard_(shard) {
   const auto& owned = shard.store->slices();
   for (size_t i = 0; i < owned.size(); ++i)
-    slices_.push_back(std::make_unique<Owned>(Owned{
-      owned[i], shard.store->leases(i), SliceWork{shard.job, shard.store, i}}));
+    slices_.push_back(std::make_unique<Owned>(
+      Owned{owned[i], applied(i), SliceWork{shard.job, shard.store, i}}));
+}
+
+LeaseSet LeaseSlices::applied(size_t local) const {
+  const auto floor = shard_.period.step * shard_.job.options.virtual_ranks;
+  const auto known = shard_.store->leases(local);
+  return known.floor() < floor ? LeaseSet{floor, known.above()} : known;
 }
 
 void LeaseSlices::seal(std::vector<SliceState>& report) const {
   const auto& store = *shard_.store;
   for (size_t i = 0; i < slices_.size(); ++i) {
-    const auto applied = store.leases(i);
+    const auto applied = this->applied(i);
     report.push_back({slices_[i]->id,
                       store.oldest(i),
                       store.newest(i),
@@ -86,10 +92,11 @@ void LeaseSlices::push(const LeasePush& push) {
                          .count;
   shard_.run(
     [slice, values = push.values, samples, applied = slice->leases,
+     period = shard_.period,
      scalars = StepScalars{push.scale,
                            {},
                            damped_rate(shard_.job.damping(), staleness)}] {
-      slice->work.apply_lease(values, samples, scalars, applied);
+      slice->work.apply_lease(values, samples, scalars, period, applied);
       return true;
     },
     [this, lease = push.lease](bool) {

@@ -32,6 +32,9 @@ private:
     uint64_t ordered = 0; ///< version once all that is queued is applied
   };
 
+  /// Leases of the steps before the period count as applied: what they were to
+  /// do is done.
+  LeaseSet applied(size_t local) const;
   /// Refuses what is older than the job takes.
   bool too_stale(uint64_t staleness, uint64_t lease);
 

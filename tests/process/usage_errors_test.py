@@ -184,7 +184,7 @@ class UsageErrors(unittest.TestCase):
                             ("--chain", "2"), ("--workers", "1:4")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "chaos", "top", "events",
-                        "doctor", "checkpoint", "ctl"):
+                        "doctor", "checkpoint"):
             self.check([command], 2, f"{command} is not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):

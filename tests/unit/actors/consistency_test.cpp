@@ -113,4 +113,69 @@ BOOST_AUTO_TEST_CASE(backup_workers_are_refused_where_every_gradient_counts) {
   refused(job);
 }
 
+/// Switches to each mode in turn, some steps after the one before.
+nlohmann::json run_switching(JobOptions job, std::vector<std::string> modes) {
+  RunOptions options;
+  options.job = std::move(job);
+  uint64_t step = 0;
+  uint64_t due = 5;
+  options.events.progress = [&](const Progress& x) { step = x.step; };
+  options.events.consistency = [&] {
+    if (modes.empty() || step < due)
+      return std::string{};
+    const auto mode = modes.front();
+    modes.erase(modes.begin());
+    due = step + 20;
+    return mode;
+  };
+  const auto result = run_in_process(options, small_data());
+  if (result.status != 0)
+    throw std::runtime_error(result.line);
+  return nlohmann::json::parse(result.summary);
+}
+
+JobOptions long_job(uint32_t workers, uint32_t shards) {
+  auto job = asynchronous(workers, shards);
+  job.model = "sleep:1ms-30";
+  job.synchronisation = Synchronisation::sync;
+  job.optimizer = "sgd";
+  job.rule.kind = OptimizerKind::sgd;
+  job.eval_every = 0;
+  job.epochs = 60;
+  return job;
+}
+
+// PROTOCOL 12
+BOOST_AUTO_TEST_CASE(
+  a_running_job_switches_back_and_forth_and_loses_no_sample) {
+  const auto summary = run_switching(
+    long_job(3, 2), {"async", "staleness:1", "sync", "staleness:2", "sync"});
+  const auto& switches = summary["consistency"]["switches"];
+  BOOST_TEST(switches.size() == 5u);
+  for (const auto& x : switches)
+    BOOST_TEST(x["step"].get<int>() > 0);
+  BOOST_TEST(summary["steps"].get<int>() == 60 * 8);
+  BOOST_TEST(summary["samples"].get<int>() == 60 * 500); // I6
+  BOOST_TEST(summary["steps_rolled_back"].get<int>() == 0);
+}
+
+// A lone worker in lockstep computes the leaves in order, each from the newest
+// parameters: between two switches it is a synchronous run of one rank.
+BOOST_AUTO_TEST_CASE(with_one_virtual_rank_a_switch_does_not_change_the_bits) {
+  auto job = long_job(1, 2);
+  job.model = "mlp:20-16-4";
+  job.optimizer = "adam";
+  job.rule.kind = OptimizerKind::adam;
+  job.lr_schedule = LrSchedule::cosine;
+  job.virtual_ranks = 1;
+  job.global_batch = 50; // every step is whole
+  job.epochs = 2000;
+  const auto expected = run(job);
+  const auto summary = run_switching(job,
+                                     {"staleness:0", "sync", "staleness:0"});
+  BOOST_TEST(summary["consistency"]["switches"].size() == 3u);
+  BOOST_TEST(summary["weights_sha256"] == expected["weights_sha256"]);
+  BOOST_TEST(summary["state_sha256"] == expected["state_sha256"]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,15 @@
+#include "actors/job_runner.hpp"
+#include "apps/commands.hpp"
+
+#include <cstdio>
+
+namespace troupe {
+
+int run_ctl_consistency(const Settings& settings) {
+  const auto line = switch_consistency(
+    settings.coordinator, settings.certificates, settings.consistency);
+  std::printf("%s\n", line.c_str());
+  return 0;
+}
+
+} // namespace troupe
