@@ -20,8 +20,11 @@ using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
 
-Membership::Options membership_options(const Job& job) {
+Membership::Options membership_options(const Job& job, const EpochPlan& plan) {
   Membership::Options options;
+  options.viable = [&plan](const std::set<RoleId>& present) {
+    return plan.viable(present);
+  };
   options.join_deadline_ms = job.options.join_deadline_ms;
   for (const auto& role : job.plan.roles)
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
@@ -44,7 +47,8 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     switch_(first_period(job_->options), job_->options.virtual_ranks),
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
-    membership_(membership_options(*job_), steady_ms()),
+    epoch_plan_(*job_),
+    membership_(membership_options(*job_, epoch_plan_), steady_ms()),
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),
@@ -156,6 +160,13 @@ bool CoordinatorState::computes_alike(const Join& join) {
   return false;
 }
 
+std::set<RoleId> CoordinatorState::present_roles() const {
+  std::set<RoleId> out;
+  for (const auto& [role, present] : present_)
+    out.insert(role);
+  return out;
+}
+
 void CoordinatorState::on(const caf::down_msg& down) {
   for (const auto& [role, present] : present_)
     if (present.actor.address() == down.source) {
@@ -207,7 +218,7 @@ void CoordinatorState::watch_silence(Clock::time_point now) {
       lose(role, incarnation);
     }
   for (auto& [role, since] : lost_)
-    if (now - since > limit)
+    if (supervisor_ && now - since > limit)
       replace(role, "lost and not back");
 }
 

@@ -90,7 +90,7 @@ void CoordinatorState::on(const Paused& paused) {
   if (!current(paused.fence) || (stage_ != Stage::pausing && !drains))
     return;
   paused_[paused.worker] = paused.next_step;
-  if (paused_.size() < job_->plan.of_kind(RoleKind::worker).size())
+  if (paused_.size() < epoch_plan_.workers())
     return;
   uint64_t last = 0;
   for (const auto& [worker, step] : paused_)

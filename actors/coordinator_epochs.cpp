@@ -23,14 +23,13 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   metrics_.epoch.set(static_cast<double>(activate.epoch));
   Activate message;
   message.fence = fence_;
-  for (const auto& [role, seal] : seals_)
-    message.slices.insert(message.slices.end(), seal.slices.begin(),
-                          seal.slices.end());
   for (const auto& [role, present] : present_)
     message.members.push_back({role, present.endpoint, present.links});
-  distribute(message);
+  epoch_plan_.begin(seals_);
+  epoch_plan_.tell(message);
   if (async_)
-    for (const auto& commit : leases_.begin_epoch(seals_, steps_))
+    for (const auto& commit :
+         leases_.begin_epoch(seals_, epoch_plan_.applied(), steps_))
       committed(commit);
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);
@@ -42,7 +41,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     record_.begin(Clock::now());
     touched_ = Clock::now();
   } else {
-    for (const auto& kind : record_.resumed(message.rollback))
+    for (const auto& kind : record_.resumed(present_roles(), message.rollback))
       metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
         .add();
   }
@@ -58,24 +57,16 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     drain();
 }
 
-void CoordinatorState::distribute(Activate& message) {
-  for (const auto& role : job_->plan.of_kind(RoleKind::worker))
-    message.ranks.push_back({role.role, role.ranks});
-  if (job_->plan.owner_kind == RoleKind::shard)
-    for (const auto& slice : job_->plan.slices)
-      message.chains.push_back({slice.id, {job_->plan.owner[slice.id]}, {}});
-}
-
 void CoordinatorState::restore_steps(Activate& message) {
-  std::vector<Restorable> restorable;
-  for (const auto& slice : message.slices)
-    restorable.push_back({slice.oldest, slice.newest});
-  auto restoration = decide_restoration(restorable, commits_.committed());
+  const auto restoration = decide_restoration(epoch_plan_.restorable(),
+                                              commits_.committed());
+  commits_.owners(epoch_plan_.tails(), restoration.version);
   message.version = restoration.version;
   if (restoration.rollback)
     roll_back(message, restoration.reason);
   else
     committed(commits_.forgive(restoration.version));
+  message.missing = epoch_plan_.missing(message.version);
 }
 
 void CoordinatorState::restore_replicas(Activate& message) {
@@ -95,6 +86,7 @@ void CoordinatorState::restore_replicas(Activate& message) {
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   message.rollback = true;
   message.slices.clear(); // they tell of what is undone
+  epoch_plan_.undo();
   const auto undone = commits_.rollback(message.version);
   if (message.version == 0)
     switch_.start_over();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/coordinator.hpp"
+#include "actors/epoch_plan.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/run_record.hpp"
 #include "actors/snapshot_book.hpp"
@@ -73,13 +74,12 @@ private:
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
   bool computes_alike(const Join& join);
+  std::set<RoleId> present_roles() const;
   void on(const caf::down_msg& down);
   void lose(RoleId role, uint64_t incarnation);
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
-  /// Says who holds which slice and computes which ranks.
-  void distribute(Activate& message);
   /// Fills in where a synchronous job goes on.
   void restore_steps(Activate& message);
   void restore_replicas(Activate& message);
@@ -90,7 +90,6 @@ private:
   /// Leaves out members that have gone silent, and asks again for those that
   /// are lost and whose replacement has not said hello.
   void watch_silence(Clock::time_point now);
-
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
 
   void on(const Sealed& sealed);
@@ -188,6 +187,7 @@ private:
   std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
 
+  EpochPlan epoch_plan_;
   Membership membership_;
   uint64_t incarnations_ = 0;
   std::map<RoleId, Present> present_;

@@ -92,10 +92,13 @@ void CoordinatorState::switch_or_go_on(Activate& message) {
       period_epoch_ = fence_.epoch;
       message.version = now.step;
       message.slices.clear(); // they are all that the next period begins with
-      if (async_)
-        leases_.begin_period(now, seals_);
-      else
+      message.missing = {{0, job_->options.virtual_ranks}};
+      if (async_) {
+        leases_.begin_period(now, seals_, epoch_plan_.tails());
+      } else {
         commits_.rollback(now.step);
+        commits_.owners(epoch_plan_.tails(), now.step);
+      }
     }
     record_.switched(steps_, mode, Clock::now());
     const Note line{mode + " from step " + std::to_string(steps_) + " on"};

@@ -199,6 +199,8 @@ StalenessDamping Job::damping() const {
 }
 
 std::vector<RankRange> Job::shares() const {
+  if (options.backup_workers == 0)
+    return {{0, options.virtual_ranks}};
   std::vector<RankRange> out;
   for (const auto& worker : plan.of_kind(RoleKind::worker))
     out.push_back(worker.ranks);

@@ -109,7 +109,8 @@ struct Job {
   bool is_snapshot_version(uint64_t version) const;
   Precision precision() const;
   StalenessDamping damping() const;
-  /// The virtual ranks of each worker of the plan, in order.
+  /// The virtual ranks of each worker of the plan, where a step can be made
+  /// without some (k of n); otherwise all as one.
   std::vector<RankRange> shares() const;
   /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
   uint32_t most_rows() const;

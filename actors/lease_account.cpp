@@ -12,25 +12,6 @@ uint32_t owners_with_slices(const Plan& plan) {
   return *std::max_element(plan.owner.begin(), plan.owner.end()) + 1;
 }
 
-/// What all slices of a shard have applied.
-LeaseSet applied_by_all(const std::vector<SliceState>& slices) {
-  std::map<uint64_t, size_t> above;
-  auto floor = slices.front().lease_floor;
-  for (const auto& slice : slices)
-    floor = std::min(floor, slice.lease_floor);
-  for (const auto& slice : slices) {
-    for (auto lease = floor; lease < slice.lease_floor; ++lease)
-      ++above[lease];
-    for (auto lease : slice.leases_above)
-      ++above[lease];
-  }
-  LeaseSet applied{floor, {}};
-  for (const auto& [lease, count] : above)
-    if (count == slices.size())
-      applied.insert(lease);
-  return applied;
-}
-
 std::optional<uint64_t> bound_of(int64_t staleness) {
   return staleness < 0 ? std::nullopt
                        : std::optional{static_cast<uint64_t>(staleness)};
@@ -52,12 +33,10 @@ void LeaseAccount::worker_lost(uint32_t worker) {
 
 std::vector<CommitBook::Commit>
 LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
-                          uint64_t step) {
+                          std::map<uint32_t, LeaseSet> applied, uint64_t step) {
   const auto held = book_.holders();
   const auto open = book_.open();
-  for (const auto& [role, seal] : seals)
-    if (role.kind == RoleKind::shard && !seal.slices.empty())
-      book_.shard_restored(role.index, applied_by_all(seal.slices));
+  book_.restored(std::move(applied));
   for (const auto& [lease, worker] : held)
     if (book_.is_consumed(lease))
       clocks_.consumed(worker);
@@ -84,12 +63,14 @@ void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
 }
 
 void LeaseAccount::begin_period(const Consistency& consistency,
-                                const std::map<RoleId, Sealed>& seals) {
+                                const std::map<RoleId, Sealed>& seals,
+                                const std::set<uint32_t>& shards) {
   const auto ranks = job_.options.virtual_ranks;
-  const auto shards = owners_with_slices(job_.plan);
-  book_ = LeaseBook{job_.total_steps * ranks, shards};
-  for (uint32_t shard = 0; shard < shards; ++shard)
-    book_.shard_restored(shard, LeaseSet{consistency.step * ranks, {}});
+  book_ = LeaseBook{job_.total_steps * ranks, owners_with_slices(job_.plan)};
+  std::map<uint32_t, LeaseSet> applied;
+  for (auto shard : shards)
+    applied[shard] = LeaseSet{consistency.step * ranks, {}};
+  book_.restored(std::move(applied));
   losses_.clear();
   window_ = {};
   window_leases_ = 0;

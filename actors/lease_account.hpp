@@ -22,15 +22,17 @@ public:
   // --- who is there ---------------------------------------------------------
 
   void worker_lost(uint32_t worker);
-  /// An epoch begins: workers ask again, shards have what they sealed. Returns
-  /// the steps that this completes, from `step` on.
+  /// An epoch begins: workers ask again, shards have `applied`. Returns the
+  /// steps that this completes, from `step` on.
   std::vector<CommitBook::Commit>
-  begin_epoch(const std::map<RoleId, Sealed>& seals, uint64_t step);
+  begin_epoch(const std::map<RoleId, Sealed>& seals,
+              std::map<uint32_t, LeaseSet> applied, uint64_t step);
 
   /// A period begins: every lease of the steps before is consumed, whoever
   /// computed those.
   void begin_period(const Consistency& consistency,
-                    const std::map<RoleId, Sealed>& seals);
+                    const std::map<RoleId, Sealed>& seals,
+                    const std::set<uint32_t>& shards);
   void bound(const Consistency& consistency);
   /// Grants the leases of begun steps and no more; returns the first step that
   /// is left alone.

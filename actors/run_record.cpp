@@ -88,17 +88,23 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step) {
   recoveries_.push_back({"", role, now, std::nullopt, step});
 }
 
-std::vector<std::string> RunRecord::resumed(bool rollback) {
+std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
+                                            bool rollback) {
+  const bool async = job_->options.synchronisation == Synchronisation::async;
+  auto kind_of = [&](RoleId role) -> std::string {
+    const bool back = present.contains(role);
+    if (rollback)
+      return "rollback";
+    if (role.kind == RoleKind::shard)
+      return back ? "shard_restored" : "chain_repaired";
+    if (back)
+      return "worker_restarted";
+    return async ? "leases_returned" : "ranks_taken_over";
+  };
   std::vector<std::string> kinds;
-  for (auto& recovery : recoveries_) {
-    if (!recovery.kind.empty())
-      continue;
-    recovery.kind = rollback ? "rollback"
-                    : recovery.role.kind == RoleKind::shard
-                      ? "shard_restored"
-                      : "worker_restarted";
-    kinds.push_back(recovery.kind);
-  }
+  for (auto& recovery : recoveries_)
+    if (recovery.kind.empty())
+      kinds.push_back(recovery.kind = kind_of(recovery.role));
   return kinds;
 }
 

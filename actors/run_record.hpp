@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ public:
   void rolled_back(uint64_t version, uint64_t steps);
 
   void lost(RoleId role, Clock::time_point now, uint64_t step);
-  /// The epoch after the loss is active. Returns the kind of each recovery
-  /// that it completes.
-  std::vector<std::string> resumed(bool rollback);
+  /// The epoch after the loss is active, with these roles. Returns the kind of
+  /// each recovery that it completes.
+  std::vector<std::string> resumed(const std::set<RoleId>& present,
+                                   bool rollback);
   /// A worker pushed a step and had the next version after so long; 0: did not.
   void exchanged(double seconds);
   void evaluated(const Evaluation& evaluation);

@@ -6,14 +6,13 @@
 #include "actors/link_terms.hpp"
 #include "actors/links/link_proxy.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/pulled_parameters.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/slowed.hpp"
+#include "actors/step_holdings.hpp"
 #include "actors/worker_metrics.hpp"
-#include "kernels/buffer.hpp"
-#include "strategies/step_quorum.hpp"
 
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -22,11 +21,6 @@ namespace troupe {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-std::shared_ptr<Buffer> zeros(size_t count) {
-  auto buffer = std::make_shared<Buffer>(count);
-  buffer->fill(0);
-  return buffer;
-}
 /// How long a dead link waits to be made again.
 constexpr std::chrono::seconds relink_delay{1};
 
@@ -52,12 +46,7 @@ public:
       computer_(context_.job, context_.data.train, *executor_,
                 parse_device(job_.plan.role(context_.role).device),
                 context_.links ? context_.links->memory() : nullptr),
-      parameters_(zeros(job_.layout.total)) {
-    nodes_ = nodes_of_shares(job_.plan.role(context_.role).ranks, job_.shares(),
-                             job_.options.virtual_ranks);
-    arrived_.resize(job_.plan.slices.size());
-    versions_.resize(job_.plan.slices.size());
-  }
+      parameters_(job_) {}
 
   /// The executor's task reads what is destroyed after it.
   ~WorkerState() { executor_.reset(); }
@@ -88,9 +77,12 @@ private:
     if (!gate_.propose(proposal.fence))
       return;
     phase_ = Phase::sealed;
-    self_->send(
-      context_.coordinator,
-      Sealed{proposal.fence, context_.role, context_.incarnation, {}});
+    self_->send(context_.coordinator, Sealed{proposal.fence,
+                                             context_.role,
+                                             context_.incarnation,
+                                             {},
+                                             step_.step(),
+                                             step_.nodes()});
   }
 
   void on(const Activate& activation) {
@@ -125,8 +117,8 @@ private:
         || activation.rollback) {
       ++turn_; // what is computed is of a step that is undone, or over
       computing_ = false;
-      parameters_ = zeros(job_.layout.total);
-      gradient_ = {};
+      parameters_.replace();
+      step_.forget();
     }
     if (async_) {
       leases_.clear();
@@ -134,16 +126,16 @@ private:
       next_lease();
       return;
     }
-    if (!gradient_.nodes.empty() && gradient_.step == activation.version) {
-      push_missing(activation.slices);
-      pull(gradient_.step + 1);
-    } else if (computing_ && computing_step_ == activation.version) {
+    for (const auto& own : activation.ranks)
+      if (own.worker == context_.role)
+        step_.begin_epoch(activation.version, own.ranks, activation.missing,
+                          job_.shares(), job_.options.virtual_ranks);
+    held_ = activation.slices;
+    push_missing(step_.sums());
+    if (computing_ && computing_step_ == activation.version)
       phase_ = Phase::computing;
-      held_ = activation.slices;
-    } else {
-      held_ = activation.slices;
-      pull(activation.version);
-    }
+    else
+      pull_next();
   }
 
   /// A shard that died brings the next epoch by itself. One that lives has
@@ -168,10 +160,7 @@ private:
     phase_ = Phase::pulling;
     wanted_ = version;
     pull_begin_ = Clock::now();
-    missing_ = arrived_.size();
-    std::fill(arrived_.begin(), arrived_.end(), false);
-    if (computing_) // the executor still reads the old ones
-      parameters_ = zeros(job_.layout.total);
+    parameters_.begin(computing_); // the executor still reads the old ones
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
@@ -179,22 +168,17 @@ private:
 
   void on(const Pulled& message) {
     if (!gate_.is_active(message.fence) || phase_ != Phase::pulling
-        || message.slice >= arrived_.size() || arrived_[message.slice]
         || (!async_ && message.version < wanted_))
       return;
     if (!async_ && message.version > wanted_) {
       pull(message.version); // k of n: the others are past the one it wanted
       return;
     }
-    const auto& slice = job_.plan.slices[message.slice];
-    if (message.values.size() != slice.count)
+    if (!parameters_.take(message))
       return;
-    std::memcpy(parameters_->data() + job_.flat_offset(slice),
-                message.values.data(), slice.count * sizeof(float));
-    metrics_.pulled.add(static_cast<double>(slice.count * sizeof(float)));
-    arrived_[message.slice] = true;
-    versions_[message.slice] = message.version;
-    if (--missing_ > 0)
+    metrics_.pulled.add(
+      static_cast<double>(message.values.size() * sizeof(float)));
+    if (!parameters_.complete())
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
     if (async_) {
@@ -203,24 +187,35 @@ private:
     }
     // Version s + 1 everywhere proves that s is committed.
     exchange_.end(metrics_.push);
-    gradient_ = {};
+    if (wanted_ != step_.step()) {
+      step_.begin_step(wanted_);
+      held_.clear();
+    }
     if (wanted_ < end_ && !paused_)
-      compute(wanted_);
+      compute();
     else
       phase_ = Phase::idle;
   }
 
-  void compute(uint64_t step) {
+  /// The version that the rest of this step needs, or the next one.
+  void pull_next() { pull(step_.step() + (step_.anything_left() ? 0 : 1)); }
+
+  void compute() {
+    if (!step_.anything_left()) { // others have all of it
+      pull_next();
+      return;
+    }
+    const auto step = step_.step();
     phase_ = Phase::computing;
     computing_ = true;
     computing_step_ = step;
-    auto parameters = parameters_;
+    auto parameters = parameters_.buffer();
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, step, parameters] {
+      [this, step, parameters, nodes = step_.compute()] {
         return slowed_(
-          [&] { return computer_.compute(step, nodes_, parameters->data()); });
+          [&] { return computer_.compute(step, nodes, parameters->data()); });
       },
       [this, turn](StepGradient& result) {
         if (turn == turn_)
@@ -237,34 +232,36 @@ private:
                   Trouble{context_.job_id, context_.role, result.trouble});
       return;
     }
-    gradient_ = std::move(result);
+    self_->send(context_.coordinator, LeafReport{gate_.sealing(), context_.role,
+                                                 result.step, result.leaves});
+    const auto sums = result.nodes;
+    if (result.step == step_.step())
+      step_.computed(std::move(result.nodes));
     if (phase_ != Phase::computing)
       return; // sealed meanwhile: the next epoch decides what is sent
-    push_missing(held_);
-    held_.clear();
-    pull(gradient_.step + 1);
+    push_missing(sums);
+    pull_next();
   }
 
   /// Sends what the owners do not list.
-  void push_missing(const std::vector<SliceState>& held) {
-    self_->send(context_.coordinator,
-                LeafReport{gate_.active(), context_.role, gradient_.step,
-                           gradient_.leaves, exchange_.take()});
+  void push_missing(const std::vector<NodeSum>& sums) {
+    if (sums.empty())
+      return;
     exchange_.begin();
-    const HeldNodes there{held, job_.plan.slices.size()};
+    const HeldNodes there{held_, job_.plan.slices.size()};
     // Slice by slice: a shard lets go of what it holds of one when its tree is
     // whole, and credit comes back (link_terms()).
     for (const auto& slice : job_.plan.slices)
-      for (const auto& node : gradient_.nodes)
-        if (!there.has(slice.id, gradient_.step, node.node))
-          push(node, slice);
+      for (const auto& sum : sums)
+        if (!there.has(slice.id, step_.step(), sum.node))
+          push(sum, slice);
   }
 
   void push(const NodeSum& node, const Slice& slice) {
     auto values = node.view(job_.flat_offset(slice), slice.count);
     metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
     self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
-                Push{gate_.active(), gradient_.step, node.node, slice.id,
+                Push{gate_.active(), step_.step(), node.node, slice.id,
                      std::move(values)});
   }
 
@@ -283,7 +280,7 @@ private:
     end_ = end.step;
     paused_ = false;
     if (!async_ && phase_ == Phase::idle && wanted_ < end_)
-      compute(wanted_);
+      compute();
   }
 
   // --- asynchronous ---------------------------------------------------------
@@ -316,7 +313,7 @@ private:
     const auto lease = leases_.front();
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(lease % ranks);
-    auto parameters = parameters_;
+    auto parameters = parameters_.buffer();
     computing_step_ = ~uint64_t{0}; // of no step
     const auto fence = gate_.active();
     const auto turn = ++turn_;
@@ -358,7 +355,8 @@ private:
       metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
       self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
                   LeasePush{gate_.active(), lease, slice.id,
-                            versions_[slice.id], std::move(values), scale});
+                            parameters_.version(slice.id), std::move(values),
+                            scale});
     }
     next_lease();
   }
@@ -372,30 +370,26 @@ private:
   PeerDirectory shards_;
   EpochGate gate_;
   Phase phase_ = Phase::sealed;
-  std::vector<RankRange> nodes_;
   const Slowed slowed_;
   uint64_t end_;
   bool paused_ = false;
 
   uint64_t wanted_ = 0; ///< version being pulled
-  std::vector<bool> arrived_;
-  std::vector<uint64_t> versions_;
-  size_t missing_ = 0;
   Clock::time_point pull_begin_;
   Exchange exchange_;
 
   bool computing_ = false;
   uint64_t computing_step_ = 0;
   uint64_t turn_ = 0; ///< counts computations; an older one's result is void
-  StepGradient gradient_; ///< of the step not known to be committed
-  std::vector<SliceState> held_;
+  StepHoldings step_;
+  std::vector<SliceState> held_; ///< what owners had when the epoch began
 
   std::deque<uint64_t> leases_;
   bool asked_ = false;
 
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
-  std::shared_ptr<Buffer> parameters_;
+  PulledParameters parameters_;
 };
 
 } // namespace

@@ -5,7 +5,16 @@
 namespace troupe {
 
 CommitBook::CommitBook(uint32_t virtual_ranks, uint32_t owners, bool partial)
-  : virtual_ranks_(virtual_ranks), partial_(partial), versions_(owners, 0) {}
+  : virtual_ranks_(virtual_ranks), partial_(partial) {
+  for (uint32_t i = 0; i < owners; ++i)
+    versions_[i] = 0;
+}
+
+void CommitBook::owners(const std::set<uint32_t>& owners, uint64_t version) {
+  versions_.clear();
+  for (auto owner : owners)
+    versions_[owner] = version;
+}
 
 std::vector<CommitBook::Commit>
 CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
@@ -30,7 +39,8 @@ CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
 
 std::vector<CommitBook::Commit> CommitBook::applied(uint32_t index,
                                                     uint64_t version) {
-  versions_[index] = std::max(versions_[index], version);
+  if (auto owner = versions_.find(index); owner != versions_.end())
+    owner->second = std::max(owner->second, version);
   return settle();
 }
 
@@ -61,7 +71,7 @@ bool CommitBook::whole(uint64_t step) {
 }
 
 std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
-  for (auto& held : versions_)
+  for (auto& [owner, held] : versions_)
     held = std::max(held, version);
   return settle(version);
 }
@@ -69,7 +79,8 @@ std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
 uint64_t CommitBook::rollback(uint64_t version) {
   const auto undone = committed_ > version ? committed_ - version : 0;
   committed_ = version;
-  std::fill(versions_.begin(), versions_.end(), version);
+  for (auto& [owner, held] : versions_)
+    held = version;
   leaves_.clear();
   seen_.clear();
   in_.clear();
@@ -78,7 +89,9 @@ uint64_t CommitBook::rollback(uint64_t version) {
 
 std::vector<CommitBook::Commit> CommitBook::settle(uint64_t forgiven) {
   std::vector<Commit> commits;
-  const auto reduced = *std::min_element(versions_.begin(), versions_.end());
+  auto reduced = ~uint64_t{0};
+  for (const auto& [owner, held] : versions_)
+    reduced = std::min(reduced, held);
   while (committed_ < reduced) {
     if (!whole(committed_) && committed_ >= forgiven)
       break; // the losses are on their way

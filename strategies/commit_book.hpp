@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace troupe {
@@ -30,6 +31,8 @@ public:
 
   /// Leaves a worker computed for `step`.
   std::vector<Commit> leaves(uint64_t step, const std::vector<Leaf>& leaves);
+  /// From here on these owners, each at `version`, and no others.
+  void owners(const std::set<uint32_t>& owners, uint64_t version);
   /// Owner `index` now holds `version` in all its slices.
   std::vector<Commit> applied(uint32_t index, uint64_t version);
   /// A step has exactly these ranks.
@@ -55,7 +58,7 @@ private:
 
   uint32_t virtual_ranks_;
   bool partial_;
-  std::vector<uint64_t> versions_;               ///< per owner
+  std::map<uint32_t, uint64_t> versions_;        ///< per owner
   std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
   std::map<uint64_t, std::vector<bool>> seen_;
   std::map<uint64_t, std::vector<bool>> in_; ///< partial: who is in it

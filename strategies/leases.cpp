@@ -47,9 +47,10 @@ bool LeaseSet::insert(uint64_t lease) {
   return true;
 }
 
-LeaseBook::LeaseBook(uint64_t total, uint32_t shards)
-  : total_(total), applied_(shards) {
+LeaseBook::LeaseBook(uint64_t total, uint32_t shards) : total_(total) {
   strategies::require(shards > 0, "a lease is consumed by one shard or more");
+  for (uint32_t i = 0; i < shards; ++i)
+    applied_[i] = {};
 }
 
 std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
@@ -67,11 +68,9 @@ std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
 }
 
 bool LeaseBook::applied(uint64_t lease, uint32_t shard) {
-  strategies::require(shard < applied_.size(), "the shard is out of range");
-  if (lease >= next_ || !applied_[shard].insert(lease))
-    return false;
-  auto has_it = [lease](const LeaseSet& x) { return x.contains(lease); };
-  if (!std::ranges::all_of(applied_, has_it))
+  auto set = applied_.find(shard);
+  strategies::require(set != applied_.end(), "the shard is out of range");
+  if (lease >= next_ || !set->second.insert(lease) || !everywhere(lease))
     return false;
   // It may be in either: a push can outlive the worker that sent it.
   holder_.erase(lease);
@@ -101,21 +100,28 @@ std::optional<uint32_t> LeaseBook::refused(uint64_t lease) {
 }
 
 void LeaseBook::shard_restored(uint32_t shard, const LeaseSet& applied) {
-  strategies::require(shard < applied_.size(), "the shard is out of range");
-  strategies::require(end_of(applied) <= total_,
-                      "the restored set is of a longer run");
-  applied_[shard] = applied;
-  next_ = std::max(next_, end_of(applied));
+  strategies::require(applied_.contains(shard), "the shard is out of range");
+  auto all = applied_;
+  all[shard] = applied;
+  restored(std::move(all));
+}
+
+void LeaseBook::restored(std::map<uint32_t, LeaseSet> applied) {
+  strategies::require(!applied.empty(), "a lease is consumed by a shard");
+  applied_ = std::move(applied);
   // All shards have what lies below every floor; the rest is decided anew.
-  auto floor = applied_.front().floor();
-  for (const auto& x : applied_)
-    floor = std::min(floor, x.floor());
+  auto floor = applied_.begin()->second.floor();
+  for (const auto& [shard, set] : applied_) {
+    strategies::require(end_of(set) <= total_,
+                        "the restored set is of a longer run");
+    next_ = std::max(next_, end_of(set));
+    floor = std::min(floor, set.floor());
+  }
   consumed_ = LeaseSet{floor, {}};
   returned_.erase(returned_.begin(), returned_.lower_bound(floor));
   holder_.erase(holder_.begin(), holder_.lower_bound(floor));
   for (auto lease = floor; lease < next_; ++lease) {
-    auto has_it = [lease](const LeaseSet& x) { return x.contains(lease); };
-    if (std::ranges::all_of(applied_, has_it)) {
+    if (everywhere(lease)) {
       holder_.erase(lease);
       returned_.erase(lease);
       consumed_.insert(lease);
@@ -123,6 +129,12 @@ void LeaseBook::shard_restored(uint32_t shard, const LeaseSet& applied) {
       returned_.insert(lease);
     }
   }
+}
+
+bool LeaseBook::everywhere(uint64_t lease) const {
+  return std::ranges::all_of(applied_, [lease](const auto& x) {
+    return x.second.contains(lease);
+  });
 }
 
 void LeaseBook::close() {

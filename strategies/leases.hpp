@@ -51,6 +51,8 @@ public:
   /// book has not granted count as granted: a restarted coordinator opens a new
   /// book and passes in the set of every shard (PROTOCOL 16).
   void shard_restored(uint32_t shard, const LeaseSet& applied);
+  /// The same for all: from here on these shards, and no others, consume.
+  void restored(std::map<uint32_t, LeaseSet> applied);
   /// Grants nothing beyond `end`, until another end is given.
   void hold(uint64_t end) { hold_ = end; }
   uint64_t granted() const { return next_; } ///< all below it, at some time
@@ -69,11 +71,13 @@ public:
                      ///< is consumed
 
 private:
+  bool everywhere(uint64_t lease) const;
+
   uint64_t total_;
   uint64_t hold_ = ~uint64_t{0};
   uint64_t next_ = 0; ///< below it, every lease is consumed, returned or held
   bool closed_ = false;
-  std::vector<LeaseSet> applied_; ///< per shard
+  std::map<uint32_t, LeaseSet> applied_; ///< per shard
   LeaseSet consumed_;
   std::set<uint64_t> returned_;
   std::map<uint64_t, uint32_t> holder_; ///< granted, not consumed

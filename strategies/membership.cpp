@@ -46,10 +46,9 @@ std::string to_string(RoleId role) {
 }
 
 Membership::Membership(Options options, uint64_t now_ms)
-  : options_(std::move(options)) {
+  : options_(std::move(options)), forming_since_ms_(now_ms) {
   strategies::require(!options_.roles.empty(), "an epoch needs a member");
-  for (auto role : options_.roles)
-    absent_since_.emplace(role, now_ms);
+  absent_ = {options_.roles.begin(), options_.roles.end()};
 }
 
 Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
@@ -65,18 +64,34 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
   if (auto i = gone_.find(role); i != gone_.end() && incarnation <= i->second)
     return {};
   present_.emplace(role, incarnation);
-  absent_since_.erase(role);
-  if (!absent_since_.empty())
-    return {};
-  return propose(now_ms);
+  absent_.erase(role);
+  return go_on(now_ms);
+}
+
+void Membership::expect(RoleId role) {
+  if (std::ranges::find(options_.roles, role) != options_.roles.end())
+    return;
+  options_.roles.push_back(role);
+  absent_.insert(role);
+}
+
+Membership::Actions Membership::dismiss(RoleId role, uint64_t now_ms) {
+  std::erase(options_.roles, role);
+  const bool was_present = present_.contains(role);
+  if (was_present)
+    remove(role, now_ms);
+  absent_.erase(role);
+  return was_present && state_ != State::failed ? go_on(now_ms) : Actions{};
 }
 
 Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
                                      uint64_t now_ms) {
   auto i = present_.find(role);
   if (state_ != State::failed && i != present_.end()
-      && i->second == incarnation)
+      && i->second == incarnation) {
     remove(role, now_ms);
+    return go_on(now_ms);
+  }
   return {};
 }
 
@@ -95,6 +110,7 @@ Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
   if (!awaiting_seal_.empty())
     return {};
   state_ = State::active;
+  begun_ = true;
   return {Activate{epoch_}};
 }
 
@@ -110,16 +126,14 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
                                + std::to_string(epoch_) + " within "
                                + duration(options_.seal_deadline_ms)});
     }
+    for (auto& action : go_on(now_ms))
+      out.push_back(std::move(action));
     return out;
   }
-  if (state_ != State::forming)
+  if (state_ != State::forming
+      || elapsed(forming_since_ms_, now_ms) < options_.join_deadline_ms)
     return out;
-  std::vector<RoleId> late;
-  for (auto [role, since_ms] : absent_since_)
-    if (elapsed(since_ms, now_ms) >= options_.join_deadline_ms)
-      late.push_back(role);
-  if (late.empty())
-    return out;
+  const auto late = absent();
   auto again = std::ranges::all_of(late, [this](RoleId role) {
     return gone_.contains(role);
   });
@@ -133,10 +147,22 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
 }
 
 std::vector<RoleId> Membership::absent() const {
-  std::vector<RoleId> out;
-  for (auto [role, since_ms] : absent_since_)
-    out.push_back(role);
-  return out;
+  return {absent_.begin(), absent_.end()};
+}
+
+bool Membership::enough() const {
+  if (absent_.empty())
+    return true;
+  if (!begun_ || !options_.viable)
+    return false;
+  std::set<RoleId> members;
+  for (auto [role, incarnation] : present_)
+    members.insert(role);
+  return options_.viable(members);
+}
+
+Membership::Actions Membership::go_on(uint64_t now_ms) {
+  return enough() ? propose(now_ms) : Actions{};
 }
 
 Membership::Actions Membership::propose(uint64_t now_ms) {
@@ -153,8 +179,10 @@ void Membership::remove(RoleId role, uint64_t now_ms) {
   auto i = present_.find(role);
   gone_[role] = i->second;
   present_.erase(i);
-  absent_since_[role] = now_ms;
+  absent_.insert(role);
   awaiting_seal_.clear();
+  if (state_ != State::forming)
+    forming_since_ms_ = now_ms;
   state_ = State::forming;
 }
 

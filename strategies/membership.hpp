@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -25,22 +26,26 @@ std::string to_string(RoleId role);
 /// stay, then active. Pure: time comes with each event, in milliseconds of any
 /// steady clock; what to do comes back as actions.
 ///
-///            every role present          all sealed
+///            enough are present          all sealed
 ///   forming ---------------------> sealing ----------> active
-///      ^                              |                   |
-///      |   a member lost, or did not  |                   |
-///      |   seal in time: left out     |                   |
-///      +------------------------------+<---- lost --------+
-///                                     ^                   |
-///                                     +---- renew --------+
+///      ^                            ^   |                 |
+///      |  a member lost, or did not |   |                 |
+///      |  seal in time: left out    |   |                 |
+///      +----------------------------+---+<--- lost -------+
+///        (too few are left)         |                     |
+///                                   +--- join, renew -----+
 ///
-/// A role that stays away past `join_deadline_ms` ends the job.
+/// Enough for the first epoch are all roles; later those that `viable` accepts,
+/// so that survivors go on at once and a newcomer is taken in by the epoch that
+/// its join brings. Too few past `join_deadline_ms` end the job.
 class Membership {
 public:
   enum class State { forming, sealing, active, failed };
 
   struct Options {
-    std::vector<RoleId> roles; ///< who must be present in an epoch
+    std::vector<RoleId> roles; ///< who must be present in the first epoch
+    /// Whether these members can go on without the others; empty: never.
+    std::function<bool(const std::set<RoleId>&)> viable;
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
   };
@@ -72,8 +77,12 @@ public:
   /// A role asks to join as `incarnation`; an older incarnation of it counts as
   /// lost. A lower or equal incarnation than the present one is ignored, and so
   /// is one that was lost or left out: a late copy of its request must not
-  /// bring the dead back. Ignored too: a role that `Options` does not name.
+  /// bring the dead back. Ignored too: a role that is not expected.
   Actions join(RoleId role, uint64_t incarnation, uint64_t now_ms);
+  /// From here on the role may join as well.
+  void expect(RoleId role);
+  /// The role leaves for good: nobody waits for it.
+  Actions dismiss(RoleId role, uint64_t now_ms);
   /// Ignored unless that incarnation is the present one.
   Actions lost(RoleId role, uint64_t incarnation, uint64_t now_ms);
   /// Ignored unless `epoch` is the one being sealed.
@@ -90,16 +99,21 @@ public:
   std::vector<RoleId> absent() const;
 
 private:
+  bool enough() const;
+  /// The next epoch, if those who are left can go on.
+  Actions go_on(uint64_t now_ms);
   Actions propose(uint64_t now_ms);
   void remove(RoleId role, uint64_t now_ms);
 
   Options options_;
   State state_ = State::forming;
   uint64_t epoch_ = 0;
+  bool begun_ = false; ///< an epoch has been active
   uint64_t proposed_ms_ = 0;
-  std::map<RoleId, uint64_t> present_;      ///< role -> incarnation
-  std::map<RoleId, uint64_t> gone_;         ///< role -> newest one removed
-  std::map<RoleId, uint64_t> absent_since_; ///< in milliseconds
+  std::map<RoleId, uint64_t> present_; ///< role -> incarnation
+  std::map<RoleId, uint64_t> gone_;    ///< role -> newest one removed
+  std::set<RoleId> absent_;
+  uint64_t forming_since_ms_ = 0;
   std::set<RoleId> awaiting_seal_;
 };
 

@@ -61,7 +61,9 @@ struct Sealed {
   RoleId role;
   uint64_t incarnation = 0;
   std::vector<SliceState> slices; ///< empty for a role that owns none
-  uint64_t version = 0;           ///< replica: it holds all slices of it
+  uint64_t version = 0; ///< replica: it holds all slices of it; worker: the
+                        ///< step of which it has, or computes, `nodes`
+  std::vector<RankRange> nodes{};
 };
 struct Member {
   RoleId role;
@@ -85,6 +87,8 @@ struct Activate {
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
   Consistency consistency{};        ///< from here on
+  /// Ranks of step `version` that nobody has: their owners compute them.
+  std::vector<RankRange> missing{};
 };
 /// A learner holds all that it was to learn: the next epoch may install it.
 struct CaughtUp {
@@ -113,7 +117,7 @@ TROUPE_INSPECT(SliceChain, TROUPE_FIELD(slice), TROUPE_FIELD(replicas),
                TROUPE_FIELD(learners))
 TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(slices),
-               TROUPE_FIELD(version))
+               TROUPE_FIELD(version), TROUPE_FIELD(nodes))
 TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(links))
 TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks))
@@ -121,7 +125,7 @@ TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
                TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks),
-               TROUPE_FIELD(consistency))
+               TROUPE_FIELD(consistency), TROUPE_FIELD(missing))
 TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(reason))

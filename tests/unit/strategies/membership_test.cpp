@@ -48,7 +48,10 @@ Action only(const Membership::Actions& actions) {
 class RandomRun {
 public:
   explicit RandomRun(uint32_t seed)
-    : random_(seed), roles_(roles_of(seed)), it_(options_of(roles_), 0) {
+    : random_(seed),
+      roles_(roles_of(seed)),
+      elastic_(seed % 2 == 1),
+      it_(options_of(roles_, elastic_), 0) {
     absent_.insert(roles_.begin(), roles_.end());
     for (auto role : roles_)
       newest_[role] = 0;
@@ -99,9 +102,14 @@ private:
     return out;
   }
 
-  static Membership::Options options_of(const std::vector<RoleId>& roles) {
+  static Membership::Options options_of(const std::vector<RoleId>& roles,
+                                        bool elastic) {
     Membership::Options out;
     out.roles = roles;
+    if (elastic) // a shard and a worker
+      out.viable = [](const std::set<RoleId>& present) {
+        return present.contains(shard0) && present.size() > 1;
+      };
     out.join_deadline_ms = 1'000'000;
     out.seal_deadline_ms = 1000;
     return out;
@@ -134,7 +142,7 @@ private:
   void check(const Membership::Actions& actions) {
     for (const auto& action : actions)
       std::visit([this](const auto& x) { take(x); }, action);
-    BOOST_TEST((it_.state() != State::active || absent_.empty()));
+    BOOST_TEST((it_.state() != State::active || absent_.empty() || elastic_));
     BOOST_TEST(it_.epoch() == proposed_);
     auto absent = it_.absent();
     BOOST_TEST((std::set<RoleId>(absent.begin(), absent.end()) == absent_));
@@ -142,8 +150,11 @@ private:
 
   void take(const Membership::Propose& x) {
     BOOST_TEST(x.epoch > proposed_);
-    BOOST_TEST(x.members.size() == roles_.size());
-    BOOST_TEST(absent_.empty());
+    BOOST_TEST(x.members.size() == roles_.size() - absent_.size());
+    if (!elastic_ || activations == 0)
+      BOOST_TEST(absent_.empty());
+    else
+      BOOST_TEST((x.members.size() > 1 && !absent_.contains(shard0)));
     proposed_ = x.epoch;
     sealed_.clear();
   }
@@ -151,8 +162,7 @@ private:
   void take(const Membership::Activate& x) {
     BOOST_TEST(x.epoch == proposed_);
     BOOST_TEST(x.epoch > activated_);
-    BOOST_TEST(absent_.empty());
-    BOOST_TEST(sealed_.size() == roles_.size());
+    BOOST_TEST(sealed_.size() == roles_.size() - absent_.size());
     activated_ = x.epoch;
     ++activations;
   }
@@ -170,6 +180,7 @@ private:
 
   std::mt19937 random_;
   std::vector<RoleId> roles_;
+  bool elastic_;
   Membership it_;
   std::map<RoleId, uint64_t> newest_; ///< incarnation
   std::set<RoleId> absent_;
@@ -344,7 +355,46 @@ BOOST_AUTO_TEST_CASE(the_loss_of_another_role_gives_no_extra_time) {
   it.lost(worker1, 1, 0);
   it.lost(worker0, 1, 20'000);
   auto failure = only<Membership::Fail>(it.tick(30'000));
-  BOOST_TEST(failure.reason.starts_with("worker:1 did not join again"));
+  BOOST_TEST(
+    failure.reason.starts_with("worker:0, worker:1 did not join again"));
+}
+
+BOOST_AUTO_TEST_CASE(survivors_go_on_without_the_dead_where_they_can) {
+  auto options = two_workers();
+  options.viable = [](const std::set<RoleId>& present) {
+    return !present.empty();
+  };
+  Membership it{options, 0};
+  BOOST_TEST(it.join(worker0, 1, 0).empty()); // the first epoch needs all
+  only<Membership::Propose>(it.join(worker1, 2, 0));
+  it.sealed(worker0, 1, 1, 0);
+  it.sealed(worker1, 2, 1, 0);
+  auto without = only<Membership::Propose>(it.lost(worker1, 2, 5));
+  BOOST_TEST((without.members == std::vector<RoleId>{worker0}));
+  only<Membership::Activate>(it.sealed(worker0, 1, without.epoch, 6));
+  // One that was away for long is no reason to give up later.
+  BOOST_TEST(it.tick(500'000).empty());
+  auto with = only<Membership::Propose>(it.join(worker1, 3, 500'000));
+  BOOST_TEST(with.members.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_may_be_added_and_dismissed) {
+  auto options = two_workers();
+  options.viable = [](const std::set<RoleId>& present) {
+    return !present.empty();
+  };
+  Membership it{options, 0};
+  it.join(worker0, 1, 0);
+  it.join(worker1, 2, 0);
+  it.sealed(worker0, 1, 1, 0);
+  it.sealed(worker1, 2, 1, 0);
+  BOOST_TEST(it.join(shard0, 3, 1).empty()); // nobody expects it
+  it.expect(shard0);
+  BOOST_TEST(only<Membership::Propose>(it.join(shard0, 3, 1)).members.size()
+             == 3u);
+  BOOST_TEST(only<Membership::Propose>(it.dismiss(worker1, 2)).members.size()
+             == 2u);
+  BOOST_TEST(it.join(worker1, 9, 3).empty());
 }
 
 BOOST_AUTO_TEST_CASE(random_events_never_activate_an_incomplete_epoch) {

@@ -1,0 +1,170 @@
+#include "actors/epoch_plan.hpp"
+
+#include "strategies/takeover.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+std::vector<std::vector<uint32_t>> first_chains(const Plan& plan) {
+  std::vector<std::vector<uint32_t>> out;
+  for (const auto& slice : plan.slices) {
+    out.emplace_back();
+    for (uint32_t i = 0; i < plan.chain; ++i)
+      out.back().push_back(plan.owner[slice.id] + i * plan.owners);
+  }
+  return out;
+}
+
+/// Returns one past the largest lease of the set.
+uint64_t end_of(const LeaseSet& set) {
+  return set.above().empty() ? set.floor() : *set.above().rbegin() + 1;
+}
+
+LeaseSet leases_of(const SliceState& state) {
+  return {state.lease_floor,
+          {state.leases_above.begin(), state.leases_above.end()}};
+}
+
+LeaseSet in_both(const LeaseSet& a, const LeaseSet& b) {
+  LeaseSet both{std::min(a.floor(), b.floor()), {}};
+  for (auto lease = both.floor(); lease < std::min(end_of(a), end_of(b));
+       ++lease)
+    if (a.contains(lease) && b.contains(lease))
+      both.insert(lease);
+  return both;
+}
+
+} // namespace
+
+EpochPlan::EpochPlan(const Job& job)
+  : job_(job),
+    chains_(job.plan.owner_kind == RoleKind::shard
+              ? first_chains(job.plan)
+              : std::vector<std::vector<uint32_t>>{}) {}
+
+bool EpochPlan::viable(const std::set<RoleId>& present) const {
+  if (!is_served())
+    return false;
+  std::set<uint32_t> shards;
+  bool works = false;
+  for (auto role : present) {
+    works = works || role.kind == RoleKind::worker;
+    if (role.kind == RoleKind::shard)
+      shards.insert(role.index);
+  }
+  return works && chains_.viable(shards);
+}
+
+void EpochPlan::begin(const std::map<RoleId, Sealed>& seals) {
+  ranks_.clear();
+  computed_.clear();
+  std::vector<RoleId> workers;
+  for (const auto& [role, seal] : seals)
+    if (role.kind == RoleKind::worker)
+      workers.push_back(role);
+  const auto count = static_cast<uint32_t>(workers.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto& seal = seals.at(workers[i]);
+    ranks_.push_back(
+      {workers[i], is_served()
+                     ? ranks_of_worker(i, count, job_.options.virtual_ranks)
+                     : job_.plan.role(workers[i]).ranks});
+    auto& step = computed_[seal.version];
+    step.insert(step.end(), seal.nodes.begin(), seal.nodes.end());
+  }
+  if (!is_served())
+    return;
+  std::set<uint32_t> shards;
+  std::vector<std::vector<ChainBook::Held>> held(chains_.slices());
+  std::map<std::pair<uint32_t, uint32_t>, const SliceState*> states;
+  for (const auto& [role, seal] : seals) {
+    if (role.kind != RoleKind::shard)
+      continue;
+    shards.insert(role.index);
+    for (const auto& slice : seal.slices)
+      if (slice.slice < held.size()) {
+        held[slice.slice].push_back({role.index, slice.epoch, slice.newest});
+        states[{slice.slice, role.index}] = &slice;
+      }
+  }
+  chains_.decide(shards, held);
+  heads_.clear();
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    const auto& chain = chains_.chain(slice);
+    auto head = chain.lost || chain.replicas.empty()
+                  ? states.end()
+                  : states.find({slice, chain.replicas.front()});
+    heads_.push_back(head == states.end() ? SliceState{} : *head->second);
+    heads_.back().slice = slice;
+  }
+}
+
+void EpochPlan::tell(Activate& message) const {
+  message.ranks = ranks_;
+  message.slices = heads_;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    const auto& chain = chains_.chain(slice);
+    message.chains.push_back({slice, chain.replicas, chain.learners});
+  }
+}
+
+void EpochPlan::undo() {
+  computed_.clear();
+  for (auto& head : heads_)
+    head = {head.slice, 0, 0, {}, 0, {}, 0};
+}
+
+std::vector<Restorable> EpochPlan::restorable() const {
+  std::vector<Restorable> out;
+  for (const auto& head : heads_)
+    out.push_back({head.oldest, head.newest});
+  return out;
+}
+
+std::vector<RankRange> EpochPlan::missing(uint64_t version) const {
+  const auto ranks = job_.options.virtual_ranks;
+  std::vector<RankRange> held;
+  if (auto step = computed_.find(version); step != computed_.end())
+    held = step->second;
+  // A rank that every slice's head has, or is past.
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const RankRange leaf{rank, rank + 1};
+    const bool everywhere =
+      std::ranges::all_of(heads_, [&](const SliceState& head) {
+        return head.newest > version
+               || (head.newest == version
+                   && std::ranges::any_of(head.held, [&](RankRange x) {
+                        return x.covers(leaf);
+                      }));
+      });
+    if (everywhere)
+      held.push_back(leaf);
+  }
+  return missing_ranks(held, ranks);
+}
+
+std::set<uint32_t> EpochPlan::tails() const {
+  std::set<uint32_t> out;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    if (!chains_.chain(slice).replicas.empty())
+      out.insert(chains_.chain(slice).replicas.back());
+  return out;
+}
+
+std::map<uint32_t, LeaseSet> EpochPlan::applied() const {
+  std::map<uint32_t, LeaseSet> out;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    if (const auto& replicas = chains_.chain(slice).replicas;
+        !replicas.empty()) {
+      const auto applied = leases_of(heads_[slice]);
+      auto [at, first] = out.emplace(replicas.back(), applied);
+      if (!first)
+        at->second = in_both(at->second, applied);
+    }
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/messages.hpp"
+#include "strategies/chain_book.hpp"
+#include "strategies/leases.hpp"
+#include "strategies/restoration.hpp"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// What changes from epoch to epoch in a parameter-server job: who keeps which
+/// slice, who computes which virtual rank, what is left of the step that was
+/// under way. Filled in from what the members said when they sealed. With other
+/// strategies all members are needed, and have the plan's ranks.
+class EpochPlan {
+public:
+  explicit EpochPlan(const Job& job);
+
+  /// Tells whether these roles can go on without the others.
+  bool viable(const std::set<RoleId>& present) const;
+  /// Decides chains and ranks of the next epoch.
+  void begin(const std::map<RoleId, Sealed>& seals);
+  /// Tells the members: chains, ranks, and what the owners hold.
+  void tell(Activate& message) const;
+  /// All go back to version 0: what was said of steps is void.
+  void undo();
+  /// The versions that each slice's head can serve.
+  std::vector<Restorable> restorable() const;
+  /// The ranks of step `version` that neither owners nor workers hold.
+  std::vector<RankRange> missing(uint64_t version) const;
+
+  /// Shards that are the tail of a slice: they acknowledge.
+  std::set<uint32_t> tails() const;
+  /// What all slices of each tail have applied (async).
+  std::map<uint32_t, LeaseSet> applied() const;
+  size_t workers() const { return ranks_.size(); }
+
+private:
+  bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
+
+  const Job& job_;
+  ChainBook chains_;
+  std::vector<WorkerRanks> ranks_;
+  std::vector<SliceState> heads_;                       ///< by slice
+  std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
+};
+
+} // namespace troupe

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// Decides, epoch by epoch, who is a replica of a slice and in which order, and
+/// who learns it (PROTOCOL 18, 19). Shards are named by their index.
+///
+///   wanted   the shards that shall keep a slice: the plan's, or what a move,
+///            an added or a removed shard makes of them
+///   chain    the shards that do, head first; every update is at all of them
+///            before anybody is told of it
+///
+/// A wanted shard that is present and does not hold the slice learns it. Once
+/// it holds it, the next epoch makes it a replica; and once all that are wanted
+/// are, the others leave.
+class ChainBook {
+public:
+  /// What a shard says of a slice that it holds whole.
+  struct Held {
+    uint32_t shard = 0;
+    uint64_t epoch = 0;  ///< the newest in which it had all of the slice
+    uint64_t newest = 0; ///< version, or number of updates
+  };
+  struct Chain {
+    std::vector<uint32_t> replicas; ///< head first
+    std::vector<uint32_t> learners;
+    bool lost = false; ///< nobody holds it: the wanted begin again
+  };
+
+  /// `wanted` names the shards of each slice, the head first.
+  explicit ChainBook(std::vector<std::vector<uint32_t>> wanted);
+
+  size_t slices() const { return wanted_.size(); }
+  const std::vector<uint32_t>& wanted(uint32_t slice) const;
+  /// The chain of the newest epoch.
+  const Chain& chain(uint32_t slice) const;
+  /// Changes who shall keep the slice; takes effect epoch by epoch.
+  /// Errors: an empty list is a bug and asserts.
+  void want(uint32_t slice, std::vector<uint32_t> shards);
+
+  /// Tells whether an epoch of these shards could serve every slice: a replica
+  /// of each is there.
+  bool viable(const std::set<uint32_t>& present) const;
+  /// The first slice, if any, of which no replica is present.
+  std::set<uint32_t> missing(const std::set<uint32_t>& present) const;
+
+  /// Decides the chains of the next epoch. `held` has one list for each slice.
+  /// The shards with the newest epoch of history are replicas, the ones with
+  /// newer versions first: who lacks a version gets it from the one before.
+  void decide(const std::set<uint32_t>& present,
+              const std::vector<std::vector<Held>>& held);
+
+  /// Tells whether a wanted shard is not a replica yet, or a replica is not
+  /// wanted any more.
+  bool settled() const;
+
+private:
+  Chain decide(uint32_t slice, const std::set<uint32_t>& present,
+               std::vector<Held> held) const;
+
+  std::vector<std::vector<uint32_t>> wanted_; ///< by slice
+  std::vector<Chain> chains_;
+};
+
+/// Spreads slices over `shards` anew with the fewest moves: shards with more
+/// than their share of bytes give up their smallest slices to those with least.
+/// `chains` names the wanted shards of each slice; each keeps its length where
+/// there are enough shards, never twice the same one.
+std::vector<std::vector<uint32_t>>
+rebalance(const std::vector<std::vector<uint32_t>>& chains,
+          const std::vector<uint64_t>& bytes, const std::set<uint32_t>& shards,
+          uint32_t length);
+
+} // namespace troupe

@@ -1,0 +1,168 @@
+#include "strategies/chain_book.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <random>
+
+using namespace troupe;
+using Shards = std::vector<uint32_t>;
+using Held = ChainBook::Held;
+
+BOOST_AUTO_TEST_SUITE(chain_book)
+
+BOOST_AUTO_TEST_CASE(a_newcomer_learns_then_becomes_the_tail) {
+  ChainBook book{{{0, 1}}};
+  book.decide({0, 1}, {{{0, 0, 0}, {1, 0, 0}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{0, 1}));
+  book.decide({1}, {{{1, 1, 7}}}); // the head died
+  BOOST_TEST((book.chain(0).replicas == Shards{1}));
+  BOOST_TEST(book.chain(0).learners.empty());
+  book.decide({0, 1}, {{{1, 2, 9}}}); // its replacement holds nothing
+  BOOST_TEST((book.chain(0).replicas == Shards{1}));
+  BOOST_TEST((book.chain(0).learners == Shards{0}));
+  BOOST_TEST(!book.settled());
+  book.decide({0, 1}, {{{0, 3, 12}, {1, 3, 12}}}); // caught up
+  BOOST_TEST((book.chain(0).replicas == Shards{1, 0}));
+  BOOST_TEST(book.settled());
+}
+
+BOOST_AUTO_TEST_CASE(history_counts_before_versions) {
+  // Shard 0 was cut off in epoch 4 and went on alone: never acknowledged.
+  ChainBook book{{{0, 1}}};
+  book.decide({0, 1}, {{{0, 4, 20}, {1, 5, 18}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{1}));
+  BOOST_TEST((book.chain(0).learners == Shards{0}));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_the_newest_version_is_the_head) {
+  ChainBook book{{{0, 1, 2}}};
+  book.decide({0, 1, 2}, {{{0, 1, 4}, {1, 1, 5}, {2, 1, 4}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{1, 0, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_moves_by_learning_and_leaving) {
+  ChainBook book{{{0}}};
+  book.decide({0, 1}, {{{0, 1, 3}}});
+  book.want(0, {1});
+  book.decide({0, 1}, {{{0, 2, 5}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{0}));
+  BOOST_TEST((book.chain(0).learners == Shards{1}));
+  book.decide({0, 1}, {{{0, 3, 8}, {1, 3, 8}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{1}));
+  BOOST_TEST(book.settled());
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_stays_until_all_are_level) {
+  ChainBook book{{{0}}};
+  book.decide({0, 1}, {{{0, 1, 3}}});
+  book.want(0, {1});
+  book.decide({0, 1}, {{{0, 2, 9}, {1, 2, 8}}});
+  BOOST_TEST((book.chain(0).replicas == Shards{0, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(an_epoch_needs_a_replica_of_every_slice) {
+  ChainBook book{{{0, 1}, {2}}};
+  BOOST_TEST(book.viable({0, 2}));
+  BOOST_TEST(book.viable({1, 2}));
+  BOOST_TEST(!book.viable({0, 1}));
+  BOOST_TEST((book.missing({2}) == std::set<uint32_t>{0, 1}));
+  book.decide({1, 2}, {{{1, 1, 1}}, {{2, 1, 1}}});
+  BOOST_TEST(!book.viable({0, 2})); // 0 is a learner at best
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_that_nobody_holds_is_lost) {
+  ChainBook book{{{0, 1}}};
+  book.decide({0}, {{}});
+  BOOST_TEST(book.chain(0).lost);
+  BOOST_TEST((book.chain(0).replicas == Shards{0}));
+}
+
+BOOST_AUTO_TEST_CASE(rebalancing_levels_loads_with_few_moves) {
+  std::mt19937 random{3};
+  for (int run = 0; run < 300; ++run) {
+    const uint32_t before = 1 + random() % 4, length = 1 + random() % 2;
+    std::vector<std::vector<uint32_t>> chains;
+    std::vector<uint64_t> bytes;
+    for (int i = 0; i < 24; ++i) {
+      const uint32_t c = random() % before;
+      Shards chain{c};
+      if (length == 2)
+        chain.push_back(before + c);
+      chains.push_back(chain);
+      bytes.push_back(1 + random() % 1000);
+    }
+    std::set<uint32_t> shards;
+    for (uint32_t i = 0; i < 1 + random() % 8; ++i)
+      shards.insert(i);
+    const auto after = rebalance(chains, bytes, shards, length);
+    std::map<uint32_t, uint64_t> load;
+    for (size_t i = 0; i < after.size(); ++i) {
+      BOOST_REQUIRE(after[i].size() == std::min<size_t>(length, shards.size()));
+      std::set<uint32_t> distinct(after[i].begin(), after[i].end());
+      BOOST_REQUIRE(distinct.size() == after[i].size());
+      for (auto shard : after[i]) {
+        BOOST_REQUIRE(shards.contains(shard));
+        load[shard] += bytes[i];
+      }
+    }
+    uint64_t most = 0, least = ~uint64_t{0};
+    for (auto shard : shards) {
+      most = std::max(most, load[shard]);
+      least = std::min(least, load[shard]);
+    }
+    if (length == 1) // by less than the largest slice
+      BOOST_REQUIRE(most - least <= 1000);
+    BOOST_REQUIRE((rebalance(after, bytes, shards, length) == after));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(random_lives_keep_what_was_acknowledged) {
+  // Each shard has (epoch, updates); the tail's updates are acknowledged. A
+  // shard that dies forgets all; never more than a chain of two can bear.
+  std::mt19937 random{11};
+  for (int run = 0; run < 500; ++run) {
+    ChainBook book{{{0, 1}}};
+    struct Memory {
+      bool whole = true;
+      uint64_t epoch = 0, updates = 0;
+    };
+    std::vector<Memory> memory(2);
+    uint64_t acknowledged = 0, epoch = 0;
+    for (int life = 0; life < 40; ++life) {
+      std::vector<Held> held;
+      for (uint32_t i = 0; i < 2; ++i)
+        if (memory[i].whole)
+          held.push_back({i, memory[i].epoch, memory[i].updates});
+      book.decide({0, 1}, {held});
+      ++epoch;
+      const auto& chain = book.chain(0);
+      BOOST_REQUIRE(!chain.lost);
+      // Followers get what they lack, then are of this epoch's history.
+      const auto newest = memory[chain.replicas.front()].updates;
+      BOOST_REQUIRE(newest >= acknowledged);
+      for (auto shard : chain.replicas)
+        memory[shard] = {true, epoch, newest};
+      // Updates go down; some have reached the head only.
+      const uint64_t done = random() % 5, on_the_way = random() % 3;
+      for (auto shard : chain.replicas)
+        memory[shard].updates += done;
+      memory[chain.replicas.front()].updates += on_the_way;
+      if (chain.replicas.size() == 1)
+        acknowledged = memory[chain.replicas.front()].updates;
+      else
+        acknowledged = memory[chain.replicas.back()].updates;
+      // A learner that caught up holds what the tail does.
+      for (auto shard : chain.learners)
+        if (random() % 2 == 0)
+          memory[shard] = {true, epoch, acknowledged};
+      uint32_t whole = 0;
+      for (const auto& x : memory)
+        whole += x.whole && x.epoch == epoch;
+      if (whole == 2 && random() % 2 == 0)
+        memory[random() % 2] = {false, 0, 0};
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
