@@ -91,14 +91,23 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals) {
       }
   }
   chains_.decide(shards, held);
+  auto state = [&](uint32_t slice, uint32_t shard) {
+    auto known = states.find({slice, shard});
+    auto out = known == states.end() ? SliceState{} : *known->second;
+    out.slice = slice;
+    return out;
+  };
   heads_.clear();
+  tails_.clear();
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
-    const auto& chain = chains_.chain(slice);
-    auto head = chain.lost || chain.replicas.empty()
-                  ? states.end()
-                  : states.find({slice, chain.replicas.front()});
-    heads_.push_back(head == states.end() ? SliceState{} : *head->second);
-    heads_.back().slice = slice;
+    const auto& replicas = chains_.chain(slice).replicas;
+    if (replicas.empty()) {
+      heads_.push_back(state(slice, ~uint32_t{0}));
+      tails_.push_back(heads_.back());
+    } else {
+      heads_.push_back(state(slice, replicas.front()));
+      tails_.push_back(state(slice, replicas.back()));
+    }
   }
 }
 
@@ -159,7 +168,7 @@ std::map<uint32_t, LeaseSet> EpochPlan::applied() const {
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     if (const auto& replicas = chains_.chain(slice).replicas;
         !replicas.empty()) {
-      const auto applied = leases_of(heads_[slice]);
+      const auto applied = leases_of(tails_[slice]);
       auto [at, first] = out.emplace(replicas.back(), applied);
       if (!first)
         at->second = in_both(at->second, applied);

@@ -36,7 +36,8 @@ public:
 
   /// Shards that are the tail of a slice: they acknowledge.
   std::set<uint32_t> tails() const;
-  /// What all slices of each tail have applied (async).
+  /// What all slices of each tail have applied (async): a head may have more,
+  /// which was never acknowledged.
   std::map<uint32_t, LeaseSet> applied() const;
   size_t workers() const { return ranks_.size(); }
 

@@ -23,7 +23,7 @@ uint64_t shard_window(const Job& job, RoleId shard) {
   for (const auto& slice : plan.slices) {
     const auto bytes = slice.count * sizeof(float) + frame_header_bytes;
     largest = std::max(largest, bytes);
-    if (plan.owner[slice.id] == shard.index)
+    if (plan.owner[slice.id] == shard.index % plan.owners)
       all += bytes;
   }
   // Also of an asynchronous job: it may be switched.
@@ -36,9 +36,17 @@ uint64_t shard_window(const Job& job, RoleId shard) {
 
 MessageLinks::Terms link_terms(const Job& job, RoleId role) {
   if (role.kind == RoleKind::shard)
-    return {{MessageKind::pull, MessageKind::push, MessageKind::lease_push},
+    return {{MessageKind::pull, MessageKind::push, MessageKind::lease_push,
+             MessageKind::block_sums, MessageKind::chain_join,
+             MessageKind::slice_copy, MessageKind::chain_update,
+             MessageKind::chain_scalars, MessageKind::scalars_held,
+             MessageKind::ask_shares},
             shard_window(job, role)};
   return {{MessageKind::pulled}, least_window_bytes};
+}
+
+MessageLinks::Terms shard_peer_terms() {
+  return {{MessageKind::scalars, MessageKind::step_shares}, least_window_bytes};
 }
 
 std::string unlinkable(const Job& job, RoleId worker,

@@ -14,6 +14,9 @@ namespace troupe {
 /// must fit; where an update waits for scalars of all slices, those of all.
 MessageLinks::Terms link_terms(const Job& job, RoleId role);
 
+/// What a shard takes on links that it opened to other shards.
+MessageLinks::Terms shard_peer_terms();
+
 /// Why no epoch will ever link `worker` to the shards among `members`: one line
 /// for the user; empty: nothing is in the way.
 std::string unlinkable(const Job& job, RoleId worker,

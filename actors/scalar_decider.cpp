@@ -1,7 +1,5 @@
 #include "actors/scalar_decider.hpp"
 
-#include <algorithm>
-
 namespace troupe {
 
 ScalarDecider::ScalarDecider(const Job& job, std::shared_ptr<ShardStore> store)
@@ -10,18 +8,12 @@ ScalarDecider::ScalarDecider(const Job& job, std::shared_ptr<ShardStore> store)
     rounds_(rounds_of(job.options)),
     round_(static_cast<uint32_t>(job.plan.slices.size())) {}
 
-bool ScalarDecider::is_decider(const Job& job, const ShardStore& store) {
-  const auto& owned = store.slices();
-  return !rounds_of(job.options).empty()
-         && std::find(owned.begin(), owned.end(), 0u) != owned.end();
-}
-
 std::optional<ScalarDecider::Answer> ScalarDecider::offer(const BlockSums& sums,
                                                           uint32_t samples) {
   if (sums.round >= rounds_.size() || sums.slice >= job_.plan.slices.size())
     return std::nullopt;
-  const auto answer = [](const std::vector<float>& values, bool for_all) {
-    return Answer{{values.begin(), values.end()}, for_all};
+  const auto answer = [](const std::vector<float>& values, bool decided_now) {
+    return Answer{{values.begin(), values.end()}, decided_now};
   };
   auto known = store_->decided(sums.step, sums.round);
   if (!known.empty())

@@ -11,18 +11,16 @@
 
 namespace troupe {
 
-/// The side of a step's scalars that decides: the shard that owns slice 0.
+/// The side of a step's scalars that decides: the head of slice 0's chain.
 /// Keeps the sums that ScalarRound counts and writes decisions into the store,
 /// from which later askers are answered.
 class ScalarDecider {
 public:
   ScalarDecider(const Job& job, std::shared_ptr<ShardStore> store);
 
-  static bool is_decider(const Job& job, const ShardStore& store);
-
   struct Answer {
     std::vector<Bits<float>> values;
-    bool for_all = false; ///< just decided: tell everybody who sent sums
+    bool decided_now = false;
   };
   /// Errors: nothing for sums that do not fit the plan, or are not needed.
   /// `samples`: that the step is made of.

@@ -1,5 +1,7 @@
 #include "actors/shard.hpp"
 
+#include "actors/chain_routes.hpp"
+#include "actors/links/link_proxy.hpp"
 #include "actors/shard/lease_slices.hpp"
 #include "actors/shard/step_slices.hpp"
 
@@ -7,6 +9,9 @@
 
 namespace troupe {
 namespace {
+
+/// How long a dead link waits to be made again.
+constexpr std::chrono::seconds relink_delay{1};
 
 std::vector<std::unique_ptr<ShardPart>> make_parts(ShardFrame& shard) {
   std::vector<std::unique_ptr<ShardPart>> parts;
@@ -32,7 +37,7 @@ public:
   }
 
   shard_actor::behavior_type make_behavior() {
-    return role_behavior(
+    auto behavior = role_behavior(
       shard_.self, shard_.context, [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); }, [](const Pause&) {},
       [this](const EndAt& x) {
@@ -66,6 +71,12 @@ public:
         });
       },
       [this](const StepShares& x) { take_when_active(x); });
+    on_lost_peer(shard_.self, shard_.context.coordinator,
+                 [this](const caf::down_msg& x) {
+                   if (auto peer = shard_.peers.forget(x.source))
+                     report_lost(*peer, why_link_ended(x.reason));
+                 });
+    return behavior;
   }
 
 private:
@@ -131,23 +142,35 @@ private:
     if (!shard_.gate.is_sealing(activation.fence))
       return;
     follow(activation.consistency);
-    auto members = needed_peers(activation.members);
+    const auto chains = chains_of(activation, shard_.job.plan);
+    const auto needed = neighbours_of(chains, shard_.context.role.index,
+                                      !shard_.period.async
+                                        && ScalarDesk::needed(shard_.job));
+    auto members = activation.members;
+    std::erase_if(members, [&](const Member& x) {
+      return x.role.kind != RoleKind::shard || !needed.contains(x.role.index);
+    });
     shard_.peers.connect(
       shard_.self, activation.fence, members, RoleKind::shard,
       [this, activation] { start_epoch(activation); },
-      [](RoleId, const std::string&) {}); // it died: the next epoch will tell
+      [this](RoleId peer, const std::string& line) {
+        report_lost(peer, line);
+      });
   }
 
-  /// In steps that need scalars, or k of n: the shard that decides them.
-  std::vector<Member> needed_peers(std::vector<Member> members) const {
-    RoleId decider{RoleKind::shard, shard_.job.plan.owner.front()};
-    const bool asks = !rounds_of(shard_.job.options).empty()
-                      || StepSharesDesk::needed(shard_.job);
-    const bool none = shard_.period.async || !asks
-                      || decider == shard_.context.role;
-    std::erase_if(members,
-                  [&](const Member& x) { return none || x.role != decider; });
-    return members;
+  /// One that died brings the next epoch by itself; with one that lives the
+  /// link is made again in an epoch that is asked for (PROTOCOL 17).
+  void report_lost(RoleId peer, const std::string& line) {
+    auto& gate = shard_.gate;
+    const auto fence = gate.is_active() ? gate.active() : gate.sealing();
+    Completion later{[this, fence, peer, line] {
+      if (shard_.gate.is_active(fence) || shard_.gate.is_sealing(fence))
+        shard_.self->send(
+          shard_.context.coordinator,
+          LinkLost{fence, shard_.context.role,
+                   "links to " + to_string(peer) + " again: " + line});
+    }};
+    shard_.self->delayed_send(shard_.self, relink_delay, std::move(later));
   }
 
   void start_epoch(const Activate& activation) {
@@ -155,7 +178,8 @@ private:
       return;
     shard_.gate.open();
     if (activation.rollback) {
-      shard_.store->reset();
+      shard_.store->reset(replicated_by(chains_of(activation, shard_.job.plan),
+                                        shard_.context.role.index));
       for (auto& part : parts_)
         part->restore();
     }

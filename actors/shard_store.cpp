@@ -15,10 +15,29 @@ namespace {
 
 constexpr uint64_t magic = 0x3365726f74735254; // "TRstore3"
 constexpr uint32_t most_rounds = 3;
+/// Of a record's word: the slice is not here; it is at its beginning, which is
+/// being written.
+constexpr uint64_t absent = 0;
 constexpr uint64_t unwritten = ~uint64_t{0};
 
-size_t rounded(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
+size_t rounded(size_t bytes, size_t unit = 64) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+size_t page_bytes() {
+  return static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+template <class Leases>
+void write_leases(Leases& into, const LeaseSet& applied) {
+  if (applied.above().size() > ShardStore::max_exceptions)
+    throw std::runtime_error("more than "
+                             + std::to_string(ShardStore::max_exceptions)
+                             + " leases are out of order");
+  into.floor = applied.floor();
+  into.count = 0;
+  for (auto lease : applied.above())
+    into.above[into.count++] = lease;
 }
 
 } // namespace
@@ -27,13 +46,13 @@ struct ShardStore::Header {
   std::atomic<uint64_t> magic;
   uint64_t job;
   uint64_t bytes;
-  uint64_t slices;
 };
 
 struct ShardStore::Record {
   /// Twice the newest version, plus one while the other bank is not whole:
   /// one word, so that a kill cannot fall between the two.
   std::atomic<uint64_t> word;
+  std::atomic<uint64_t> lineage;
   struct Leases {
     uint64_t floor;
     uint64_t count;
@@ -47,23 +66,22 @@ struct ShardStore::Scalars {
   float* values() { return reinterpret_cast<float*>(this + 1); }
 };
 
-ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
+ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
                        uint64_t job_id, int descriptor)
-  : job_(job),
-    slices_(std::move(slices)),
-    slots_(state_slots(job.options.rule.kind)) {
+  : job_(job), slots_(state_slots(job.options.rule.kind)) {
   // One for each variable, or a bit for each worker's share.
-  const auto most_values = 1 + job.plan.variables.size() + job.shares().size();
-  scalars_bytes_ = rounded(sizeof(Scalars) + most_values * sizeof(float));
-  bytes_ = rounded(sizeof(Header)) + 2 * most_rounds * scalars_bytes_
-           + slices_.size() * rounded(sizeof(Record));
-  for (auto id : slices_) {
-    const auto count = job_.plan.slices[id].count;
-    bank_bytes_.push_back(rounded(count * (1 + slots_) * sizeof(float)));
+  most_values_ = 1 + job.plan.variables.size() + job.shares().size();
+  scalars_bytes_ = rounded(sizeof(Scalars) + most_values_ * sizeof(float));
+  const auto& slices = job_.plan.slices;
+  bytes_ = rounded(rounded(sizeof(Header)) + 2 * most_rounds * scalars_bytes_
+                     + slices.size() * rounded(sizeof(Record)),
+                   page_bytes());
+  for (const auto& slice : slices) {
+    bank_bytes_.push_back(rounded(slice.count * (1 + slots_) * sizeof(float)));
     offsets_.push_back(bytes_);
-    bytes_ += 2 * bank_bytes_.back();
+    bytes_ += rounded(2 * bank_bytes_.back(), page_bytes());
   }
-  int flags = MAP_SHARED;
+  int flags = MAP_SHARED | MAP_NORESERVE;
   if (descriptor < 0)
     flags |= MAP_ANONYMOUS;
   struct stat found {};
@@ -81,18 +99,17 @@ ShardStore::ShardStore(const Job& job, std::vector<uint32_t> slices,
   memory_ = static_cast<std::byte*>(address);
   auto& header = *reinterpret_cast<Header*>(memory_);
   taken_over_ = header.magic.load() == magic && header.job == job_id
-                && header.bytes == bytes_ && header.slices == slices_.size();
+                && header.bytes == bytes_;
   if (taken_over_) {
-    for (size_t i = 0; i < slices_.size(); ++i)
-      if (record(i).word.load() == unwritten)
-        initialise(i);
+    for (const auto& slice : slices)
+      if (record(slice.id).word.load() == unwritten)
+        initialise(slice.id);
     return;
   }
   header.magic.store(0);
-  reset();
+  reset(first);
   header.job = job_id;
   header.bytes = bytes_;
-  header.slices = slices_.size();
   header.magic.store(magic);
 }
 
@@ -101,10 +118,23 @@ ShardStore::~ShardStore() {
     munmap(memory_, bytes_);
 }
 
-ShardStore::Record& ShardStore::record(size_t local) const {
+ShardStore::Record& ShardStore::record(uint32_t slice) const {
   return *reinterpret_cast<Record*>(memory_ + rounded(sizeof(Header))
                                     + 2 * most_rounds * scalars_bytes_
-                                    + local * rounded(sizeof(Record)));
+                                    + slice * rounded(sizeof(Record)));
+}
+
+bool ShardStore::holds(uint32_t slice) const {
+  const auto word = record(slice).word.load();
+  return word != absent && word != unwritten;
+}
+
+std::vector<uint32_t> ShardStore::slices() const {
+  std::vector<uint32_t> held;
+  for (const auto& slice : job_.plan.slices)
+    if (holds(slice.id))
+      held.push_back(slice.id);
+  return held;
 }
 
 ShardStore::Scalars& ShardStore::scalars(uint64_t step, uint32_t round) const {
@@ -113,13 +143,27 @@ ShardStore::Scalars& ShardStore::scalars(uint64_t step, uint32_t round) const {
                                          * scalars_bytes_);
 }
 
-void ShardStore::decide(uint64_t step, uint32_t round,
+bool ShardStore::decide(uint64_t step, uint32_t round,
                         const std::vector<float>& values) {
+  if (round >= most_rounds || values.size() > most_values_)
+    return false;
   auto& record = scalars(step, round);
   record.word.store(0);
   record.count = values.size();
   std::copy(values.begin(), values.end(), record.values());
   record.word.store(step + 1);
+  return true;
+}
+
+std::vector<ShardStore::Decision> ShardStore::decisions() const {
+  std::vector<Decision> all;
+  for (uint64_t parity = 0; parity < 2; ++parity)
+    for (uint32_t round = 0; round < most_rounds; ++round) {
+      const auto word = scalars(parity, round).word.load();
+      if (word != 0)
+        all.push_back({word - 1, round, decided(word - 1, round)});
+    }
+  return all;
 }
 
 std::vector<float> ShardStore::decided(uint64_t step, uint32_t round) const {
@@ -131,81 +175,104 @@ std::vector<float> ShardStore::decided(uint64_t step, uint32_t round) const {
   return {record.values(), record.values() + record.count};
 }
 
-void ShardStore::initialise(size_t local) {
-  auto& entry = record(local);
+ShardStore::Target ShardStore::bank(uint32_t slice, uint64_t updates) const {
+  auto* first = reinterpret_cast<float*>(memory_ + offsets_[slice]
+                                         + (updates % 2) * bank_bytes_[slice]);
+  return {first, first + job_.plan.slices[slice].count};
+}
+
+void ShardStore::initialise(uint32_t id) {
+  auto& entry = record(id);
   entry.word.store(unwritten);
-  const auto& slice = job_.plan.slices[slices_[local]];
-  auto* bank = reinterpret_cast<float*>(memory_ + offsets_[local]);
-  initialize(job_.graph, job_.options.seed, slice.variable, slice.offset, bank,
-             slice.count);
-  std::memset(bank + slice.count, 0, slots_ * slice.count * sizeof(float));
+  const auto& slice = job_.plan.slices[id];
+  auto first = bank(id, 0);
+  initialize(job_.graph, job_.options.seed, slice.variable, slice.offset,
+             first.values, slice.count);
+  std::memset(first.state, 0, slots_ * slice.count * sizeof(float));
+  entry.lineage.store(0);
   entry.leases[0].floor = 0;
   entry.leases[0].count = 0;
   entry.word.store(1);
 }
 
-void ShardStore::reset() {
+void ShardStore::reset(const std::vector<uint32_t>& slices) {
   for (uint64_t step = 0; step < 2; ++step)
     for (uint32_t round = 0; round < most_rounds; ++round)
       scalars(step, round).word.store(0);
-  for (size_t i = 0; i < slices_.size(); ++i)
-    initialise(i);
+  for (const auto& slice : job_.plan.slices)
+    if (record(slice.id).word.load() != absent)
+      drop(slice.id);
+  for (auto slice : slices)
+    initialise(slice);
 }
 
-uint64_t ShardStore::updates(size_t local) const {
-  return record(local).word.load() / 2;
+ShardStore::Target ShardStore::replace(uint32_t slice, uint64_t version) {
+  record(slice).word.store(absent);
+  return bank(slice, version + from_);
 }
 
-uint64_t ShardStore::newest(size_t local) const {
-  const auto count = updates(local);
+void ShardStore::install(uint32_t slice, uint64_t version,
+                         const LeaseSet& applied) {
+  const auto count = version + from_;
+  write_leases(record(slice).leases[count % 2], applied);
+  record(slice).word.store(count * 2 + 1);
+}
+
+void ShardStore::drop(uint32_t slice) {
+  record(slice).word.store(absent);
+  madvise(memory_ + offsets_[slice],
+          rounded(2 * bank_bytes_[slice], page_bytes()), MADV_REMOVE);
+}
+
+uint64_t ShardStore::lineage(uint32_t slice) const {
+  return record(slice).lineage.load();
+}
+
+void ShardStore::set_lineage(uint32_t slice, uint64_t epoch) {
+  record(slice).lineage.store(epoch);
+}
+
+uint64_t ShardStore::updates(uint32_t slice) const {
+  return record(slice).word.load() / 2;
+}
+
+uint64_t ShardStore::newest(uint32_t slice) const {
+  const auto count = updates(slice);
   return count > from_ ? count - from_ : 0;
 }
 
-uint64_t ShardStore::oldest(size_t local) const {
-  const auto word = record(local).word.load();
+uint64_t ShardStore::oldest(uint32_t slice) const {
+  const auto word = record(slice).word.load();
   const auto count = word % 2 != 0 || word == 0 ? word / 2 : word / 2 - 1;
   return count > from_ ? count - from_ : 0;
 }
 
-const float* ShardStore::values(size_t local, uint64_t version) const {
-  return reinterpret_cast<const float*>(
-    memory_ + offsets_[local] + (version + from_) % 2 * bank_bytes_[local]);
+const float* ShardStore::values(uint32_t slice, uint64_t version) const {
+  return bank(slice, version + from_).values;
 }
 
-const float* ShardStore::state(size_t local, uint64_t version) const {
-  return values(local, version) + job_.plan.slices[slices_[local]].count;
+const float* ShardStore::state(uint32_t slice, uint64_t version) const {
+  return bank(slice, version + from_).state;
 }
 
-ShardStore::Target ShardStore::begin(size_t local) {
-  auto& entry = record(local);
-  const auto next = updates(local) + 1;
-  entry.word.store((next - 1) * 2 + 1);
-  auto* bank = reinterpret_cast<float*>(memory_ + offsets_[local]
-                                        + (next % 2) * bank_bytes_[local]);
-  return {bank, bank + job_.plan.slices[slices_[local]].count};
+ShardStore::Target ShardStore::begin(uint32_t slice) {
+  const auto next = updates(slice) + 1;
+  record(slice).word.store((next - 1) * 2 + 1);
+  return bank(slice, next);
 }
 
-void ShardStore::commit(size_t local) {
-  auto& entry = record(local);
-  entry.word.store((updates(local) + 1) * 2);
+void ShardStore::commit(uint32_t slice) {
+  record(slice).word.store((updates(slice) + 1) * 2);
 }
 
-void ShardStore::commit(size_t local, const LeaseSet& applied) {
-  auto& entry = record(local);
-  auto& leases = entry.leases[(updates(local) + 1) % 2];
-  if (applied.above().size() > max_exceptions)
-    throw std::runtime_error("more than " + std::to_string(max_exceptions)
-                             + " leases are out of order");
-  leases.floor = applied.floor();
-  leases.count = 0;
-  for (auto lease : applied.above())
-    leases.above[leases.count++] = lease;
-  commit(local);
+void ShardStore::commit(uint32_t slice, const LeaseSet& applied) {
+  write_leases(record(slice).leases[(updates(slice) + 1) % 2], applied);
+  commit(slice);
 }
 
-LeaseSet ShardStore::leases(size_t local) const {
-  const auto& entry = record(local);
-  const auto& leases = entry.leases[updates(local) % 2];
+LeaseSet ShardStore::leases(uint32_t slice) const {
+  const auto& entry = record(slice);
+  const auto& leases = entry.leases[updates(slice) % 2];
   return {leases.floor,
           std::vector<uint64_t>(leases.above, leases.above + leases.count)};
 }

@@ -28,8 +28,8 @@ float rate_of_short_lease(const Job& job, uint32_t samples) {
 } // namespace
 
 SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
-                     size_t local)
-  : job_(job), store_(std::move(store)), local_(local) {}
+                     uint32_t slice)
+  : job_(job), store_(std::move(store)), slice_(slice) {}
 
 void SliceWork::accept(RankRange node, TensorView values,
                        const StepLedger::Decision& decision) {
@@ -59,34 +59,39 @@ const TensorView& SliceWork::root() const {
 std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
                                     uint32_t samples,
                                     const StepScalars& scalars) const {
-  const auto version = store_->newest(local_);
+  const auto version = store_->newest(slice_);
   auto args = slice_update(job_, slice(),
-                           {store_->updates(local_), step, samples}, scalars);
+                           {store_->updates(slice_), step, samples}, scalars);
   args.gradient_sum = root().data();
-  args.in = store_->values(local_, version);
-  args.state_in = store_->state(local_, version);
+  args.in = store_->values(slice_, version);
+  args.state_in = store_->state(slice_, version);
   args.state_stride = slice().count;
   return slice_sums(job_, slice(), round, args);
 }
 
 void SliceWork::apply_step(uint64_t step, uint32_t samples,
                            const StepScalars& scalars) {
-  update(root(), {store_->updates(local_), step, samples}, scalars);
-  store_->commit(local_);
+  apply_sum(root(), step, samples, scalars);
   held_.clear();
+}
+
+void SliceWork::apply_sum(const TensorView& sum, uint64_t step,
+                          uint32_t samples, const StepScalars& scalars) {
+  update(sum, {store_->updates(slice_), step, samples}, scalars);
+  store_->commit(slice_);
 }
 
 void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
                             const StepScalars& scalars,
                             const Consistency& period,
                             const LeaseSet& applied) {
-  const auto count = store_->updates(local_);
+  const auto count = store_->updates(slice_);
   auto damped = scalars;
   damped.rate_scale *= rate_of_short_lease(job_, samples);
   update(gradient,
          {count, period.step_of(count, job_.options.virtual_ranks), samples},
          damped);
-  store_->commit(local_, applied);
+  store_->commit(slice_, applied);
 }
 
 void SliceWork::forget() {
@@ -95,11 +100,11 @@ void SliceWork::forget() {
 
 void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
                        const StepScalars& scalars) {
-  const auto version = store_->newest(local_);
+  const auto version = store_->newest(slice_);
   const auto elements = slice().count;
-  const auto* values = store_->values(local_, version);
-  const auto* state = store_->state(local_, version);
-  auto target = store_->begin(local_);
+  const auto* values = store_->values(slice_, version);
+  const auto* state = store_->state(slice_, version);
+  auto target = store_->begin(slice_);
   const auto slots = state_slots(job_.options.rule.kind);
   if (gradient.size() == 0) { // a lease without samples changes nothing
     std::memcpy(target.values, values, elements * sizeof(float));

@@ -16,7 +16,7 @@ namespace troupe {
 /// ledger's decisions and the update. Touched by one executor thread only.
 class SliceWork {
 public:
-  SliceWork(const Job& job, std::shared_ptr<ShardStore> store, size_t local);
+  SliceWork(const Job& job, std::shared_ptr<ShardStore> store, uint32_t slice);
 
   /// Stores `values` as the payload of `node`, then does what the ledger
   /// decided.
@@ -25,9 +25,14 @@ public:
   /// The block sums of a round of step `step`, whose root is there.
   std::vector<double> sums(ScalarRoundKind round, uint64_t step,
                            uint32_t samples, const StepScalars& scalars) const;
+  /// The step's sum of gradients, whose tree is whole.
+  const TensorView& root() const;
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.
   void apply_step(uint64_t step, uint32_t samples, const StepScalars& scalars);
+  /// As apply_step() of a sum that another shard has made.
+  void apply_sum(const TensorView& sum, uint64_t step, uint32_t samples,
+                 const StepScalars& scalars);
   /// Applies one lease's gradient, clipped and damped by `scalars`, as its own
   /// update.
   void apply_lease(const TensorView& gradient, uint32_t samples,
@@ -36,17 +41,14 @@ public:
   void forget();
 
 private:
-  const Slice& slice() const {
-    return job_.plan.slices[store_->slices()[local_]];
-  }
-  const TensorView& root() const;
+  const Slice& slice() const { return job_.plan.slices[slice_]; }
   void update(const TensorView& gradient, UpdateMoment moment,
               const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
 
   const Job& job_;
   std::shared_ptr<ShardStore> store_;
-  size_t local_;
+  uint32_t slice_;
   std::map<RankRange, TensorView> held_;
   std::vector<std::shared_ptr<Buffer>> pool_;
 };

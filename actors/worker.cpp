@@ -1,5 +1,6 @@
 #include "actors/worker.hpp"
 
+#include "actors/chain_routes.hpp"
 #include "actors/held_nodes.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/lease_gradient.hpp"
@@ -109,6 +110,7 @@ private:
 
   void start_epoch(const Activate& activation) {
     gate_.open();
+    heads_ = heads_of(chains_of(activation, job_.plan));
     paused_ = false;
     end_ = job_.total_steps;
     async_ = activation.consistency.async;
@@ -254,15 +256,15 @@ private:
     for (const auto& slice : job_.plan.slices)
       for (const auto& sum : sums)
         if (!there.has(slice.id, step_.step(), sum.node))
-          push(sum, slice);
+          send_to_head(Push{gate_.active(), step_.step(), sum.node, slice.id,
+                            sum.view(job_.flat_offset(slice), slice.count)});
   }
 
-  void push(const NodeSum& node, const Slice& slice) {
-    auto values = node.view(job_.flat_offset(slice), slice.count);
-    metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
-    self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
-                Push{gate_.active(), step_.step(), node.node, slice.id,
-                     std::move(values)});
+  template <class Message>
+  void send_to_head(Message push) {
+    metrics_.pushed.add(
+      static_cast<double>(push.values.size() * sizeof(float)));
+    self_->send(shards_.at<shard_actor>(heads_[push.slice]), std::move(push));
   }
 
   // --- ending early ---------------------------------------------------------
@@ -349,15 +351,11 @@ private:
     leases_.pop_front();
     self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
                                                  lease, result.leaves});
-    for (const auto& slice : job_.plan.slices) {
-      auto values = result.nodes.front().view(job_.flat_offset(slice),
-                                              slice.count);
-      metrics_.pushed.add(static_cast<double>(values.size() * sizeof(float)));
-      self_->send(shards_.at<shard_actor>(job_.plan.owner[slice.id]),
-                  LeasePush{gate_.active(), lease, slice.id,
-                            parameters_.version(slice.id), std::move(values),
-                            scale});
-    }
+    for (const auto& slice : job_.plan.slices)
+      send_to_head(LeasePush{
+        gate_.active(), lease, slice.id, parameters_.version(slice.id),
+        result.nodes.front().view(job_.flat_offset(slice), slice.count),
+        scale});
     next_lease();
   }
 
@@ -371,6 +369,7 @@ private:
   EpochGate gate_;
   Phase phase_ = Phase::sealed;
   const Slowed slowed_;
+  std::vector<uint32_t> heads_; ///< by slice: where pushes go
   uint64_t end_;
   bool paused_ = false;
 

@@ -99,15 +99,6 @@ Binding workers() {
           number.get};
 }
 
-Binding chain() {
-  return {[](Settings&, const std::string& value) {
-            if (parse_whole(value, 1, 16) > 1)
-              throw UsageError("more than one replica of a shard is not "
-                               "available yet; use 1");
-          },
-          [](const Settings&) { return std::string{"1"}; }};
-}
-
 Binding partitioner() {
   return {[](Settings& s, const std::string& value) {
             Partitioner parsed;
@@ -192,7 +183,8 @@ void add_places(std::vector<Flag>& flags) {
         "of parameter_server and multi_worker_mirrored", workers()},
        {"ps", "N", number_flag, "1", "shards of parameter_server",
         whole(FIELD(job.shards), 1, most_roles)},
-       {"chain", "N", number_flag, "1", "replicas of each shard", chain()},
+       {"chain", "N", number_flag, "1", "replicas of each shard",
+        whole(FIELD(job.chain), 1, 16)},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},

@@ -91,6 +91,16 @@ inline constexpr MetricDescription duplicates_dropped_total{
   MetricSample::Kind::counter, "troupe_duplicates_dropped_total",
   "Pushes recognised as already applied and dropped."};
 
+inline constexpr MetricDescription chain_slices{
+  MetricSample::Kind::gauge, "troupe_chain_slices",
+  "Slices by the shard's place in their chains, by label place."};
+inline constexpr MetricDescription chain_forwarded_bytes_total{
+  MetricSample::Kind::counter, "troupe_chain_forwarded_bytes_total",
+  "Bytes of updates that a shard sent on to who follows it in a chain."};
+inline constexpr MetricDescription chain_copied_bytes_total{
+  MetricSample::Kind::counter, "troupe_chain_copied_bytes_total",
+  "Bytes of slices that a shard copied to who lacked them."};
+
 // -- links -------------------------------------------------------------------
 
 inline constexpr MetricDescription link_sent_bytes_total{

@@ -39,7 +39,8 @@ public:
   /// Grants up to `count` leases to a worker, returned ones first.
   std::vector<uint64_t> grant(uint32_t worker, uint32_t count);
   /// Records that a shard has applied a lease; returns true when that consumed
-  /// it. Repeats, and leases never granted, have no effect.
+  /// it. Repeats, leases never granted, and shards that do not consume have no
+  /// effect.
   bool applied(uint64_t lease, uint32_t shard);
   /// Takes back what a dead worker holds and has not been consumed.
   void worker_lost(uint32_t worker);

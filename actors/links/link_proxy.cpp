@@ -13,6 +13,14 @@ bool send_if(const caf::message& content, MessageLink& link) {
   return true;
 }
 
+/// Sends a message of one of the types that travel over links.
+template <size_t... Is>
+bool send_any(const caf::message& content, MessageLink& link,
+              std::index_sequence<Is...>) {
+  return (send_if<std::variant_alternative_t<Is, LinkMessage>>(content, link)
+          || ...);
+}
+
 } // namespace
 
 LinkProxy::LinkProxy(caf::actor_config& config,
@@ -21,9 +29,9 @@ LinkProxy::LinkProxy(caf::actor_config& config,
 
 bool LinkProxy::enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) {
   const auto& content = what->content();
-  if (!send_if<Push>(content, *link_) && !send_if<Pulled>(content, *link_)
-      && !send_if<Pull>(content, *link_)
-      && !send_if<LeasePush>(content, *link_))
+  constexpr auto all =
+    std::make_index_sequence<std::variant_size_v<LinkMessage>>{};
+  if (!send_any(content, *link_, all))
     bounce(what); // a request would wait for its answer
   return true;
 }

@@ -1,6 +1,7 @@
 #include "actors/links/message_frame.hpp"
 
 #include <bit>
+#include <cstring>
 
 namespace troupe {
 namespace {
@@ -16,6 +17,69 @@ FrameHeader begin(MessageKind kind, const Fence& fence, const TensorView& x) {
   header.epoch = fence.epoch;
   header.payload_bytes = static_cast<uint32_t>(x.size() * sizeof(float));
   return header;
+}
+
+/// Numbers as they lie in memory.
+template <class Number>
+TensorView raw(const std::vector<Bits<Number>>& numbers) {
+  std::vector<float> bytes(numbers.size() * sizeof(Number) / sizeof(float));
+  if (!bytes.empty())
+    std::memcpy(bytes.data(), numbers.data(), numbers.size() * sizeof(Number));
+  return TensorView::copy(bytes);
+}
+
+template <class Number>
+std::optional<std::vector<Bits<Number>>> numbers_in(const TensorView& raw) {
+  const auto bytes = raw.size() * sizeof(float);
+  if (bytes % sizeof(Number) != 0)
+    return std::nullopt;
+  std::vector<Bits<Number>> numbers(bytes / sizeof(Number));
+  if (bytes > 0)
+    std::memcpy(static_cast<void*>(numbers.data()), raw.data(), bytes);
+  return numbers;
+}
+
+TensorView payload(const Pull&) {
+  return {};
+}
+TensorView payload(const ChainJoin&) {
+  return {};
+}
+TensorView payload(const ScalarsHeld&) {
+  return {};
+}
+TensorView payload(const AskShares&) {
+  return {};
+}
+TensorView payload(const StepShares& x) {
+  std::vector<float> bounds;
+  for (auto share : x.shares) {
+    bounds.push_back(std::bit_cast<float>(share.lo));
+    bounds.push_back(std::bit_cast<float>(share.hi));
+  }
+  return TensorView::copy(bounds);
+}
+
+std::vector<RankRange> ranges_in(const TensorView& bounds) {
+  std::vector<RankRange> ranges;
+  for (size_t i = 0; i + 1 < bounds.size(); i += 2)
+    ranges.push_back({std::bit_cast<uint32_t>(bounds.data()[i]),
+                      std::bit_cast<uint32_t>(bounds.data()[i + 1])});
+  return ranges;
+}
+TensorView payload(const BlockSums& x) {
+  return raw(x.sums);
+}
+TensorView payload(const Scalars& x) {
+  return raw(x.values);
+}
+TensorView payload(const ChainScalars& x) {
+  return raw(x.values);
+}
+
+template <class Message>
+TensorView payload(const Message& x) {
+  return x.values;
 }
 
 FrameHeader write(const Pull& x) {
@@ -51,14 +115,72 @@ FrameHeader write(const LeasePush& x) {
   return header;
 }
 
-const TensorView& payload(const Pull&) {
-  static const TensorView none;
-  return none;
+template <class Message>
+FrameHeader write_round(MessageKind kind, const Message& x) {
+  auto header = begin(kind, x.fence, payload(x));
+  header.step = x.step;
+  header.group = x.round;
+  return header;
 }
 
-template <class Message>
-const TensorView& payload(const Message& x) {
-  return x.values;
+FrameHeader write(const BlockSums& x) {
+  auto header = write_round(MessageKind::block_sums, x);
+  header.bucket = x.slice;
+  return header;
+}
+
+FrameHeader write(const Scalars& x) {
+  return write_round(MessageKind::scalars, x);
+}
+
+FrameHeader write(const ChainJoin& x) {
+  auto header = begin(MessageKind::chain_join, x.fence, {});
+  header.step = x.version;
+  header.begin = x.epoch;
+  header.group = x.whole ? 1 : 0;
+  header.bucket = x.slice;
+  header.part = x.follower.index;
+  return header;
+}
+
+FrameHeader write(const SliceCopy& x) {
+  auto header = begin(MessageKind::slice_copy, x.fence, x.values);
+  header.step = x.version;
+  header.begin = x.more ? 1 : 0;
+  header.group = x.parts;
+  header.bucket = x.slice;
+  header.part = x.part;
+  return header;
+}
+
+FrameHeader write(const ChainUpdate& x) {
+  auto header = begin(MessageKind::chain_update, x.fence, x.values);
+  header.step = x.number;
+  header.begin = x.lease;
+  header.group = x.samples * 2 + (x.again ? 1 : 0);
+  header.bucket = x.slice;
+  header.part = std::bit_cast<uint32_t>(x.gradient_scale.value);
+  header.opaque = std::bit_cast<uint32_t>(x.trust_ratio.value)
+                  | uint64_t{std::bit_cast<uint32_t>(x.rate_scale.value)} << 32;
+  return header;
+}
+
+FrameHeader write(const ChainScalars& x) {
+  return write_round(MessageKind::chain_scalars, x);
+}
+
+FrameHeader write(const AskShares& x) {
+  return begin(MessageKind::ask_shares, x.fence, {});
+}
+
+FrameHeader write(const StepShares& x) {
+  auto header = begin(MessageKind::step_shares, x.fence, payload(x));
+  header.step = x.step;
+  return header;
+}
+
+FrameHeader write(const ScalarsHeld& x) {
+  return write_round(MessageKind::scalars_held, x);
 }
 
 } // namespace
@@ -88,10 +210,64 @@ FrameHeader header_of(const LinkMessage& message) {
   return std::visit([](const auto& x) { return write(x); }, message);
 }
 
-const TensorView& values_of(const LinkMessage& message) {
-  return std::visit(
-    [](const auto& x) -> const TensorView& { return payload(x); }, message);
+TensorView values_of(const LinkMessage& message) {
+  return std::visit([](const auto& x) { return payload(x); }, message);
 }
+
+namespace {
+
+std::optional<LinkMessage>
+chain_message_of(const FrameHeader& x, const Fence& fence, TensorView values) {
+  switch (message_kind(x.kind).value_or(MessageKind::credit)) {
+    case MessageKind::block_sums:
+      if (auto sums = numbers_in<double>(values))
+        return BlockSums{fence, x.step, x.group, x.bucket, std::move(*sums)};
+      return std::nullopt;
+    case MessageKind::scalars:
+      return Scalars{fence, x.step, x.group, *numbers_in<float>(values)};
+    case MessageKind::chain_join:
+      if (x.group > 1 || values.size() != 0)
+        return std::nullopt;
+      return ChainJoin{fence,    {RoleKind::shard, x.part},
+                       x.bucket, x.group == 1,
+                       x.step,   x.begin};
+    case MessageKind::slice_copy:
+      if (x.begin > 1)
+        return std::nullopt;
+      return SliceCopy{fence,   x.bucket,     x.step,           x.part,
+                       x.group, x.begin == 1, std::move(values)};
+    case MessageKind::chain_update:
+      return ChainUpdate{
+        fence,
+        x.bucket,
+        x.step,
+        x.begin,
+        x.group % 2 == 1,
+        std::bit_cast<float>(x.part),
+        std::bit_cast<float>(static_cast<uint32_t>(x.opaque)),
+        std::bit_cast<float>(static_cast<uint32_t>(x.opaque >> 32)),
+        x.group / 2,
+        std::move(values)};
+    case MessageKind::chain_scalars:
+      return ChainScalars{fence, x.step, x.group, *numbers_in<float>(values)};
+    case MessageKind::scalars_held:
+      if (values.size() != 0)
+        return std::nullopt;
+      return ScalarsHeld{fence, x.step, x.group};
+    case MessageKind::ask_shares:
+      if (values.size() != 0)
+        return std::nullopt;
+      return AskShares{fence};
+    case MessageKind::step_shares:
+      if (values.size() % 2 != 0)
+        return std::nullopt;
+      return StepShares{fence, x.step, ranges_in(values)};
+    default:
+      return std::nullopt;
+  }
+}
+
+} // namespace
 
 std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
   const Fence fence{x.job, x.term, x.epoch};
@@ -115,10 +291,9 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
                        x.begin,
                        std::move(values),
                        std::bit_cast<float>(x.part)};
-    case MessageKind::credit:
-      break;
+    default:
+      return chain_message_of(x, fence, std::move(values));
   }
-  return std::nullopt;
 }
 
 FrameHeader credit_header(uint64_t total, std::optional<uint64_t> returns) {

@@ -8,13 +8,31 @@
 
 namespace troupe {
 
-/// The messages that travel over links: those with tensors, and what asks for
-/// them.
-using LinkMessage = std::variant<Pull, Pulled, Push, LeasePush>;
+/// The messages that travel over links: those with tensors, what asks for
+/// them, and all that shards say to one another.
+using LinkMessage =
+  std::variant<Pull, Pulled, Push, LeasePush, BlockSums, Scalars, ChainJoin,
+               SliceCopy, ChainUpdate, ChainScalars, ScalarsHeld, AskShares,
+               StepShares>;
 
 /// Frames of message links. The first ones are the alternatives of LinkMessage,
 /// in its order; `credit` grants bytes to the peer, up to a total.
-enum class MessageKind : uint16_t { pull, pulled, push, lease_push, credit };
+enum class MessageKind : uint16_t {
+  pull,
+  pulled,
+  push,
+  lease_push,
+  block_sums,
+  scalars,
+  chain_join,
+  slice_copy,
+  chain_update,
+  chain_scalars,
+  scalars_held,
+  ask_shares,
+  step_shares,
+  credit,
+};
 
 FrameKind frame_kind(MessageKind kind);
 
@@ -30,8 +48,9 @@ std::optional<MessageKind> message_kind(FrameKind kind);
 /// values_of().
 FrameHeader header_of(const LinkMessage& message);
 
-/// The tensor that the message carries; empty for one that carries none.
-const TensorView& values_of(const LinkMessage& message);
+/// The tensor that the message carries, or its numbers as one; empty for one
+/// that carries none.
+TensorView values_of(const LinkMessage& message);
 
 /// What header_of() gave away, with the payload that came after it.
 /// Errors: nullopt for a header that no message of its kind has.

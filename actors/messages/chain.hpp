@@ -43,6 +43,8 @@ struct ChainUpdate {
   bool again = false; ///< the lease has been pushed again: no update
   Bits<float> gradient_scale = 1;
   Bits<float> trust_ratio = 1; ///< of the slice's variable
+  Bits<float> rate_scale = 1;  ///< of a stale push
+  uint32_t samples = 0;        ///< that the sum is of
   TensorView values;           ///< sum of gradients
 };
 /// What the decider has decided in a round of a step, on its way down the chain
@@ -69,6 +71,7 @@ TROUPE_INSPECT(SliceCopy, TROUPE_FIELD(fence), TROUPE_FIELD(slice),
 TROUPE_INSPECT(ChainUpdate, TROUPE_FIELD(fence), TROUPE_FIELD(slice),
                TROUPE_FIELD(number), TROUPE_FIELD(lease), TROUPE_FIELD(again),
                TROUPE_FIELD(gradient_scale), TROUPE_FIELD(trust_ratio),
+               TROUPE_FIELD(rate_scale), TROUPE_FIELD(samples),
                TROUPE_FIELD(values))
 TROUPE_INSPECT(ChainScalars, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(round), TROUPE_FIELD(values))

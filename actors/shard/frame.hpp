@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/first_period.hpp"
+#include "actors/link_terms.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/shard_store.hpp"
@@ -18,13 +19,21 @@ struct ShardMetrics {
       too_stale(registry.counter(metrics::pushes_too_stale_total)),
       late(registry.counter(metrics::late_pushes_dropped_total)),
       duplicates(registry.counter(metrics::duplicates_dropped_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)) {}
+      queue(registry.gauge(metrics::executor_queue_tasks)),
+      heads(registry.gauge(metrics::chain_slices, {{"place", "head"}})),
+      followed(registry.gauge(metrics::chain_slices, {{"place", "follower"}})),
+      forwarded(registry.counter(metrics::chain_forwarded_bytes_total)),
+      copied(registry.counter(metrics::chain_copied_bytes_total)) {}
   Gauge& pending;
   Histogram& staleness;
   Counter& too_stale;
   Counter& late;
   Counter& duplicates;
   Gauge& queue;
+  Gauge& heads;
+  Gauge& followed;
+  Counter& forwarded;
+  Counter& copied;
 };
 
 /// What the parts of a shard share. Touched by the shard's actor only, but for
@@ -38,7 +47,7 @@ struct ShardFrame {
       period(first_period(job.options)),
       metrics(*context.metrics),
       store(std::move(store)),
-      peers(self->system()),
+      peers(self->system(), {context.links, context.role, shard_peer_terms()}),
       executor(make_role_executor(context)) {}
 
   /// Runs `work` on the executor, after all that was submitted before, then

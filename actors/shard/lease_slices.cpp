@@ -6,54 +6,99 @@
 
 namespace troupe {
 
-LeaseSlices::LeaseSlices(ShardFrame& shard) : shard_(shard) {
-  const auto& owned = shard.store->slices();
-  for (size_t i = 0; i < owned.size(); ++i)
-    slices_.push_back(std::make_unique<Owned>(
-      Owned{owned[i], applied(i), SliceWork{shard.job, shard.store, i}}));
+LeaseSlices::LeaseSlices(ShardFrame& shard)
+  : shard_(shard),
+    chains_(shard, {[this](const ChainUpdate& x) { apply(x); },
+                    [this](uint32_t slice, const SliceImage& image) {
+                      slices_.at(slice)->leases = image.leases;
+                    },
+                    [this](uint32_t slice, uint64_t) { became_current(slice); },
+                    [](uint32_t, uint32_t) {}}) {}
+
+void LeaseSlices::leave_epoch() {
+  waiting_.clear();
+  snapshot_.reset();
 }
 
-LeaseSet LeaseSlices::applied(size_t local) const {
+LeaseSet LeaseSlices::applied(uint32_t slice) const {
   const auto floor = shard_.period.step * shard_.job.options.virtual_ranks;
-  const auto known = shard_.store->leases(local);
+  const auto known = shard_.store->leases(slice);
   return known.floor() < floor ? LeaseSet{floor, known.above()} : known;
 }
 
 void LeaseSlices::seal(std::vector<SliceState>& report) const {
   const auto& store = *shard_.store;
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    const auto applied = this->applied(i);
-    report.push_back({slices_[i]->id,
-                      store.oldest(i),
-                      store.newest(i),
+  for (auto slice : store.slices()) {
+    const auto applied = this->applied(slice);
+    report.push_back({slice,
+                      store.oldest(slice),
+                      store.newest(slice),
                       {},
                       applied.floor(),
-                      {applied.above().begin(), applied.above().end()}});
+                      {applied.above().begin(), applied.above().end()},
+                      store.lineage(slice)});
   }
 }
 
 void LeaseSlices::restore() {
-  for (auto& slice : slices_) {
-    slice->leases = {};
-    slice->work.forget();
+  slices_.clear();
+}
+
+void LeaseSlices::enter_epoch(const Activate& activation) {
+  in_flight_.clear();
+  chains_.enter_epoch(activation);
+  std::erase_if(slices_, [&](const auto& x) {
+    return chains_.find(x.first) == nullptr;
+  });
+  for (const auto& [slice, line] : chains_.lines()) {
+    auto& owned = slices_[slice];
+    if (!owned)
+      owned = std::make_unique<Owned>(
+        Owned{{}, SliceWork{shard_.job, shard_.store, slice}});
+    owned->leases = shard_.store->holds(slice) ? applied(slice) : LeaseSet{};
   }
 }
 
-void LeaseSlices::enter_epoch(const Activate&) {
-  for (size_t i = 0; i < slices_.size(); ++i)
-    slices_[i]->ordered = shard_.store->newest(i);
+std::vector<uint32_t> LeaseSlices::served() const {
+  std::vector<uint32_t> slices;
+  for (const auto& [slice, line] : chains_.lines())
+    if (line.place.tail && line.serves)
+      slices.push_back(slice);
+  return slices;
 }
 
-/// Copies between two updates, after every push that came before.
 void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
+  give(worker, served());
+  for (const auto& [slice, line] : chains_.lines())
+    if (line.place.tail && !line.serves)
+      waiting_[slice].push_back(worker);
+}
+
+void LeaseSlices::became_current(uint32_t slice) {
+  if (!chains_.find(slice)->place.tail)
+    return;
+  if (auto waiting = waiting_.extract(slice))
+    for (const auto& worker : waiting.mapped())
+      give(worker, {slice});
+  if (snapshot_)
+    shard_.run([] { return true; },
+               [this, slice, named = *snapshot_](bool) {
+                 send_snapshot(shard_, slice, shard_.store->newest(slice),
+                               named);
+               });
+}
+
+/// Copies between two updates, after every one that came before.
+void LeaseSlices::give(const worker_actor& worker,
+                       const std::vector<uint32_t>& slices) {
   shard_.run(
-    [this] {
+    [this, slices] {
       std::vector<Pulled> copies;
-      for (size_t i = 0; i < slices_.size(); ++i) {
-        const auto version = shard_.store->newest(i);
-        const std::span values{shard_.store->values(i, version),
-                               shard_.job.plan.slices[slices_[i]->id].count};
-        copies.push_back({{}, version, slices_[i]->id, shard_.copy(values)});
+      for (auto slice : slices) {
+        const auto version = shard_.store->newest(slice);
+        const std::span values{shard_.store->values(slice, version),
+                               shard_.job.plan.slices[slice].count};
+        copies.push_back({{}, version, slice, shard_.copy(values)});
       }
       return copies;
     },
@@ -66,40 +111,53 @@ void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
 }
 
 void LeaseSlices::push(const LeasePush& push) {
-  const auto& owned = shard_.store->slices();
-  const auto at = std::find(owned.begin(), owned.end(), push.slice);
-  if (at == owned.end()
+  const auto* line = chains_.find(push.slice);
+  if (line == nullptr || !line->place.head
       || (push.values.size() != 0
           && push.values.size() != shard_.job.plan.slices[push.slice].count))
     return;
-  auto* slice = slices_[static_cast<size_t>(at - owned.begin())].get();
-  if (slice->leases.contains(push.lease)) {
+  ChainUpdate update;
+  update.slice = push.slice;
+  update.lease = push.lease;
+  if (slices_.at(push.slice)->leases.contains(push.lease)) {
     shard_.count_duplicate();
+    chains_.repeat(update);
     settle(push.lease); // the report may have died with a process
     return;
   }
-  const auto staleness = slice->ordered - push.pulled_version;
+  const auto version = line->replica.state().version;
+  const auto staleness = version - std::min(version, push.pulled_version);
   if (too_stale(staleness, push.lease))
     return;
-  slice->leases.insert(push.lease);
-  ++slice->ordered;
   shard_.metrics.staleness.observe(static_cast<double>(staleness));
-  ++in_flight_[push.lease];
   const auto ranks = shard_.job.options.virtual_ranks;
-  const auto samples = shard_.job.sampling
-                         .rank(push.lease / ranks,
-                               static_cast<uint32_t>(push.lease % ranks))
-                         .count;
+  update.samples = shard_.job.sampling
+                     .rank(push.lease / ranks,
+                           static_cast<uint32_t>(push.lease % ranks))
+                     .count;
+  update.rate_scale = damped_rate(shard_.job.damping(), staleness);
+  update.gradient_scale = push.scale;
+  update.values = push.values;
+  chains_.order(update);
+  apply(update);
+}
+
+void LeaseSlices::apply(const ChainUpdate& update) {
+  if (update.again) {
+    settle(update.lease);
+    return;
+  }
+  auto* slice = slices_.at(update.slice).get();
+  slice->leases.insert(update.lease);
+  ++in_flight_[update.lease];
   shard_.run(
-    [slice, values = push.values, samples, applied = slice->leases,
-     period = shard_.period,
-     scalars = StepScalars{push.scale,
-                           {},
-                           damped_rate(shard_.job.damping(), staleness)}] {
+    [slice, values = update.values, samples = update.samples,
+     applied = slice->leases, period = shard_.period,
+     scalars = StepScalars{update.gradient_scale, {}, update.rate_scale}] {
       slice->work.apply_lease(values, samples, scalars, period, applied);
       return true;
     },
-    [this, lease = push.lease](bool) {
+    [this, lease = update.lease](bool) {
       if (--in_flight_[lease] == 0)
         in_flight_.erase(lease);
       settle(lease);
@@ -121,19 +179,27 @@ bool LeaseSlices::too_stale(uint64_t staleness, uint64_t lease) {
 void LeaseSlices::settle(uint64_t lease) {
   if (!shard_.gate.is_active() || in_flight_.contains(lease))
     return;
-  for (const auto& slice : slices_)
-    if (!slice->leases.contains(lease))
+  bool any = false;
+  for (const auto& [slice, line] : chains_.lines()) {
+    if (!line.place.tail)
+      continue;
+    any = true;
+    if (!line.serves || !slices_.at(slice)->leases.contains(lease))
       return;
-  shard_.self->send(shard_.context.coordinator,
-                    LeaseApplied{shard_.gate.active(), shard_.context.role,
-                                 lease, shard_.duplicates});
+  }
+  if (any)
+    shard_.self->send(shard_.context.coordinator,
+                      LeaseApplied{shard_.gate.active(), shard_.context.role,
+                                   lease, shard_.duplicates});
 }
 
 void LeaseSlices::snapshot(const SnapshotRequest& request) {
+  snapshot_ = request.version;
   shard_.run([] { return true; },
              [this, named = request.version](bool) {
-               for (size_t i = 0; i < slices_.size(); ++i)
-                 send_snapshot(shard_, i, shard_.store->newest(i), named);
+               for (auto slice : served())
+                 send_snapshot(shard_, slice, shard_.store->newest(slice),
+                               named);
              });
 }
 

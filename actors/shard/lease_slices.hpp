@@ -1,49 +1,62 @@
 #pragma once
 
-#include "actors/shard/frame.hpp"
 #include "actors/shard/part.hpp"
+#include "actors/shard/slice_chains.hpp"
 #include "actors/slice_work.hpp"
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace troupe {
 
 /// The dense slices of an asynchronous job: each push is an update of its own,
-/// applied on arrival, once (PROTOCOL 11).
+/// applied on arrival, once (PROTOCOL 11). The head gives it its place in the
+/// order, which all replicas follow; the tail reports it and is read.
 class LeaseSlices : public ShardPart {
 public:
   explicit LeaseSlices(ShardFrame& shard);
 
+  void leave_epoch() override;
   void seal(std::vector<SliceState>& report) const override;
   void restore() override;
   void enter_epoch(const Activate& activation) override;
   void pull(const Pull& pull, const worker_actor& worker) override;
   using ShardPart::push;
   void push(const LeasePush& push) override;
+  using ShardPart::take;
+  void take(const ChainJoin& join) override { chains_.take(join); }
+  void take(const SliceCopy& copy) override { chains_.take(copy); }
+  void take(const ChainUpdate& update) override { chains_.take(update); }
   void snapshot(const SnapshotRequest& request) override;
 
 private:
   struct Owned {
-    uint32_t id;
     LeaseSet leases; ///< applied, or on the way to be
     SliceWork work;
-    uint64_t ordered = 0; ///< version once all that is queued is applied
   };
 
+  /// Those that this shard is the tail of and that are as their head's.
+  std::vector<uint32_t> served() const;
+  void became_current(uint32_t slice);
+  void give(const worker_actor& worker, const std::vector<uint32_t>& slices);
+  void apply(const ChainUpdate& update);
   /// Leases of the steps before the period count as applied: what they were to
   /// do is done.
-  LeaseSet applied(size_t local) const;
+  LeaseSet applied(uint32_t slice) const;
   /// Refuses what is older than the job takes.
   bool too_stale(uint64_t staleness, uint64_t lease);
-
-  /// Reports a lease once every slice of this shard has really applied it.
+  /// Reports a lease once every slice that is served here has really applied
+  /// it.
   void settle(uint64_t lease);
 
   ShardFrame& shard_;
-  std::vector<std::unique_ptr<Owned>> slices_; ///< by index in the store
-  std::map<uint64_t, size_t> in_flight_;       ///< lease -> updates queued
+  std::map<uint32_t, std::unique_ptr<Owned>> slices_;
+  std::map<uint64_t, size_t> in_flight_; ///< lease -> updates queued
+  std::map<uint32_t, std::vector<worker_actor>> waiting_; ///< by slice: pulls
+  std::optional<uint64_t> snapshot_; ///< asked for in this epoch, under a name
+  SliceChains chains_;
 };
 
 } // namespace troupe

@@ -2,18 +2,17 @@
 
 namespace troupe {
 
-void send_snapshot(ShardFrame& shard, size_t local, uint64_t version,
+void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
                    uint64_t named) {
   const auto& store = *shard.store;
-  const auto id = store.slices()[local];
-  const auto count = shard.job.plan.slices[id].count;
+  const auto count = shard.job.plan.slices[slice].count;
   SnapshotSlice snapshot{
     shard.context.job_id,
     named,
-    id,
-    TensorView::copy({store.values(local, version), count}),
+    slice,
+    TensorView::copy({store.values(slice, version), count}),
     {}};
-  const auto* state = store.state(local, version);
+  const auto* state = store.state(slice, version);
   for (uint32_t i = 0; i < state_slots(shard.job.options.rule.kind); ++i)
     snapshot.state.push_back(TensorView::copy({state + i * count, count}));
   shard.self->send(shard.context.coordinator, std::move(snapshot));

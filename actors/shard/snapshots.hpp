@@ -6,7 +6,7 @@ namespace troupe {
 
 /// Sends the coordinator a copy of a slice that the store holds in `version`,
 /// as part of the snapshot of version `named`.
-void send_snapshot(ShardFrame& shard, size_t local, uint64_t version,
+void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
                    uint64_t named);
 
 } // namespace troupe

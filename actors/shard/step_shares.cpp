@@ -45,31 +45,31 @@ bool remember(std::map<uint64_t, std::vector<RankRange>>& steps,
 
 } // namespace
 
-StepSharesDesk::StepSharesDesk(ShardFrame& shard)
-  : shard_(shard), all_(shard.job.shares()) {
-  const auto& owned = shard.store->slices();
-  if (std::ranges::find(owned, 0u) != owned.end())
-    quorum_.emplace(all_, shard.job.options.backup_workers);
-}
+StepSharesDesk::StepSharesDesk(ShardFrame& shard, Replicate replicate)
+  : shard_(shard),
+    all_(shard.job.shares()),
+    replicate_(std::move(replicate)),
+    quorum_(all_, shard.job.options.backup_workers) {}
 
 void StepSharesDesk::leave_epoch() {
   kept_.clear();
   askers_.clear();
   told_.clear();
-  if (decides())
-    quorum_->forget();
+  decides_ = false;
+  quorum_.forget();
 }
 
-void StepSharesDesk::enter_epoch(uint64_t version) {
-  if (!decides()) {
-    shard_.self->send(
-      shard_.peers.at<shard_actor>(shard_.job.plan.owner.front()),
-      AskShares{shard_.gate.active()});
+void StepSharesDesk::enter_epoch(bool decides, uint32_t decider,
+                                 uint64_t version) {
+  decides_ = decides;
+  if (!decides) {
+    shard_.self->send(shard_.peers.at<shard_actor>(decider),
+                      AskShares{shard_.gate.active()});
     return;
   }
   for (auto step = version > 0 ? version - 1 : 0; step <= version; ++step)
     if (const auto shares = recorded(step); !shares.empty())
-      tell_all({shard_.gate.active(), step, shares});
+      tell_once_held(step, shares);
 }
 
 bool StepSharesDesk::admit(const Push& push, uint64_t version) {
@@ -86,8 +86,8 @@ bool StepSharesDesk::admit(const Push& push, uint64_t version) {
     return false;
   }
   kept_.push_back(push);
-  if (decides() && push.slice == 0 && recorded(push.step).empty()) {
-    const auto shares = quorum_->offer(push.step, push.node);
+  if (decides_ && push.slice == 0 && recorded(push.step).empty()) {
+    const auto shares = quorum_.offer(push.step, push.node);
     if (!shares.empty())
       decide(push.step, shares);
   }
@@ -97,7 +97,14 @@ bool StepSharesDesk::admit(const Push& push, uint64_t version) {
 void StepSharesDesk::decide(uint64_t step,
                             const std::vector<RankRange>& shares) {
   shard_.store->decide(step, ShardStore::shares_round, packed(shares, all_));
-  tell_all({shard_.gate.active(), step, shares});
+  tell_once_held(step, shares);
+}
+
+void StepSharesDesk::tell_once_held(uint64_t step,
+                                    const std::vector<RankRange>& shares) {
+  const StepShares decision{shard_.gate.active(), step, shares};
+  replicate_(step, packed(shares, all_),
+             [this, decision] { tell_all(decision); });
 }
 
 std::vector<RankRange> StepSharesDesk::recorded(uint64_t step) const {
@@ -113,7 +120,7 @@ void StepSharesDesk::tell_all(const StepShares& decision) {
 }
 
 void StepSharesDesk::take(const AskShares& ask, const shard_actor& asker) {
-  if (!decides())
+  if (!decides_)
     return;
   askers_.insert(asker);
   for (const auto& [step, shares] : told_)

@@ -3,29 +3,34 @@
 #include "actors/shard/frame.hpp"
 #include "strategies/step_quorum.hpp"
 
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <vector>
 
 namespace troupe {
 
 /// A shard's side of k of n (PROTOCOL 13): keeps a step's pushes until it is
-/// decided which shares the step is made of. The shard of slice 0 decides, by
-/// what arrives at that slice; it writes the decision into its store, then
+/// decided which shares the step is made of. The head of slice 0 decides, by
+/// what arrives at that slice; its chain writes the decision down, then it
 /// tells the coordinator and all shards, which asked for it when the epoch
 /// began.
 class StepSharesDesk {
 public:
-  explicit StepSharesDesk(ShardFrame& shard);
+  /// `replicate(step, decision, held)` calls held() once every replica of slice
+  /// 0 has written the decision down.
+  using Replicate = std::function<void(uint64_t, const std::vector<float>&,
+                                       std::function<void()>)>;
+  StepSharesDesk(ShardFrame& shard, Replicate replicate);
 
   static bool needed(const Job& job) { return job.options.backup_workers > 0; }
 
   void leave_epoch();
   /// The job is rolled back: nothing is decided.
   void restore() { decided_.clear(); }
-  /// `version`: of slice 0; looked at by the decider alone.
-  void enter_epoch(uint64_t version);
+  /// `decides`: this shard is the head of slice 0, which has `version`;
+  /// `decider`: who is.
+  void enter_epoch(bool decides, uint32_t decider, uint64_t version);
 
   /// Returns whether the push is in its step. If not it is late (counted) or
   /// kept: then release() returns it. `version`: of its slice.
@@ -43,14 +48,16 @@ public:
   uint32_t samples_of(uint64_t step) const;
 
 private:
-  bool decides() const { return quorum_.has_value(); }
   void decide(uint64_t step, const std::vector<RankRange>& shares);
+  void tell_once_held(uint64_t step, const std::vector<RankRange>& shares);
   std::vector<RankRange> recorded(uint64_t step) const;
   void tell_all(const StepShares& decision);
 
   ShardFrame& shard_;
   std::vector<RankRange> all_; ///< shares of the plan
-  std::optional<StepQuorum> quorum_;
+  Replicate replicate_;
+  StepQuorum quorum_;
+  bool decides_ = false;                               ///< in this epoch
   std::map<uint64_t, std::vector<RankRange>> decided_; ///< of the last steps
   std::map<uint64_t, std::vector<RankRange>> told_;    ///< in this epoch
   std::vector<Push> kept_;

@@ -9,64 +9,97 @@ namespace troupe {
 StepSlices::StepSlices(ShardFrame& shard)
   : shard_(shard),
     rounds_(rounds_of(shard.job.options)),
-    pulls_(shard.store->slices().size()),
+    chains_(shard, {[this](const ChainUpdate& x) { apply(x); },
+                    [](uint32_t, const SliceImage&) {},
+                    [this](uint32_t slice, uint64_t version) {
+                      slices_.at(slice)->version = version;
+                      snapshot(slice);
+                      serve(slice);
+                      report_applied();
+                    },
+                    [this](uint32_t slice, uint32_t follower) {
+                      if (slice == 0)
+                        desk_.joined(follower);
+                    }}),
+    desk_(shard, chains_),
     end_(shard.job.total_steps) {
-  if (!rounds_.empty() && ScalarDecider::is_decider(shard.job, *shard.store))
-    decider_.emplace(shard.job, shard.store);
   if (StepSharesDesk::needed(shard.job))
-    shares_.emplace(shard);
-  const auto& owned = shard.store->slices();
-  for (size_t i = 0; i < owned.size(); ++i)
-    slices_.push_back(std::make_unique<Owned>(
-      owned[i],
-      StepLedger{shard.job.options.virtual_ranks, shard.store->newest(i)},
-      SliceWork{shard.job, shard.store, i}));
+    shares_.emplace(shard,
+                    [this](uint64_t step, const std::vector<float>& decision,
+                           std::function<void()> held) {
+                      desk_.replicate(step, ShardStore::shares_round, decision,
+                                      std::move(held));
+                    });
 }
 
 // --- epochs -----------------------------------------------------------------
 
 void StepSlices::leave_epoch() {
-  pulls_.reset(slices_.size());
+  pulls_.reset(0);
+  served_.clear();
   pullers_.clear();
-  askers_.clear();
-  if (decider_)
-    decider_->forget();
+  desk_.leave_epoch();
   if (shares_)
     shares_->leave_epoch();
-  for (auto& slice : slices_)
+  for (auto& [id, slice] : slices_)
     slice->begin_step();
 }
 
 void StepSlices::seal(std::vector<SliceState>& report) const {
-  for (size_t i = 0; i < slices_.size(); ++i)
-    report.push_back({slices_[i]->id,
-                      shard_.store->oldest(i),
-                      shard_.store->newest(i),
-                      slices_[i]->ledger.held(),
-                      0,
-                      {}});
+  const auto& store = *shard_.store;
+  for (auto slice : store.slices()) {
+    const auto owned = slices_.find(slice);
+    const bool head = owned != slices_.end() && owned->second->head;
+    report.push_back(
+      {slice,
+       store.oldest(slice),
+       store.newest(slice),
+       head ? owned->second->ledger.held() : std::vector<RankRange>{},
+       0,
+       {},
+       store.lineage(slice)});
+  }
 }
 
 void StepSlices::restore() {
   end_ = shard_.job.total_steps;
   if (shares_)
     shares_->restore();
-  for (auto& slice : slices_) {
-    slice->ledger.reset(0);
-    slice->work.forget();
-  }
+  slices_.clear();
 }
 
-void StepSlices::enter_epoch(const Activate&) {
+void StepSlices::enter_epoch(const Activate& activation) {
   reported_ = ~uint64_t{0};
+  chains_.enter_epoch(activation);
+  std::erase_if(slices_, [&](const auto& x) {
+    return chains_.find(x.first) == nullptr;
+  });
+  const auto& store = shard_.store;
+  for (const auto& [slice, line] : chains_.lines()) {
+    auto& owned = slices_[slice];
+    if (!owned)
+      owned = std::make_unique<Owned>(shard_.job.options.virtual_ranks,
+                                      SliceWork{shard_.job, store, slice});
+    owned->version = store->holds(slice) ? store->newest(slice) : 0;
+    if (!line.place.head || !owned->head
+        || owned->ledger.version() != owned->version) {
+      owned->ledger.reset(owned->version);
+      owned->work.forget();
+    }
+    owned->head = line.place.head;
+    if (line.place.tail)
+      served_.emplace(slice, served_.size());
+  }
+  pulls_.reset(served_.size());
   if (shares_)
-    shares_->enter_epoch(slices_.empty() ? 0 : shard_.store->newest(0));
-  for (size_t i = 0; i < slices_.size(); ++i)
-    snapshot(i); // an earlier process may have died in between
+    shares_->enter_epoch(desk_.decides(), heads_of(chains_.chains()).front(),
+                         desk_.decides() ? slices_.at(0)->version : 0);
+  for (const auto& [slice, owned] : slices_)
+    snapshot(slice); // an earlier process may have died in between
   report_applied();
-  for (size_t i = 0; i < slices_.size(); ++i)
-    if (slices_[i]->ledger.complete()) // its scalars are not known
-      reduce(i);
+  for (const auto& [slice, owned] : slices_)
+    if (owned->ledger.complete()) // its scalars are not known
+      reduce(slice);
 }
 
 // --- pulls ------------------------------------------------------------------
@@ -74,35 +107,38 @@ void StepSlices::enter_epoch(const Activate&) {
 void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
   pullers_[pull.worker] = worker;
   pulls_.want(pull.worker, pull.version);
-  for (size_t i = 0; i < slices_.size(); ++i)
-    serve(i);
+  for (const auto& [slice, place] : served_)
+    serve(slice);
 }
 
-void StepSlices::serve(size_t local) {
-  const auto& slice = shard_.job.plan.slices[slices_[local]->id];
+bool StepSlices::serves(uint32_t slice) const {
+  const auto* line = chains_.find(slice);
+  return line != nullptr && line->place.tail && line->serves;
+}
+
+void StepSlices::serve(uint32_t id) {
+  if (!serves(id) || !served_.contains(id))
+    return;
+  const auto& slice = shard_.job.plan.slices[id];
   const auto& store = shard_.store;
   for (auto [puller, version] :
-       pulls_.serve(local, shares_ ? 0 : store->oldest(local),
-                    slices_[local]->ledger.version()))
+       pulls_.serve(served_.at(id), shares_ ? 0 : store->oldest(id),
+                    slices_.at(id)->version))
     if (shares_)
-      serve_copy(local, puller, version);
+      serve_copy(id, puller, version);
     else
       shard_.self->send(
         pullers_[puller],
-        Pulled{shard_.gate.active(), version, slice.id,
-               TensorView{store, store->values(local, version), slice.count}});
+        Pulled{shard_.gate.active(), version, id,
+               TensorView{store, store->values(id, version), slice.count}});
 }
 
-void StepSlices::serve_copy(size_t local, RoleId puller, uint64_t version) {
-  const auto& slice = shard_.job.plan.slices[slices_[local]->id];
+void StepSlices::serve_copy(uint32_t id, RoleId puller, uint64_t version) {
   shard_.run(
-    [this, &slice, local, version] {
+    [this, id, count = shard_.job.plan.slices[id].count, version] {
       const auto& store = *shard_.store;
-      const auto held = std::max(version, store.oldest(local));
-      return Pulled{{},
-                    held,
-                    slice.id,
-                    shard_.copy({store.values(local, held), slice.count})};
+      const auto held = std::max(version, store.oldest(id));
+      return Pulled{{}, held, id, shard_.copy({store.values(id, held), count})};
     },
     [this, puller, fence = shard_.gate.active()](Pulled& copy) {
       if (!shard_.gate.is_active(fence))
@@ -115,19 +151,19 @@ void StepSlices::serve_copy(size_t local, RoleId puller, uint64_t version) {
 // --- pushes -----------------------------------------------------------------
 
 void StepSlices::push(const Push& push) {
-  const auto& owned = shard_.store->slices();
-  const auto at = std::find(owned.begin(), owned.end(), push.slice);
-  if (at == owned.end() || !is_node(push.node, shard_.job.options.virtual_ranks)
+  const auto* line = chains_.find(push.slice);
+  if (line == nullptr || !line->place.head
+      || !is_node(push.node, shard_.job.options.virtual_ranks)
       || (push.values.size() != 0
           && push.values.size() != shard_.job.plan.slices[push.slice].count))
     return;
-  const auto local = static_cast<size_t>(at - owned.begin());
-  if (!shares_ || shares_->admit(push, slices_[local]->ledger.version()))
-    accept(local, push);
+  if (!shares_
+      || shares_->admit(push, slices_.at(push.slice)->ledger.version()))
+    accept(push);
 }
 
-void StepSlices::accept(size_t local, const Push& push) {
-  auto* slice = slices_[local].get();
+void StepSlices::accept(const Push& push) {
+  auto* slice = slices_.at(push.slice).get();
   auto decision = slice->ledger.offer(push.step, push.node);
   if (decision.verdict != StepLedger::Verdict::accept) {
     shard_.count_duplicate();
@@ -139,7 +175,7 @@ void StepSlices::accept(size_t local, const Push& push) {
     slice->work.accept(node, std::move(values), decision);
   });
   if (slice->ledger.complete())
-    reduce(local);
+    reduce(push.slice);
   show_load();
 }
 
@@ -148,15 +184,12 @@ void StepSlices::take(const StepShares& decision) {
   if (!shares_ || !shares_->take(decision))
     return;
   const auto left_out = shares_->left_out_of(decision.step);
-  for (size_t i = 0; i < slices_.size(); ++i)
-    if (slices_[i]->ledger.version() == decision.step)
+  for (const auto& [id, slice] : slices_)
+    if (slice->head && slice->ledger.version() == decision.step)
       for (auto node : left_out)
-        accept(i, Push{{}, decision.step, node, slices_[i]->id, {}});
-  const auto& owned = shard_.store->slices();
+        accept(Push{{}, decision.step, node, id, {}});
   for (const auto& push : shares_->release(decision.step))
-    accept(
-      static_cast<size_t>(std::ranges::find(owned, push.slice) - owned.begin()),
-      push);
+    accept(push);
 }
 
 void StepSlices::take(const AskShares& ask, const shard_actor& asker) {
@@ -169,36 +202,107 @@ uint32_t StepSlices::samples_of(uint64_t step) const {
                  : shard_.job.sampling.step(step).count;
 }
 
-void StepSlices::reduce(size_t local) {
-  auto* slice = slices_[local].get();
+void StepSlices::reduce(uint32_t id) {
+  auto* slice = slices_.at(id).get();
+  if (slice->round == rounds_.size()) {
+    apply_root(id);
+    return;
+  }
   const auto step = slice->ledger.version();
-  const auto samples = samples_of(step);
-  if (slice->round < rounds_.size())
-    shard_.run(
-      [slice, kind = rounds_[slice->round], step, samples,
-       scalars = slice->scalars] {
-        return slice->work.sums(kind, step, samples, scalars);
-      },
-      [this, local, step,
-       fence = shard_.gate.active()](std::vector<double>& x) {
-        if (shard_.gate.is_active(fence))
-          ask(local, step, x);
-      });
-  else
-    shard_.run(
-      [slice, step, samples, scalars = slice->scalars] {
-        slice->work.apply_step(step, samples, scalars);
-        return true;
-      },
-      [this, local](bool) { on_applied(local); });
+  shard_.run(
+    [slice, kind = rounds_[slice->round], step, samples = samples_of(step),
+     scalars = slice->scalars] {
+      return slice->work.sums(kind, step, samples, scalars);
+    },
+    [this, slice, id, step,
+     fence = shard_.gate.active()](std::vector<double>& sums) {
+      if (!shard_.gate.is_active(fence))
+        return;
+      slice->asking = true;
+      desk_.ask(step, slice->round, id, sums);
+    });
 }
 
-void StepSlices::on_applied(size_t local) {
-  auto& slice = *slices_[local];
-  slice.begin_step();
-  slice.ledger.advance();
-  snapshot(local);
-  serve(local);
+void StepSlices::take(const BlockSums& sums, const shard_actor& asker) {
+  desk_.take(sums, asker, samples_of(sums.step));
+}
+
+void StepSlices::take(const Scalars& scalars) {
+  for (auto& [id, slice] : slices_) {
+    if (!slice->asking || slice->round != scalars.round
+        || slice->ledger.version() != scalars.step
+        || !take_scalars(shard_.job, rounds_[scalars.round],
+                         {scalars.values.begin(), scalars.values.end()},
+                         slice->scalars))
+      continue;
+    slice->asking = false;
+    ++slice->round;
+    reduce(id);
+  }
+}
+
+// --- updates ----------------------------------------------------------------
+
+/// The ledger goes on at once: the tail may be pulled, and the next step
+/// pushed, before this shard hears that it has applied this one.
+void StepSlices::apply_root(uint32_t id) {
+  auto* slice = slices_.at(id).get();
+  const auto step = slice->ledger.version();
+  if (chains_.forwards(id))
+    forward_root(id); // before it is applied here: all apply at once
+  shard_.run(
+    [slice, step, samples = samples_of(step), scalars = slice->scalars] {
+      slice->work.apply_step(step, samples, scalars);
+      return true;
+    },
+    [this, id](bool) { on_applied(id); });
+  slice->begin_step();
+  slice->ledger.advance();
+}
+
+void StepSlices::forward_root(uint32_t id) {
+  auto* slice = slices_.at(id).get();
+  ChainUpdate update;
+  update.slice = id;
+  update.samples = samples_of(slice->ledger.version());
+  update.gradient_scale = slice->scalars.gradient_scale;
+  const auto variable = shard_.job.plan.slices[id].variable;
+  if (!slice->scalars.trust_ratios.empty())
+    update.trust_ratio = slice->scalars.trust_ratios[variable];
+  shard_.run([slice] { return slice->work.root(); },
+             [this, update, fence = shard_.gate.active()](TensorView& root) {
+               if (!shard_.gate.is_active(fence))
+                 return;
+               auto whole = update;
+               whole.values = std::move(root);
+               chains_.order(std::move(whole));
+             });
+}
+
+/// What the head has summed and scaled, applied again: the same bits.
+void StepSlices::apply(const ChainUpdate& update) {
+  auto* slice = slices_.at(update.slice).get();
+  StepScalars scalars;
+  scalars.gradient_scale = update.gradient_scale;
+  const auto& plan = shard_.job.plan;
+  if (shard_.job.options.rule.kind == OptimizerKind::lamb) {
+    scalars.trust_ratios.resize(plan.variables.size());
+    scalars.trust_ratios[plan.slices[update.slice].variable] =
+      update.trust_ratio;
+  }
+  shard_.run(
+    [slice, step = update.number, sum = update.values, scalars,
+     samples = update.samples] {
+      slice->work.apply_sum(sum, step, samples, scalars);
+      return true;
+    },
+    [this, id = update.slice](bool) { on_applied(id); });
+}
+
+void StepSlices::on_applied(uint32_t slice) {
+  ++slices_.at(slice)->version;
+  snapshot(slice);
+  serve(slice);
   report_applied();
   show_load();
 }
@@ -207,8 +311,9 @@ void StepSlices::report_applied() {
   if (!shard_.gate.is_active())
     return;
   auto version = shard_.job.total_steps; // what one without slices reports
-  for (size_t i = 0; i < slices_.size(); ++i)
-    version = std::min(version, shard_.store->newest(i));
+  for (const auto& [slice, line] : chains_.lines())
+    if (line.place.replica)
+      version = std::min(version, slices_.at(slice)->version);
   if (version == reported_)
     return;
   reported_ = version;
@@ -219,73 +324,28 @@ void StepSlices::report_applied() {
 
 void StepSlices::show_load() {
   size_t held = 0;
-  for (const auto& slice : slices_)
+  for (const auto& [id, slice] : slices_)
     held += slice->ledger.held().size();
   shard_.metrics.pending.set(static_cast<double>(held));
   shard_.metrics.queue.set(static_cast<double>(shard_.executor->queued()));
-}
-
-// --- scalars ----------------------------------------------------------------
-
-void StepSlices::ask(size_t local, uint64_t step,
-                     const std::vector<double>& sums) {
-  auto& slice = *slices_[local];
-  slice.asking = true;
-  auto decider =
-    decider_ ? shard_actor{shard_.self}
-             : shard_.peers.at<shard_actor>(shard_.job.plan.owner.front());
-  shard_.self->send(decider, BlockSums{shard_.gate.active(),
-                                       step,
-                                       slice.round,
-                                       slice.id,
-                                       {sums.begin(), sums.end()}});
-}
-
-void StepSlices::take(const BlockSums& sums, const shard_actor& asker) {
-  if (!decider_)
-    return;
-  askers_.insert(asker);
-  auto answer = decider_->offer(sums, samples_of(sums.step));
-  if (!answer)
-    return;
-  const Scalars scalars{shard_.gate.active(), sums.step, sums.round,
-                        std::move(answer->values)};
-  if (!answer->for_all)
-    shard_.self->send(asker, scalars);
-  else
-    for (const auto& shard : askers_)
-      shard_.self->send(shard, scalars);
-}
-
-void StepSlices::take(const Scalars& scalars) {
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    auto& slice = *slices_[i];
-    if (!slice.asking || slice.round != scalars.round
-        || slice.ledger.version() != scalars.step
-        || !take_scalars(shard_.job, rounds_[scalars.round],
-                         {scalars.values.begin(), scalars.values.end()},
-                         slice.scalars))
-      continue;
-    slice.asking = false;
-    ++slice.round;
-    reduce(i);
-  }
 }
 
 // --- snapshots --------------------------------------------------------------
 
 void StepSlices::end_at(const EndAt& end) {
   end_ = end.step;
-  for (size_t i = 0; i < slices_.size(); ++i)
-    snapshot(i);
+  for (const auto& [slice, owned] : slices_)
+    snapshot(slice);
 }
 
-void StepSlices::snapshot(size_t local) {
+void StepSlices::snapshot(uint32_t slice) {
+  if (!serves(slice))
+    return;
   const auto& store = *shard_.store;
-  for (auto version = store.oldest(local); version <= store.newest(local);
+  for (auto version = store.oldest(slice); version <= store.newest(slice);
        ++version)
     if (version == end_ || shard_.job.is_snapshot_version(version))
-      send_snapshot(shard_, local, version, version);
+      send_snapshot(shard_, slice, version, version);
 }
 
 } // namespace troupe

@@ -181,7 +181,7 @@ class UsageErrors(unittest.TestCase):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
-                            ("--chain", "2"), ("--workers", "1:4")):
+                            ("--workers", "1:4")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "chaos", "top", "events",
                         "doctor", "checkpoint"):

@@ -99,12 +99,14 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_chain_arrives_as_it_was_sent) {
   BOOST_TEST(copy.values.data()[0] == 7);
   const float tiny = std::numeric_limits<float>::denorm_min();
   const auto update =
-    round_trip(ChainUpdate{fence, 4, 5, 6, true, tiny, 2, tensor({7})});
+    round_trip(ChainUpdate{fence, 4, 5, 6, true, tiny, 2, 3, 8, tensor({7})});
   BOOST_TEST(update.number == 5u);
   BOOST_TEST(update.lease == 6u);
   BOOST_TEST(update.again);
   BOOST_TEST(update.gradient_scale.value == tiny);
   BOOST_TEST(update.trust_ratio.value == 2);
+  BOOST_TEST(update.rate_scale.value == 3);
+  BOOST_TEST(update.samples == 8u);
   BOOST_TEST(update.values.size() == 1u);
   BOOST_TEST(round_trip(ChainScalars{fence, 4, 1, {tiny}}).values[0].value
              == tiny);

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace troupe;
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_reset_goes_back_to_the_seed) {
   const auto first = store->values(0, 0)[0];
   store->begin(0).values[0] = 5;
   store->commit(0);
-  store->reset();
+  store->reset(all);
   BOOST_TEST(store->newest(0) == 0u);
   BOOST_TEST(store->values(0, 0)[0] == first);
   BOOST_TEST(store->leases(0).size() == 0u);
@@ -127,9 +128,53 @@ BOOST_AUTO_TEST_CASE(what_was_decided_outlives_the_process) {
   BOOST_TEST(store->decided(8, 2).empty());
   store->decide(9, 0, {4});
   BOOST_TEST(store->decided(7, 0).empty()); // step 9 proves it applied
-  store->reset();
+  store->reset(all);
   BOOST_TEST(store->decided(9, 0).empty());
   BOOST_TEST(open()->decided(8, 0).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_takes_the_place_of_what_was_there) {
+  {
+    auto store = open();
+    auto target = store->replace(1, 7);
+    BOOST_TEST(!store->holds(1));
+    target.values[0] = 5;
+    store->install(1, 7, {3, {9}});
+    store->set_lineage(1, 4);
+  }
+  auto store = open();
+  BOOST_TEST(store->holds(1));
+  BOOST_TEST(store->newest(1) == 7u);
+  BOOST_TEST(store->oldest(1) == 7u);
+  BOOST_TEST(store->values(1, 7)[0] == 5);
+  BOOST_TEST(store->leases(1).contains(9));
+  BOOST_TEST(store->lineage(1) == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_cut_short_is_not_held) {
+  open()->replace(1, 7).values[0] = 5;
+  auto store = open();
+  BOOST_TEST(!store->holds(1));
+  BOOST_TEST(store->holds(0));
+  BOOST_TEST(store->slices().size() == all.size() - 1);
+}
+
+BOOST_AUTO_TEST_CASE(only_slices_that_are_here_cost_memory) {
+  const auto used = [&] {
+    struct stat found {};
+    fstat(memory, &found);
+    return found.st_blocks * 512;
+  };
+  ShardStore store{job, {}, job_id, memory};
+  BOOST_TEST(store.slices().empty());
+  const auto empty = used();
+  store.reset(all);
+  const auto full = used();
+  BOOST_TEST(full > empty);
+  for (auto slice : all)
+    store.drop(slice);
+  BOOST_TEST(used() - empty < (full - empty) / 4);
+  BOOST_TEST(store.slices().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

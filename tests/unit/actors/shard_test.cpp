@@ -1,90 +1,216 @@
-#include "actors/actor_node.hpp"
-#include "actors/shard.hpp"
-#include "small_job.hpp"
+#include "shard_bench.hpp"
 
-#include <boost/test/unit_test.hpp>
+#include <algorithm>
+#include <random>
+#include <set>
 
 using namespace troupe;
 using namespace troupe::test;
-using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto patience = 30s;
-constexpr uint64_t job_id = 9;
-const Fence fence{job_id, 1, 1};
+using Values = std::map<uint32_t, std::vector<float>>;
 
-JobOptions served() {
-  auto options = small_job();
-  options.strategy = Strategy::parameter_server;
-  return options;
+/// Trains `steps` steps on a chain 0 -> 1 -> …, each push sent as `deliver`
+/// wants it.
+template <class Deliver>
+Values train(uint32_t chain, uint64_t steps, Deliver deliver) {
+  ShardBench bench{ShardBench::served(1, chain)};
+  for (uint32_t i = 0; i < chain; ++i)
+    bench.spawn(i);
+  bench.begin_epoch();
+  Values got;
+  for (uint64_t step = 0; step < steps; ++step) {
+    deliver(bench, step);
+    got = bench.pull(step + 1, {chain - 1});
+  }
+  return got;
 }
 
-/// A shard whose coordinator and workers are this test.
-struct Bench {
-  Bench()
-    : config(Credentials{}),
-      system(config),
-      coordinator(system),
-      job(std::make_shared<const Job>(served(), 500)) {
-    RoleContext context;
-    context.job = job;
-    context.job_id = job_id;
-    context.role = {RoleKind::shard, 0};
-    context.incarnation = 1;
-    context.coordinator = caf::actor_cast<coordinator_actor>(coordinator.ptr());
-    context.metrics = std::make_shared<MetricRegistry>();
-    store = std::make_shared<ShardStore>(
-      *job, job->plan.role(context.role).slices, job_id, -1);
-    shard = spawn_shard(system, context, store);
-  }
-  ~Bench() { caf::anon_send_exit(shard, caf::exit_reason::user_shutdown); }
-
-  void start() {
-    coordinator->send(shard, Propose{fence});
-    expect<Sealed>(coordinator);
-    Activate activation;
-    activation.fence = fence;
-    coordinator->send(shard, activation);
-  }
-
-  template <class Message>
-  static Message expect(caf::scoped_actor& at) {
-    Message got;
-    bool late = false;
-    at->receive([&](const Message& x) { got = x; },
-                caf::after(patience) >> [&] { late = true; });
-    BOOST_REQUIRE(!late);
-    return got;
-  }
-
-  ActorConfig config;
-  caf::actor_system system;
-  caf::scoped_actor coordinator;
-  std::shared_ptr<const Job> job;
-  std::shared_ptr<ShardStore> store;
-  shard_actor shard;
-};
+void once(ShardBench& bench, uint64_t step) {
+  for (const auto& push : bench.pushes(step))
+    bench.coordinator->send(bench.shards.at(0), push);
+}
 
 } // namespace
 
-BOOST_FIXTURE_TEST_SUITE(shard, Bench)
+BOOST_AUTO_TEST_SUITE(shard)
 
 // Symptom: a run stood still once in some 1,500. Cause: the executor commits
 // version s + 1 before the actor hears of it; a worker that pulled it in
 // between pushed step s + 1 to a ledger that still stood at s.
 BOOST_AUTO_TEST_CASE(a_version_that_only_the_store_knows_is_not_served) {
-  start();
-  for (size_t i = 0; i < store->slices().size(); ++i) {
-    store->begin(i);
-    store->commit(i); // as the executor does, before the actor is told
+  ShardBench bench{ShardBench::served()};
+  bench.spawn(0);
+  bench.begin_epoch();
+  bench.pull(0, {0}); // its epoch has begun
+  auto& store = *bench.stores[0];
+  for (auto slice : store.slices()) {
+    store.begin(slice);
+    store.commit(slice); // as the executor does, before the actor is told
   }
-  caf::scoped_actor early{system};
-  caf::scoped_actor late{system};
-  early->send(shard, Pull{fence, {RoleKind::worker, 0}, 1});
-  late->send(shard, Pull{fence, {RoleKind::worker, 1}, 0});
-  expect<Pulled>(late); // so the first request has been dealt with
+  caf::scoped_actor early{bench.system};
+  caf::scoped_actor late{bench.system};
+  early->send(bench.shards[0], Pull{bench.fence, {RoleKind::worker, 0}, 1});
+  late->send(bench.shards[0], Pull{bench.fence, {RoleKind::worker, 1}, 0});
+  ShardBench::expect<Pulled>(late); // so the first request has been dealt with
   BOOST_TEST(!early->has_next_message());
+}
+
+// I1, PROTOCOL 10
+BOOST_AUTO_TEST_CASE(pushes_that_come_twice_in_any_order_count_once) {
+  constexpr uint64_t steps = 6;
+  const auto expected = train(1, steps, once);
+  for (uint32_t chain : {1, 2, 3}) {
+    std::mt19937 draw{chain};
+    std::vector<Push> sent;
+    const auto found =
+      train(chain, steps, [&](ShardBench& bench, uint64_t step) {
+        auto all = bench.pushes(step);
+        sent.insert(sent.end(), all.begin(), all.end());
+        auto twice = sent; // and those of all steps before once more
+        twice.insert(twice.end(), all.begin(), all.end());
+        std::shuffle(twice.begin(), twice.end(), draw);
+        for (const auto& push : twice)
+          bench.coordinator->send(bench.shards.at(0), push);
+      });
+    BOOST_TEST((found == expected));
+  }
+}
+
+// I2, I3
+BOOST_AUTO_TEST_CASE(a_chain_goes_on_without_the_replica_that_died) {
+  const auto expected = train(1, 4, once);
+  for (uint32_t dead : {0, 1, 2}) {
+    ShardBench bench{ShardBench::served(1, 3)};
+    for (uint32_t i = 0; i < 3; ++i)
+      bench.spawn(i);
+    bench.begin_epoch();
+    std::vector<uint32_t> replicas{0, 1, 2};
+    const auto step = [&](uint64_t number) {
+      for (const auto& push : bench.pushes(number))
+        bench.coordinator->send(bench.shards.at(replicas.front()), push);
+      return bench.pull(number + 1, {replicas.back()});
+    };
+    step(0);
+    step(1);
+    bench.kill(dead);
+    std::erase(replicas, dead);
+    bench.begin_epoch(bench.all(replicas));
+    step(2);
+    BOOST_TEST((step(3) == expected));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_learner_is_installed_and_the_slices_move) {
+  const auto expected = train(1, 5, once);
+  ShardBench bench{ShardBench::served(2)};
+  bench.spawn(0);
+  bench.spawn(1,
+              std::make_shared<ShardStore>(*bench.job, std::vector<uint32_t>{},
+                                           ShardBench::job_id, -1));
+  bench.stores[0]->reset([&] {
+    std::vector<uint32_t> all;
+    for (const auto& slice : bench.job->plan.slices)
+      all.push_back(slice.id);
+    return all;
+  }());
+  const auto step = [&](uint64_t number, uint32_t head, uint32_t tail) {
+    for (const auto& push : bench.pushes(number))
+      bench.coordinator->send(bench.shards.at(head), push);
+    return bench.pull(number + 1, {tail});
+  };
+  bench.begin_epoch(bench.all({0}));
+  step(0, 0, 0);
+  step(1, 0, 0);
+  bench.begin_epoch(bench.all({0}, {1}));
+  step(2, 0, 0); // while it learns
+  const auto caught_up = ShardBench::expect<CaughtUp>(bench.coordinator);
+  BOOST_TEST((caught_up.role == RoleId{RoleKind::shard, 1}));
+  bench.begin_epoch(bench.all({0, 1}));
+  step(3, 0, 1);
+  const auto seals = bench.begin_epoch(bench.all({1}));
+  BOOST_TEST(seals.at(1).slices.size() == bench.job->plan.slices.size());
+  BOOST_TEST((step(4, 1, 1) == expected));
+  BOOST_TEST(bench.begin_epoch(bench.all({1})).at(0).slices.empty());
+  BOOST_TEST(bench.stores[0]->slices().empty());
+}
+
+// A head that died and comes back may hold what was never acknowledged.
+BOOST_AUTO_TEST_CASE(who_took_part_last_is_believed_not_who_counts_more) {
+  auto options = ShardBench::served(1, 2);
+  options.synchronisation = Synchronisation::async;
+  ShardBench bench{options};
+  bench.spawn(0);
+  bench.spawn(1);
+  bench.begin_epoch();
+  bench.kill(0);
+  auto& old = *bench.stores[0]; // it applied two more, which nobody saw
+  for (auto slice : old.slices())
+    for (uint64_t lease : {7, 8}) {
+      auto target = old.begin(slice);
+      target.values[0] = 1e6f;
+      old.commit(slice, LeaseSet{0, {lease}});
+    }
+  bench.begin_epoch(bench.all({1}));
+  bench.spawn(0, bench.stores[0]);
+  const auto seals = bench.begin_epoch(bench.all({1, 0}));
+  BOOST_TEST(seals.at(0).slices[0].newest > seals.at(1).slices[0].newest);
+  BOOST_TEST(seals.at(0).slices[0].epoch < seals.at(1).slices[0].epoch);
+  for (const auto& [slice, values] : bench.pull(0, {0}))
+    BOOST_TEST(values[0] != 1e6f);
+  const auto after = bench.begin_epoch(bench.all({1, 0}));
+  BOOST_TEST(after.at(0).slices[0].newest == after.at(1).slices[0].newest);
+  BOOST_TEST(after.at(0).slices[0].leases_above.empty());
+}
+
+// PROTOCOL 11: integers, so that the order does not matter.
+BOOST_AUTO_TEST_CASE(leases_that_come_twice_in_any_order_count_once) {
+  auto options = ShardBench::served(1, 2);
+  options.synchronisation = Synchronisation::async;
+  options.optimizer = "sgd";
+  options.rule.kind = OptimizerKind::sgd;
+  options.learning_rate = 1;
+  constexpr uint64_t leases = 40;
+  ShardBench bench{options};
+  bench.spawn(0);
+  bench.spawn(1);
+  bench.begin_epoch();
+  const auto& job = *bench.job;
+  const auto first = bench.pull(0, {1});
+  std::vector<LeasePush> all;
+  for (uint64_t lease = 0; lease < leases; ++lease)
+    for (const auto& slice : job.plan.slices) {
+      const auto ranks = job.options.virtual_ranks;
+      const auto samples =
+        job.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
+          .count;
+      all.push_back({bench.fence, lease, slice.id, 0,
+                     TensorView::copy(std::vector<float>(
+                       slice.count, static_cast<float>(samples)))});
+    }
+  auto twice = all;
+  twice.insert(twice.end(), all.begin(), all.end());
+  std::shuffle(twice.begin(), twice.end(), std::mt19937{3});
+  for (const auto& push : twice)
+    bench.coordinator->send(bench.shards.at(0), push);
+  std::set<uint64_t> reported;
+  while (reported.size() < leases) {
+    const auto report = ShardBench::expect<LeaseApplied>(bench.coordinator);
+    BOOST_TEST((report.shard == RoleId{RoleKind::shard, 1})); // the tail
+    reported.insert(report.lease);
+  }
+  for (const auto& [slice, values] : bench.pull(0, {1})) {
+    auto expected = first.at(slice).front();
+    for (uint64_t i = 0; i < leases; ++i)
+      expected -= 1;
+    BOOST_TEST(values.front() == expected);
+  }
+  for (const auto& [index, seal] : bench.begin_epoch())
+    for (const auto& slice : seal.slices) {
+      BOOST_TEST(slice.newest == leases);
+      BOOST_TEST(slice.lease_floor == leases);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

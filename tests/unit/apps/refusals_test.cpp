@@ -16,9 +16,9 @@ BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
 
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   const std::vector<std::pair<const char*, const char*>> values{
-    {"--chain", "2"},         {"--workers", "1:4"},
-    {"--strategy", "tpu"},    {"--strategy", "pipeline"},
-    {"--strategy", "tensor"}, {"--strategy", "hybrid"},
+    {"--workers", "1:4"},       {"--strategy", "tpu"},
+    {"--strategy", "pipeline"}, {"--strategy", "tensor"},
+    {"--strategy", "hybrid"},
   };
   for (const auto& [flag, value] : values) {
     auto message = train_usage({flag, value});

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "actors/messages.hpp"
+#include "strategies/plan.hpp"
+
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// The chains of an epoch, by slice: the activation's, or else those that the
+/// plan begins with.
+std::vector<SliceChain> chains_of(const Activate& activation, const Plan& plan);
+
+/// Whom pushes of each slice go to; ~0 for a slice without replicas.
+std::vector<uint32_t> heads_of(const std::vector<SliceChain>& chains);
+
+/// The shards that `shard` sends to: its neighbours in each chain and, where
+/// steps have scalars, the head of slice 0, which decides them.
+std::set<uint32_t> neighbours_of(const std::vector<SliceChain>& chains,
+                                 uint32_t shard, bool with_scalars);
+
+/// The slices of which a shard is a replica.
+std::vector<uint32_t> replicated_by(const std::vector<SliceChain>& chains,
+                                    uint32_t shard);
+
+} // namespace troupe
