@@ -48,6 +48,7 @@ private:
   ChainBook chains_;
   std::vector<WorkerRanks> ranks_;
   std::vector<SliceState> heads_;                       ///< by slice
+  std::vector<SliceState> tails_;                       ///< by slice
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
 };
 
