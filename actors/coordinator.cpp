@@ -88,6 +88,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const StepShares& x) { on(x); },
     [this](const SwitchConsistency& x) { return on(x); },
     [this](const SnapshotSlice& x) { on(x); },
+    [this](const RowSnapshot& x) { on(x); },
     [this](const Paused& x) { on(x); },
     [this](const Trouble& x) {
       if (x.job == options_.job_id)

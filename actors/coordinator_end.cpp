@@ -11,17 +11,23 @@ namespace troupe {
 void CoordinatorState::on(const SnapshotSlice& slice) {
   if (slice.job != options_.job_id || stage_ == Stage::over)
     return;
-  auto whole = snapshots_.add(slice);
-  if (!whole)
+  if (auto whole = snapshots_.add(slice))
+    snapshot_is_whole(std::move(*whole));
+}
+
+void CoordinatorState::on(const RowSnapshot& chunk) {
+  if (chunk.job != options_.job_id || stage_ == Stage::over)
     return;
+  if (auto whole = snapshots_.add(chunk))
+    snapshot_is_whole(std::move(*whole));
+}
+
+void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   touched_ = Clock::now();
   if (evaluator_)
-    for (const auto& part : whole->slices)
-      self_->send(evaluator_,
-                  Evaluate{options_.job_id, whole->version, part.slice,
-                           static_cast<uint32_t>(whole->slices.size()),
-                           part.values});
-  if (whole->version == final_version()) {
+    for (const auto& part : evaluation_parts(options_.job_id, whole))
+      self_->send(evaluator_, part);
+  if (whole.version == final_version()) {
     final_ = std::move(whole);
     if (async_)
       final_->version = steps_; // the name told it apart
@@ -118,13 +124,12 @@ void CoordinatorState::conclude_if_ready() {
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
-  auto weights = weights_of(*job_, *final_);
-  outcome.weights_sha256 = tensors_sha256(weights);
-  outcome.state_sha256 = tensors_sha256(state_of(*job_, *final_));
+  outcome.weights_sha256 = weights_sha256(*job_, *final_);
+  outcome.state_sha256 = state_sha256(*job_, *final_);
   std::string saved = "nothing was saved (no --save)";
   if (!options_.save.empty()) {
     try {
-      write_safetensors(options_.save, weights,
+      write_safetensors(options_.save, weights_of(*job_, *final_),
                         {{"format", "pt"},
                          {"model", job_->options.model},
                          {"step", std::to_string(steps_)}});

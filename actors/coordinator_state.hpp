@@ -134,15 +134,15 @@ private:
   void on(const StepShares& shares);
   void hand_out_leases();
   void snapshot_if_done();
-
   /// Told apart from the snapshots of epochs before.
   uint64_t final_async_version() const { return job_->total_steps + 1; }
-
   uint64_t final_version() const;
 
   // --- snapshots and evaluation ---------------------------------------------
 
   void on(const SnapshotSlice& slice);
+  void on(const RowSnapshot& chunk);
+  void snapshot_is_whole(Snapshot whole);
   void on(Evaluation evaluation);
   void show_evaluation(const Evaluation& evaluation);
 

@@ -23,6 +23,9 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
                   "async does not have");
   if (stage_ != Stage::running || steps_ >= end_)
     return refuse("the run is ending");
+  if (!job_->tables.empty())
+    return refuse("sparse tables do not go with a switch yet; begin the run "
+                  "with --tables dense");
   if (switch_.pending())
     return refuse("another switch is under way");
   if (switch_.is_now(mode))

@@ -1,6 +1,8 @@
 #include "actors/evaluator.hpp"
 
 #include "actors/leaf_computer.hpp"
+#include "actors/shard_tables.hpp"
+#include "actors/snapshot_book.hpp"
 #include "actors/trained_model.hpp"
 #include "kernels/buffer.hpp"
 
@@ -27,6 +29,7 @@ public:
     : self_(self),
       context_(std::move(context)),
       job_(*context_.job),
+      layout_(job_.graph),
       device_(evaluation_device(job_)),
       executor_(std::make_shared<Executor>("evaluator", 1)) {}
 
@@ -52,18 +55,33 @@ private:
     uint32_t arrived = 0;
   };
 
+  std::shared_ptr<Buffer> fresh_parameters() const {
+    auto parameters = std::make_shared<Buffer>(layout_.total);
+    parameters->fill(0);
+    for (auto table : job_.tables) // rows that nobody has touched
+      initialize(job_.graph, job_.options.seed, table, 0,
+                 parameters->data() + layout_.offsets[table],
+                 job_.graph.parameters[table].size());
+    return parameters;
+  }
+
+  void put(const Evaluate& part, float* parameters) const {
+    const auto& slice = job_.plan.slices[part.slice];
+    auto* to = parameters + layout_.offsets[slice.variable] + slice.offset;
+    if (slice.sparse())
+      put_rows(job_, slice, {part.values}, 0, to);
+    else if (part.values.size() == slice.count)
+      std::memcpy(to, part.values.data(), slice.count * sizeof(float));
+  }
+
   void on(const Evaluate& part) {
     if (part.job != context_.job_id || part.slice >= job_.plan.slices.size()
-        || part.values.size() != job_.plan.slices[part.slice].count)
+        || !fits(job_, part.slice, part.values))
       return;
     auto& partial = partial_[part.version];
-    if (!partial.parameters) {
-      partial.parameters = std::make_shared<Buffer>(job_.layout.total);
-      partial.parameters->fill(0);
-    }
-    const auto& slice = job_.plan.slices[part.slice];
-    std::memcpy(partial.parameters->data() + job_.flat_offset(slice),
-                part.values.data(), slice.count * sizeof(float));
+    if (!partial.parameters)
+      partial.parameters = fresh_parameters();
+    put(part, partial.parameters->data());
     if (++partial.arrived < part.slices)
       return;
     auto parameters = partial.parameters;
@@ -84,6 +102,7 @@ private:
   evaluator_actor::pointer self_;
   RoleContext context_;
   const Job& job_;
+  Layout layout_; ///< of the whole graph: a worker's has small tables
   DeviceId device_;
   std::map<uint64_t, Partial> partial_;
   std::shared_ptr<Executor> executor_;

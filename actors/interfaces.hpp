@@ -30,7 +30,8 @@ using shard_actor = role_actor::extend<
   caf::result<void>(Scalars), caf::result<void>(ChainJoin),
   caf::result<void>(SliceCopy), caf::result<void>(ChainUpdate),
   caf::result<void>(ChainScalars), caf::result<void>(ScalarsHeld),
-  caf::result<void>(AskShares), caf::result<void>(StepShares)>;
+  caf::result<void>(AskShares), caf::result<void>(StepShares),
+  caf::result<void>(RowPull)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
@@ -45,13 +46,14 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(Sealed), caf::result<void>(LeafReport),
   caf::result<void>(Applied), caf::result<void>(LeaseRequest),
   caf::result<void>(LeaseApplied), caf::result<void>(LeaseRefused),
-  caf::result<void>(SnapshotSlice), caf::result<void>(Paused),
-  caf::result<void>(Trouble), caf::result<void>(LinkLost),
-  caf::result<void>(CaughtUp), caf::result<void>(StepShares),
-  caf::result<Note>(SwitchConsistency), caf::result<void>(MetricsReport),
-  caf::result<void>(Evaluation), caf::result<void>(Attach),
-  caf::result<void>(Detach), caf::result<void>(RoleDied),
-  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
-  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
+  caf::result<void>(RowSnapshot), caf::result<void>(SnapshotSlice),
+  caf::result<void>(Paused), caf::result<void>(Trouble),
+  caf::result<void>(LinkLost), caf::result<void>(CaughtUp),
+  caf::result<void>(StepShares), caf::result<Note>(SwitchConsistency),
+  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
+  caf::result<void>(Attach), caf::result<void>(Detach),
+  caf::result<void>(RoleDied), caf::result<void>(GiveUp),
+  caf::result<void>(StopRequest), caf::result<void>(Completion),
+  caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

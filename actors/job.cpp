@@ -2,6 +2,7 @@
 
 #include "kernels/compression/compressor.hpp"
 #include "kernels/error.hpp"
+#include "kernels/table/compact_graph.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -18,11 +19,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
   server_filter, devices, threads_per_device, workers, shards, chain, processes,
-  partitioner, reduction, all_reduce, compress, bucket_mb, link,
-  link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
-  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
-  warmup_steps, seed, isa, eval_every, join_deadline_ms, sample, samples,
-  evaluates)
+  partitioner, tables, table_bytes, table_idle_steps, table_keep_count,
+  reduction, all_reduce, compress, bucket_mb, link, link_encryption,
+  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
+  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
+  isa, eval_every, join_deadline_ms, sample, samples, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -50,14 +51,20 @@ JobData load_job_data(const JobOptions& options) {
 
 namespace {
 
-std::vector<Variable> variables_of(const Graph& graph) {
+std::vector<Variable> variables_of(const JobOptions& options,
+                                   const Graph& graph,
+                                   const std::vector<uint32_t>& tables) {
   std::vector<Variable> variables;
   for (const auto& parameter : graph.parameters)
     variables.push_back({parameter.name, parameter.shape});
+  for (auto table : tables)
+    variables[table].partitions = table_partitions(
+      variables[table], uint64_t{options.global_batch} * graph.ids());
   return variables;
 }
 
-Plan plan_of(const JobOptions& options, const Graph& graph) {
+Plan plan_of(const JobOptions& options, const Graph& graph,
+             const std::vector<uint32_t>& tables) {
   PlanOptions wanted;
   wanted.strategy = options.strategy;
   wanted.synchronisation = options.synchronisation;
@@ -78,7 +85,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph) {
                      + ": expected fixed:N, min_size:BYTES[:N] or "
                        "max_size:BYTES");
   Plan plan;
-  if (!make_plan(wanted, variables_of(graph), plan, error))
+  if (!make_plan(wanted, variables_of(options, graph, tables), plan, error))
     throw UsageError(error.message);
   return plan;
 }
@@ -143,6 +150,41 @@ Graph graph_of(const JobOptions& options) {
   return graph;
 }
 
+/// Norms over all parameters are sums over blocks that span pages of a table
+/// (PROTOCOL 5): those steps have dense tables.
+std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
+  const bool served = options.strategy == Strategy::parameter_server;
+  if (!served || options.tables == "dense")
+    return {};
+  auto tables = sparse_parameters(graph);
+  const bool norms = options.clip_norm > 0
+                     || options.rule.kind == OptimizerKind::lamb;
+  const bool skips = options.backup_workers > 0;
+  const bool replicated = options.chain > 1; // chains do not copy rows yet
+  if (options.tables == "sparse" && (norms || skips))
+    throw UsageError(
+      "--tables sparse does not go with --clip-norm, --optimizer "
+      "lamb (norms over all parameters) and --backup-workers; "
+      "drop those, or use --tables dense");
+  if (options.tables == "sparse" && replicated)
+    throw UsageError("--tables sparse does not go with --chain "
+                     + std::to_string(options.chain)
+                     + ": add --tables dense, or drop --chain");
+  if (options.tables == "sparse" && tables.empty())
+    throw UsageError("--tables sparse: --model " + options.model
+                     + " has no table that only ids read; use --tables dense");
+  return norms || skips || replicated ? std::vector<uint32_t>{} : tables;
+}
+
+uint64_t table_rows(const JobOptions& options, const Graph& graph) {
+  const bool async = options.synchronisation == Synchronisation::async;
+  const uint64_t samples =
+    async ? (options.global_batch + options.virtual_ranks - 1)
+              / options.virtual_ranks
+          : options.global_batch;
+  return std::max<uint64_t>(1, samples * graph.ids());
+}
+
 uint64_t some(uint64_t samples) {
   if (samples == 0)
     throw InputError("the job has no samples to train on");
@@ -160,8 +202,10 @@ Job::Job(JobOptions given, const Dataset& train)
 Job::Job(JobOptions given)
   : options(resolved(std::move(given))),
     graph(graph_of(options)),
-    layout(graph),
-    plan(plan_of(options, graph)),
+    tables(tables_of(options, graph)),
+    worker_graph(compact_graph(graph, tables, table_rows(options, graph))),
+    layout(worker_graph),
+    plan(plan_of(options, graph, tables)),
     sampling(options.seed, some(options.samples), options.global_batch,
              options.virtual_ranks),
     total_steps(steps_of(options, sampling)) {
@@ -210,6 +254,10 @@ std::vector<RankRange> Job::shares() const {
 uint32_t Job::most_rows() const {
   return (options.global_batch + options.virtual_ranks - 1)
          / options.virtual_ranks;
+}
+
+uint64_t Job::most_table_rows() const {
+  return table_rows(options, graph);
 }
 
 uint64_t Job::flat_offset(const Slice& slice) const {

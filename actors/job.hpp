@@ -43,6 +43,12 @@ struct JobOptions {
   uint32_t chain = 1; ///< replicas of a shard
   bool processes = false;
   std::string partitioner = "max_size:1048576";
+  /// Of parameter_server: sparse where the model allows it and no step needs
+  /// norms over all parameters; dense. auto: sparse where that is possible.
+  std::string tables = "auto";
+  uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
+  uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
+  uint32_t table_keep_count = 0; ///< touched so often, they stay longer
   std::string reduction = "reproducible";
   std::string all_reduce = "auto";
   std::string compress = "none";
@@ -89,7 +95,10 @@ JobData load_job_data(const JobOptions& options);
 struct Job {
   JobOptions options;
   Graph graph;
-  Layout layout;
+  std::vector<uint32_t> tables; ///< parameters that are sparse tables
+  /// What a worker computes: `graph` with tables of the step's rows alone.
+  Graph worker_graph;
+  Layout layout; ///< of the worker's graph
   Plan plan;
   Sampling sampling;
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
@@ -114,7 +123,10 @@ struct Job {
   std::vector<RankRange> shares() const;
   /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
   uint32_t most_rows() const;
-  /// Elements [begin, end) of the flat parameter buffer that a slice takes.
+  /// Rows of a step's tables at most: ids that one worker's samples can have.
+  uint64_t most_table_rows() const;
+  /// Elements [begin, end) of the flat parameter buffer that a slice takes; of
+  /// a part of a sparse table: where its table's rows begin.
   uint64_t flat_offset(const Slice& slice) const;
 };
 

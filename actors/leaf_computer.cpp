@@ -1,5 +1,6 @@
 #include "actors/leaf_computer.hpp"
 
+#include "actors/step_rows.hpp"
 #include "kernels/loops.hpp"
 #include "kernels/random.hpp"
 
@@ -54,7 +55,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
   if (!lane.replica) { // a thread that no virtual rank reaches needs none
-    lane.replica = make_replica(job_->graph, device_, rows_, job_->precision());
+    lane.replica = make_replica(job_->worker_graph, device_, rows_,
+                                job_->precision());
     lane.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
   }
   return lane;
@@ -62,17 +64,20 @@ LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
 
 StepGradient LeafComputer::compute(uint64_t step,
                                    const std::vector<RankRange>& nodes,
-                                   const float* parameters) {
+                                   const float* parameters,
+                                   std::shared_ptr<const StepRows> rows) {
+  step_rows_ = std::move(rows);
   NodeTargets targets;
   std::vector<NodeSum> sums;
   for (auto node : nodes) {
     auto sum = take();
     targets.nodes.push_back(node);
     targets.sums.push_back(sum->data());
-    sums.push_back({node, filled(step, node) ? sum : nullptr});
+    sums.push_back({node, filled(step, node) ? sum : nullptr, step_rows_});
   }
   auto result = compute(step, targets, parameters);
   result.nodes = std::move(sums);
+  step_rows_.reset();
   return result;
 }
 
@@ -122,6 +127,8 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
   }
   const auto rows = static_cast<uint32_t>(lane.rows.size());
   data_->gather(lane.rows.data(), rows, *lane.batch);
+  if (step_rows_)
+    step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
   const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
   auto stats = lane.replica->gradient(parameters, lane.batch->batch(rows, key),
                                       gradient, ready);

@@ -14,6 +14,8 @@
 
 namespace troupe {
 
+class StepRows;
+
 /// A flat gradient by Job::layout, aligned to 64 bytes; in shared memory where
 /// there is some.
 class SumBuffer {
@@ -33,6 +35,7 @@ private:
 struct NodeSum {
   RankRange node;
   std::shared_ptr<const SumBuffer> sum;
+  std::shared_ptr<const StepRows> rows = {}; ///< null without sparse tables
 
   /// A view of `count` elements at `offset`; empty for the identity.
   TensorView view(uint64_t offset, uint64_t count) const;
@@ -70,8 +73,11 @@ public:
 
   /// Computes the given nodes of `step` into buffers of its own. Call from a
   /// task of the executor. `parameters` is flat by Job::layout.
+  /// With sparse tables the step's rows, whose values `parameters` has, say
+  /// where; they have the nodes' samples.
   StepGradient compute(uint64_t step, const std::vector<RankRange>& nodes,
-                       const float* parameters);
+                       const float* parameters,
+                       std::shared_ptr<const StepRows> rows = {});
 
   /// The same into the caller's; a node without samples leaves its buffer
   /// alone. The result has no nodes. Buckets become ready while the last leaf's
@@ -120,8 +126,9 @@ private:
   Executor& executor_;
   DeviceId device_;
   Sampling sampling_;
-  bool whole_nodes_; ///< a node is one micro-batch
-  uint32_t rows_;    ///< of the largest micro-batch
+  bool whole_nodes_;                          ///< a node is one micro-batch
+  uint32_t rows_;                             ///< of the largest micro-batch
+  std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
   std::vector<Lane> lanes_;
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;

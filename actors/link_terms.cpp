@@ -21,7 +21,9 @@ uint64_t shard_window(const Job& job, RoleId shard) {
   uint64_t largest = 0;
   uint64_t all = 0;
   for (const auto& slice : plan.slices) {
-    const auto bytes = slice.count * sizeof(float) + frame_header_bytes;
+    const auto bytes = frame_header_bytes
+                       + (slice.sparse() ? TensorView::max_bytes
+                                         : slice.count * sizeof(float));
     largest = std::max(largest, bytes);
     if (plan.owner[slice.id] == shard.index % plan.owners)
       all += bytes;
@@ -40,7 +42,7 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::block_sums, MessageKind::chain_join,
              MessageKind::slice_copy, MessageKind::chain_update,
              MessageKind::chain_scalars, MessageKind::scalars_held,
-             MessageKind::ask_shares},
+             MessageKind::ask_shares, MessageKind::row_pull},
             shard_window(job, role)};
   return {{MessageKind::pulled}, least_window_bytes};
 }

@@ -5,6 +5,7 @@
 #include "actors/messages/consistency.hpp"
 #include "actors/messages/joining.hpp"
 #include "actors/messages/reports.hpp"
+#include "actors/messages/rows.hpp"
 #include "actors/messages/step.hpp"
 #include "actors/messages/supervision.hpp"
 
@@ -87,6 +88,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Consistency))
 CAF_ADD_TYPE_ID(troupe, (troupe::AskShares))
 CAF_ADD_TYPE_ID(troupe, (troupe::StepShares))
 CAF_ADD_TYPE_ID(troupe, (troupe::SwitchConsistency))
+CAF_ADD_TYPE_ID(troupe, (troupe::RowPull))
+CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshot))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

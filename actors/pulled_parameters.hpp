@@ -2,11 +2,12 @@
 
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/worker_rows.hpp"
 #include "kernels/buffer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -15,8 +16,9 @@ namespace troupe {
 /// slice by slice.
 class PulledParameters {
 public:
-  explicit PulledParameters(const Job& job)
+  PulledParameters(const Job& job, std::shared_ptr<const Dataset> data)
     : job_(job),
+      rows_(job, std::move(data)),
       arrived_(job.plan.slices.size()),
       versions_(job.plan.slices.size()) {
     replace();
@@ -33,11 +35,9 @@ public:
   bool take(const Pulled& message) {
     if (message.slice >= arrived_.size() || arrived_[message.slice])
       return false;
-    const auto& slice = job_.plan.slices[message.slice];
-    if (message.values.size() != slice.count)
+    if (!rows_.put(job_.plan.slices[message.slice], message.values,
+                   buffer_->data()))
       return false;
-    std::memcpy(buffer_->data() + job_.flat_offset(slice),
-                message.values.data(), slice.count * sizeof(float));
     arrived_[message.slice] = true;
     versions_[message.slice] = message.version;
     --missing_;
@@ -52,9 +52,11 @@ public:
   }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   uint64_t version(uint32_t slice) const { return versions_[slice]; }
+  WorkerRows& rows() { return rows_; } ///< of sparse tables
 
 private:
   const Job& job_;
+  WorkerRows rows_;
   std::shared_ptr<Buffer> buffer_;
   std::vector<bool> arrived_;
   std::vector<uint64_t> versions_;

@@ -15,6 +15,7 @@
 #include "kernels/files/safetensors.hpp"
 #include "kernels/replica.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -67,13 +68,17 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
 namespace {
 
 /// Made-up samples: any will do, as long as all workers have the same.
-void fill_probe(const Graph& graph, uint32_t rows, BatchMemory& memory) {
+void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
+  const auto& graph = job.worker_graph;
+  const auto ids = job.tables.empty()
+                     ? graph.sample.vocabulary
+                     : std::min<uint64_t>(graph.sample.vocabulary,
+                                          job.most_table_rows());
   const auto labels = rows * graph.labels();
   for (size_t i = 0; i < rows * graph.features(); ++i)
     memory.features()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
   for (size_t i = 0; i < rows * graph.ids(); ++i)
-    memory.ids()[i] =
-      static_cast<int32_t>((i * 7919) % graph.sample.vocabulary);
+    memory.ids()[i] = static_cast<int32_t>((i * 7919) % ids);
   for (size_t i = 0; i < labels; ++i)
     if (graph.classes() > 0)
       memory.labels()[i] = static_cast<int32_t>(i % graph.classes());
@@ -85,17 +90,18 @@ void fill_probe(const Graph& graph, uint32_t rows, BatchMemory& memory) {
 
 std::string probe_hash(const Job& job, const std::string& device) {
   const auto rows = job.most_rows();
-  auto replica = make_replica(job.graph, parse_device(device), rows,
+  const auto& graph = job.worker_graph;
+  auto replica = make_replica(graph, parse_device(device), rows,
                               job.precision());
   Buffer parameters{job.layout.total};
   Buffer gradient{job.layout.total};
   parameters.fill(0);
   gradient.fill(0);
-  for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
-    initialize(job.graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
-               job.graph.parameters[i].size());
-  BatchMemory memory{job.graph, rows};
-  fill_probe(job.graph, rows, memory);
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i)
+    initialize(graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
+               graph.parameters[i].size());
+  BatchMemory memory{graph, rows};
+  fill_probe(job, rows, memory);
   replica->gradient(parameters.data(), memory.batch(rows), gradient.data());
   const auto slots = state_slots(job.options.rule.kind);
   Buffer state{std::max<size_t>(1, slots * gradient.size())};

@@ -52,6 +52,11 @@ public:
           part.pull(x, caf::actor_cast<worker_actor>(from));
         });
       },
+      [this](const RowPull& x) {
+        when_active(x, [](ShardPart& part, auto& x, auto& from) {
+          part.pull(x, caf::actor_cast<worker_actor>(from));
+        });
+      },
       [this](const Push& x) { push_when_active(x); },
       [this](const LeasePush& x) { push_when_active(x); },
       [this](const BlockSums& x) {

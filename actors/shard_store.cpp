@@ -1,5 +1,7 @@
 #include "actors/shard_store.hpp"
 
+#include "actors/shard_tables.hpp"
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,7 +70,10 @@ struct ShardStore::Scalars {
 
 ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
                        uint64_t job_id, int descriptor)
-  : job_(job), slots_(state_slots(job.options.rule.kind)) {
+  : job_(job),
+    descriptor_(descriptor),
+    slots_(state_slots(job.options.rule.kind)),
+    tables_(job.plan.slices.size()) {
   // One for each variable, or a bit for each worker's share.
   most_values_ = 1 + job.plan.variables.size() + job.shares().size();
   scalars_bytes_ = rounded(sizeof(Scalars) + most_values_ * sizeof(float));
@@ -104,6 +109,8 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
     for (const auto& slice : slices)
       if (record(slice.id).word.load() == unwritten)
         initialise(slice.id);
+      else if (slice.sparse() && holds(slice.id))
+        open_table(slice.id, updates(slice.id));
     return;
   }
   header.magic.store(0);
@@ -111,6 +118,13 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
   header.job = job_id;
   header.bytes = bytes_;
   header.magic.store(magic);
+}
+
+void ShardStore::open_table(uint32_t id, uint64_t version) {
+  const auto& slice = job_.plan.slices[id];
+  tables_[id] =
+    std::make_unique<SparseTable>(table_options(job_, slice), descriptor_,
+                                  table_offset(job_, slice), version);
 }
 
 ShardStore::~ShardStore() {
@@ -185,6 +199,10 @@ void ShardStore::initialise(uint32_t id) {
   auto& entry = record(id);
   entry.word.store(unwritten);
   const auto& slice = job_.plan.slices[id];
+  if (slice.sparse()) {
+    open_table(id, 0);
+    tables_[id]->clear();
+  }
   auto first = bank(id, 0);
   initialize(job_.graph, job_.options.seed, slice.variable, slice.offset,
              first.values, slice.count);
@@ -220,6 +238,9 @@ void ShardStore::install(uint32_t slice, uint64_t version,
 
 void ShardStore::drop(uint32_t slice) {
   record(slice).word.store(absent);
+  if (tables_[slice])
+    tables_[slice]->clear();
+  tables_[slice].reset();
   madvise(memory_ + offsets_[slice],
           rounded(2 * bank_bytes_[slice], page_bytes()), MADV_REMOVE);
 }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "kernels/table/sparse_table.hpp"
 #include "strategies/leases.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -81,6 +83,10 @@ public:
   uint64_t lineage(uint32_t slice) const;
   void set_lineage(uint32_t slice, uint64_t epoch);
 
+  /// The rows of a slice that is a part of a sparse table, in memory behind all
+  /// others. Its updates lie between begin() and commit() as well.
+  SparseTable& table(uint32_t slice) const { return *tables_[slice]; }
+
   /// Writes down what a round of a step decided, before anybody is told: whole
   /// or not at all. Kept until the same round of step + 2.
   /// Errors: false for a round that no step has, or more than a round decides.
@@ -107,17 +113,20 @@ private:
   /// Where the result of so many updates lies.
   Target bank(uint32_t slice, uint64_t updates) const;
   void initialise(uint32_t slice);
+  void open_table(uint32_t slice, uint64_t version);
 
   const Job& job_;
   std::vector<uint64_t> offsets_; ///< bytes, of bank 0, per slice
   std::vector<uint64_t> bank_bytes_;
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
+  int descriptor_;
   uint32_t slots_ = 0;
   size_t most_values_ = 0;
   size_t scalars_bytes_ = 0; ///< of one round of one step
   bool taken_over_ = false;
   uint64_t from_ = 0;
+  std::vector<std::unique_ptr<SparseTable>> tables_; ///< of those held
 };
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "actors/slice_work.hpp"
 
+#include "actors/shard_tables.hpp"
 #include "kernels/loops.hpp"
 #include "kernels/optimizer.hpp"
 
@@ -43,6 +44,10 @@ void SliceWork::accept(RankRange node, TensorView values,
     held_.erase(right);
     if (a.size() == 0 || b.size() == 0) { // the identity
       held_[parent] = a.size() == 0 ? std::move(b) : std::move(a);
+      continue;
+    }
+    if (slice().sparse()) {
+      held_[parent] = sum_rows(job_, slice(), a, b);
       continue;
     }
     auto sum = take(a.size());
@@ -100,6 +105,8 @@ void SliceWork::forget() {
 
 void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
                        const StepScalars& scalars) {
+  if (slice().sparse())
+    return update_rows(gradient, moment, scalars);
   const auto version = store_->newest(slice_);
   const auto elements = slice().count;
   const auto* values = store_->values(slice_, version);
@@ -119,6 +126,15 @@ void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
   args.state_out = target.state;
   args.state_stride = elements;
   troupe::update(job_.options.rule, args);
+}
+
+void SliceWork::update_rows(const TensorView& gradient, UpdateMoment moment,
+                            const StepScalars& scalars) {
+  const auto rows = rows_of(job_, slice(), gradient);
+  store_->begin(slice_);
+  store_->table(slice_).update(job_.options.rule,
+                               slice_update(job_, slice(), moment, scalars),
+                               rows.pages, rows.values);
 }
 
 std::shared_ptr<Buffer> SliceWork::take(size_t count) {

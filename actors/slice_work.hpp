@@ -44,6 +44,8 @@ private:
   const Slice& slice() const { return job_.plan.slices[slice_]; }
   void update(const TensorView& gradient, UpdateMoment moment,
               const StepScalars& scalars);
+  void update_rows(const TensorView& gradient, UpdateMoment moment,
+                   const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
 
   const Job& job_;

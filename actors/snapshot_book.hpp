@@ -16,6 +16,8 @@ namespace troupe {
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SnapshotSlice> slices; ///< by slice id
+  /// By slice id: the rows of parts of sparse tables, in chunks.
+  std::vector<std::vector<TensorView>> rows;
 };
 
 /// Puts the slices that owners send together into whole snapshots.
@@ -26,23 +28,39 @@ public:
   /// Returns the snapshot that this slice completed. A slice that does not fit
   /// the plan, or came before, is dropped.
   std::optional<Snapshot> add(const SnapshotSlice& slice);
+  std::optional<Snapshot> add(const RowSnapshot& chunk);
   void clear() { partial_.clear(); }
 
 private:
   struct Partial {
     std::vector<SnapshotSlice> slices;
+    std::vector<std::vector<TensorView>> rows;
+    std::vector<uint32_t> chunks; ///< of rows that are missing, by slice id
     std::vector<bool> present;
     size_t missing = 0;
   };
+  Partial& partial(uint64_t version);
+  std::optional<Snapshot> arrived(uint64_t version, uint32_t slice);
 
   const Job& job_;
   std::map<uint64_t, Partial> partial_;
 };
 
+/// What an evaluator is sent of a snapshot.
+std::vector<Evaluate> evaluation_parts(uint64_t job, const Snapshot& snapshot);
+
+/// Copies the values (run 0), or a slot of state (from 1 on), of chunks of rows
+/// into the whole table.
+void put_rows(const Job& job, const Slice& slice,
+              const std::vector<TensorView>& chunks, uint32_t run,
+              float* table);
+
 /// The logical tensors of a snapshot, independent of slices and owners.
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot);
-/// Weights, optimizer state ("adam_m/dense_0/weight") and the step, for
-/// state_sha256 (PROTOCOL 22).
-std::vector<NamedTensor> state_of(const Job& job, const Snapshot& snapshot);
+/// Hashes over those; one tensor is in memory at a time.
+std::string weights_sha256(const Job& job, const Snapshot& snapshot);
+/// Of weights, optimizer state ("adam_m/dense_0/weight") and the step
+/// (PROTOCOL 22).
+std::string state_sha256(const Job& job, const Snapshot& snapshot);
 
 } // namespace troupe

@@ -58,6 +58,11 @@ public:
                  std::make_move_iterator(sums.end()));
   }
 
+  /// What is to be computed of a step once its parameters are there.
+  const std::vector<RankRange>& nodes_of(uint64_t step) const {
+    return step == step_ ? left_ : all_;
+  }
+
   uint64_t step() const { return step_; }
   bool anything_left() const { return !left_.empty(); }
   const std::vector<NodeSum>& sums() const { return sums_; }

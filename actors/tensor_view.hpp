@@ -27,6 +27,7 @@ public:
 
   const float* data() const { return values_.get(); }
   size_t size() const { return count_; }
+  size_t bytes() const { return count_ * sizeof(float); }
   std::span<const float> span() const { return {data(), count_}; }
 
   /// A part of this view; shares its owner.

@@ -12,10 +12,10 @@
 #include "actors/slowed.hpp"
 #include "actors/step_holdings.hpp"
 #include "actors/worker_metrics.hpp"
+#include "actors/worker_rows.hpp"
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <utility>
 
 namespace troupe {
@@ -47,7 +47,7 @@ public:
       computer_(context_.job, context_.data.train, *executor_,
                 parse_device(job_.plan.role(context_.role).device),
                 context_.links ? context_.links->memory() : nullptr),
-      parameters_(job_) {}
+      parameters_(job_, context_.data.train) {}
 
   /// The executor's task reads what is destroyed after it.
   ~WorkerState() { executor_.reset(); }
@@ -166,6 +166,9 @@ private:
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
+    parameters_.rows().pull(*executor_, self_, shards_,
+                            {gate_.active(), context_.role, version, 0, {}},
+                            step_.nodes_of(version));
   }
 
   void on(const Pulled& message) {
@@ -178,8 +181,7 @@ private:
     }
     if (!parameters_.take(message))
       return;
-    metrics_.pulled.add(
-      static_cast<double>(message.values.size() * sizeof(float)));
+    metrics_.pulled.add(static_cast<double>(message.values.bytes()));
     if (!parameters_.complete())
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
@@ -207,17 +209,18 @@ private:
       pull_next();
       return;
     }
-    const auto step = step_.step();
     phase_ = Phase::computing;
     computing_ = true;
-    computing_step_ = step;
+    computing_step_ = step_.step();
     auto parameters = parameters_.buffer();
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, step, parameters, nodes = step_.compute()] {
-        return slowed_(
-          [&] { return computer_.compute(step, nodes, parameters->data()); });
+      [this, step = computing_step_, parameters,
+       rows = parameters_.rows().rows(), nodes = step_.compute()] {
+        return slowed_([&] {
+          return computer_.compute(step, nodes, parameters->data(), rows);
+        });
       },
       [this, turn](StepGradient& result) {
         if (turn == turn_)
@@ -257,13 +260,12 @@ private:
       for (const auto& sum : sums)
         if (!there.has(slice.id, step_.step(), sum.node))
           send_to_head(Push{gate_.active(), step_.step(), sum.node, slice.id,
-                            sum.view(job_.flat_offset(slice), slice.count)});
+                            pushed_values(job_, sum, slice)});
   }
 
   template <class Message>
   void send_to_head(Message push) {
-    metrics_.pushed.add(
-      static_cast<double>(push.values.size() * sizeof(float)));
+    metrics_.pushed.add(static_cast<double>(push.values.bytes()));
     self_->send(shards_.at<shard_actor>(heads_[push.slice]), std::move(push));
   }
 
@@ -321,11 +323,11 @@ private:
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, lease, rank, ranks, parameters] {
+      [this, lease, rank, ranks, parameters, rows = parameters_.rows().rows()] {
         LeaseGradient done;
         done.gradient = slowed_([&] {
           return computer_.compute(lease / ranks, {{rank, rank + 1}},
-                                   parameters->data());
+                                   parameters->data(), rows);
         });
         done.scale = push_scale(job_, executor_.get(), done.gradient);
         return done;
@@ -354,8 +356,7 @@ private:
     for (const auto& slice : job_.plan.slices)
       send_to_head(LeasePush{
         gate_.active(), lease, slice.id, parameters_.version(slice.id),
-        result.nodes.front().view(job_.flat_offset(slice), slice.count),
-        scale});
+        pushed_values(job_, result.nodes.front(), slice), scale});
     next_lease();
   }
 
@@ -385,7 +386,6 @@ private:
 
   std::deque<uint64_t> leases_;
   bool asked_ = false;
-
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
   PulledParameters parameters_;

@@ -41,6 +41,9 @@ void check_strategy(const Settings& settings, const Flags& flags) {
   refuse_idle(flags, {"reject-stale", "staleness-damping"},
               job.synchronisation != Synchronisation::async,
               "without --async; add it");
+  refuse_idle(flags,
+              {"tables", "table-bytes", "table-idle-steps", "table-keep-count"},
+              !served, with + "; add --strategy parameter_server");
   if (job.processes && !has_workers)
     refuse("--processes has no effect " + with
            + ", whose roles share a process; drop it or add --strategy "

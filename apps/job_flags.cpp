@@ -14,6 +14,7 @@ constexpr uint64_t most_epochs = 1'000'000'000;
 constexpr uint64_t most_roles = 4096;
 constexpr uint64_t most_ranks = 65'536;
 constexpr uint64_t most_batch = 16'777'216;
+constexpr uint64_t most_table_bytes = uint64_t{1} << 48;
 
 constexpr std::array<std::pair<LrSchedule, const char*>, 4> schedules{{
   {LrSchedule::constant, "constant"},
@@ -188,6 +189,20 @@ void add_places(std::vector<Flag>& flags) {
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},
+       {"tables", "NAME", text_flag, "sparse where the model allows it",
+        "of parameter_server, embeddings by rows that are made on first use "
+        "and pulled where a batch has their ids: sparse; whole: dense",
+        choice(FIELD(job.tables), {"auto", "sparse", "dense"})},
+       {"table-bytes", "N", number_flag, "no limit",
+        "sparse tables: bytes of rows and optimizer state over all tables, "
+        "above which the rows that were not used for longest are evicted",
+        whole(FIELD(job.table_bytes), 0, most_table_bytes)},
+       {"table-idle-steps", "N", number_flag, "no limit",
+        "sparse tables: rows not used for so many steps are evicted",
+        whole(FIELD(job.table_idle_steps), 0, most_steps)},
+       {"table-keep-count", "N", number_flag, "none",
+        "sparse tables: rows used so often are not evicted for idleness",
+        whole(FIELD(job.table_keep_count), 0, 1 << 24)},
        {"processes", "", toggle_flag,
         "with parameter_server and multi_worker_mirrored",
         "run each role as a process of its own",

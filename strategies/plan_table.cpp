@@ -82,7 +82,7 @@ std::string roles_of(const Plan& plan) {
   for (const auto& role : plan.roles) {
     uint64_t elements = 0;
     for (auto id : role.slices)
-      elements += plan.slices[id].count;
+      elements += plan.slices[id].count + plan.slices[id].expected;
     rows.push_back({to_string(role.role), role.device, ranks_of(role, plan),
                     runs(role.slices),
                     role.slices.empty() ? "-" : bytes(elements)});
@@ -110,6 +110,8 @@ std::string variables_of(const Plan& plan) {
     std::string owners;
     for (auto role : places[i].owners)
       owners += (owners.empty() ? "" : ",") + to_string(role);
+    if (variable.partitions > 0)
+      shape += " by rows";
     rows.push_back({variable.name, shape.empty() ? "scalar" : shape,
                     bytes(variable.size()), runs(places[i].slices),
                     owners.empty() ? "-" : owners});

@@ -106,6 +106,12 @@ std::vector<Slice> cut(const std::vector<Variable>& variables,
     auto size = variables[i].size();
     if (size == 0)
       continue;
+    if (const auto parts = variables[i].partitions; parts > 0) {
+      for (uint32_t p = 0; p < parts; ++p)
+        out.push_back(
+          {static_cast<uint32_t>(out.size()), i, 0, 0, p, parts, size / parts});
+      continue;
+    }
     auto pieces = std::visit([&](const auto& x) { return wanted(x, size); },
                              partitioner);
     cut_variable(i, size, pieces, out);
@@ -113,13 +119,35 @@ std::vector<Slice> cut(const std::vector<Variable>& variables,
   return out;
 }
 
+uint32_t table_partitions(const Variable& table, uint64_t rows_of_step) {
+  constexpr uint64_t usual = 16;
+  constexpr uint64_t most = 4096;
+  constexpr uint64_t id_bytes = 9; // of an id that lies alone
+  const auto rows = std::max<uint64_t>(1, table.shape.front());
+  const auto row_bytes = table.size() / rows * element_bytes;
+  const auto by_size = std::min(usual,
+                                ceil_div(rows * row_bytes, max_slice_bytes));
+  const auto by_step = ceil_div(
+    std::min(rows, rows_of_step) * (row_bytes + id_bytes), max_slice_bytes);
+  return static_cast<uint32_t>(
+    std::clamp<uint64_t>(std::max(by_size, by_step), 1, most));
+}
+
+namespace {
+
+uint64_t load_of(const Slice& slice) {
+  return slice.sparse() ? slice.expected : slice.count;
+}
+
+} // namespace
+
 std::vector<uint32_t> assign(const std::vector<Slice>& slices,
                              uint32_t owners) {
   strategies::require(owners > 0 || slices.empty(), "slices need an owner");
   std::vector<size_t> order(slices.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    return slices[a].count > slices[b].count;
+    return load_of(slices[a]) > load_of(slices[b]);
   });
   std::set<std::pair<uint64_t, uint32_t>> loads; // (elements, owner)
   for (uint32_t owner = 0; owner < owners; ++owner)
@@ -128,7 +156,7 @@ std::vector<uint32_t> assign(const std::vector<Slice>& slices,
   for (auto i : order) {
     auto least = loads.extract(loads.begin());
     out[i] = least.value().second;
-    least.value().first += slices[i].count;
+    least.value().first += load_of(slices[i]);
     loads.insert(std::move(least));
   }
   return out;

@@ -11,17 +11,26 @@ namespace troupe {
 struct Variable {
   std::string name;
   std::vector<uint64_t> shape;
+  /// Of a sparse table: parts that its rows are dealt to, by a hash of the id;
+  /// fixed for the life of a job. 0: dense.
+  uint32_t partitions = 0;
 
   uint64_t size() const; ///< number of float32 elements
 };
 
 /// A contiguous run of elements of one variable; the unit that is owned,
-/// versioned and moved (PROTOCOL 7). `count` is in elements.
+/// versioned and moved (PROTOCOL 7). `count` is in elements. A part of a sparse
+/// table is a slice too: it has rows instead of a run, and a count of 0.
 struct Slice {
   uint32_t id = 0;
   uint32_t variable = 0;
   uint64_t offset = 0;
   uint64_t count = 0;
+  uint32_t partition = 0;
+  uint32_t partitions = 0; ///< of the table; 0: a run
+  uint64_t expected = 0;   ///< elements, were all rows there
+
+  bool sparse() const { return partitions > 0; }
 
   friend bool operator==(const Slice&, const Slice&) = default;
 };
@@ -51,10 +60,15 @@ struct MaxSize {
 using Partitioner = std::variant<FixedShards, MinSize, MaxSize>;
 
 /// Cuts the variables once, in order; ids count from 0. Every element lies in
-/// exactly one slice.
+/// exactly one slice. Sparse tables are cut into their partitions.
 /// Source: the three partitioners are those of tf.distribute.
 std::vector<Slice> cut(const std::vector<Variable>& variables,
                        const Partitioner& partitioner);
+
+/// How many parts a table is cut into, of which a step touches at most so many
+/// rows: a part's rows of one step stay far below what a message may hold, and
+/// a small table is one part.
+uint32_t table_partitions(const Variable& table, uint64_t rows_of_step);
 
 /// Returns the owner (0 … owners-1) of each slice, balanced by bytes: largest
 /// first, each to the owner with the least so far (ties: lowest index).

@@ -67,6 +67,9 @@ std::vector<RankRange> ranges_in(const TensorView& bounds) {
                       std::bit_cast<uint32_t>(bounds.data()[i + 1])});
   return ranges;
 }
+TensorView payload(const RowPull& x) {
+  return x.ids;
+}
 TensorView payload(const BlockSums& x) {
   return raw(x.sums);
 }
@@ -112,6 +115,15 @@ FrameHeader write(const LeasePush& x) {
   header.begin = x.pulled_version;
   header.bucket = x.slice;
   header.part = std::bit_cast<uint32_t>(x.scale.value);
+  return header;
+}
+
+FrameHeader write(const RowPull& x) {
+  auto header = begin(MessageKind::row_pull, x.fence, x.ids);
+  header.step = x.version;
+  header.group = static_cast<uint32_t>(x.worker.kind);
+  header.part = x.worker.index;
+  header.bucket = x.slice;
   return header;
 }
 
@@ -291,6 +303,12 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
                        x.begin,
                        std::move(values),
                        std::bit_cast<float>(x.part)};
+    case MessageKind::row_pull: {
+      const RoleId worker{static_cast<RoleKind>(x.group), x.part};
+      if (x.group > static_cast<uint32_t>(RoleKind::evaluator))
+        return std::nullopt;
+      return RowPull{fence, worker, x.step, x.bucket, std::move(values)};
+    }
     default:
       return chain_message_of(x, fence, std::move(values));
   }

@@ -13,7 +13,7 @@ namespace troupe {
 using LinkMessage =
   std::variant<Pull, Pulled, Push, LeasePush, BlockSums, Scalars, ChainJoin,
                SliceCopy, ChainUpdate, ChainScalars, ScalarsHeld, AskShares,
-               StepShares>;
+               StepShares, RowPull>;
 
 /// Frames of message links. The first ones are the alternatives of LinkMessage,
 /// in its order; `credit` grants bytes to the peer, up to a total.
@@ -31,6 +31,7 @@ enum class MessageKind : uint16_t {
   scalars_held,
   ask_shares,
   step_shares,
+  row_pull,
   credit,
 };
 

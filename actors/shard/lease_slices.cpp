@@ -1,6 +1,8 @@
 #include "actors/shard/lease_slices.hpp"
 
+#include "actors/shard/row_desk.hpp"
 #include "actors/shard/snapshots.hpp"
+#include "actors/shard_tables.hpp"
 
 #include <algorithm>
 
@@ -95,6 +97,8 @@ void LeaseSlices::give(const worker_actor& worker,
     [this, slices] {
       std::vector<Pulled> copies;
       for (auto slice : slices) {
+        if (shard_.job.plan.slices[slice].sparse())
+          continue; // rows are asked for by id
         const auto version = shard_.store->newest(slice);
         const std::span values{shard_.store->values(slice, version),
                                shard_.job.plan.slices[slice].count};
@@ -110,11 +114,20 @@ void LeaseSlices::give(const worker_actor& worker,
     });
 }
 
+void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
+  const auto* line = chains_.find(pull.slice);
+  if (line == nullptr || !line->place.tail || !line->serves
+      || !shard_.job.plan.slices[pull.slice].sparse())
+    return;
+  const auto& slice = shard_.job.plan.slices[pull.slice];
+  if (auto ids = wanted_rows(shard_.job, slice, pull))
+    send_newest_rows(shard_, pull.slice, {worker, 0, std::move(*ids)});
+}
+
 void LeaseSlices::push(const LeasePush& push) {
   const auto* line = chains_.find(push.slice);
   if (line == nullptr || !line->place.head
-      || (push.values.size() != 0
-          && push.values.size() != shard_.job.plan.slices[push.slice].count))
+      || !fits(shard_.job, push.slice, push.values))
     return;
   ChainUpdate update;
   update.slice = push.slice;

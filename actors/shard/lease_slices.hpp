@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// The dense slices of an asynchronous job: each push is an update of its own,
+/// The slices of an asynchronous job: each push is an update of its own,
 /// applied on arrival, once (PROTOCOL 11). The head gives it its place in the
 /// order, which all replicas follow; the tail reports it and is read.
 class LeaseSlices : public ShardPart {
@@ -23,6 +23,7 @@ public:
   void restore() override;
   void enter_epoch(const Activate& activation) override;
   void pull(const Pull& pull, const worker_actor& worker) override;
+  void pull(const RowPull& pull, const worker_actor& worker) override;
   using ShardPart::push;
   void push(const LeasePush& push) override;
   using ShardPart::take;

@@ -35,6 +35,7 @@ public:
   // A part ignores what is none of its slices'.
 
   virtual void pull(const Pull& pull, const worker_actor& worker) = 0;
+  virtual void pull(const RowPull&, const worker_actor&) {}
   virtual void push(const Push&) {}
   virtual void push(const LeasePush&) {}
   virtual void take(const BlockSums&, const shard_actor& /* asker */) {}

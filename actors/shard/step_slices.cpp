@@ -1,6 +1,7 @@
 #include "actors/shard/step_slices.hpp"
 
 #include "actors/shard/snapshots.hpp"
+#include "actors/shard_tables.hpp"
 
 #include <algorithm>
 
@@ -41,8 +42,10 @@ void StepSlices::leave_epoch() {
   desk_.leave_epoch();
   if (shares_)
     shares_->leave_epoch();
-  for (auto& [id, slice] : slices_)
+  for (auto& [id, slice] : slices_) {
     slice->begin_step();
+    slice->rows.reset();
+  }
 }
 
 void StepSlices::seal(std::vector<SliceState>& report) const {
@@ -87,7 +90,7 @@ void StepSlices::enter_epoch(const Activate& activation) {
       owned->work.forget();
     }
     owned->head = line.place.head;
-    if (line.place.tail)
+    if (line.place.tail && !shard_.job.plan.slices[slice].sparse())
       served_.emplace(slice, served_.size());
   }
   pulls_.reset(served_.size());
@@ -117,9 +120,11 @@ bool StepSlices::serves(uint32_t slice) const {
 }
 
 void StepSlices::serve(uint32_t id) {
+  const auto& slice = shard_.job.plan.slices[id];
+  if (slice.sparse())
+    return serve_rows(id);
   if (!serves(id) || !served_.contains(id))
     return;
-  const auto& slice = shard_.job.plan.slices[id];
   const auto& store = shard_.store;
   for (auto [puller, version] :
        pulls_.serve(served_.at(id), shares_ ? 0 : store->oldest(id),
@@ -148,14 +153,33 @@ void StepSlices::serve_copy(uint32_t id, RoleId puller, uint64_t version) {
     });
 }
 
+void StepSlices::pull(const RowPull& pull, const worker_actor& worker) {
+  const auto* line = chains_.find(pull.slice);
+  if (line == nullptr || !line->place.tail
+      || !shard_.job.plan.slices[pull.slice].sparse())
+    return;
+  const auto& slice = shard_.job.plan.slices[pull.slice];
+  if (auto ids = wanted_rows(shard_.job, slice, pull)) {
+    slices_.at(pull.slice)->rows.want(pull, std::move(*ids), worker);
+    serve_rows(pull.slice);
+  }
+}
+
+void StepSlices::serve_rows(uint32_t id) {
+  if (!serves(id))
+    return;
+  auto& slice = *slices_.at(id);
+  for (auto& ready : slice.rows.serve(shard_.store->oldest(id), slice.version))
+    send_rows(shard_, id, std::move(ready));
+}
+
 // --- pushes -----------------------------------------------------------------
 
 void StepSlices::push(const Push& push) {
   const auto* line = chains_.find(push.slice);
   if (line == nullptr || !line->place.head
       || !is_node(push.node, shard_.job.options.virtual_ranks)
-      || (push.values.size() != 0
-          && push.values.size() != shard_.job.plan.slices[push.slice].count))
+      || !fits(shard_.job, push.slice, push.values))
     return;
   if (!shares_
       || shares_->admit(push, slices_.at(push.slice)->ledger.version()))

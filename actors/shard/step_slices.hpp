@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/shard/part.hpp"
+#include "actors/shard/row_desk.hpp"
 #include "actors/shard/scalar_desk.hpp"
 #include "actors/shard/slice_chains.hpp"
 #include "actors/shard/step_shares.hpp"
@@ -14,10 +15,10 @@
 
 namespace troupe {
 
-/// The dense slices of a synchronous job: the head sums pushed nodes along the
-/// tree, asks for the scalars that the update needs, applies a step when its
-/// tree is complete and sends the sum down the chain; the tail serves the two
-/// newest versions.
+/// The slices of a synchronous job, rows of sparse tables among them: the head
+/// sums pushed nodes along the tree, asks for the scalars that the update
+/// needs, applies a step when its tree is complete and sends the sum down the
+/// chain; the tail serves the two newest versions.
 class StepSlices : public ShardPart {
 public:
   explicit StepSlices(ShardFrame& shard);
@@ -27,6 +28,7 @@ public:
   void restore() override;
   void enter_epoch(const Activate& activation) override;
   void pull(const Pull& pull, const worker_actor& worker) override;
+  void pull(const RowPull& pull, const worker_actor& worker) override;
   using ShardPart::push;
   void push(const Push& push) override;
   using ShardPart::take;
@@ -52,6 +54,7 @@ private:
     uint32_t round = 0;   ///< of the step's scalars
     bool asking = false;  ///< its sums of that round are with the decider
     StepScalars scalars;  ///< of the rounds before
+    RowDesk rows;         ///< of a part of a sparse table: pulls
 
     void begin_step() {
       round = 0;
@@ -62,6 +65,7 @@ private:
 
   bool serves(uint32_t slice) const;
   void serve(uint32_t slice);
+  void serve_rows(uint32_t slice);
   /// k of n: nobody waits for a straggler, so what it copies may be overwritten
   /// meanwhile. It gets a copy, of a newer version where its own is gone.
   void serve_copy(uint32_t slice, RoleId puller, uint64_t version);
@@ -86,7 +90,8 @@ private:
   ScalarDesk desk_;
   std::optional<StepSharesDesk> shares_; ///< k of n
   PullDesk pulls_;
-  std::map<uint32_t, size_t> served_; ///< by slice: its place at the desk
+  std::map<uint32_t, size_t>
+    served_; ///< by slice: of a dense one, its place at the desk
   std::map<RoleId, worker_actor> pullers_;
   uint64_t end_;
   uint64_t reported_ = ~uint64_t{0};

@@ -50,18 +50,35 @@ private:
 
 } // namespace
 
+namespace {
+
+void add(const NamedTensor& tensor, Sha256& hash) {
+  hash.add(tensor.name.c_str(), tensor.name.size() + 1);
+  hash.add("float32", sizeof("float32"));
+  const uint64_t dimensions = tensor.shape.size();
+  hash.add(&dimensions, sizeof(dimensions));
+  hash.add(tensor.shape.data(), tensor.shape.size() * sizeof(uint64_t));
+  hash.add(tensor.values.data(), tensor.values.size() * sizeof(float));
+}
+
+} // namespace
+
 std::string tensors_sha256(std::vector<NamedTensor> tensors) {
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   Sha256 hash;
-  for (const auto& tensor : tensors) {
-    hash.add(tensor.name.c_str(), tensor.name.size() + 1);
-    hash.add("float32", sizeof("float32"));
-    const uint64_t dimensions = tensor.shape.size();
-    hash.add(&dimensions, sizeof(dimensions));
-    hash.add(tensor.shape.data(), tensor.shape.size() * sizeof(uint64_t));
-    hash.add(tensor.values.data(), tensor.values.size() * sizeof(float));
-  }
+  for (const auto& tensor : tensors)
+    add(tensor, hash);
+  return hash.hex();
+}
+
+std::string
+tensors_sha256(std::vector<std::string> names,
+               const std::function<NamedTensor(const std::string&)>& make) {
+  std::sort(names.begin(), names.end());
+  Sha256 hash;
+  for (const auto& name : names)
+    add(make(name), hash);
   return hash.hex();
 }
 

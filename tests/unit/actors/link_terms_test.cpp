@@ -39,6 +39,7 @@ BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
   BOOST_TEST(takes(shard, MessageKind::pull));
   BOOST_TEST(takes(shard, MessageKind::push));
   BOOST_TEST(takes(shard, MessageKind::lease_push));
+  BOOST_TEST(takes(shard, MessageKind::row_pull));
   BOOST_TEST(!takes(shard, MessageKind::pulled));
   BOOST_TEST(takes(worker, MessageKind::pulled));
   BOOST_TEST(worker.accepted.size() == 1u);

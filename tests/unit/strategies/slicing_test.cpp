@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 using namespace troupe;
 
@@ -228,6 +229,33 @@ BOOST_AUTO_TEST_CASE(what_names_no_partitioner_is_refused_and_changes_nothing) {
     BOOST_TEST(!parse(text, partitioner), text);
     BOOST_TEST(to_string(partitioner) == "fixed:9");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_sparse_table_is_cut_into_its_partitions) {
+  const Variable table{"table", {4'000'000, 16}, 5};
+  const Variable bias{"bias", {10}};
+  const auto slices = cut({table, bias}, MaxSize{});
+  BOOST_TEST(slices.size() == 6u);
+  for (uint32_t p = 0; p < 5; ++p) {
+    BOOST_TEST(slices[p].sparse());
+    BOOST_TEST(slices[p].partition == p);
+    BOOST_TEST(slices[p].count == 0u);
+  }
+  BOOST_TEST(!slices[5].sparse());
+  const auto owners = assign(slices, 5);
+  std::set<uint32_t> used(owners.begin(), owners.begin() + 5);
+  BOOST_TEST(used.size() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(partitions_keep_a_steps_rows_far_below_a_message) {
+  const Variable small{"small", {100, 16}};
+  const Variable large{"large", {20'000'000, 16}};
+  BOOST_TEST(table_partitions(small, 1664) == 1u);
+  BOOST_TEST(table_partitions(large, 1664) == 16u);
+  const uint64_t rows = 10'000'000;
+  const Variable keys{"keys", {rows, 1}};
+  const auto parts = table_partitions(keys, rows);
+  BOOST_TEST(rows / parts * 13 <= max_slice_bytes);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

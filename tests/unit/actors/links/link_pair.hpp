@@ -26,7 +26,7 @@ inline std::array<std::unique_ptr<LinkSocket>, 2> socket_pair(int buffer = 0) {
 
 inline std::vector<MessageKind> all_kinds() {
   return {MessageKind::pull, MessageKind::pulled, MessageKind::push,
-          MessageKind::lease_push};
+          MessageKind::lease_push, MessageKind::row_pull};
 }
 
 /// A link and what it has delivered.

@@ -26,6 +26,7 @@ BOOST_AUTO_TEST_CASE(every_message_comes_back_from_its_header) {
     ScalarsHeld{fence, 9, 1},
     AskShares{fence},
     StepShares{fence, 9, {{0, 2}, {3, 4}}},
+    RowPull{fence, {RoleKind::worker, 7}, 9, 4, values},
   };
   for (const auto& sent : all) {
     const auto header = header_of(sent);
@@ -44,6 +45,10 @@ BOOST_AUTO_TEST_CASE(every_message_comes_back_from_its_header) {
   auto node = std::get<Push>(*message_of(header_of(all[2]), values)).node;
   BOOST_TEST(node.lo == 2u);
   BOOST_TEST(node.hi == 6u);
+  auto rows = std::get<RowPull>(*message_of(header_of(all.back()), values));
+  BOOST_TEST((rows.worker == RoleId{RoleKind::worker, 7}));
+  BOOST_TEST(rows.version == 9u);
+  BOOST_TEST(rows.slice == 4u);
   auto pull = std::get<Pull>(*message_of(header_of(all[0]), {}));
   BOOST_TEST((pull.worker == RoleId{RoleKind::worker, 7}));
 }

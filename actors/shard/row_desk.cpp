@@ -1,0 +1,60 @@
+#include "actors/shard/row_desk.hpp"
+
+#include "actors/shard_tables.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace troupe {
+
+void RowDesk::want(const RowPull& pull, IdPages ids,
+                   const worker_actor& worker) {
+  desk_.want(pull.worker, pull.version);
+  wishes_[pull.worker] = {worker, std::move(ids)};
+}
+
+std::vector<RowDesk::Ready> RowDesk::serve(uint64_t oldest, uint64_t known) {
+  std::vector<Ready> ready;
+  for (auto [puller, version] : desk_.serve(0, oldest, known)) {
+    auto wish = wishes_.extract(puller);
+    ready.push_back(
+      {wish.mapped().worker, version, std::move(wish.mapped().ids)});
+  }
+  return ready;
+}
+
+void RowDesk::reset() {
+  desk_.reset(1);
+  wishes_.clear();
+}
+
+namespace {
+
+void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
+                    bool newest) {
+  auto worker = ready.worker;
+  shard.run(
+    [store = shard.store, slice, newest, ready = std::move(ready)] {
+      const auto& table = store->table(slice);
+      const auto version = newest ? table.version() : ready.version;
+      return std::pair{version, read_rows(table, version, ready.ids)};
+    },
+    [&shard, slice, worker, fence = shard.gate.active()](
+      std::pair<uint64_t, std::optional<TensorView>>& rows) {
+      if (rows.second)
+        shard.self->send(worker, Pulled{fence, rows.first, slice,
+                                        std::move(*rows.second)});
+    });
+}
+
+} // namespace
+
+void send_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready) {
+  send_when_read(shard, slice, std::move(ready), false);
+}
+
+void send_newest_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready) {
+  send_when_read(shard, slice, std::move(ready), true);
+}
+
+} // namespace troupe

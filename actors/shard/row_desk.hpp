@@ -1,0 +1,45 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/shard/frame.hpp"
+#include "kernels/table/id_pages.hpp"
+#include "strategies/pull_desk.hpp"
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace troupe {
+
+/// The pulls of rows of one part of a sparse table that wait for a version.
+class RowDesk {
+public:
+  /// A later wish of the same worker replaces the earlier one.
+  void want(const RowPull& pull, IdPages ids, const worker_actor& worker);
+
+  struct Ready {
+    worker_actor worker;
+    uint64_t version = 0;
+    IdPages ids;
+  };
+  /// Those that can be served; see PullDesk::serve().
+  std::vector<Ready> serve(uint64_t oldest, uint64_t known);
+  void reset();
+
+private:
+  struct Wish {
+    worker_actor worker;
+    IdPages ids;
+  };
+  PullDesk desk_{1};
+  std::map<RoleId, Wish> wishes_;
+};
+
+/// Reads rows on the executor, after all that was submitted before, and sends
+/// them to the worker; what the table has not got (any more) is not answered.
+void send_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready);
+
+/// The same of whatever version is the newest then.
+void send_newest_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready);
+
+} // namespace troupe

@@ -1,0 +1,161 @@
+#include "actors/shard_tables.hpp"
+
+#include "kernels/require.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Chunks of copies leave room below what a message may hold.
+constexpr size_t chunk_bytes = TensorView::max_bytes / 2;
+constexpr uint64_t first_table = uint64_t{1} << 38; ///< bytes
+
+struct Words {
+  std::shared_ptr<float[]> words;
+  size_t count = 0;
+  float* values = nullptr;
+
+  Words(std::span<const IdPage> pages, uint64_t rows, size_t width) {
+    const auto ids = encode_pages(pages);
+    count = payload_words(ids.size(), rows, width);
+    words = std::make_shared_for_overwrite<float[]>(count);
+    values = write_payload(ids, width, {words.get(), count});
+  }
+  TensorView view() && {
+    const auto* first = words.get();
+    return {std::move(words), first, count};
+  }
+};
+
+/// A part's share of a limit over all tables.
+uint64_t share(const Job& job, const Slice& slice, uint64_t limit) {
+  uint64_t all = 0;
+  for (const auto& each : job.plan.slices)
+    all += each.expected;
+  const auto part = static_cast<double>(slice.expected)
+                    / static_cast<double>(std::max<uint64_t>(1, all));
+  return static_cast<uint64_t>(static_cast<double>(limit) * part);
+}
+
+} // namespace
+
+size_t row_width(const Job& job, const Slice& slice) {
+  const auto& shape = job.graph.parameters[slice.variable].shape;
+  return elements(shape) / shape.front();
+}
+
+TableOptions table_options(const Job& job, const Slice& slice) {
+  TableOptions options;
+  options.width = row_width(job, slice);
+  options.slots = state_slots(job.options.rule.kind);
+  options.initial = [&job, variable = slice.variable, width = options.width](
+                      uint64_t first, uint64_t rows, float* out) {
+    initialize(job.graph, job.options.seed, variable, first * width, out,
+               rows * width);
+  };
+  options.eviction.most_bytes =
+    job.options.table_bytes == 0
+      ? 0
+      : std::max<uint64_t>(1, share(job, slice, job.options.table_bytes));
+  options.eviction.idle_steps = job.options.table_idle_steps;
+  options.eviction.kept_count = job.options.table_keep_count;
+  return options;
+}
+
+size_t row_copy_width(const Job& job, const Slice& slice) {
+  const auto options = table_options(job, slice);
+  return options.width * (1 + options.slots)
+         + (options.eviction.any() ? sizeof(uint64_t) / sizeof(float) : 0);
+}
+
+uint64_t table_offset(const Job& job, const Slice& slice) {
+  uint64_t before = 0; // tables are few: the range of addresses stays small
+  for (uint32_t id = 0; id < slice.id; ++id)
+    before += job.plan.slices[id].sparse() ? 1 : 0;
+  return first_table + before * kernels::RowMemory::most_bytes;
+}
+
+bool fits(const Job& job, uint32_t slice, const TensorView& values) {
+  const auto& of = job.plan.slices[slice];
+  return values.size() == 0 || of.sparse() || values.size() == of.count;
+}
+
+RowPayload rows_of(const Job& job, const Slice& slice,
+                   const TensorView& values) {
+  auto rows = read_payload(values.span(), row_width(job, slice));
+  kernels::require(rows.has_value(), "pushed rows that are none");
+  return std::move(*rows);
+}
+
+TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
+                    const TensorView& right) {
+  if (left.size() == 0 || right.size() == 0)
+    return left.size() == 0 ? right : left;
+  const auto a = rows_of(job, slice, left);
+  const auto b = rows_of(job, slice, right);
+  const auto both = united(a.pages, b.pages);
+  Words sum{both, count_ids(both), a.width};
+  sum_payloads(a, b, both, sum.values);
+  return std::move(sum).view();
+}
+
+std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
+                                   const RowPull& pull) {
+  const auto width = row_width(job, slice);
+  return read_wanted(pull.ids.span(), width,
+                     TensorView::max_bytes / sizeof(float) / width);
+}
+
+std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
+                                    const IdPages& ids) {
+  if (version > table.version() || version + 1 < table.version())
+    return std::nullopt;
+  const auto count = count_ids(ids) * table.width();
+  if (count == 0)
+    return TensorView{};
+  auto values = std::make_shared_for_overwrite<float[]>(count);
+  if (version == table.version())
+    table.read(ids, values.get());
+  else
+    table.read_before(ids, values.get());
+  const auto* first = values.get();
+  return TensorView{std::move(values), first, count};
+}
+
+TensorView
+copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
+             const std::vector<uint32_t>& places, const float* table) {
+  if (places.empty())
+    return {};
+  const auto width = row_width(job, slice);
+  Words rows{pages, places.size(), width};
+  auto* to = rows.values;
+  for (auto place : places)
+    to = std::copy_n(table + place * width, width, to);
+  return std::move(rows).view();
+}
+
+std::vector<TensorView> copy_rows(const SparseTable& table) {
+  const auto pages = table.present();
+  const auto width = table.copy_width();
+  const auto most_rows =
+    std::max<size_t>(1, chunk_bytes / sizeof(float) / width / page_ids)
+    * page_ids;
+  std::vector<TensorView> chunks;
+  for (size_t begin = 0; begin < pages.size() || chunks.empty();) {
+    uint64_t rows = 0;
+    auto end = begin;
+    while (end < pages.size() && rows + pages[end].count() <= most_rows)
+      rows += pages[end++].count();
+    const auto part = std::span{pages}.subspan(begin, end - begin);
+    Words chunk{part, rows, width};
+    table.copy(part, chunk.values);
+    chunks.push_back(std::move(chunk).view());
+    begin = end;
+  }
+  return chunks;
+}
+
+} // namespace troupe

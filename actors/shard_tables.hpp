@@ -1,0 +1,59 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "actors/messages.hpp"
+#include "kernels/table/row_payload.hpp"
+#include "kernels/table/sparse_table.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// What a part of a sparse table is made of: width, state, the initialiser of
+/// its parameter, its share of the limits.
+TableOptions table_options(const Job& job, const Slice& slice);
+
+/// Values of a row of the table that a slice is a part of.
+size_t row_width(const Job& job, const Slice& slice);
+/// Words of a row's copy: values, state, what eviction knows.
+size_t row_copy_width(const Job& job, const Slice& slice);
+
+/// Where a slice's table lies in the memory that outlives a shard's process,
+/// behind all dense slices and whoever owns it.
+uint64_t table_offset(const Job& job, const Slice& slice);
+
+/// Whether a push can be of that slice: its size is right, or it is rows.
+bool fits(const Job& job, uint32_t slice, const TensorView& values);
+
+/// The payload of a node's or lease's rows.
+/// Errors: one that is none is a bug of a member and asserts.
+RowPayload rows_of(const Job& job, const Slice& slice,
+                   const TensorView& values);
+
+/// The sum of two nodes' rows; either may be empty, the identity.
+TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
+                    const TensorView& right);
+
+/// The ids that a pull names. Errors: nullopt where it is none of this slice,
+/// or asks for more than an answer can hold.
+std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
+                                   const RowPull& pull);
+
+/// The values of rows of a version; empty of no rows.
+/// Errors: nullopt where the table has not got that version (any more).
+std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
+                                    const IdPages& ids);
+
+/// A payload of the rows at these places of a small table.
+/// Shapes: places [ids of `pages`], table [places, width].
+TensorView
+copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
+             const std::vector<uint32_t>& places, const float* table);
+
+/// Copies of all rows that are there, in chunks as messages carry them; at
+/// least one, which may be empty.
+std::vector<TensorView> copy_rows(const SparseTable& table);
+
+} // namespace troupe
