@@ -102,8 +102,8 @@ class Run:
             return match and match.group(1)
         return wait_for(find, "the address of the metrics")
 
-    def step(self):
-        """The newest committed step, from the run's own metrics."""
+    def metric(self, name):
+        """The value of the coordinator's metric; 0 where it has none."""
         import urllib.request
         url = f"http://{self.metrics_address()}/metrics"
         try:
@@ -111,9 +111,12 @@ class Run:
                 text = answer.read().decode()
         except OSError:
             return 0
-        match = re.search(r"^troupe_steps_committed_total\{[^}]*\} (\S+)", text,
-                          re.MULTILINE)
+        match = re.search(rf"^{name}\{{[^}}]*\}} (\S+)", text, re.MULTILINE)
         return float(match.group(1)) if match else 0
+
+    def step(self):
+        """The newest committed step, from the run's own metrics."""
+        return self.metric("troupe_steps_committed_total")
 
     def wait_for_step(self, step):
         def reached():
