@@ -28,8 +28,8 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   epoch_plan_.begin(seals_);
   epoch_plan_.tell(message);
   if (async_)
-    for (const auto& commit :
-         leases_.begin_epoch(seals_, epoch_plan_.applied(), steps_))
+    for (const auto& commit : leases_.begin_epoch(
+           seals_, epoch_plan_.applied(), epoch_plan_.promised(), steps_))
       committed(commit);
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);

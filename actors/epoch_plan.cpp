@@ -163,12 +163,13 @@ std::set<uint32_t> EpochPlan::tails() const {
   return out;
 }
 
-std::map<uint32_t, LeaseSet> EpochPlan::applied() const {
+std::map<uint32_t, LeaseSet>
+EpochPlan::applied_at(const std::vector<SliceState>& states) const {
   std::map<uint32_t, LeaseSet> out;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     if (const auto& replicas = chains_.chain(slice).replicas;
         !replicas.empty()) {
-      const auto applied = leases_of(tails_[slice]);
+      const auto applied = leases_of(states[slice]);
       auto [at, first] = out.emplace(replicas.back(), applied);
       if (!first)
         at->second = in_both(at->second, applied);

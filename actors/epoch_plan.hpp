@@ -38,10 +38,15 @@ public:
   std::set<uint32_t> tails() const;
   /// What all slices of each tail have applied (async): a head may have more,
   /// which was never acknowledged.
-  std::map<uint32_t, LeaseSet> applied() const;
+  std::map<uint32_t, LeaseSet> applied() const { return applied_at(tails_); }
+  /// What the heads of each tail's slices have applied: a tail that was a
+  /// learner may still lack what its chain had acknowledged, and gets it.
+  std::map<uint32_t, LeaseSet> promised() const { return applied_at(heads_); }
   size_t workers() const { return ranks_.size(); }
 
 private:
+  std::map<uint32_t, LeaseSet>
+  applied_at(const std::vector<SliceState>& states) const;
   bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
 
   const Job& job_;

@@ -33,9 +33,15 @@ void LeaseAccount::worker_lost(uint32_t worker) {
 
 std::vector<CommitBook::Commit>
 LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
-                          std::map<uint32_t, LeaseSet> applied, uint64_t step) {
+                          std::map<uint32_t, LeaseSet> applied,
+                          const std::map<uint32_t, LeaseSet>& promised,
+                          uint64_t step) {
   const auto held = book_.holders();
   const auto open = book_.open();
+  for (auto& [shard, set] : applied)
+    for (auto lease = set.floor(); lease < book_.granted(); ++lease)
+      if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
+        set.insert(lease);
   book_.restored(std::move(applied));
   for (const auto& [lease, worker] : held)
     if (book_.is_consumed(lease))

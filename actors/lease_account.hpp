@@ -22,11 +22,13 @@ public:
   // --- who is there ---------------------------------------------------------
 
   void worker_lost(uint32_t worker);
-  /// An epoch begins: workers ask again, shards have `applied`. Returns the
-  /// steps that this completes, from `step` on.
+  /// An epoch begins: workers ask again, shards have `applied`, and will have
+  /// `promised` before they serve: what was consumed and is promised stays so.
+  /// Returns the steps that this completes, from `step` on.
   std::vector<CommitBook::Commit>
   begin_epoch(const std::map<RoleId, Sealed>& seals,
-              std::map<uint32_t, LeaseSet> applied, uint64_t step);
+              std::map<uint32_t, LeaseSet> applied,
+              const std::map<uint32_t, LeaseSet>& promised, uint64_t step);
 
   /// A period begins: every lease of the steps before is consumed, whoever
   /// computed those.

@@ -237,8 +237,9 @@ private:
                   Trouble{context_.job_id, context_.role, result.trouble});
       return;
     }
-    self_->send(context_.coordinator, LeafReport{gate_.sealing(), context_.role,
-                                                 result.step, result.leaves});
+    self_->send(context_.coordinator,
+                LeafReport{gate_.sealing(), context_.role, result.step,
+                           result.leaves, exchange_.take()});
     const auto sums = result.nodes;
     if (result.step == step_.step())
       step_.computed(std::move(result.nodes));
