@@ -71,7 +71,6 @@ public:
 
 private:
   enum class Phase { sealed, pulling, computing, idle };
-
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
