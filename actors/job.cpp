@@ -18,12 +18,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
-  server_filter, devices, threads_per_device, workers, shards, chain, processes,
-  partitioner, tables, table_bytes, table_idle_steps, table_keep_count,
-  reduction, all_reduce, compress, bucket_mb, link, link_encryption,
-  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
-  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
-  isa, eval_every, join_deadline_ms, sample, samples, evaluates)
+  devices, threads_per_device, workers, shards, chain, processes, partitioner,
+  tables, table_bytes, table_idle_steps, table_keep_count, reduction,
+  all_reduce, compress, bucket_mb, link, link_encryption, virtual_ranks,
+  global_batch, epochs, steps, optimizer, rule, clip_norm, dropout, precision,
+  lr_schedule, learning_rate, min_lr, warmup_steps, seed, isa, eval_every,
+  join_deadline_ms, sample, samples, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
