@@ -34,7 +34,7 @@ struct JobOptions {
   std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
   /// Sync: a step waits for all but so many workers (k of n).
   uint32_t backup_workers = 0;
-  std::string slow_worker;   ///< INDEX:FACTOR, for experiments; empty: none
+  std::string slow_worker; ///< INDEX:FACTOR, for experiments; empty: none
   std::vector<std::string> devices; ///< resolved: "cpu:0", "cpu:1", …
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;
