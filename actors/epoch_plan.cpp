@@ -10,31 +10,14 @@ namespace {
 
 std::vector<std::vector<uint32_t>> first_chains(const Plan& plan) {
   std::vector<std::vector<uint32_t>> out;
-  for (const auto& slice : plan.slices) {
-    out.emplace_back();
-    for (uint32_t i = 0; i < plan.chain; ++i)
-      out.back().push_back(plan.owner[slice.id] + i * plan.owners);
-  }
+  for (const auto& slice : plan.slices)
+    out.push_back(plan.replicas(slice.id));
   return out;
-}
-
-/// Returns one past the largest lease of the set.
-uint64_t end_of(const LeaseSet& set) {
-  return set.above().empty() ? set.floor() : *set.above().rbegin() + 1;
 }
 
 LeaseSet leases_of(const SliceState& state) {
   return {state.lease_floor,
           {state.leases_above.begin(), state.leases_above.end()}};
-}
-
-LeaseSet in_both(const LeaseSet& a, const LeaseSet& b) {
-  LeaseSet both{std::min(a.floor(), b.floor()), {}};
-  for (auto lease = both.floor(); lease < std::min(end_of(a), end_of(b));
-       ++lease)
-    if (a.contains(lease) && b.contains(lease))
-      both.insert(lease);
-  return both;
 }
 
 } // namespace
@@ -172,7 +155,7 @@ EpochPlan::applied_at(const std::vector<SliceState>& states) const {
       const auto applied = leases_of(states[slice]);
       auto [at, first] = out.emplace(replicas.back(), applied);
       if (!first)
-        at->second = in_both(at->second, applied);
+        at->second = intersection(at->second, applied);
     }
   return out;
 }

@@ -4,7 +4,6 @@
 #include "actors/job.hpp"
 #include "actors/links/link_memory.hpp"
 #include "actors/messages.hpp"
-#include "kernels/buffer.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/replica.hpp"
 

@@ -2,7 +2,9 @@
 
 #include "actors/role_context.hpp"
 
+#include <chrono>
 #include <functional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -75,5 +77,22 @@ private:
   Fence sealing_;
   std::vector<std::function<void()>> early_;
 };
+
+/// A peer that died brings the next epoch by itself. With one that lives, what
+/// was under way is lost: after a while the coordinator is asked for the next
+/// epoch, in which both link again and the missing is sent again (PROTOCOL
+/// 17). `gate` and `context` must live as long as the actor.
+template <class Pointer>
+void ask_for_links(Pointer self, const RoleContext& context,
+                   const EpochGate& gate, RoleId peer, std::string why) {
+  const auto fence = gate.is_active() ? gate.active() : gate.sealing();
+  Completion later{[self, &context, &gate, fence, peer, why = std::move(why)] {
+    if (gate.is_active(fence) || gate.is_sealing(fence))
+      self->send(context.coordinator,
+                 LinkLost{fence, context.role,
+                          "links to " + to_string(peer) + " again: " + why});
+  }};
+  self->delayed_send(self, std::chrono::seconds{1}, std::move(later));
+}
 
 } // namespace troupe

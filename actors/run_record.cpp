@@ -1,6 +1,7 @@
 #include "actors/run_record.hpp"
 
 #include "actors/caf_metrics.hpp"
+#include "actors/first_period.hpp"
 #include "actors/version.hpp"
 #include "kernels/replica.hpp"
 
@@ -26,14 +27,6 @@ double percentile(std::vector<float> values, double share) {
   const auto at = static_cast<size_t>(share * (values.size() - 1) + 0.5);
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[at];
-}
-
-std::string consistency_of(const JobOptions& options) {
-  if (options.synchronisation == Synchronisation::sync)
-    return "sync";
-  return options.staleness < 0
-           ? "async"
-           : "staleness:" + std::to_string(options.staleness);
 }
 
 /// Null without values.
@@ -90,7 +83,9 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step) {
 
 std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
                                             bool rollback) {
-  const bool async = job_->options.synchronisation == Synchronisation::async;
+  const auto mode = switches_.empty() ? to_string(first_period(job_->options))
+                                      : switches_.back().mode;
+  const bool async = mode != "sync";
   auto kind_of = [&](RoleId role) -> std::string {
     const bool back = present.contains(role);
     if (rollback)
@@ -154,7 +149,7 @@ nlohmann::ordered_json
 RunRecord::consistency_json(const Outcome& outcome) const {
   const auto& options = job_->options;
   nlohmann::ordered_json json;
-  json["mode"] = consistency_of(options);
+  json["mode"] = to_string(first_period(options));
   json["switches"] = nlohmann::ordered_json::array();
   bool async = options.synchronisation == Synchronisation::async;
   for (const auto& x : switches_) {

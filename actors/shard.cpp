@@ -10,9 +10,6 @@
 namespace troupe {
 namespace {
 
-/// How long a dead link waits to be made again.
-constexpr std::chrono::seconds relink_delay{1};
-
 std::vector<std::unique_ptr<ShardPart>> make_parts(ShardFrame& shard) {
   std::vector<std::unique_ptr<ShardPart>> parts;
   if (shard.period.async)
@@ -79,7 +76,8 @@ public:
     on_lost_peer(shard_.self, shard_.context.coordinator,
                  [this](const caf::down_msg& x) {
                    if (auto peer = shard_.peers.forget(x.source))
-                     report_lost(*peer, why_link_ended(x.reason));
+                     ask_for_links(shard_.self, shard_.context, shard_.gate,
+                                   *peer, why_link_ended(x.reason));
                  });
     return behavior;
   }
@@ -159,23 +157,8 @@ private:
       shard_.self, activation.fence, members, RoleKind::shard,
       [this, activation] { start_epoch(activation); },
       [this](RoleId peer, const std::string& line) {
-        report_lost(peer, line);
+        ask_for_links(shard_.self, shard_.context, shard_.gate, peer, line);
       });
-  }
-
-  /// One that died brings the next epoch by itself; with one that lives the
-  /// link is made again in an epoch that is asked for (PROTOCOL 17).
-  void report_lost(RoleId peer, const std::string& line) {
-    auto& gate = shard_.gate;
-    const auto fence = gate.is_active() ? gate.active() : gate.sealing();
-    Completion later{[this, fence, peer, line] {
-      if (shard_.gate.is_active(fence) || shard_.gate.is_sealing(fence))
-        shard_.self->send(
-          shard_.context.coordinator,
-          LinkLost{fence, shard_.context.role,
-                   "links to " + to_string(peer) + " again: " + line});
-    }};
-    shard_.self->delayed_send(shard_.self, relink_delay, std::move(later));
   }
 
   void start_epoch(const Activate& activation) {

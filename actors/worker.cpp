@@ -22,9 +22,6 @@ namespace troupe {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-/// How long a dead link waits to be made again.
-constexpr std::chrono::seconds relink_delay{1};
-
 ///            Activate                 all slices          computed
 ///   sealed ------------> pulling ----------------> computing -------> pushed
 ///      ^                    ^                                           |
@@ -64,7 +61,7 @@ public:
       [this](const LeaseGrant& x) { on(x); });
     on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
       if (auto shard = shards_.forget(x.source))
-        report_lost(*shard, why_link_ended(x.reason));
+        ask_for_links(self_, context_, gate_, *shard, why_link_ended(x.reason));
     });
     return behavior;
   }
@@ -103,7 +100,7 @@ private:
     shards_.connect(self_, activation.fence, activation.members,
                     RoleKind::shard, begin,
                     [this](RoleId shard, const std::string& line) {
-                      report_lost(shard, line);
+                      ask_for_links(self_, context_, gate_, shard, line);
                     });
   }
 
@@ -137,22 +134,6 @@ private:
       phase_ = Phase::computing;
     else
       pull_next();
-  }
-
-  /// A shard that died brings the next epoch by itself. One that lives has
-  /// lost what was under way: after a while the coordinator is asked for the
-  /// next epoch, in which both link again and the missing is sent again
-  /// (PROTOCOL 17).
-  void report_lost(RoleId shard, const std::string& line) {
-    const auto fence = gate_.is_active() ? gate_.active() : gate_.sealing();
-    Completion later{[this, fence, shard, line] {
-      if (gate_.is_active(fence) || gate_.is_sealing(fence))
-        self_->send(
-          context_.coordinator,
-          LinkLost{fence, context_.role,
-                   "links to " + to_string(shard) + " again: " + line});
-    }};
-    self_->delayed_send(self_, relink_delay, std::move(later));
   }
 
   // --- a synchronous step ---------------------------------------------------

@@ -17,11 +17,6 @@ void settle(uint64_t& floor, std::vector<uint64_t>& above) {
   above.erase(above.begin(), next);
 }
 
-/// Returns one past the largest lease of the set.
-uint64_t end_of(const LeaseSet& set) {
-  return set.above().empty() ? set.floor() : set.above().back() + 1;
-}
-
 } // namespace
 
 LeaseSet::LeaseSet(uint64_t floor, std::vector<uint64_t> above)
@@ -45,6 +40,15 @@ bool LeaseSet::insert(uint64_t lease) {
   above_.insert(at, lease);
   settle(floor_, above_);
   return true;
+}
+
+LeaseSet intersection(const LeaseSet& a, const LeaseSet& b) {
+  LeaseSet both{std::min(a.floor(), b.floor()), {}};
+  const auto end = std::min(a.end(), b.end());
+  for (auto lease = both.floor(); lease < end; ++lease)
+    if (a.contains(lease) && b.contains(lease))
+      both.insert(lease);
+  return both;
 }
 
 LeaseBook::LeaseBook(uint64_t total, uint32_t shards) : total_(total) {
@@ -112,9 +116,9 @@ void LeaseBook::restored(std::map<uint32_t, LeaseSet> applied) {
   // All shards have what lies below every floor; the rest is decided anew.
   auto floor = applied_.begin()->second.floor();
   for (const auto& [shard, set] : applied_) {
-    strategies::require(end_of(set) <= total_,
+    strategies::require(set.end() <= total_,
                         "the restored set is of a longer run");
-    next_ = std::max(next_, end_of(set));
+    next_ = std::max(next_, set.end());
     floor = std::min(floor, set.floor());
   }
   consumed_ = LeaseSet{floor, {}};

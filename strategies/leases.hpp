@@ -19,6 +19,8 @@ public:
   /// Returns false where the lease was in already.
   bool insert(uint64_t lease);
   uint64_t floor() const { return floor_; }
+  /// One past the largest lease.
+  uint64_t end() const { return above_.empty() ? floor_ : above_.back() + 1; }
   /// Rising.
   const std::vector<uint64_t>& above() const { return above_; }
   uint64_t size() const { return floor_ + above_.size(); }
@@ -28,6 +30,9 @@ private:
   /// A copy goes with each update, and few are out of order: one run of memory.
   std::vector<uint64_t> above_;
 };
+
+/// Returns the leases that are in both.
+LeaseSet intersection(const LeaseSet& a, const LeaseSet& b);
 
 /// Hands out the leases of an asynchronous run, each until it is consumed:
 /// applied by every shard (PROTOCOL 11). Lease l is virtual rank l mod V of

@@ -337,4 +337,14 @@ BOOST_AUTO_TEST_CASE(a_refused_lease_is_granted_again_and_once) {
   BOOST_TEST((book.grant(1, 2) == Leases{1}));
 }
 
+BOOST_AUTO_TEST_CASE(the_leases_in_both_sets_keep_every_hole_of_each) {
+  const LeaseSet a{3, {5, 6, 9}};
+  const LeaseSet b{2, {4, 5, 6, 7}};
+  BOOST_TEST(a.end() == 10u);
+  const auto both = intersection(a, b);
+  BOOST_TEST(both.floor() == 2u);
+  BOOST_TEST((both.above() == Leases{5, 6}));
+  BOOST_TEST(intersection(LeaseSet{4, {}}, LeaseSet{7, {9}}).floor() == 4u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
