@@ -54,6 +54,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),
       job_->options.backup_workers > 0),
     leases_(*job_),
+    faults_(self, options_.job_id),
     snapshots_(*job_),
     record_(job_),
     end_(job_->total_steps) {}
@@ -87,6 +88,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const LeaseRefused& x) { on(x); },
     [this](const StepShares& x) { on(x); },
     [this](const SwitchConsistency& x) { return on(x); },
+    [this](const InjectFault& x) { return on(x); },
     [this](const SnapshotSlice& x) { on(x); },
     [this](const RowSnapshot& x) { on(x); },
     [this](const Paused& x) { on(x); },
@@ -143,6 +145,7 @@ void CoordinatorState::on(const Join& join) {
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
                          Clock::now()};
   self_->monitor(actor);
+  faults_.joined(join.role, actor);
   perform(membership_.join(join.role, join.incarnation, steady_ms()));
 }
 
@@ -188,7 +191,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (stage_ == Stage::over)
     return;
   lost_[role] = Clock::now();
-  record_.lost(role, Clock::now(), commits_.committed());
+  record_.lost(role, Clock::now(), commits_.committed(), faults_.lost(role));
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
@@ -236,6 +239,17 @@ void CoordinatorState::on(const CaughtUp& caught_up) {
     perform(membership_.renew(steady_ms()));
 }
 
+caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
+  if (stage_ != Stage::running || steps_ >= end_)
+    return caf::make_error(caf::sec::request_receiver_down,
+                           "the run is ending");
+  const auto present = present_.find(fault.role);
+  return faults_.inject(
+    fault, present == present_.end() ? role_actor{} : present->second.actor,
+    [&](StepPhase phase) { return epoch_plan_.passes(fault.role, phase); },
+    Clock::now());
+}
+
 void CoordinatorState::on_tick() {
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   if (stage_ == Stage::over) {
@@ -246,6 +260,7 @@ void CoordinatorState::on_tick() {
   perform(membership_.tick(steady_ms()));
   if (std::exchange(renews_, false) && fence_.job != 0)
     perform(membership_.renew(steady_ms()));
+  faults_.tick(now);
   watch_silence(now);
   if (stage_ == Stage::over)
     return;

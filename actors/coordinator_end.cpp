@@ -156,6 +156,7 @@ void CoordinatorState::fail(const std::string& line) {
 }
 
 void CoordinatorState::finish(const Finished& finished) {
+  faults_.over();
   stage_ = Stage::over;
   leave_deadline_ = Clock::now()
                     + std::chrono::milliseconds{options_.leave_deadline_ms};

@@ -47,6 +47,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   }
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
+  faults_.whole(epoch_plan_.whole(present_roles()));
   if (stage_ == Stage::pausing && !async_)
     pause();
   else if (stage_ == Stage::ending && end_ != job_->total_steps)

@@ -1,11 +1,12 @@
 #pragma once
 
 #include "actors/coordinator.hpp"
+#include "actors/coordinator_metrics.hpp"
 #include "actors/epoch_plan.hpp"
+#include "actors/fault_desk.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/run_record.hpp"
 #include "actors/snapshot_book.hpp"
-#include "monitoring/names.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
 #include "strategies/restoration.hpp"
@@ -17,28 +18,6 @@
 #include <vector>
 
 namespace troupe {
-
-struct CoordinatorMetrics {
-  explicit CoordinatorMetrics(MetricRegistry& registry)
-    : registry(registry),
-      steps(registry.counter(metrics::steps_committed_total)),
-      samples(registry.counter(metrics::samples_committed_total)),
-      loss(registry.gauge(metrics::training_loss)),
-      last_commit(registry.gauge(metrics::last_commit_timestamp_seconds)),
-      step_seconds(registry.histogram(metrics::step_duration_seconds)),
-      restarts(registry.counter(metrics::restarts_total)),
-      epoch(registry.gauge(metrics::membership_epoch)),
-      recomputed(registry.counter(metrics::leaves_recomputed_total)) {}
-  MetricRegistry& registry;
-  Counter& steps;
-  Counter& samples;
-  Gauge& loss;
-  Gauge& last_commit;
-  Histogram& step_seconds;
-  Counter& restarts;
-  Gauge& epoch;
-  Counter& recomputed;
-};
 
 /// The run goes through
 ///
@@ -173,6 +152,7 @@ private:
   void on(const Attach& attach);
   void on(const RoleDied& died);
   void on(const MetricsReport& report);
+  caf::result<Note> on(const InjectFault& fault);
   void on_tick();
 
   coordinator_actor::pointer self_;
@@ -202,6 +182,7 @@ private:
 
   CommitBook commits_;
   LeaseAccount leases_;
+  FaultDesk faults_;
   uint64_t asked_epoch_ = 0;
 
   SnapshotBook snapshots_;

@@ -146,6 +146,34 @@ std::set<uint32_t> EpochPlan::tails() const {
   return out;
 }
 
+bool EpochPlan::passes(RoleId role, StepPhase phase) const {
+  using enum StepPhase;
+  if (!is_served())
+    return phase == at_once || phase == compute || phase == seal;
+  if (role.kind != RoleKind::shard
+      || (phase != pull && phase != reduce && phase != forward))
+    return true;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    const auto& replicas = chains_.chain(slice).replicas;
+    const auto own = std::ranges::find(replicas, role.index);
+    if (own == replicas.end())
+      continue;
+    const bool head = own == replicas.begin();
+    const bool tail = own + 1 == replicas.end();
+    if (phase == pull ? tail : phase == forward ? !tail : head)
+      return true;
+  }
+  return false;
+}
+
+std::set<RoleId> EpochPlan::whole(const std::set<RoleId>& present) const {
+  auto out = present;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    for (auto learner : chains_.chain(slice).learners)
+      out.erase({RoleKind::shard, learner});
+  return out;
+}
+
 std::map<uint32_t, LeaseSet>
 EpochPlan::applied_at(const std::vector<SliceState>& states) const {
   std::map<uint32_t, LeaseSet> out;

@@ -42,6 +42,10 @@ public:
   /// What the heads of each tail's slices have applied: a tail that was a
   /// learner may still lack what its chain had acknowledged, and gets it.
   std::map<uint32_t, LeaseSet> promised() const { return applied_at(heads_); }
+  /// Tells whether the role goes through such a phase in this epoch.
+  bool passes(RoleId role, StepPhase phase) const;
+  /// Those of `present` that have caught up with all that they are to hold.
+  std::set<RoleId> whole(const std::set<RoleId>& present) const;
   size_t workers() const { return ranks_.size(); }
 
 private:

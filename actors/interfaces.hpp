@@ -17,7 +17,7 @@ using one_way = caf::typed_actor<caf::result<void>(Messages)...>;
 
 /// What every member of an epoch understands.
 using role_actor = one_way<Propose, Activate, Pause, EndAt, SnapshotRequest,
-                           Finish, Completion, caf::tick_atom>;
+                           Finish, Completion, caf::tick_atom, ArmFault>;
 
 using worker_actor =
   role_actor::extend<caf::result<void>(Pulled), caf::result<void>(LeaseGrant)>;
@@ -50,10 +50,10 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(Paused), caf::result<void>(Trouble),
   caf::result<void>(LinkLost), caf::result<void>(CaughtUp),
   caf::result<void>(StepShares), caf::result<Note>(SwitchConsistency),
-  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
-  caf::result<void>(Attach), caf::result<void>(Detach),
-  caf::result<void>(RoleDied), caf::result<void>(GiveUp),
-  caf::result<void>(StopRequest), caf::result<void>(Completion),
-  caf::result<void>(caf::tick_atom)>;
+  caf::result<Note>(InjectFault), caf::result<void>(MetricsReport),
+  caf::result<void>(Evaluation), caf::result<void>(Attach),
+  caf::result<void>(Detach), caf::result<void>(RoleDied),
+  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

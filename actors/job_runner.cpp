@@ -195,6 +195,8 @@ RunResult run_coordinator_process(const RunOptions& options,
     throw;
   }
   auto result = watch(self, coordinator.actor, options.events);
+  if (options.events.over)
+    options.events.over(result);
   // It leaves when roles and supervisor elsewhere have read the end. This
   // process's own observer goes first.
   self->monitor(coordinator.actor);

@@ -9,6 +9,13 @@
 
 namespace troupe {
 
+/// How a run ended, as CLI.md defines exit status and summary.
+struct RunResult {
+  int status = 1;
+  std::string line;    ///< of a failure; otherwise what was saved
+  std::string summary; ///< JSON; empty on failure
+};
+
 /// Where a run is told about its progress; called on the caller's thread.
 struct RunEvents {
   std::function<void(const Progress&)> progress;
@@ -19,6 +26,9 @@ struct RunEvents {
   /// Asked as often; "sync", "async" or "staleness:N" switches the run to that,
   /// an empty text leaves it as it is. What became of it is a note.
   std::function<std::string()> consistency;
+  /// Of a coordinator process: the run is over, its observers elsewhere may not
+  /// have read so yet.
+  std::function<void(const RunResult&)> over;
 };
 
 struct RunOptions {
@@ -26,13 +36,6 @@ struct RunOptions {
   std::string save;
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   RunEvents events;
-};
-
-/// How a run ended, as CLI.md defines exit status and summary.
-struct RunResult {
-  int status = 1;
-  std::string line;    ///< of a failure; otherwise what was saved
-  std::string summary; ///< JSON; empty on failure
 };
 
 /// Runs every role as an actor of this process.

@@ -3,6 +3,7 @@
 #include "actors/caf.hpp"
 #include "actors/messages/chain.hpp"
 #include "actors/messages/consistency.hpp"
+#include "actors/messages/faults.hpp"
 #include "actors/messages/joining.hpp"
 #include "actors/messages/reports.hpp"
 #include "actors/messages/rows.hpp"
@@ -90,6 +91,9 @@ CAF_ADD_TYPE_ID(troupe, (troupe::StepShares))
 CAF_ADD_TYPE_ID(troupe, (troupe::SwitchConsistency))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowPull))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshot))
+CAF_ADD_TYPE_ID(troupe, (troupe::StepPhase))
+CAF_ADD_TYPE_ID(troupe, (troupe::InjectFault))
+CAF_ADD_TYPE_ID(troupe, (troupe::ArmFault))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

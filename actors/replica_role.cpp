@@ -59,6 +59,7 @@ private:
         self_->send(
           context_.coordinator,
           Sealed{fence, context_.role, context_.incarnation, {}, version});
+        context_.faults->pass(StepPhase::seal);
       });
   }
 
@@ -186,6 +187,7 @@ private:
         finish_turn(step, fence, outcome);
       });
     queue_.set(static_cast<double>(executor_->queued()));
+    context_.faults->pass(StepPhase::compute);
   }
 
   void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {

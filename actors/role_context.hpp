@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/fault_trigger.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
 #include "kernels/executor.hpp"
@@ -26,6 +27,7 @@ struct RoleContext {
   std::shared_ptr<GroupMaker> groups{}; ///< of replicas
   /// Of workers and shards to peers elsewhere; null: there are none.
   std::shared_ptr<MessageLinks> links{};
+  std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
 };
 
 /// Makes the executor of a role's device: threads_per_device threads.

@@ -25,6 +25,10 @@ auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
     },
     [](const Completion& x) { x.then(); },
     [self, &context](caf::tick_atom) { report_metrics(self, context); },
+    [&context](const ArmFault& x) {
+      if (x.job == context.job_id)
+        context.faults->arm(x.phase, x.after);
+    },
     std::move(own)...,
   };
 }

@@ -199,6 +199,7 @@ void run_role_process(const RoleProcessOptions& options) {
   context.coordinator = coordinator;
   context.metrics = std::make_shared<MetricRegistry>();
   context.own_process = true;
+  context.faults = std::make_shared<FaultTrigger>(true);
   std::optional<RoleLinks> links;
   caf::strong_actor_ptr actor;
   try {

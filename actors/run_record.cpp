@@ -77,8 +77,9 @@ void RunRecord::rolled_back(uint64_t version, uint64_t steps) {
   epoch_samples_ = 0;
 }
 
-void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step) {
-  recoveries_.push_back({"", role, now, std::nullopt, step});
+void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step,
+                     StepPhase phase) {
+  recoveries_.push_back({"", role, now, std::nullopt, step, phase});
 }
 
 std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
@@ -206,7 +207,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["leaves_recomputed"] = outcome.leaves_recomputed;
   json["steps_rolled_back"] = rolled_back_;
   json["recoveries"] = nlohmann::json::array();
-  for (const auto& recovery : recoveries_)
+  for (const auto& recovery : recoveries_) {
     json["recoveries"].push_back(
       {{"kind", recovery.kind.empty() ? "unfinished" : recovery.kind},
        {"role", to_string(recovery.role)},
@@ -214,6 +215,9 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
        {"resumed_ms", recovery.resumed ? ms_between(begin_, *recovery.resumed)
                                        : ms_between(begin_, Clock::now())},
        {"step", recovery.step}});
+    if (recovery.phase != StepPhase::none)
+      json["recoveries"].back()["phase"] = to_string(recovery.phase);
+  }
   uint64_t dropped = 0;
   for (const auto& entry : duplicates_)
     dropped += entry.second;

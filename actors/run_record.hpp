@@ -28,7 +28,9 @@ public:
   /// Steps after `version` are undone.
   void rolled_back(uint64_t version, uint64_t steps);
 
-  void lost(RoleId role, Clock::time_point now, uint64_t step);
+  /// `phase`: of the fault that was asked for, or none.
+  void lost(RoleId role, Clock::time_point now, uint64_t step,
+            StepPhase phase = StepPhase::none);
   /// The epoch after the loss is active, with these roles. Returns the kind of
   /// each recovery that it completes.
   std::vector<std::string> resumed(const std::set<RoleId>& present,
@@ -72,6 +74,7 @@ private:
     Clock::time_point detected;
     std::optional<Clock::time_point> resumed;
     uint64_t step;
+    StepPhase phase;
   };
 
   struct Switch {

@@ -139,6 +139,7 @@ private:
     for (const auto& part : parts_)
       part->seal(report.slices);
     shard_.self->send(shard_.context.coordinator, std::move(report));
+    shard_.pass(StepPhase::seal);
   }
 
   void on(const Activate& activation) {

@@ -80,6 +80,7 @@ private:
                                              {},
                                              step_.step(),
                                              step_.nodes()});
+    context_.faults->pass(StepPhase::seal);
   }
 
   void on(const Activate& activation) {
@@ -162,6 +163,7 @@ private:
     if (!parameters_.take(message))
       return;
     metrics_.pulled.add(static_cast<double>(message.values.bytes()));
+    context_.faults->pass(StepPhase::pull);
     if (!parameters_.complete())
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
@@ -207,6 +209,7 @@ private:
           on_computed(std::move(result));
       });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
+    context_.faults->pass(StepPhase::compute);
   }
 
   void on_computed(StepGradient&& result) {
@@ -248,6 +251,7 @@ private:
   void send_to_head(Message push) {
     metrics_.pushed.add(static_cast<double>(push.values.bytes()));
     self_->send(shards_.at<shard_actor>(heads_[push.slice]), std::move(push));
+    context_.faults->pass(StepPhase::push);
   }
 
   // --- ending early ---------------------------------------------------------
@@ -318,6 +322,7 @@ private:
           on_lease_computed(lease, fence, result.scale,
                             std::move(result.gradient));
       });
+    context_.faults->pass(StepPhase::compute);
   }
 
   void on_lease_computed(uint64_t lease, Fence fence, float scale,

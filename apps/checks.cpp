@@ -150,6 +150,35 @@ void check_files(const Settings& settings) {
   check_output("json", settings.json);
 }
 
+/// Of the commands that look at, or change, a job that runs elsewhere. Returns
+/// whether it is one of them.
+bool check_observer(const Settings& settings) {
+  const auto& command = settings.command;
+  if (command == "ctl consistency") {
+    Consistency mode;
+    if (!parse(settings.consistency, mode))
+      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
+             + settings.consistency + "'");
+    require_flag(settings, settings.coordinator, "coordinator",
+                 "127.0.0.1:7000");
+    require_flag(settings, settings.certificates, "certificates", "certs");
+    return true;
+  }
+  if (command == "chaos") {
+    if (settings.chaos.job.empty() || settings.chaos.job.front() != "train")
+      refuse("'troupe chaos' takes the job after --, for example troupe chaos "
+             "--faults 8 -- train --strategy parameter_server --processes");
+    return true;
+  }
+  if (command == "status") {
+    if (settings.given.count("metrics-address") == 0)
+      refuse("'troupe status' needs the address that the run printed as "
+             "metrics, for example troupe status 127.0.0.1:9400");
+    return true;
+  }
+  return false;
+}
+
 } // namespace
 
 RoleId parse_role(const std::string& text) {
@@ -204,22 +233,8 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + " samples; make one of them fit");
     return;
   }
-  if (command == "ctl consistency") {
-    Consistency mode;
-    if (!parse(settings.consistency, mode))
-      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
-             + settings.consistency + "'");
-    require_flag(settings, settings.coordinator, "coordinator",
-                 "127.0.0.1:7000");
-    require_flag(settings, settings.certificates, "certificates", "certs");
+  if (check_observer(settings))
     return;
-  }
-  if (command == "status") {
-    if (settings.given.count("metrics-address") == 0)
-      refuse("'troupe status' needs the address that the run printed as "
-             "metrics, for example troupe status 127.0.0.1:9400");
-    return;
-  }
   auto reads = command == "evaluate" || command == "predict";
   if (reads) {
     if (settings.job.devices.size() > 1)

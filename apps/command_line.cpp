@@ -84,6 +84,13 @@ void take_control(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
+/// Reads `chaos [flags] -- train …`.
+void take_job(CommandLine& line, Words& rest) {
+  const auto dashes = std::find(rest.begin(), rest.end(), "--");
+  line.job.assign(dashes == rest.end() ? dashes : dashes + 1, rest.end());
+  rest.erase(dashes, rest.end());
+}
+
 /// What a run prints is taken as well: http://HOST:PORT/metrics.
 std::string address_of(std::string text) {
   const std::string scheme = "http://";
@@ -107,6 +114,9 @@ void take_operand(CommandLine& line, Words& rest) {
     return;
   } else if (line.command == "ctl") {
     take_control(line, rest);
+    return;
+  } else if (line.command == "chaos") {
+    take_job(line, rest);
     return;
   } else if (line.command == "help") {
     line.topic = operand;

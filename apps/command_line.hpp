@@ -8,9 +8,10 @@ namespace troupe {
 
 /// The arguments sorted by name; values are still text.
 struct CommandLine {
-  std::string command; ///< "train", "bench step", "help", …
-  std::string topic;   ///< of "help"
-  std::string role;    ///< of "role": "worker:0"; empty when not given
+  std::string command;          ///< "train", "bench step", "help", …
+  std::string topic;            ///< of "help"
+  std::string role;             ///< of "role": "worker:0"; empty when not given
+  std::vector<std::string> job; ///< of "chaos": what follows --
   std::map<std::string, std::string> flags; ///< a toggle's value is "true"
 };
 

@@ -23,6 +23,7 @@ enum CommandBit : unsigned {
   on_status = 1024,
   on_server = 2048, ///< bench parameter-server
   on_ctl = 4096,    ///< ctl consistency
+  on_chaos = 16384,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -58,6 +59,8 @@ std::vector<Flag> process_flags();
 /// Flags of bench all-reduce, null-step and parameter-server; no keys of a
 /// file.
 std::vector<Flag> bench_flags();
+/// Flags of chaos; no keys of a file.
+std::vector<Flag> chaos_flags();
 /// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();
 

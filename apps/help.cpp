@@ -84,6 +84,15 @@ constexpr Purpose purposes[] = {
    "Shows a running job: its epoch and step, its roles, and over what they are "
    "linked. The address is the one that the run printed as metrics.",
    "  troupe status 127.0.0.1:9400\n"},
+  {"chaos", "troupe chaos [flags] -- train FLAGS --processes",
+   "Runs a job while killing its roles, each in a chosen phase of a step: "
+   "pull, "
+   "compute, push, reduce, forward, seal, copy (of a repair). Never are two of "
+   "one chain down at once. Then runs it undisturbed and says whether the "
+   "weights are the same, how many died where, and when steps went on.",
+   "  troupe chaos --seed 1 --faults 40 --json verdict.json -- train \\\n"
+   "    --data synthetic:digits --strategy parameter_server --workers 3 \\\n"
+   "    --ps 2 --chain 2 --processes --steps 4000\n"},
   {"ctl consistency",
    "troupe ctl consistency sync|async|staleness:N --coordinator HOST:PORT "
    "--certificates DIR",

@@ -40,6 +40,8 @@ int dispatch(const Settings& settings) {
     return run_bench_null_step(settings);
   if (command == "bench parameter-server")
     return run_bench_parameter_server(settings);
+  if (command == "chaos")
+    return run_chaos(settings);
   if (command == "status")
     return run_status(settings);
   if (command == "ctl consistency")

@@ -28,8 +28,8 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
-  add(flags, on_bench | on_kernels | on_reduce | on_null | on_server, group,
-      "json", "FILE", "none", "write the figures as a JSON list",
+  add(flags, on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos,
+      group, "json", "FILE", "none", "write the figures as a JSON list",
       text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
       "TOML with a key for each flag; flags and TF_CONFIG come first",
@@ -115,6 +115,8 @@ std::vector<Flag> all_flags() {
   auto flags = job_flags();
   for (auto& flag : process_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : chaos_flags())
+    flags.push_back(std::move(flag));
   return flags;
 }
 
@@ -125,12 +127,12 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",  "plan", "evaluate", "predict", "role", "bench",
-          "status", "ctl",  "model",    "version", "help"};
+  return {"train",  "plan", "evaluate", "predict", "role",    "bench",
+          "status", "ctl",  "chaos",    "model",   "version", "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node", "launch", "chaos", "top", "events", "doctor", "checkpoint"};
+  return {"node", "launch", "top", "events", "doctor", "checkpoint"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -154,6 +156,8 @@ unsigned bit_of(const std::string& command) {
     return on_null;
   if (command == "bench parameter-server")
     return on_server;
+  if (command == "chaos")
+    return on_chaos;
   if (command == "status")
     return on_status;
   if (command == "model show")

@@ -31,13 +31,17 @@ int play_coordinator(const Settings& settings) {
       console.line(line);
     }
   };
+  // A launcher does not wait for long once its own observer knows the end.
+  run.events.over = [&settings](const RunResult& result) {
+    write_summary(settings, result);
+  };
   CoordinatorProcess process;
   process.listen = settings.listen;
   process.certificates = settings.certificates;
   make_credentials(process.certificates);
   auto result = run_coordinator_process(run, load_job_data(settings.job),
                                         process);
-  return conclude(console, settings, result, true);
+  return conclude(console, result);
 }
 
 } // namespace

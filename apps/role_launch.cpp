@@ -1,44 +1,12 @@
 #include "apps/role_launch.hpp"
 
 #include "actors/actor_node.hpp"
-#include "kernels/error.hpp"
+#include "apps/run_folder.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 namespace troupe {
-namespace {
-
-/// A private folder that goes with the run.
-class RunFolder {
-public:
-  RunFolder() {
-    auto pattern =
-      (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw InputError("cannot create a folder in "
-                       + std::filesystem::temp_directory_path().string()
-                       + ": set TMPDIR to one that is writable");
-    path_ = pattern;
-  }
-  ~RunFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
-private:
-  std::string path_;
-};
-
-} // namespace
-
 RunResult launch_roles(const Settings& settings, const RunOptions& run,
                        RoleOutput& output) {
   // From here on a signal is heard, so that the folder goes with the run.

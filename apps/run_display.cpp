@@ -37,12 +37,14 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
   return events;
 }
 
-int conclude(Console& console, const Settings& settings,
-             const RunResult& result, bool write_summary) {
-  console.done();
-  if (write_summary && !settings.summary.empty() && !result.summary.empty())
+void write_summary(const Settings& settings, const RunResult& result) {
+  if (!settings.summary.empty() && !result.summary.empty())
     write_atomically(settings.summary,
                      {std::as_bytes(std::span{result.summary})});
+}
+
+int conclude(Console& console, const RunResult& result) {
+  console.done();
   if (result.status == 0)
     console.line(result.line);
   else

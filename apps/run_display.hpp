@@ -11,9 +11,11 @@ namespace troupe {
 RunEvents shown_on(Console& console, const Interrupt& interrupt,
                    uint64_t log_every);
 
-/// Writes the summary where asked and prints how the run ended; returns the
-/// exit status. A failure is one line on standard error.
-int conclude(Console& console, const Settings& settings,
-             const RunResult& result, bool write_summary);
+/// Writes the summary where asked.
+void write_summary(const Settings& settings, const RunResult& result);
+
+/// Prints how the run ended; returns the exit status. A failure is one line on
+/// standard error.
+int conclude(Console& console, const RunResult& result);
 
 } // namespace troupe

@@ -27,6 +27,13 @@ struct BenchOptions {
   uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
 };
 
+/// What `troupe chaos` does to a job.
+struct ChaosOptions {
+  uint64_t seed = 0;
+  uint64_t faults = 8;          ///< deaths
+  std::vector<std::string> job; ///< its arguments: "train", …
+};
+
 /// What one call of the program is to do: parsed and checked once, then passed
 /// as plain values.
 struct Settings {
@@ -53,6 +60,7 @@ struct Settings {
   std::string json;          ///< bench: file to write
   uint32_t repetitions = 20; ///< bench kernels: of each kernel
   BenchOptions bench;
+  ChaosOptions chaos;
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string consistency; ///< ctl: sync, async or staleness:N

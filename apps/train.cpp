@@ -18,9 +18,11 @@ int run_train(const Settings& settings) {
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")
     run.events.note = {};
-  if (!settings.job.processes)
-    return conclude(console, settings,
-                    run_in_process(run, load_job_data(settings.job)), true);
+  if (!settings.job.processes) {
+    const auto result = run_in_process(run, load_job_data(settings.job));
+    write_summary(settings, result);
+    return conclude(console, result);
+  }
   RoleOutput output{settings.log_dir};
   if (settings.log_level == "info" || settings.log_level == "debug")
     run.events.stop = [&] {
@@ -34,7 +36,7 @@ int run_train(const Settings& settings) {
     for (const auto& line : output.last_lines())
       console.line(line);
   }
-  return conclude(console, settings, result, false);
+  return conclude(console, result);
 }
 
 } // namespace troupe

@@ -9,7 +9,8 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Its loss is half the sum of the squares of the parameters, for each row.
+/// Its loss is half the sum of the squares of the parameters, for each row;
+/// of one that counts, 0.
 class SleepingReplica final : public Replica {
 public:
   SleepingReplica(const Graph& graph, const SleepModel& sleep)
@@ -21,7 +22,7 @@ public:
       std::this_thread::sleep_for(std::chrono::milliseconds{sleep_.ms});
     const auto rows = static_cast<float>(batch.rows);
     for (uint64_t i = 0; i < sleep_.parameters; ++i)
-      gradient[i] = rows * parameters[i];
+      gradient[i] = sleep_.counts ? -rows : rows * parameters[i];
     if (ready)
       ready(0);
     return {loss(parameters, batch.rows), 0};
@@ -43,6 +44,8 @@ private:
   /// Several sums side by side: one alone would take longer than to push as
   /// many parameters.
   double loss(const float* parameters, uint32_t rows) const {
+    if (sleep_.counts)
+      return 0;
     constexpr uint64_t lanes = 16;
     double squares[lanes] = {};
     for (uint64_t i = 0; i < sleep_.parameters; i += lanes)

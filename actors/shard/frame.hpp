@@ -63,6 +63,8 @@ struct ShardFrame {
     return memory ? memory->copy(values) : TensorView::copy(values);
   }
 
+  void pass(StepPhase phase) const { context.faults->pass(phase); }
+
   void count_duplicate() {
     metrics.duplicates.add();
     ++duplicates;

@@ -70,6 +70,7 @@ std::vector<uint32_t> LeaseSlices::served() const {
 }
 
 void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
+  shard_.pass(StepPhase::pull);
   give(worker, served());
   for (const auto& [slice, line] : chains_.lines())
     if (line.place.tail && !line.serves)
@@ -151,6 +152,7 @@ void LeaseSlices::push(const LeasePush& push) {
   update.rate_scale = damped_rate(shard_.job.damping(), staleness);
   update.gradient_scale = push.scale;
   update.values = push.values;
+  shard_.pass(StepPhase::reduce);
   chains_.order(update);
   apply(update);
 }

@@ -159,6 +159,7 @@ void SliceChains::send_update(uint32_t follower, const ChainUpdate& update) {
   shard_.metrics.forwarded.add(
     static_cast<double>(update.values.size() * sizeof(float)));
   send(follower, update);
+  shard_.pass(StepPhase::forward);
 }
 
 // --- updates ----------------------------------------------------------------
@@ -227,6 +228,7 @@ void SliceChains::take(const SliceCopy& copy) {
   auto found = lines_.find(copy.slice);
   if (found == lines_.end() || found->second.replica.current())
     return;
+  shard_.pass(StepPhase::copy);
   auto& line = found->second;
   if (copy.parts == 0) {
     if (!line.replica.state().whole)

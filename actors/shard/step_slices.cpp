@@ -108,6 +108,7 @@ void StepSlices::enter_epoch(const Activate& activation) {
 // --- pulls ------------------------------------------------------------------
 
 void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
+  shard_.pass(StepPhase::pull);
   pullers_[pull.worker] = worker;
   pulls_.want(pull.worker, pull.version);
   for (const auto& [slice, place] : served_)
@@ -198,8 +199,10 @@ void StepSlices::accept(const Push& push) {
                            decision = std::move(decision)]() mutable {
     slice->work.accept(node, std::move(values), decision);
   });
-  if (slice->ledger.complete())
+  if (slice->ledger.complete()) {
+    shard_.pass(StepPhase::reduce);
     reduce(push.slice);
+  }
   show_load();
 }
 

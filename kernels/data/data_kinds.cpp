@@ -23,7 +23,7 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t default_samples = 60'000;
-constexpr uint64_t most_samples = 10'000'000;
+constexpr uint64_t most_samples = 100'000'000;
 constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
 constexpr std::array splits{"auto", "train", "test"};

@@ -9,7 +9,8 @@ namespace troupe {
 
 namespace {
 
-constexpr std::string_view prefix = "sleep:";
+constexpr std::string_view sleeps = "sleep:";
+constexpr std::string_view counts = "count:";
 constexpr uint32_t longest_ms = 60'000;
 constexpr uint64_t most_parameters = uint64_t{1} << 30;
 constexpr uint32_t window = 64; // of text
@@ -37,9 +38,10 @@ OpKind loss_of(LabelKind label) {
 } // namespace
 
 std::optional<SleepModel> sleep_model(const std::string& model) {
-  if (!model.starts_with(prefix))
+  const bool counting = model.starts_with(counts);
+  if (!counting && !model.starts_with(sleeps))
     return std::nullopt;
-  const auto text = std::string_view{model}.substr(prefix.size());
+  const auto text = std::string_view{model}.substr(sleeps.size());
   const auto dash = text.find('-');
   auto time = text.substr(0, dash);
   const bool has_unit = time.ends_with("ms");
@@ -51,10 +53,10 @@ std::optional<SleepModel> sleep_model(const std::string& model) {
   if (!has_unit || !read(time, ms) || ms > longest_ms || !counted
       || parameters < 1 || parameters > most_parameters)
     throw UsageError("--model " + model
-                     + ": expected sleep:Tms with T up to 60000, or "
-                       "sleep:Tms-N with N parameters up to 2^30; for example "
+                     + ": expected sleep:Tms or count:Tms with T up to 60000, "
+                       "and then -N for N parameters up to 2^30; for example "
                        "sleep:20ms");
-  return SleepModel{static_cast<uint32_t>(ms), parameters};
+  return SleepModel{static_cast<uint32_t>(ms), parameters, counting};
 }
 
 Graph sleep_graph(const std::string& model, const SleepModel& sleep,
@@ -79,8 +81,8 @@ Graph sleep_graph(const std::string& model, const SleepModel& sleep,
   Parameter scalar;
   scalar.name = "wait.bias";
   scalar.shape = {sleep.parameters};
-  scalar.initializer = Initializer::uniform;
-  scalar.scale = 1;
+  scalar.initializer = sleep.counts ? Initializer::zeros : Initializer::uniform;
+  scalar.scale = sleep.counts ? 0 : 1;
   scalar.decays = false;
   graph.parameters.push_back(scalar);
   Op wait;

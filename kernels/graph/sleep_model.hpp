@@ -8,12 +8,15 @@
 
 namespace troupe {
 
-/// A model that waits instead of computing, for figures of protocols: sleep:Tms
-/// has one scalar parameter, sleep:Tms-N has N of them. Its gradient takes T
-/// and is the parameters themselves, times the rows.
+/// A model that waits instead of computing, for figures and proofs of
+/// protocols: sleep:Tms has one scalar parameter, sleep:Tms-N has N of them. A
+/// gradient takes T and is the parameters themselves, times the rows; with
+/// count:Tms-N it is -1, times the rows, and the parameters begin at 0: under
+/// --optimizer sgd --lr 1 each counts the updates it has had.
 struct SleepModel {
   uint32_t ms = 0; ///< that each gradient of a micro-batch waits
   uint64_t parameters = 1;
+  bool counts = false;
 };
 
 /// Nothing if the text names another model.

@@ -73,6 +73,16 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(AskShares{fence}).fence.epoch == fence.epoch);
   BOOST_TEST(round_trip(StepShares{fence, 4, {{1, 3}}}).shares[0].hi == 3u);
   BOOST_TEST(round_trip(SwitchConsistency{"async"}).mode == "async");
+  const auto fault =
+    round_trip(InjectFault{{RoleKind::shard, 2}, "forward,copy", 3, 500});
+  BOOST_TEST((fault.role == RoleId{RoleKind::shard, 2}));
+  BOOST_TEST(fault.phases == "forward,copy");
+  BOOST_TEST(fault.after == 3u);
+  BOOST_TEST(fault.deadline_ms == 500u);
+  const auto armed = round_trip(ArmFault{9, StepPhase::seal, 1});
+  BOOST_TEST(armed.job == 9u);
+  BOOST_TEST((armed.phase == StepPhase::seal));
+  BOOST_TEST(armed.after == 1u);
   BOOST_TEST(
     round_trip(Activate{fence, {}, 5, false, {}, true, 2}).synchronise);
   BOOST_TEST(round_trip(Activate{fence, {}, 5, false, {}, true, 2}).source

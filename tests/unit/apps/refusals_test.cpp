@@ -29,13 +29,26 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
 
 BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
   for (const auto* command :
-       {"launch", "node", "chaos", "top", "events", "doctor", "checkpoint"})
+       {"launch", "node", "top", "events", "doctor", "checkpoint"})
     check_has(usage({command}), "not available yet");
   check_has(usage({"bench", "convolutions"}), "what to measure first");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");
   BOOST_CHECK_EQUAL(parse({"bench", "null-step"}).command, "bench null-step");
   BOOST_CHECK_EQUAL(parse({"bench", "step"}).command, "bench step");
   BOOST_CHECK_EQUAL(parse({"bench", "kernels"}).command, "bench kernels");
+}
+
+BOOST_AUTO_TEST_CASE(chaos_takes_its_own_flags_and_those_of_the_job) {
+  const auto settings = parse(
+    {"chaos", "--seed", "3", "--faults", "9", "--", "train", "--seed", "5"});
+  BOOST_CHECK_EQUAL(settings.chaos.seed, 3u);
+  BOOST_CHECK_EQUAL(settings.chaos.faults, 9u);
+  BOOST_CHECK_EQUAL(settings.chaos.job.size(), 3u);
+  BOOST_CHECK_EQUAL(settings.chaos.job.back(), "5");
+  check_has(usage({"chaos"}), "takes the job after --");
+  check_has(usage({"chaos", "--", "plan"}), "takes the job after --");
+  check_has(usage({"chaos", "--faults", "0", "--", "train"}), "--faults");
+  check_has(usage({"chaos", "--lr", "1", "--", "train"}), "--lr");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_words_get_the_nearest_known_one) {

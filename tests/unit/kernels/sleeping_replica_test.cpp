@@ -58,6 +58,21 @@ BOOST_AUTO_TEST_CASE(its_gradient_is_the_parameters_times_the_rows) {
   BOOST_TEST(gradient.data()[20] == -1.0f); // a gap belongs to nobody
 }
 
+BOOST_AUTO_TEST_CASE(one_that_counts_asks_for_one_more_by_each_sample) {
+  const auto graph = make_graph("count:0ms-20");
+  auto replica = make_replica(graph, {}, 8);
+  Buffer values{Layout{graph}.total};
+  initialize(graph, 1, 0, 0, values.data(), 20);
+  for (size_t i = 0; i < 20; ++i)
+    BOOST_TEST(values.data()[i] == 0.0f);
+  Batch batch;
+  batch.rows = 3;
+  const auto stats = replica->gradient(values.data(), batch, values.data());
+  BOOST_TEST(stats.loss_sum == 0);
+  for (size_t i = 0; i < 20; ++i)
+    BOOST_TEST(values.data()[i] == -3.0f);
+}
+
 BOOST_AUTO_TEST_CASE(a_gradient_takes_its_time) {
   const auto graph = make_graph("sleep:5ms");
   auto replica = make_replica(graph, {}, 1);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "monitoring/names.hpp"
+
+namespace troupe {
+
+struct CoordinatorMetrics {
+  explicit CoordinatorMetrics(MetricRegistry& registry)
+    : registry(registry),
+      steps(registry.counter(metrics::steps_committed_total)),
+      samples(registry.counter(metrics::samples_committed_total)),
+      loss(registry.gauge(metrics::training_loss)),
+      last_commit(registry.gauge(metrics::last_commit_timestamp_seconds)),
+      step_seconds(registry.histogram(metrics::step_duration_seconds)),
+      restarts(registry.counter(metrics::restarts_total)),
+      epoch(registry.gauge(metrics::membership_epoch)),
+      recomputed(registry.counter(metrics::leaves_recomputed_total)) {}
+  MetricRegistry& registry;
+  Counter& steps;
+  Counter& samples;
+  Gauge& loss;
+  Gauge& last_commit;
+  Histogram& step_seconds;
+  Counter& restarts;
+  Gauge& epoch;
+  Counter& recomputed;
+};
+
+} // namespace troupe

@@ -1,0 +1,117 @@
+#include "actors/fault_desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Errors: empty, where one of them is no phase of such a role.
+std::deque<StepPhase> read_phases(const std::string& text, RoleKind kind) {
+  const auto known = phases_of(kind);
+  std::deque<StepPhase> phases;
+  for (size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    const auto phase = step_phase(text.substr(begin, end - begin));
+    if (std::ranges::find(known, phase) == known.end())
+      return {};
+    phases.push_back(phase);
+    begin = end + 1;
+  }
+  return phases;
+}
+
+std::string list_of(RoleKind kind) {
+  std::string out;
+  for (auto phase : phases_of(kind))
+    out += (out.empty() ? "" : ", ") + to_string(phase);
+  return out;
+}
+
+} // namespace
+
+caf::result<Note>
+FaultDesk::inject(const InjectFault& fault, const role_actor& actor,
+                  const std::function<bool(StepPhase)>& passes,
+                  Clock::time_point now) {
+  const auto refuse = [](const std::string& why) {
+    return caf::make_error(caf::sec::invalid_argument, why);
+  };
+  const auto role = to_string(fault.role);
+  auto phases = read_phases(fault.phases, fault.role.kind);
+  if (phases.empty())
+    return refuse(role + " has no phase " + fault.phases + ", but "
+                  + list_of(fault.role.kind));
+  if (!actor)
+    return refuse(role + " is not there");
+  if (asked_.contains(fault.role))
+    return refuse(role + " has a fault to come already");
+  if (!passes(phases.front()))
+    return refuse(role + " does not go through " + to_string(phases.front())
+                  + " as its chains stand");
+  auto& asked = asked_[fault.role];
+  asked.phases = std::move(phases);
+  asked.after = fault.after;
+  asked.deadline = now + std::chrono::milliseconds{fault.deadline_ms};
+  asked.promise = self_->make_response_promise<Note>();
+  arm(asked, actor);
+  return asked.promise;
+}
+
+void FaultDesk::arm(Asked& asked, const role_actor& actor) {
+  asked.armed = actor;
+  self_->send(actor, ArmFault{job_, asked.phases.front(), asked.after});
+}
+
+void FaultDesk::joined(RoleId role, const role_actor& actor) {
+  if (auto asked = asked_.find(role);
+      asked != asked_.end() && !asked->second.phases.empty())
+    arm(asked->second, actor);
+}
+
+StepPhase FaultDesk::lost(RoleId role) {
+  auto found = asked_.find(role);
+  if (found == asked_.end() || found->second.phases.empty())
+    return StepPhase::none;
+  auto& asked = found->second;
+  const auto phase = asked.phases.front();
+  asked.phases.pop_front();
+  asked.after = 0;
+  asked.died += (asked.died.empty() ? "" : ", then in ") + to_string(phase);
+  return phase;
+}
+
+void FaultDesk::whole(const std::set<RoleId>& roles) {
+  for (auto role : roles)
+    if (auto asked = asked_.find(role);
+        asked != asked_.end() && asked->second.phases.empty()) {
+      asked->second.promise.deliver(Note{
+        to_string(role) + " died in " + asked->second.died + " and is back"});
+      asked_.erase(asked);
+    }
+}
+
+void FaultDesk::over() {
+  for (auto& [role, asked] : asked_)
+    asked.promise.deliver(
+      caf::make_error(caf::sec::request_receiver_down, "the run is over"));
+  asked_.clear();
+}
+
+void FaultDesk::tick(Clock::time_point now) {
+  for (auto next = asked_.begin(); next != asked_.end();) {
+    auto& [role, asked] = *next;
+    if (asked.phases.empty() || now < asked.deadline) {
+      ++next;
+      continue;
+    }
+    self_->send(asked.armed, ArmFault{job_, StepPhase::none, 0});
+    asked.promise.deliver(caf::make_error(caf::sec::request_timeout,
+                                          to_string(role) + " did not come to "
+                                            + to_string(asked.phases.front())
+                                            + " in time"));
+    next = asked_.erase(next);
+  }
+}
+
+} // namespace troupe

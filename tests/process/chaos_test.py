@@ -1,0 +1,79 @@
+"""troupe chaos: roles die in chosen phases of a step, and nothing is lost.
+TROUPE_KILLS sets the number of deaths (default 12: each phase once)."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE
+
+KILLS = int(os.environ.get("TROUPE_KILLS", "12"))
+SEED = os.environ.get("TROUPE_KILLS_SEED", "1")
+STEPS = str(120 * (KILLS + 2))
+SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
+          "--chain", "2", "--processes", "--seed", "5", "--epochs", "0",
+          "--partitioner", "max_size:65536",
+          "--data", "synthetic:digits?samples=2000"]
+
+
+class Chaos(unittest.TestCase):
+    def chaos(self, *job, faults=KILLS, status=0):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "verdict.json")
+            done = subprocess.run(
+                [TROUPE, "chaos", "--seed", SEED, "--faults", str(faults),
+                 "--json", path, "--", "train", *job],
+                capture_output=True, text=True, timeout=280)
+            self.assertEqual(done.returncode, status,
+                             done.stdout + done.stderr)
+            with open(path) as file:
+                verdict = json.load(file)
+        print(f"{verdict['deaths']} deaths, by phase {verdict['by_phase']}, "
+              f"next commit ms {verdict['next_commit_ms']}")
+        return verdict
+
+    def test_synchronous_bits_do_not_change_wherever_roles_die(self):
+        verdict = self.chaos("--model", "mlp:784-64-10", "--steps", STEPS,
+                             *SERVED)
+        self.assertEqual(verdict["deaths"], KILLS)
+        self.assertEqual(verdict["steps_rolled_back"], 0)
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+        if KILLS >= 12:
+            for phase in ("pull", "compute", "push", "reduce", "forward",
+                          "seal", "copy"):
+                self.assertGreaterEqual(verdict["by_phase"].get(phase, 0),
+                                        max(1, KILLS // 20))
+
+    def test_asynchronous_updates_are_counted_once_in_every_slice(self):
+        verdict = self.chaos("--model", "count:1ms-50000", "--async",
+                             "--optimizer", "sgd", "--lr", "1", "--steps",
+                             STEPS, *SERVED)
+        self.assertEqual(verdict["count"]["expected"], 4 * int(STEPS))
+        self.assertEqual(verdict["count"]["least"],
+                         verdict["count"]["largest"])
+
+    def test_a_job_that_is_over_too_soon_fails_the_verdict(self):
+        verdict = self.chaos("--model", "mlp:784-64-10", "--steps", "30",
+                             *SERVED, faults=50, status=1)
+        self.assertEqual(verdict["verdict"], "failed")
+        self.assertIn("give the job more steps", verdict["failures"][0])
+
+    def test_what_is_not_a_job_is_refused_in_one_line(self):
+        for arguments, expected in (
+                ([], "takes the job after --"),
+                (["--", "plan"], "takes the job after --"),
+                (["--", "train", "--data", "synthetic:digits"],
+                 "give the job --processes")):
+            done = subprocess.run([TROUPE, "chaos", *arguments],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(expected, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+#include "actors/job.hpp"
+#include "apps/chaos_plan.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <set>
+
+using namespace troupe;
+
+namespace {
+
+Plan served(uint32_t workers, uint32_t shards, uint32_t chain) {
+  JobOptions options;
+  options.model = "mlp:784-8-10";
+  options.strategy = Strategy::parameter_server;
+  options.workers = workers;
+  options.shards = shards;
+  options.chain = chain;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  return Job{options, 64}.plan;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(chaos_plan)
+
+BOOST_AUTO_TEST_CASE(the_same_seed_draws_the_same_faults) {
+  const auto plan = served(3, 2, 2);
+  ChaosPlan one{plan, 7};
+  ChaosPlan same{plan, 7};
+  ChaosPlan other{plan, 8};
+  bool differs = false;
+  for (int i = 0; i < 50; ++i) {
+    const auto a = one.next(9);
+    const auto b = same.next(9);
+    const auto c = other.next(9);
+    BOOST_TEST((a.wishes.front().role == b.wishes.front().role));
+    BOOST_TEST((a.wishes.front().phases == b.wishes.front().phases));
+    BOOST_TEST(a.steps_before == b.steps_before);
+    differs = differs || a.steps_before != c.steps_before;
+  }
+  BOOST_TEST(differs);
+}
+
+BOOST_AUTO_TEST_CASE(every_phase_comes_as_often_as_the_others) {
+  const auto plan = served(3, 2, 2);
+  ChaosPlan chaos{plan, 1};
+  std::map<StepPhase, int> count;
+  for (int i = 0; i < 900; ++i)
+    ++count[chaos.next(9).wishes.front().phases.back()];
+  for (auto phase :
+       {StepPhase::pull, StepPhase::compute, StepPhase::push, StepPhase::reduce,
+        StepPhase::forward, StepPhase::seal, StepPhase::copy})
+    BOOST_TEST(count[phase] >= 100);
+}
+
+BOOST_AUTO_TEST_CASE(two_of_one_chain_never_die_at_once) {
+  const auto plan = served(3, 2, 2);
+  ChaosPlan chaos{plan, 3};
+  for (int i = 0; i < 1000; ++i) {
+    const auto strike = chaos.next(9);
+    std::set<std::pair<RoleKind, uint32_t>> chains;
+    for (const auto& wish : strike.wishes) {
+      const auto chain = wish.role.kind == RoleKind::shard ? wish.role.index % 2
+                                                           : wish.role.index;
+      BOOST_TEST(chains.insert({wish.role.kind, chain}).second);
+      BOOST_TEST(wish.role.index
+                 < (wish.role.kind == RoleKind::shard ? 4u : 3u));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_more_die_than_are_asked_for) {
+  ChaosPlan chaos{served(3, 2, 2), 5};
+  for (int i = 0; i < 100; ++i) {
+    const auto strike = chaos.next(1);
+    BOOST_TEST(strike.wishes.size() == 1u);
+    BOOST_TEST(strike.wishes.front().phases.size() == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_strike_goes_to_another_replica_of_its_chain) {
+  const ChaosPlan chained{served(3, 2, 2), 1};
+  ChaosPlan::Strike strike;
+  strike.wishes = {{{RoleKind::shard, 1}, {StepPhase::forward}, 0}};
+  BOOST_TEST(chained.redirect(strike));
+  BOOST_TEST(strike.wishes.front().role.index == 3u);
+  BOOST_TEST(chained.redirect(strike));
+  BOOST_TEST(strike.wishes.front().role.index == 1u);
+  strike.wishes.front().role = {RoleKind::worker, 0};
+  BOOST_TEST(!chained.redirect(strike));
+  strike.wishes.front().role = {RoleKind::shard, 0};
+  BOOST_TEST(!ChaosPlan(served(3, 2, 1), 1).redirect(strike));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,64 @@
+#include "apps/chaos_verdict.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+
+namespace {
+
+ChaosEvidence good() {
+  ChaosEvidence evidence;
+  evidence.asked = 2;
+  evidence.summary = nlohmann::ordered_json::parse(R"({
+    "steps": 100, "steps_rolled_back": 0, "leaves_recomputed": 3,
+    "duplicates_dropped": 1, "weights_sha256": "a", "state_sha256": "b",
+    "recoveries": [
+      {"kind": "chain_repaired", "role": "ps:0", "phase": "forward",
+       "detected_ms": 10.0, "resumed_ms": 30.0, "step": 5},
+      {"kind": "ranks_taken_over", "role": "worker:0",
+       "detected_ms": 50.0, "resumed_ms": 55.0, "step": 9}]})");
+  evidence.undisturbed = evidence.summary;
+  return evidence;
+}
+
+std::string failure_of(const ChaosEvidence& evidence) {
+  const auto verdict = judge(evidence);
+  BOOST_TEST(verdict.at("verdict") == "failed");
+  BOOST_TEST_REQUIRE(verdict.at("failures").size() == 1u);
+  return verdict.at("failures")[0];
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(chaos_verdict)
+
+BOOST_AUTO_TEST_CASE(a_run_that_lost_nothing_passes) {
+  const auto verdict = judge(good());
+  BOOST_TEST(verdict.at("verdict") == "passed");
+  BOOST_TEST(verdict.at("by_phase").at("forward") == 1);
+  BOOST_TEST(verdict.at("by_phase").at("none asked for") == 1);
+  BOOST_TEST(verdict.at("next_commit_ms").at("chain_repaired").at("median")
+             == 20.0);
+}
+
+BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
+  auto other_bits = good();
+  other_bits.summary["weights_sha256"] = "c";
+  BOOST_TEST(failure_of(other_bits).find("weights_sha256") == 0u);
+  auto rolled_back = good();
+  rolled_back.summary["steps_rolled_back"] = 4;
+  BOOST_TEST(failure_of(rolled_back) == "4 steps were rolled back");
+  auto few = good();
+  few.asked = 3;
+  BOOST_TEST(failure_of(few).find("2 of 3 deaths") == 0u);
+  auto unfinished = good();
+  unfinished.summary["recoveries"][0]["kind"] = "unfinished";
+  BOOST_TEST(failure_of(unfinished) == "a recovery was not over at the end");
+  auto counted = good();
+  counted.counts = true;
+  counted.expected_count = counted.largest_count = 400;
+  counted.least_count = 399;
+  BOOST_TEST(failure_of(counted) == "an update was lost or applied twice");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
