@@ -32,6 +32,27 @@ Membership::Options membership_options(const Job& job, const EpochPlan& plan) {
   return options;
 }
 
+Reshaping::Options reshaping_options(const Job& job) {
+  Reshaping::Options options;
+  options.roles = membership_options(job, EpochPlan{job}).roles;
+  options.most_workers = job.options.virtual_ranks;
+  options.chain = job.options.chain;
+  options.join_deadline_ms = job.options.join_deadline_ms;
+  for (const auto& slice : job.plan.slices)
+    options.slice_bytes.push_back(bytes_of(slice));
+  if (job.plan.owner_kind != RoleKind::shard)
+    options.fixed_slices = options.fixed_workers =
+      "strategy " + to_string(job.options.strategy)
+      + " has the replicas of its plan and no others";
+  else if (!job.tables.empty())
+    options.fixed_slices = "sparse tables do not move yet: begin the run with "
+                           "--tables dense";
+  if (options.fixed_workers.empty() && job.options.backup_workers > 0)
+    options.fixed_workers = "--backup-workers counts on the workers that the "
+                            "run began with";
+  return options;
+}
+
 } // namespace
 
 CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
@@ -48,6 +69,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     epoch_plan_(*job_),
+    reshaping_(reshaping_options(*job_), epoch_plan_.chains()),
     membership_(membership_options(*job_, epoch_plan_), steady_ms()),
     commits_(
       job_->options.virtual_ranks,
@@ -75,7 +97,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
                                              registry_});
   if (exporter_)
     exporter_->attach("coordinator", *registry_);
-  touched_ = Clock::now();
+  ticked_ = touched_ = Clock::now();
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   return {
     [this](const Hello& x) { return on(x); },
@@ -89,11 +111,16 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const StepShares& x) { on(x); },
     [this](const SwitchConsistency& x) { return on(x); },
     [this](const InjectFault& x) { return on(x); },
+    [this](const ReshapeJob& x) { return on(x); },
+    [this](const EpochPause& x) {
+      if (x.fence.job == options_.job_id)
+        record_.paused(x.fence.epoch, x.role, x.seconds);
+    },
     [this](const SnapshotSlice& x) { on(x); },
     [this](const RowSnapshot& x) { on(x); },
     [this](const Paused& x) { on(x); },
     [this](const Trouble& x) {
-      if (x.job == options_.job_id)
+      if (x.job == options_.job_id && !is_unfit(x.role, x.line))
         fail(x.line);
     },
     [this](const LinkLost& x) { on(x); },
@@ -115,15 +142,8 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::incompatible_versions,
                            to_string(hello.role)
                              + " is another build of troupe");
-  const auto& roles = job_->plan.roles;
-  const bool planned =
-    (hello.role.kind == RoleKind::worker || hello.role.kind == RoleKind::shard)
-    && std::any_of(roles.begin(), roles.end(),
-                   [&](const RolePlan& x) { return x.role == hello.role; });
-  if (!planned)
-    return caf::make_error(caf::sec::invalid_argument,
-                           to_string(hello.role)
-                             + " is not a role of this job's plan");
+  if (auto refused = reshaping_.refusal(hello.role); !refused.empty())
+    return caf::make_error(caf::sec::invalid_argument, std::move(refused));
   lost_.erase(hello.role);
   // A model file need not be where the role is.
   auto sent = job_->options;
@@ -132,7 +152,8 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
 }
 
 void CoordinatorState::on(const Join& join) {
-  if (join.job != options_.job_id || stage_ == Stage::over)
+  if (join.job != options_.job_id || stage_ == Stage::over
+      || !reshaping_.refusal(join.role).empty())
     return;
   if (!computes_alike(join))
     return;
@@ -146,6 +167,7 @@ void CoordinatorState::on(const Join& join) {
                          Clock::now()};
   self_->monitor(actor);
   faults_.joined(join.role, actor);
+  admit(join.role);
   perform(membership_.join(join.role, join.incarnation, steady_ms()));
 }
 
@@ -158,9 +180,11 @@ bool CoordinatorState::computes_alike(const Join& join) {
   }
   if (probe_ == join.probe && build_ == join.build)
     return true;
-  fail(to_string(join.role) + " computes with " + join.build
-       + " and gets other bits than the workers before it (" + build_
-       + "): use machines of one kind, or pin --isa");
+  const auto why = "computes with " + join.build
+                   + " and gets other bits than the workers before it ("
+                   + build_ + "): use machines of one kind, or pin --isa";
+  if (!is_unfit(join.role, why))
+    fail(to_string(join.role) + ' ' + why);
   return false;
 }
 
@@ -196,12 +220,14 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
     leases_.worker_lost(role.index);
   fence_ = {};
   perform(membership_.lost(role, incarnation, steady_ms()));
+  perform(reshaping_.lost(role));
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   present_.erase(leave.role);
   fence_ = {};
   replace(leave.role, leave.reason);
+  perform(reshaping_.lost(leave.role));
 }
 
 void CoordinatorState::replace(RoleId role, const std::string& reason) {
@@ -212,18 +238,32 @@ void CoordinatorState::replace(RoleId role, const std::string& reason) {
 }
 
 void CoordinatorState::watch_silence(Clock::time_point now) {
-  const auto limit = std::chrono::milliseconds{options_.silence_deadline_ms};
+  // Whoever could not be heard because this process was stopped has not been
+  // silent.
+  const auto late = now - std::exchange(ticked_, now);
+  if (late > 3 * tick_period)
+    for (auto& [role, present] : present_)
+      present.heard += late;
+  const auto limit_ms = job_->options.processes
+                          ? options_.silence_deadline_ms
+                          : options_.actor_silence_deadline_ms;
   for (const auto& [role, present] : std::map{present_})
-    if (now - present.heard > limit) {
+    if (now - present.heard > std::chrono::milliseconds{limit_ms}) {
       const auto incarnation = present.incarnation;
-      replace(role, "silent for "
-                      + std::to_string(options_.silence_deadline_ms / 1000)
-                      + " s");
+      replace(role, "silent for " + std::to_string(limit_ms / 1000) + " s");
       lose(role, incarnation);
     }
+  const std::chrono::milliseconds back{options_.return_deadline_ms};
   for (auto& [role, since] : lost_)
-    if (supervisor_ && now - since > limit)
+    if (supervisor_ && now - since > back)
       replace(role, "lost and not back");
+}
+
+void CoordinatorState::heard_sender() {
+  for (auto& [role, present] : present_)
+    if (caf::actor_cast<caf::strong_actor_ptr>(present.actor)
+        == self_->current_sender())
+      present.heard = Clock::now();
 }
 
 void CoordinatorState::on(const LinkLost& lost) {
@@ -235,8 +275,8 @@ void CoordinatorState::on(const LinkLost& lost) {
 
 /// The next epoch makes the learner a replica.
 void CoordinatorState::on(const CaughtUp& caught_up) {
-  if (current(caught_up.fence) && stage_ != Stage::over)
-    perform(membership_.renew(steady_ms()));
+  if (current(caught_up.fence))
+    perform(reshaping_.caught_up(caught_up.role.index, steady_ms()));
 }
 
 caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
@@ -258,9 +298,10 @@ void CoordinatorState::on_tick() {
   }
   const auto now = Clock::now();
   perform(membership_.tick(steady_ms()));
-  if (std::exchange(renews_, false) && fence_.job != 0)
-    perform(membership_.renew(steady_ms()));
   faults_.tick(now);
+  perform(reshaping_.tick(steady_ms()));
+  if (std::exchange(renews_, false))
+    renew();
   watch_silence(now);
   if (stage_ == Stage::over)
     return;

@@ -15,9 +15,15 @@ struct CoordinatorOptions {
   uint64_t job_id = 0;
   std::string save; ///< safetensors file; empty: nothing is saved
   std::string isa;  ///< that holds, for the summary
-  /// A role reports every second; one silent for this long is left out, also
-  /// when its connection seems alive (a stopped process, a dead network).
-  uint64_t silence_deadline_ms = 5'000;
+  /// A process reports four times a second; one silent for this long is left
+  /// out, also when its connection seems alive (it is stopped, or a network is
+  /// dead).
+  uint64_t silence_deadline_ms = 2'000;
+  /// Roles as actors of one process report every second: nothing but a lack of
+  /// cores keeps one of them silent.
+  uint64_t actor_silence_deadline_ms = 5'000;
+  /// One that was left out and has not said hello is asked for again.
+  uint64_t return_deadline_ms = 5'000;
   /// A run that commits nothing for this long is stuck and ends.
   uint64_t stall_deadline_ms = 120'000;
   /// Ctrl-C: how long the run may take to reach a step that can be saved.

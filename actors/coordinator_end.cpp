@@ -1,4 +1,5 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/steady_ms.hpp"
 #include "kernels/error.hpp"
 #include "monitoring/metrics.hpp"
 
@@ -9,6 +10,7 @@
 namespace troupe {
 
 void CoordinatorState::on(const SnapshotSlice& slice) {
+  heard_sender(); // other signs of life wait behind a large state
   if (slice.job != options_.job_id || stage_ == Stage::over)
     return;
   if (auto whole = snapshots_.add(slice))
@@ -16,6 +18,7 @@ void CoordinatorState::on(const SnapshotSlice& slice) {
 }
 
 void CoordinatorState::on(const RowSnapshot& chunk) {
+  heard_sender();
   if (chunk.job != options_.job_id || stage_ == Stage::over)
     return;
   if (auto whole = snapshots_.add(chunk))
@@ -158,6 +161,7 @@ void CoordinatorState::fail(const std::string& line) {
 void CoordinatorState::finish(const Finished& finished) {
   faults_.over();
   stage_ = Stage::over;
+  perform(reshaping_.end());
   leave_deadline_ = Clock::now()
                     + std::chrono::milliseconds{options_.leave_deadline_ms};
   for_all(Finish{options_.job_id});
@@ -207,6 +211,12 @@ void CoordinatorState::on(const RoleDied& died) {
 void CoordinatorState::on(const MetricsReport& report) {
   if (auto known = present_.find(report.role); known != present_.end())
     known->second.heard = Clock::now();
+  if (report.samples.empty())
+    return;
+  if (report.role.kind == RoleKind::shard)
+    for (const auto& sample : report.samples)
+      if (sample.name == metrics::shard_busy_seconds_total.name)
+        loads_.busy(report.role.index, sample.value, steady_ms());
   if (exporter_)
     exporter_->publish(to_string(report.role), report.samples);
   if (report.peak_memory_bytes > 0)

@@ -25,7 +25,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   message.fence = fence_;
   for (const auto& [role, present] : present_)
     message.members.push_back({role, present.endpoint, present.links});
-  epoch_plan_.begin(seals_);
+  epoch_plan_.begin(seals_, activate.epoch);
   epoch_plan_.tell(message);
   if (async_)
     for (const auto& commit : leases_.begin_epoch(
@@ -56,6 +56,11 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     snapshot_if_done();
   if (switch_.pending())
     drain();
+  for (const auto& [shard, bytes] : epoch_plan_.kept_bytes())
+    loads_.keeps(shard, bytes);
+  Reshaping::Actions actions;
+  reshaping_.began(present_roles(), steady_ms(), actions);
+  perform(actions);
 }
 
 void CoordinatorState::restore_steps(Activate& message) {
@@ -106,6 +111,7 @@ void CoordinatorState::on(const Sealed& sealed) {
       || known->second.incarnation != sealed.incarnation)
     return;
   seals_[sealed.role] = sealed;
+  heard_sender();
   perform(membership_.sealed(sealed.role, sealed.incarnation,
                              sealed.fence.epoch, steady_ms()));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "monitoring/metrics.hpp"
 #include "monitoring/names.hpp"
 
 namespace troupe {

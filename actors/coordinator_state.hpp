@@ -5,11 +5,14 @@
 #include "actors/epoch_plan.hpp"
 #include "actors/fault_desk.hpp"
 #include "actors/lease_account.hpp"
+#include "actors/present_role.hpp"
 #include "actors/run_record.hpp"
 #include "actors/snapshot_book.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
+#include "strategies/reshaping.hpp"
 #include "strategies/restoration.hpp"
+#include "strategies/shard_loads.hpp"
 
 #include <chrono>
 #include <map>
@@ -40,16 +43,8 @@ public:
 
 private:
   enum class Stage { running, pausing, ending, concluding, over };
-  struct Present {
-    uint64_t incarnation = 0;
-    role_actor actor;
-    std::string endpoint;
-    std::string links;
-    Clock::time_point heard;
-  };
 
   // --- joining and epochs ---------------------------------------------------
-
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
   bool computes_alike(const Join& join);
@@ -65,14 +60,13 @@ private:
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void replace(RoleId role, const std::string& reason);
-
   /// Leaves out members that have gone silent, and asks again for those that
   /// are lost and whose replacement has not said hello.
   void watch_silence(Clock::time_point now);
+  /// The sender of this message is alive.
+  void heard_sender();
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
-
   void on(const Sealed& sealed);
-
   /// Another epoch, unless a loss that explains it is known by the next tick.
   void on(const LinkLost& lost);
   void on(const CaughtUp& caught_up);
@@ -94,8 +88,19 @@ private:
   /// The epoch that begins is the one that switches, or goes on as before.
   void switch_or_go_on(Activate& message);
 
-  // --- commits --------------------------------------------------------------
+  // --- who takes part, who keeps which slice (coordinator_reshape.cpp) ------
+  caf::result<Note> on(const ReshapeJob& wanted);
+  void perform(const Reshaping::Actions& actions);
+  void retire(RoleId role);
+  void answer(const Reshaping::Answer& answer);
+  /// A role that may join is about to, whether it was asked for or not.
+  void admit(RoleId role);
+  /// Whether it is a newcomer's trouble, which stays out, and not the job's.
+  bool is_unfit(RoleId role, const std::string& why);
+  /// The next epoch, unless one is on its way.
+  void renew();
 
+  // --- commits --------------------------------------------------------------
   bool current(const Fence& fence) const;
   void on(const LeafReport& report);
   void on(const Applied& applied);
@@ -105,7 +110,6 @@ private:
   bool eval_is_due(uint64_t data_epoch) const;
 
   // --- leases (async) -------------------------------------------------------
-
   void on(const LeaseRequest& request);
   void on(const LeaseApplied& applied);
   void on(const LeaseRefused& refused);
@@ -118,7 +122,6 @@ private:
   uint64_t final_version() const;
 
   // --- snapshots and evaluation ---------------------------------------------
-
   void on(const SnapshotSlice& slice);
   void on(const RowSnapshot& chunk);
   void snapshot_is_whole(Snapshot whole);
@@ -126,7 +129,6 @@ private:
   void show_evaluation(const Evaluation& evaluation);
 
   // --- ending ---------------------------------------------------------------
-
   void on(const StopRequest& request);
   void pause();
   void on(const Paused& paused);
@@ -135,26 +137,20 @@ private:
   void finish(const Finished& finished);
 
   // --- observers, supervision, metrics --------------------------------------
-
   void drop_observer(const caf::strong_actor_ptr& who);
-
   /// Ends when everybody elsewhere has read how the run ended.
   void leave();
-
   template <class Message>
   void tell(const Message& message) {
     for (const auto& observer : observers_)
       self_->send(observer, message);
   }
-
   void note(const std::string& line) { tell(Note{line}); }
-
   void on(const Attach& attach);
   void on(const RoleDied& died);
   void on(const MetricsReport& report);
   caf::result<Note> on(const InjectFault& fault);
   void on_tick();
-
   coordinator_actor::pointer self_;
   std::shared_ptr<const Job> job_;
   JobData data_;
@@ -168,9 +164,12 @@ private:
   CoordinatorMetrics metrics_;
 
   EpochPlan epoch_plan_;
+  Reshaping reshaping_;
+  ShardLoads loads_;
+  std::optional<caf::typed_response_promise<Note>> reshaper_; ///< who asked
   Membership membership_;
   uint64_t incarnations_ = 0;
-  std::map<RoleId, Present> present_;
+  std::map<RoleId, PresentRole> present_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_;
@@ -204,6 +203,7 @@ private:
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point touched_;
   Clock::time_point shown_;
+  Clock::time_point ticked_;
   uint64_t ticks_ = 0;
 
   std::vector<observer_actor> observers_;

@@ -28,6 +28,8 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
                   "with --tables dense");
   if (switch_.pending())
     return refuse("another switch is under way");
+  if (reshaping_.pending())
+    return refuse("another change is under way");
   if (switch_.is_now(mode))
     return Note{"it is " + wanted.mode + " already"};
   switch_.ask(mode);

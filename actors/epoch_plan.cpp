@@ -22,6 +22,10 @@ LeaseSet leases_of(const SliceState& state) {
 
 } // namespace
 
+uint64_t bytes_of(const Slice& slice) {
+  return sizeof(float) * (slice.sparse() ? slice.expected : slice.count);
+}
+
 EpochPlan::EpochPlan(const Job& job)
   : job_(job),
     chains_(job.plan.owner_kind == RoleKind::shard
@@ -41,7 +45,7 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
   return works && chains_.viable(shards);
 }
 
-void EpochPlan::begin(const std::map<RoleId, Sealed>& seals) {
+void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   ranks_.clear();
   computed_.clear();
   std::vector<RoleId> workers;
@@ -73,7 +77,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals) {
         states[{slice.slice, role.index}] = &slice;
       }
   }
-  chains_.decide(shards, held);
+  chains_.decide(shards, held, epoch);
   auto state = [&](uint32_t slice, uint32_t shard) {
     auto known = states.find({slice, shard});
     auto out = known == states.end() ? SliceState{} : *known->second;
@@ -171,6 +175,14 @@ std::set<RoleId> EpochPlan::whole(const std::set<RoleId>& present) const {
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     for (auto learner : chains_.chain(slice).learners)
       out.erase({RoleKind::shard, learner});
+  return out;
+}
+
+std::map<uint32_t, uint64_t> EpochPlan::kept_bytes() const {
+  std::map<uint32_t, uint64_t> out;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    for (auto shard : chains_.chain(slice).replicas)
+      out[shard] += bytes_of(job_.plan.slices[slice]);
   return out;
 }
 

@@ -13,6 +13,9 @@
 
 namespace troupe {
 
+/// What a slice takes; of a part of a sparse table: were all rows there.
+uint64_t bytes_of(const Slice& slice);
+
 /// What changes from epoch to epoch in a parameter-server job: who keeps which
 /// slice, who computes which virtual rank, what is left of the step that was
 /// under way. Filled in from what the members said when they sealed. With other
@@ -24,7 +27,9 @@ public:
   /// Tells whether these roles can go on without the others.
   bool viable(const std::set<RoleId>& present) const;
   /// Decides chains and ranks of the next epoch.
-  void begin(const std::map<RoleId, Sealed>& seals);
+  void begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch);
+  /// Who shall keep which slice can be changed here.
+  ChainBook& chains() { return chains_; }
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
   /// All go back to version 0: what was said of steps is void.
@@ -46,6 +51,8 @@ public:
   bool passes(RoleId role, StepPhase phase) const;
   /// Those of `present` that have caught up with all that they are to hold.
   std::set<RoleId> whole(const std::set<RoleId>& present) const;
+  /// What each shard of the epoch keeps as a replica.
+  std::map<uint32_t, uint64_t> kept_bytes() const;
   size_t workers() const { return ranks_.size(); }
 
 private:

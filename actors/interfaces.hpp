@@ -38,7 +38,8 @@ using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 using observer_actor = one_way<Progress, EpochEnd, Note, Finished>;
 
 using supervisor_actor = observer_actor::extend<
-  caf::result<void>(ReplaceRole), caf::result<void>(StopRequest),
+  caf::result<void>(ReplaceRole), caf::result<void>(StartRole),
+  caf::result<void>(RetireRole), caf::result<void>(StopRequest),
   caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 
 using coordinator_actor = caf::typed_actor<
@@ -50,7 +51,8 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(Paused), caf::result<void>(Trouble),
   caf::result<void>(LinkLost), caf::result<void>(CaughtUp),
   caf::result<void>(StepShares), caf::result<Note>(SwitchConsistency),
-  caf::result<Note>(InjectFault), caf::result<void>(MetricsReport),
+  caf::result<Note>(InjectFault), caf::result<Note>(ReshapeJob),
+  caf::result<void>(EpochPause), caf::result<void>(MetricsReport),
   caf::result<void>(Evaluation), caf::result<void>(Attach),
   caf::result<void>(Detach), caf::result<void>(RoleDied),
   caf::result<void>(GiveUp), caf::result<void>(StopRequest),

@@ -230,6 +230,13 @@ bool Job::is_snapshot_version(uint64_t version) const {
   return options.evaluates && every > 0 && version > 0 && version % every == 0;
 }
 
+const std::string& Job::device_of(RoleId worker) const {
+  for (const auto& known : plan.roles)
+    if (known.role == worker)
+      return known.device;
+  return options.devices[worker.index % options.devices.size()];
+}
+
 Precision Job::precision() const {
   return options.precision == "bfloat16" ? Precision::bfloat16
                                          : Precision::float32;

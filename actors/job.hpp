@@ -115,6 +115,8 @@ struct Job {
   /// Versions at which owners send a snapshot for evaluation, the last one
   /// included.
   bool is_snapshot_version(uint64_t version) const;
+  /// Where a worker computes, one beyond the plan included.
+  const std::string& device_of(RoleId worker) const;
   Precision precision() const;
   StalenessDamping damping() const;
   /// The virtual ranks of each worker of the plan, where a step can be made

@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/coordinator.hpp"
+#include "actors/error_line.hpp"
 #include "actors/node_supervisor.hpp"
 #include "actors/role_host.hpp"
 #include "kernels/error.hpp"
@@ -20,6 +21,8 @@ namespace {
 
 /// A step may take long, and the switch waits for one.
 constexpr std::chrono::seconds switch_deadline{60};
+/// Roles may have to be started, and slices to be copied.
+constexpr std::chrono::seconds reshape_deadline{300};
 constexpr auto watch_period = std::chrono::milliseconds{100};
 /// How long roles may take to end by themselves after the run.
 constexpr uint64_t end_deadline_ms = 1'000;
@@ -63,6 +66,58 @@ void switch_in(caf::scoped_actor& self, const coordinator_actor& coordinator,
   }
 }
 
+/// What the coordinator has against it, or that it does not answer.
+std::string reason_of(const caf::error& why, std::chrono::seconds deadline) {
+  if (why == caf::sec::request_timeout)
+    return "not within " + std::to_string(deadline.count())
+           + " s; it may still happen";
+  return line_of(why);
+}
+
+/// A wish to change the run, made while it is watched.
+class ReshapeWish {
+public:
+  explicit ReshapeWish(const RunEvents& events) : events_(events) {}
+
+  void look(caf::scoped_actor& self, const coordinator_actor& coordinator) {
+    if (!events_.reshape || *under_way_)
+      return;
+    auto what = events_.reshape();
+    if (what.empty())
+      return;
+    *under_way_ = true;
+    auto answered = [under_way = under_way_, reshaped = events_.reshaped](
+                      bool done, const std::string& line) {
+      *under_way = false;
+      if (reshaped)
+        reshaped(done, line);
+    };
+    self->system().spawn(
+      [coordinator, what, answered](caf::event_based_actor* asker) {
+        asker->monitor(coordinator);
+        asker->set_down_handler([asker, answered](const caf::down_msg&) {
+          answered(false, "the run ended before");
+          asker->quit();
+        });
+        asker->request(coordinator, reshape_deadline, ReshapeJob{what})
+          .then(
+            [asker, answered](const Note& x) {
+              answered(true, x.line);
+              asker->quit();
+            },
+            [asker, answered, what](const caf::error& why) {
+              answered(false, what + ": " + reason_of(why, reshape_deadline));
+              asker->quit();
+            });
+      });
+  }
+
+private:
+  const RunEvents& events_;
+  std::shared_ptr<std::atomic<bool>> under_way_ =
+    std::make_shared<std::atomic<bool>>(false);
+};
+
 /// Follows a run from outside the coordinator until it is over. `again` is a
 /// second wish to stop: it does not wait any more.
 RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
@@ -70,6 +125,7 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
   RunResult result;
   bool over = false;
   bool stopping = false;
+  ReshapeWish wish{events};
   self->monitor(coordinator);
   self->send(coordinator, Attach{false});
   while (!over) {
@@ -103,6 +159,8 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
     if (!over && !stopping && events.consistency)
       if (auto mode = events.consistency(); !mode.empty())
         switch_in(self, coordinator, mode, events);
+    if (!over && !stopping)
+      wish.look(self, coordinator);
   }
   return result;
 }
@@ -157,6 +215,27 @@ std::string switch_consistency(const std::string& coordinator,
                        caf::actor_cast<coordinator_actor>(
                          connect(system, coordinator, connect_deadline_ms)),
                        mode);
+}
+
+std::string reshape_job(const std::string& coordinator,
+                        const std::string& certificates,
+                        const std::string& what) {
+  ActorConfig config{load_credentials(certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  std::string answer;
+  std::string refused;
+  self
+    ->request(caf::actor_cast<coordinator_actor>(
+                connect(system, coordinator, connect_deadline_ms)),
+              reshape_deadline, ReshapeJob{what})
+    .receive([&](const Note& x) { answer = x.line; },
+             [&](const caf::error& why) {
+               refused = reason_of(why, reshape_deadline);
+             });
+  if (!refused.empty())
+    throw InputError(what + ": " + refused);
+  return answer;
 }
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {

@@ -29,6 +29,11 @@ struct RunEvents {
   /// Of a coordinator process: the run is over, its observers elsewhere may not
   /// have read so yet.
   std::function<void(const RunResult&)> over;
+  /// Asked as often, while no earlier answer is under way; "shards add 1" and
+  /// such (strategies/reshape.hpp) changes the run, an empty text does not.
+  std::function<std::string()> reshape;
+  /// The change was made, or will not be: why. On another thread.
+  std::function<void(bool done, const std::string& line)> reshaped;
 };
 
 struct RunOptions {
@@ -48,6 +53,14 @@ RunResult run_in_process(const RunOptions& options, const JobData& data);
 std::string switch_consistency(const std::string& coordinator,
                                const std::string& certificates,
                                const std::string& mode);
+
+/// Asks a running job's coordinator to change who takes part, or who keeps what
+/// (strategies/reshape.hpp), and waits until it is so. Returns a line that says
+/// what became of it.
+/// Errors: InputError, with what the coordinator has against it.
+std::string reshape_job(const std::string& coordinator,
+                        const std::string& certificates,
+                        const std::string& what);
 
 /// Runs the coordinator (with its evaluator) in this process and waits for the
 /// other roles, which are started elsewhere.

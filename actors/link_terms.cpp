@@ -1,9 +1,9 @@
 #include "actors/link_terms.hpp"
 
 #include "actors/slice_update.hpp"
-#include "strategies/rank_tree.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace troupe {
@@ -11,13 +11,10 @@ namespace {
 
 constexpr uint64_t least_window_bytes = uint64_t{32} << 20;
 
-uint64_t shard_window(const Job& job, RoleId shard) {
+uint64_t shard_window(const Job& job) {
   const auto& plan = job.plan;
-  uint64_t nodes = 1; // that one worker pushes of a slice
-  for (const auto& role : plan.roles)
-    if (role.role.kind == RoleKind::worker)
-      nodes = std::max<uint64_t>(
-        nodes, maximal_nodes(role.ranks, job.options.virtual_ranks).size());
+  // That one worker pushes of a slice, however many there are: two of a level.
+  const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
   uint64_t largest = 0;
   uint64_t all = 0;
   for (const auto& slice : plan.slices) {
@@ -25,8 +22,7 @@ uint64_t shard_window(const Job& job, RoleId shard) {
                        + (slice.sparse() ? TensorView::max_bytes
                                          : slice.count * sizeof(float));
     largest = std::max(largest, bytes);
-    if (plan.owner[slice.id] == shard.index % plan.owners)
-      all += bytes;
+    all += bytes; // it may be given any of them
   }
   // Also of an asynchronous job: it may be switched.
   const bool waits = !rounds_of(job.options).empty();
@@ -43,7 +39,7 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::slice_copy, MessageKind::chain_update,
              MessageKind::chain_scalars, MessageKind::scalars_held,
              MessageKind::ask_shares, MessageKind::row_pull},
-            shard_window(job, role)};
+            shard_window(job)};
   return {{MessageKind::pulled}, least_window_bytes};
 }
 

@@ -6,6 +6,7 @@
 #include "actors/messages/faults.hpp"
 #include "actors/messages/joining.hpp"
 #include "actors/messages/reports.hpp"
+#include "actors/messages/reshaping.hpp"
 #include "actors/messages/rows.hpp"
 #include "actors/messages/step.hpp"
 #include "actors/messages/supervision.hpp"
@@ -94,6 +95,10 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshot))
 CAF_ADD_TYPE_ID(troupe, (troupe::StepPhase))
 CAF_ADD_TYPE_ID(troupe, (troupe::InjectFault))
 CAF_ADD_TYPE_ID(troupe, (troupe::ArmFault))
+CAF_ADD_TYPE_ID(troupe, (troupe::ReshapeJob))
+CAF_ADD_TYPE_ID(troupe, (troupe::StartRole))
+CAF_ADD_TYPE_ID(troupe, (troupe::RetireRole))
+CAF_ADD_TYPE_ID(troupe, (troupe::EpochPause))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -9,9 +9,13 @@
 
 #include <csignal>
 #include <map>
+#include <set>
 
 namespace troupe {
 namespace {
+
+/// How long a role that leaves may take to end.
+constexpr std::chrono::seconds retire_deadline{5};
 
 class SupervisorState {
 public:
@@ -47,6 +51,8 @@ public:
       [](const Note&) {},
       [this](const Finished&) { over_ = true; },
       [this](const ReplaceRole& x) { on(x); },
+      [this](const StartRole& x) { start_or_give_up(x.role); },
+      [this](const RetireRole& x) { on(x); },
       [](const StopRequest&) {},
       [](const Completion& x) { x.then(); },
       [](caf::tick_atom) {},
@@ -101,6 +107,8 @@ private:
   void start_actor(RoleId role) {
     self_->request(coordinator_, std::chrono::seconds{10}, Hello{role})
       .then([this, role](const JobInfo& info) {
+        if (retired_.contains(role))
+          return;
         RoleContext context{options_.job,
                             options_.data,
                             options_.job_id,
@@ -130,7 +138,7 @@ private:
       if (running.actor
           && caf::actor_cast<caf::actor_addr>(running.actor) == down.source) {
         running.actor = nullptr;
-        died(role, caf::to_string(down.reason));
+        died(RoleId{role}, caf::to_string(down.reason));
         return;
       }
   }
@@ -139,6 +147,10 @@ private:
     running_[role].pid = 0;
     if (over_)
       return;
+    if (retired_.contains(role)) {
+      forget(role);
+      return;
+    }
     auto verdict = budget_.died(role, how);
     if (!verdict.restart) {
       self_->send(coordinator_, GiveUp{verdict.reason});
@@ -146,11 +158,31 @@ private:
       return;
     }
     self_->send(coordinator_, RoleDied{role, verdict.reason});
+    start_or_give_up(role);
+  }
+
+  void start_or_give_up(RoleId role) {
     try {
       start(role);
     } catch (const std::exception& failure) {
       self_->send(coordinator_, GiveUp{failure.what()});
     }
+  }
+
+  /// It ends by itself; if not, it is killed.
+  void on(const RetireRole& retire) {
+    retired_.insert(retire.role);
+    Completion late{[this, role = retire.role] {
+      if (!over_ && running_.contains(role))
+        on(ReplaceRole{role, {}});
+    }};
+    self_->delayed_send(self_, retire_deadline, std::move(late));
+  }
+
+  void forget(RoleId role) {
+    if (running_[role].memory >= 0)
+      close(running_[role].memory);
+    running_.erase(role);
   }
 
   void on(const ReplaceRole& replace) {
@@ -168,6 +200,7 @@ private:
   RestartBudget budget_;
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
+  std::set<RoleId> retired_; ///< they have left, or are leaving
   bool over_ = false;
 };
 

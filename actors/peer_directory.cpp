@@ -85,8 +85,10 @@ std::optional<RoleId> PeerDirectory::forget(const caf::actor_addr& source) {
   for (auto at = connected_.begin(); at != connected_.end(); ++at)
     if (caf::actor_cast<caf::actor_addr>(at->second.peer) == source) {
       const auto role = at->second.role;
+      const bool needed = role.index < peers_.size()
+                          && peers_[role.index] == at->second.peer;
       connected_.erase(at);
-      return role;
+      return needed ? std::optional{role} : std::nullopt;
     }
   return std::nullopt;
 }

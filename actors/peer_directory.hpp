@@ -62,7 +62,7 @@ public:
   }
 
   /// The peer that `source` was is no longer connected.
-  /// Errors: nullopt: it was none.
+  /// Errors: nullopt: it was none, or is not needed in this epoch.
   std::optional<RoleId> forget(const caf::actor_addr& source);
 
   /// Errors: an unknown index gives an invalid handle; sending to it is

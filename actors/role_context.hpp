@@ -5,6 +5,7 @@
 #include "actors/job.hpp"
 #include "kernels/executor.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -59,12 +60,19 @@ void run_on(Executor& executor, Self* self, Work work, Then then) {
 /// What a role reports of itself now.
 MetricsReport measure(caf::actor_system& system, const RoleContext& context);
 
-/// Sends the role's metrics to the coordinator now and asks for a tick in a
-/// second, whose handler calls this again.
+/// Sends a sign of life to the coordinator, with the role's metrics once a
+/// second, and asks for a tick, whose handler calls this again. A process of
+/// its own can be stopped, or cut off, alone: it is heard more often.
 template <class Self>
 void report_metrics(Self* self, const RoleContext& context) {
-  self->send(context.coordinator, measure(self->system(), context));
-  self->delayed_send(self, std::chrono::seconds{1}, caf::tick_atom_v);
+  using namespace std::chrono_literals;
+  const auto period = context.own_process ? 250ms : 1000ms;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (now % 1000ms < period)
+    self->send(context.coordinator, measure(self->system(), context));
+  else
+    self->send(context.coordinator, MetricsReport{context.role, 0, {}});
+  self->delayed_send(self, period, caf::tick_atom_v);
 }
 
 /// Calls lost(down message) for each monitored actor that ends, but the

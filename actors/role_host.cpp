@@ -7,6 +7,7 @@
 #include "actors/links/addresses.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
+#include "actors/role_leave.hpp"
 #include "actors/role_links.hpp"
 #include "actors/shard.hpp"
 #include "actors/slice_update.hpp"
@@ -55,9 +56,7 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
   Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {},
             links};
   if (context.role.kind == RoleKind::worker) {
-    for (const auto& role : context.job->plan.roles)
-      if (role.role == context.role)
-        join.probe = probe_hash(*context.job, role.device);
+    join.probe = probe_hash(*context.job, context.job->device_of(context.role));
     join.build = select_isa(context.job->options.isa) + ", "
                  + library_versions();
   }
@@ -234,8 +233,8 @@ void run_role_process(const RoleProcessOptions& options) {
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     throw;
   }
-  caf::error reason;
-  self->receive([&](const caf::down_msg& down) { reason = down.reason; });
+  const auto reason = wait_until_over(self, coordinator, options.role,
+                                      options.leave);
   if (reason && reason != caf::exit_reason::normal)
     throw std::runtime_error(to_string(options.role) + ": "
                              + caf::to_string(reason));

@@ -3,6 +3,7 @@
 #include "actors/role_context.hpp"
 #include "actors/shard_store.hpp"
 
+#include <functional>
 #include <string>
 
 namespace troupe {
@@ -25,6 +26,8 @@ struct RoleProcessOptions {
   std::string listen;       ///< HOST:PORT for a shard
   int state_descriptor = -1;
   uint64_t connect_deadline_ms = 30'000;
+  /// Asked ten times a second; a reason makes the role hand over and end.
+  std::function<std::string()> leave;
 };
 
 /// Plays the role until the job is over.

@@ -114,6 +114,53 @@ void RunRecord::switched(uint64_t step, const std::string& mode,
   switches_.push_back({step, mode, now});
 }
 
+void RunRecord::change_begins(const std::string& what, uint64_t step,
+                              uint64_t epoch, Clock::time_point now) {
+  changes_.push_back({what, step, epoch, now});
+}
+
+void RunRecord::change_ends(size_t slices, uint64_t bytes, uint64_t epoch,
+                            Clock::time_point now) {
+  if (changes_.empty() || changes_.back().end)
+    return;
+  auto& change = changes_.back();
+  change.end = now;
+  change.last_epoch = epoch;
+  change.slices = slices;
+  change.bytes = bytes;
+}
+
+void RunRecord::paused(uint64_t epoch, RoleId role, double seconds) {
+  auto& known = pauses_[epoch];
+  auto& ms = role.kind == RoleKind::worker ? known.push_ms : known.pull_ms;
+  ms = std::max(ms, seconds * 1e3);
+}
+
+nlohmann::ordered_json RunRecord::changes_json() const {
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& change : changes_) {
+    if (!change.end)
+      continue;
+    Pause longest;
+    size_t epochs = 0;
+    for (const auto& [epoch, pause] : pauses_)
+      if (epoch >= change.first_epoch && epoch <= change.last_epoch) {
+        ++epochs;
+        longest.push_ms = std::max(longest.push_ms, pause.push_ms);
+        longest.pull_ms = std::max(longest.pull_ms, pause.pull_ms);
+      }
+    json.push_back({{"change", change.what},
+                    {"step", change.step},
+                    {"ms", ms_between(change.begin, *change.end)},
+                    {"slices", change.slices},
+                    {"bytes", change.bytes},
+                    {"epochs", epochs},
+                    {"push_pause_ms", longest.push_ms},
+                    {"pull_pause_ms", longest.pull_ms}});
+  }
+  return json;
+}
+
 void RunRecord::evaluated(const Evaluation& evaluation) {
   if (!evaluation_ || evaluation.version >= evaluation_->version)
     evaluation_ = evaluation;
@@ -221,6 +268,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   uint64_t dropped = 0;
   for (const auto& entry : duplicates_)
     dropped += entry.second;
+  json["changes"] = changes_json();
   json["duplicates_dropped"] = dropped;
   json["all_reduce"] = {{"sent_bytes", sent_bytes_},
                         {"plain_bytes", plain_bytes_}};

@@ -40,6 +40,14 @@ public:
   void evaluated(const Evaluation& evaluation);
   void duplicates(RoleId role, uint64_t incarnation, uint64_t count);
   void switched(uint64_t step, const std::string& mode, Clock::time_point now);
+  /// Who takes part, or who keeps what, begins to change (Reshaping), with this
+  /// epoch at the earliest; and ends to, with that one.
+  void change_begins(const std::string& what, uint64_t step, uint64_t epoch,
+                     Clock::time_point now);
+  void change_ends(size_t slices, uint64_t bytes, uint64_t epoch,
+                   Clock::time_point now);
+  /// An epoch change kept a role from its work for so long (EpochPause).
+  void paused(uint64_t epoch, RoleId role, double seconds);
   void refused_stale() { ++refused_stale_; }
   void peak_memory(RoleId role, uint64_t bytes);
   /// Gradients between replicas, as they travelled and before compression.
@@ -67,6 +75,7 @@ public:
 
 private:
   nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
+  nlohmann::ordered_json changes_json() const;
 
   struct Recovery {
     std::string kind;
@@ -83,8 +92,25 @@ private:
     Clock::time_point at;
   };
 
+  struct Change {
+    std::string what;
+    uint64_t step;
+    uint64_t first_epoch;
+    Clock::time_point begin;
+    std::optional<Clock::time_point> end{};
+    uint64_t last_epoch = 0;
+    size_t slices = 0;
+    uint64_t bytes = 0;
+  };
+  struct Pause { ///< the longest of any role
+    double push_ms = 0;
+    double pull_ms = 0;
+  };
+
   std::shared_ptr<const Job> job_;
   std::vector<Switch> switches_;
+  std::vector<Change> changes_;
+  std::map<uint64_t, Pause> pauses_; ///< by epoch
   Clock::time_point begin_;
   Clock::time_point measured_from_;
   Clock::time_point last_commit_;

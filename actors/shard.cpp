@@ -109,6 +109,7 @@ private:
   void on(const Propose& proposal) {
     if (!shard_.gate.propose(proposal.fence))
       return;
+    shard_.pause.begin();
     follow(proposal.consistency); // this may be a new process
     for (auto& part : parts_)
       part->leave_epoch();

@@ -4,13 +4,16 @@
 #include "actors/trained_model.hpp"
 #include "kernels/error.hpp"
 #include "strategies/consistency.hpp"
+#include "strategies/reshape.hpp"
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -87,6 +90,8 @@ void require_range(const char* call, const char* what,
 struct Trainer::Wish {
   std::mutex lock;
   std::string mode;
+  std::deque<std::pair<std::string, std::promise<std::string>>> changes;
+  std::optional<std::promise<std::string>> under_way;
 };
 
 Trainer::Trainer(TrainerOptions options)
@@ -107,6 +112,17 @@ void Trainer::switch_consistency(const std::string& mode) {
                      + " is always synchronous");
   std::lock_guard guard{wish_->lock};
   wish_->mode = mode;
+}
+
+std::future<std::string> Trainer::reshape(const std::string& change) {
+  Reshape wish;
+  std::string mistake;
+  if (!parse(change, wish, mistake))
+    throw UsageError(mistake);
+  std::lock_guard guard{wish_->lock};
+  auto& [words, promise] = wish_->changes.emplace_back();
+  words = to_string(wish);
+  return promise.get_future();
 }
 
 std::shared_ptr<Dataset> Trainer::dataset_of(TrainerSamples samples,
@@ -157,6 +173,24 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
   run.events.consistency = [wish = wish_] {
     std::lock_guard guard{wish->lock};
     return std::exchange(wish->mode, {});
+  };
+  run.events.reshape = [wish = wish_] {
+    std::lock_guard guard{wish->lock};
+    if (wish->changes.empty() || wish->under_way)
+      return std::string{};
+    auto next = std::move(wish->changes.front());
+    wish->changes.pop_front();
+    wish->under_way = std::move(next.second);
+    return next.first;
+  };
+  run.events.reshaped = [wish = wish_](bool done, const std::string& line) {
+    std::lock_guard guard{wish->lock};
+    auto promise = std::move(*wish->under_way);
+    wish->under_way.reset();
+    if (done)
+      promise.set_value(line);
+    else
+      promise.set_exception(std::make_exception_ptr(InputError(line)));
   };
   auto outcome = run_in_process(run, JobData{data, nullptr});
   if (outcome.status != 0)

@@ -3,6 +3,7 @@
 #include "actors/job_runner.hpp"
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,6 +77,15 @@ public:
   /// Errors: UsageError for another text, or another strategy than
   /// parameter_server.
   void switch_consistency(const std::string& mode);
+
+  /// Changes who takes part, or who keeps what, in the fit() that is under way
+  /// on another thread, or in the next: "shards add 1", "shards remove ps:0",
+  /// "workers add 2", "workers remove worker:1", "rebalance", "move-slices ps:0
+  /// ps:1 3,4" (strategies/reshape.hpp). One after the other, in this order.
+  /// Completion: the future has a line that says what became of it, or an
+  /// InputError that says why nothing did.
+  /// Errors: UsageError for other words.
+  std::future<std::string> reshape(const std::string& change);
 
   struct Prediction {
     std::vector<int32_t> classes; ///< [n]; empty where numbers are learnt

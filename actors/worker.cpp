@@ -1,6 +1,7 @@
 #include "actors/worker.hpp"
 
 #include "actors/chain_routes.hpp"
+#include "actors/epoch_pause.hpp"
 #include "actors/held_nodes.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/lease_gradient.hpp"
@@ -38,11 +39,12 @@ public:
       metrics_(*context_.metrics),
       shards_(self->system(),
               {context_.links, context_.role, link_terms(job_, context_.role)}),
+      pause_(*context_.metrics),
       slowed_(job_.options, context_.role.index),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.plan.role(context_.role).device),
+                parse_device(job_.device_of(context_.role)),
                 context_.links ? context_.links->memory() : nullptr),
       parameters_(job_, context_.data.train) {}
 
@@ -74,6 +76,7 @@ private:
     if (!gate_.propose(proposal.fence))
       return;
     phase_ = Phase::sealed;
+    pause_.begin();
     self_->send(context_.coordinator, Sealed{proposal.fence,
                                              context_.role,
                                              context_.incarnation,
@@ -107,6 +110,7 @@ private:
 
   void start_epoch(const Activate& activation) {
     gate_.open();
+    pause_.end(self_, context_, activation.fence);
     heads_ = heads_of(chains_of(activation, job_.plan));
     paused_ = false;
     end_ = job_.total_steps;
@@ -354,6 +358,7 @@ private:
   WorkerMetrics metrics_;
   PeerDirectory shards_;
   EpochGate gate_;
+  EpochPauseWatch pause_;
   Phase phase_ = Phase::sealed;
   const Slowed slowed_;
   std::vector<uint32_t> heads_; ///< by slice: where pushes go

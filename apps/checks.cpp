@@ -5,6 +5,7 @@
 #include "apps/reduce_board.hpp"
 #include "kernels/error.hpp"
 #include "strategies/consistency.hpp"
+#include "strategies/reshape.hpp"
 
 #include <filesystem>
 #include <initializer_list>
@@ -150,18 +151,27 @@ void check_files(const Settings& settings) {
   check_output("json", settings.json);
 }
 
+void check_control(const Settings& settings) {
+  Consistency mode;
+  Reshape wish;
+  std::string mistake;
+  if (settings.command == "ctl consistency") {
+    if (!parse(settings.consistency, mode))
+      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
+             + settings.consistency + "'");
+  } else if (!parse(settings.change, wish, mistake)) {
+    refuse("'troupe " + settings.command + "': " + mistake);
+  }
+  require_flag(settings, settings.coordinator, "coordinator", "127.0.0.1:7000");
+  require_flag(settings, settings.certificates, "certificates", "certs");
+}
+
 /// Of the commands that look at, or change, a job that runs elsewhere. Returns
 /// whether it is one of them.
 bool check_observer(const Settings& settings) {
   const auto& command = settings.command;
-  if (command == "ctl consistency") {
-    Consistency mode;
-    if (!parse(settings.consistency, mode))
-      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
-             + settings.consistency + "'");
-    require_flag(settings, settings.coordinator, "coordinator",
-                 "127.0.0.1:7000");
-    require_flag(settings, settings.certificates, "certificates", "certs");
+  if (command.starts_with("ctl ")) {
+    check_control(settings);
     return true;
   }
   if (command == "chaos") {

@@ -71,17 +71,23 @@ void take_model(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
-/// Reads `ctl consistency MODE`.
+/// Reads `ctl consistency MODE`, `ctl shards add 2` and such.
 void take_control(CommandLine& line, Words& rest) {
-  if (rest.empty() || rest.front() != "consistency")
-    throw UsageError("ctl takes what to change first; use ctl consistency "
-                     "sync|async|staleness:N");
-  line.command = "ctl consistency";
+  const Words known{"consistency", "shards", "workers", "rebalance",
+                    "move-slices"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("ctl takes what to change first; use ctl consistency, "
+                     "shards, workers, rebalance or move-slices");
+  const auto what = rest.front();
+  line.command = "ctl " + what;
+  auto text = what == "consistency" ? std::string{} : what;
   rest.erase(rest.begin());
-  if (rest.empty() || rest.front().rfind('-', 0) == 0)
-    return;
-  line.flags["consistency"] = rest.front();
-  rest.erase(rest.begin());
+  while (!rest.empty() && rest.front().rfind('-', 0) != 0) {
+    text += (text.empty() ? "" : " ") + rest.front();
+    rest.erase(rest.begin());
+  }
+  if (!text.empty())
+    line.flags[what == "consistency" ? "consistency" : "change"] = text;
 }
 
 /// Reads `chaos [flags] -- train …`.

@@ -12,4 +12,11 @@ int run_ctl_consistency(const Settings& settings) {
   return 0;
 }
 
+int run_ctl_reshape(const Settings& settings) {
+  const auto line = reshape_job(settings.coordinator, settings.certificates,
+                                settings.change);
+  std::printf("%s\n", line.c_str());
+  return 0;
+}
+
 } // namespace troupe

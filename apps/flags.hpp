@@ -21,9 +21,11 @@ enum CommandBit : unsigned {
   on_reduce = 256, ///< bench all-reduce
   on_null = 512,   ///< bench null-step
   on_status = 1024,
-  on_server = 2048, ///< bench parameter-server
-  on_ctl = 4096,    ///< ctl consistency
+  on_server = 2048,  ///< bench parameter-server
+  on_ctl = 4096,     ///< ctl consistency
+  on_reshape = 8192, ///< ctl shards, workers, rebalance
   on_chaos = 16384,
+  on_move = 32768, ///< ctl move-slices
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

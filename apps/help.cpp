@@ -101,6 +101,34 @@ constexpr Purpose purposes[] = {
    "are those that the run printed.",
    "  troupe ctl consistency staleness:8 --coordinator 127.0.0.1:7000 \\\n"
    "    --certificates certs\n"},
+  {"ctl shards",
+   "troupe ctl shards add [N] | remove ps:I --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Starts shards beside those of a running job, which get their part of the "
+   "slices, or lets one go, whose slices the others take; waits until it is "
+   "so. Training goes on meanwhile, and its bits do not change.",
+   "  troupe ctl shards add 2 --coordinator 127.0.0.1:7000 --certificates "
+   "certs\n"},
+  {"ctl workers",
+   "troupe ctl workers add [N] | remove worker:I --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Starts workers in a running job, up to its virtual ranks, or lets one go; "
+   "waits until it is so.",
+   "  troupe ctl workers remove worker:0 --coordinator 127.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
+  {"ctl rebalance",
+   "troupe ctl rebalance --coordinator HOST:PORT --certificates DIR",
+   "Spreads the slices of a running job over its shards, by bytes and by how "
+   "fast each shard is, with the fewest moves; waits until it is so.",
+   "  troupe ctl rebalance --coordinator 127.0.0.1:7000 --certificates "
+   "certs\n"},
+  {"ctl move-slices",
+   "troupe ctl move-slices --from ps:I --to ps:J [--slices I,…] --coordinator "
+   "HOST:PORT --certificates DIR",
+   "Moves slices of a running job from one shard to another; waits until it is "
+   "so.",
+   "  troupe ctl move-slices --from ps:0 --to ps:1 --slices 3,4 \\\n"
+   "    --coordinator 127.0.0.1:7000 --certificates certs\n"},
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
    "  troupe bench step --global-batch 256 --json step.json\n"},

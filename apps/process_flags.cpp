@@ -50,15 +50,24 @@ void add_connections(std::vector<Flag>& flags) {
   add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
       address(FIELD(listen)));
-  add(flags, on_role | on_ctl, group, "coordinator", "HOST:PORT",
+  constexpr auto on_control = on_ctl | on_reshape | on_move;
+  add(flags, on_role | on_control, group, "coordinator", "HOST:PORT",
       "from TF_CONFIG", "where the coordinator listens",
       address(FIELD(coordinator)));
-  add(flags, on_runs | on_ctl, group, "certificates", "DIR",
+  add(flags, on_runs | on_control, group, "certificates", "DIR",
       "the job makes its own",
       "folder with the certificate, key and authority of the job",
       text(FIELD(certificates)));
   add(flags, on_ctl, "", "consistency", "MODE", "", "",
       {text(FIELD(consistency)).set, nullptr});
+  add(flags, on_reshape | on_move, "", "change", "WORDS", "", "",
+      {text(FIELD(change)).set, nullptr});
+  add(flags, on_move, group, "from", "ps:I", "none", "the shard that gives",
+      {text(FIELD(from)).set, nullptr});
+  add(flags, on_move, group, "to", "ps:I", "none", "the shard that takes",
+      {text(FIELD(to)).set, nullptr});
+  add(flags, on_move, group, "slices", "I,…", "all that the first one keeps",
+      "numbers of slices", {text(FIELD(slices)).set, nullptr});
   add(flags, on_role, "", "state-fd", "N", "", "",
       {[](Settings& s, const std::string& value) {
          s.state_fd = static_cast<int>(parse_whole(value, 0, 1'000'000));
@@ -164,6 +173,10 @@ unsigned bit_of(const std::string& command) {
     return on_model;
   if (command == "ctl consistency")
     return on_ctl;
+  if (command == "ctl move-slices")
+    return on_move;
+  if (command.starts_with("ctl "))
+    return on_reshape;
   return 0;
 }
 

@@ -61,12 +61,14 @@ int run_role(const Settings& settings) {
   if (settings.coordinator.empty())
     throw UsageError("role " + to_string(*settings.role)
                      + ": --coordinator HOST:PORT is missing");
+  const Interrupt interrupt;
   RoleProcessOptions role;
   role.role = *settings.role;
   role.coordinator = settings.coordinator;
   role.certificates = settings.certificates;
   role.listen = settings.listen;
   role.state_descriptor = settings.state_fd;
+  role.leave = [&interrupt] { return interrupt.reason(); };
   run_role_process(role);
   return 0;
 }

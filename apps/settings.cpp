@@ -139,6 +139,9 @@ void settle(Settings& settings, const Surroundings& surroundings) {
     job.virtual_ranks = 1;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;
+  if (settings.command == "ctl move-slices")
+    settings.change += ' ' + settings.from + ' ' + settings.to + ' '
+                       + settings.slices;
   job.rule.kind = parse_optimizer(job.optimizer);
   resolve_devices(settings, surroundings);
 }

@@ -64,6 +64,9 @@ struct Settings {
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string consistency; ///< ctl: sync, async or staleness:N
+  std::string change;      ///< ctl: as strategies/reshape.hpp
+  std::string from, to;    ///< ctl move-slices: shards
+  std::string slices;      ///< ctl move-slices: 0,3,4; empty: all
 
   std::string topic; ///< command "help": whose; empty: the program's
   bool print_config = false;

@@ -91,6 +91,9 @@ inline constexpr MetricDescription duplicates_dropped_total{
   MetricSample::Kind::counter, "troupe_duplicates_dropped_total",
   "Pushes recognised as already applied and dropped."};
 
+inline constexpr MetricDescription shard_busy_seconds_total{
+  MetricSample::Kind::counter, "troupe_shard_busy_seconds_total",
+  "Time that a shard's executor summed, applied and copied."};
 inline constexpr MetricDescription chain_slices{
   MetricSample::Kind::gauge, "troupe_chain_slices",
   "Slices by the shard's place in their chains, by label place."};
@@ -124,6 +127,10 @@ inline constexpr MetricDescription restarts_total{
 inline constexpr MetricDescription membership_epoch{
   MetricSample::Kind::gauge, "troupe_membership_epoch",
   "Number of the current membership; rises when a role joins or is lost."};
+inline constexpr MetricDescription epoch_pause_seconds{
+  MetricSample::Kind::histogram, "troupe_epoch_pause_seconds",
+  "How long an epoch change kept a worker from pushing and pulling, or a shard "
+  "from serving all that is pulled from it."};
 inline constexpr MetricDescription leaves_recomputed_total{
   MetricSample::Kind::counter, "troupe_leaves_recomputed_total",
   "Leaves of the reduction tree computed again after a loss."};

@@ -3,6 +3,7 @@
 #include "strategies/require.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -55,10 +56,31 @@ std::set<uint32_t> ChainBook::missing(const std::set<uint32_t>& present) const {
 }
 
 void ChainBook::decide(const std::set<uint32_t>& present,
-                       const std::vector<std::vector<Held>>& held) {
+                       const std::vector<std::vector<Held>>& held,
+                       uint64_t epoch) {
   strategies::require(held.size() == chains_.size(), "one list for each slice");
   for (uint32_t i = 0; i < chains_.size(); ++i)
     chains_[i] = decide(i, present, held[i]);
+  epoch_ = epoch;
+}
+
+/// The others leave when those who stay have all that was acknowledged. So they
+/// have when one of them has the newest; and when all of them were replicas in
+/// the last epoch and had all that their predecessors had: acknowledged is what
+/// has been at each of them, and what the others have beyond is as an update
+/// that died with its head.
+bool ChainBook::may_leave(uint32_t slice, const std::vector<Held>& held) const {
+  const auto& wanted = wanted_[slice];
+  const auto& before = chains_[slice].replicas;
+  const auto stays = [&](const Held& x) { return contains(wanted, x.shard); };
+  const auto newest = held.front().newest;
+  if (std::ranges::any_of(held, [&](const Held& x) {
+        return stays(x) && x.newest == newest;
+      }))
+    return true;
+  return epoch_ > 0 && std::ranges::all_of(held, [&](const Held& x) {
+           return !stays(x) || (x.epoch == epoch_ && contains(before, x.shard));
+         });
 }
 
 ChainBook::Chain ChainBook::decide(uint32_t slice,
@@ -93,9 +115,7 @@ ChainBook::Chain ChainBook::decide(uint32_t slice,
   const bool complete = std::ranges::all_of(wanted, [&](uint32_t x) {
     return contains(out.replicas, x);
   });
-  // Where the newest has not reached all, who leaves could take it along.
-  const bool level = held.front().newest == held.back().newest;
-  if (complete && level)
+  if (complete && may_leave(slice, held))
     std::erase_if(out.replicas,
                   [&](uint32_t x) { return !contains(wanted, x); });
   return out;
@@ -110,51 +130,103 @@ bool ChainBook::settled() const {
   return true;
 }
 
+bool ChainBook::leaving() const {
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    const auto& replicas = chains_[i].replicas;
+    const auto is_replica = [&](uint32_t x) { return contains(replicas, x); };
+    if (std::ranges::all_of(wanted_[i], is_replica)
+        && replicas.size() > wanted_[i].size())
+      return true;
+  }
+  return false;
+}
+
+std::set<uint32_t> ChainBook::learners() const {
+  std::set<uint32_t> out;
+  for (const auto& chain : chains_)
+    out.insert(chain.learners.begin(), chain.learners.end());
+  return out;
+}
+
+namespace {
+
+/// What shards have to do if they keep what they are given.
+class Loads {
+public:
+  Loads(const std::set<uint32_t>& shards,
+        const std::map<uint32_t, double>& costs)
+    : costs_(costs) {
+    for (auto shard : shards)
+      loads_[shard] = 0;
+  }
+  double of(uint32_t shard) const { return loads_.at(shard); }
+  double with(uint32_t shard, uint64_t bytes) const {
+    return of(shard) + static_cast<double>(bytes) * cost(shard);
+  }
+  void give(uint32_t shard, uint64_t bytes) {
+    loads_[shard] = with(shard, bytes);
+  }
+  void take(uint32_t shard, uint64_t bytes) {
+    loads_[shard] -= static_cast<double>(bytes) * cost(shard);
+  }
+  /// Who would have the least to do with these bytes more; nobody where all
+  /// are in the chain.
+  std::optional<uint32_t> least_outside(const std::vector<uint32_t>& chain,
+                                        uint64_t bytes) const {
+    std::optional<uint32_t> best;
+    for (const auto& [shard, load] : loads_)
+      if (!contains(chain, shard)
+          && (!best || with(shard, bytes) < with(*best, bytes)))
+        best = shard;
+    return best;
+  }
+
+private:
+  double cost(uint32_t shard) const {
+    auto known = costs_.find(shard);
+    return known == costs_.end() ? 1 : known->second;
+  }
+
+  const std::map<uint32_t, double>& costs_;
+  std::map<uint32_t, double> loads_;
+};
+
+} // namespace
+
 std::vector<std::vector<uint32_t>>
 rebalance(const std::vector<std::vector<uint32_t>>& chains,
           const std::vector<uint64_t>& bytes, const std::set<uint32_t>& shards,
-          uint32_t length) {
+          uint32_t length, const std::map<uint32_t, double>& costs) {
   strategies::require(!shards.empty(), "slices need a shard");
   strategies::require(chains.size() == bytes.size(), "bytes of each slice");
   const auto most = std::min<size_t>(length, shards.size());
-  std::map<uint32_t, uint64_t> load;
-  for (auto shard : shards)
-    load[shard] = 0;
+  Loads loads{shards, costs};
   auto out = chains;
   for (size_t i = 0; i < out.size(); ++i) {
     std::erase_if(out[i], [&](uint32_t x) { return !shards.contains(x); });
     if (out[i].size() > most)
       out[i].resize(most);
     for (auto shard : out[i])
-      load[shard] += bytes[i];
+      loads.give(shard, bytes[i]);
   }
-  auto least_outside = [&](const std::vector<uint32_t>& chain) {
-    auto best = load.end();
-    for (auto at = load.begin(); at != load.end(); ++at)
-      if (!contains(chain, at->first)
-          && (best == load.end() || at->second < best->second))
-        best = at;
-    return best;
-  };
   for (size_t i = 0; i < out.size(); ++i)
     while (out[i].size() < most) {
-      auto to = least_outside(out[i]);
-      to->second += bytes[i];
-      out[i].push_back(to->first);
+      const auto to = *loads.least_outside(out[i], bytes[i]);
+      loads.give(to, bytes[i]);
+      out[i].push_back(to);
     }
   // Each move must make the larger of two loads smaller.
-  for (bool moved = true; std::exchange(moved, false);) {
+  for (bool moved = true; std::exchange(moved, false);)
     for (size_t i = 0; i < out.size(); ++i)
       for (auto& from : out[i]) {
-        auto to = least_outside(out[i]);
-        if (to == load.end() || to->second + bytes[i] >= load[from])
+        const auto to = loads.least_outside(out[i], bytes[i]);
+        if (!to || loads.with(*to, bytes[i]) >= loads.of(from))
           continue;
-        load[from] -= bytes[i];
-        to->second += bytes[i];
-        from = to->first;
+        loads.take(from, bytes[i]);
+        loads.give(*to, bytes[i]);
+        from = *to;
         moved = true;
       }
-  }
   return out;
 }
 

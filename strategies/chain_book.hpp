@@ -50,31 +50,40 @@ public:
   /// The first slice, if any, of which no replica is present.
   std::set<uint32_t> missing(const std::set<uint32_t>& present) const;
 
-  /// Decides the chains of the next epoch. `held` has one list for each slice.
-  /// The shards with the newest epoch of history are replicas, the ones with
-  /// newer versions first: who lacks a version gets it from the one before.
+  /// Decides the chains of `epoch`, the next one. `held` has one list for each
+  /// slice. The shards with the newest epoch of history are replicas, the ones
+  /// with newer versions first: who lacks a version gets it from the one
+  /// before. Epochs that are not told apart (0) make who leaves wait longer.
   void decide(const std::set<uint32_t>& present,
-              const std::vector<std::vector<Held>>& held);
+              const std::vector<std::vector<Held>>& held, uint64_t epoch = 0);
 
   /// Tells whether a wanted shard is not a replica yet, or a replica is not
   /// wanted any more.
   bool settled() const;
+  /// Tells whether a replica stays only until the next epoch: all that are
+  /// wanted are replicas beside it.
+  bool leaving() const;
+  /// The shards that learn a slice in the newest epoch.
+  std::set<uint32_t> learners() const;
 
 private:
   Chain decide(uint32_t slice, const std::set<uint32_t>& present,
                std::vector<Held> held) const;
+  bool may_leave(uint32_t slice, const std::vector<Held>& held) const;
 
   std::vector<std::vector<uint32_t>> wanted_; ///< by slice
   std::vector<Chain> chains_;
+  uint64_t epoch_ = 0; ///< of chains_; 0: not known
 };
 
 /// Spreads slices over `shards` anew with the fewest moves: shards with more
 /// than their share of bytes give up their smallest slices to those with least.
 /// `chains` names the wanted shards of each slice; each keeps its length where
-/// there are enough shards, never twice the same one.
+/// there are enough shards, never twice the same one. `costs`: what a byte
+/// costs a shard, in any unit; 1 for those not named.
 std::vector<std::vector<uint32_t>>
 rebalance(const std::vector<std::vector<uint32_t>>& chains,
           const std::vector<uint64_t>& bytes, const std::set<uint32_t>& shards,
-          uint32_t length);
+          uint32_t length, const std::map<uint32_t, double>& costs = {});
 
 } // namespace troupe

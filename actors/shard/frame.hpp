@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/epoch_pause.hpp"
 #include "actors/first_period.hpp"
 #include "actors/link_terms.hpp"
 #include "actors/peer_directory.hpp"
@@ -7,6 +8,7 @@
 #include "actors/shard_store.hpp"
 #include "monitoring/names.hpp"
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -20,6 +22,7 @@ struct ShardMetrics {
       late(registry.counter(metrics::late_pushes_dropped_total)),
       duplicates(registry.counter(metrics::duplicates_dropped_total)),
       queue(registry.gauge(metrics::executor_queue_tasks)),
+      busy(registry.counter(metrics::shard_busy_seconds_total)),
       heads(registry.gauge(metrics::chain_slices, {{"place", "head"}})),
       followed(registry.gauge(metrics::chain_slices, {{"place", "follower"}})),
       forwarded(registry.counter(metrics::chain_forwarded_bytes_total)),
@@ -30,6 +33,7 @@ struct ShardMetrics {
   Counter& late;
   Counter& duplicates;
   Gauge& queue;
+  Counter& busy;
   Gauge& heads;
   Gauge& followed;
   Counter& forwarded;
@@ -47,6 +51,7 @@ struct ShardFrame {
       period(first_period(job.options)),
       metrics(*context.metrics),
       store(std::move(store)),
+      pause(*context.metrics),
       peers(self->system(), {context.links, context.role, shard_peer_terms()}),
       executor(make_role_executor(context)) {}
 
@@ -54,7 +59,30 @@ struct ShardFrame {
   /// `then(result)` in the actor.
   template <class Work, class Then>
   void run(Work work, Then then) {
-    run_on(*executor, self, std::move(work), std::move(then));
+    run_on(*executor, self, timed(std::move(work)), std::move(then));
+  }
+  /// The same for work that nobody waits for.
+  template <class Work>
+  void submit(Work work) {
+    executor->submit(timed(std::move(work)));
+  }
+
+  /// The work, and its time to the account of how busy the shard is.
+  template <class Work>
+  auto timed(Work work) {
+    return [work = std::move(work), &busy = metrics.busy]() mutable {
+      struct Watch {
+        std::chrono::steady_clock::time_point begin =
+          std::chrono::steady_clock::now();
+        Counter& busy;
+        ~Watch() {
+          const std::chrono::duration<double> spent =
+            std::chrono::steady_clock::now() - begin;
+          busy.add(spent.count());
+        }
+      } watch{.busy = busy};
+      return work();
+    };
   }
 
   /// A view of a copy of `values`, of which peers on this host need no other.
@@ -77,7 +105,8 @@ struct ShardFrame {
   ShardMetrics metrics;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;
-  PeerDirectory peers; ///< other shards
+  EpochPauseWatch pause; ///< ends when all that it is pulled for is served
+  PeerDirectory peers;   ///< other shards
   uint64_t duplicates = 0;
   std::shared_ptr<Executor> executor;
 };

@@ -70,7 +70,15 @@ void SliceChains::enter_epoch(const Activate& activation) {
   }
   shard_.metrics.heads.set(static_cast<double>(heads));
   shard_.metrics.followed.set(static_cast<double>(to_join_.size()));
+  end_pause_if_served();
   join_next();
+}
+
+void SliceChains::end_pause_if_served() {
+  for (const auto& [slice, line] : lines_)
+    if (line.place.tail && !line.serves)
+      return;
+  shard_.pause.end(shard_.self, shard_.context, shard_.gate.active());
 }
 
 /// Asks predecessors for what is missing, some slices at a time.
@@ -275,6 +283,8 @@ void SliceChains::became_current(uint32_t slice, uint64_t version) {
   line.serves = true;
   --asking_;
   events_.current(slice, version);
+  if (line.place.tail)
+    end_pause_if_served();
   if (line.place.learner && --learning_ == 0)
     shard_.self->send(shard_.context.coordinator,
                       CaughtUp{shard_.gate.active(), shard_.context.role});

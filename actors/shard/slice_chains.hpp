@@ -79,6 +79,8 @@ private:
   void forward_again(Line& line, const ChainUpdate& update);
   void install(uint32_t slice, Line& line);
   void became_current(uint32_t slice, uint64_t version);
+  /// Whoever pulls can be served again.
+  void end_pause_if_served();
   void send_update(uint32_t follower, const ChainUpdate& update);
 
   ShardFrame& shard_;

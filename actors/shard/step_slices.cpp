@@ -195,8 +195,8 @@ void StepSlices::accept(const Push& push) {
     return;
   }
   shard_.metrics.staleness.observe(0); // a step's pushes are of its version
-  shard_.executor->submit([slice, node = push.node, values = push.values,
-                           decision = std::move(decision)]() mutable {
+  shard_.submit([slice, node = push.node, values = push.values,
+                 decision = std::move(decision)]() mutable {
     slice->work.accept(node, std::move(values), decision);
   });
   if (slice->ledger.complete()) {

@@ -13,15 +13,15 @@ import unittest
 
 from cluster import TROUPE, Run, wait_for
 
-def job(epochs=16):
+def job(epochs=16, model="mlp:784-128-64-10"):
     return ["--data", "synthetic:digits?samples=6000", "--model",
-            "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs",
+            model, "--eval-fraction", "0.1", "--epochs",
             str(epochs), "--global-batch", "64", "--virtual-ranks", "4",
             "--seed", "7"]
 
 
-def served(epochs=16):
-    return [*job(epochs), "--strategy", "parameter_server", "--workers", "2",
+def served(epochs=16, **options):
+    return [*job(epochs, **options), "--strategy", "parameter_server", "--workers", "2",
             "--ps", "2", "--processes"]
 
 
@@ -140,10 +140,11 @@ class Supervision(unittest.TestCase):
                              summary["weights_sha256"])
 
     def test_restarts_without_progress_are_a_crash_loop(self):
-        with Run(*served(1000)) as run:
-            run.wait_for_step(20)
-            # A stopped shard keeps steps from being committed.
-            os.kill(run.role("ps:0"), signal.SIGSTOP)
+        # The first step takes longer than the test: half a minute and more.
+        with Run(*served(model="sleep:20ms-1000"), "--slow-worker",
+                 "1:1000") as run:
+            wait_for(lambda: run.metric("troupe_membership_epoch") >= 1,
+                     "the first epoch")
             for _ in range(6):
                 old = run.kill("worker:0")
                 wait_for(lambda: run.process.poll() is not None

@@ -83,6 +83,10 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(armed.job == 9u);
   BOOST_TEST((armed.phase == StepPhase::seal));
   BOOST_TEST(armed.after == 1u);
+  BOOST_TEST(round_trip(ReshapeJob{"rebalance"}).what == "rebalance");
+  BOOST_TEST(round_trip(StartRole{worker_1}).role.index == 1u);
+  BOOST_TEST(round_trip(RetireRole{worker_1}).role.index == 1u);
+  BOOST_TEST(round_trip(EpochPause{fence, worker_1, 0.25}).seconds == 0.25);
   BOOST_TEST(
     round_trip(Activate{fence, {}, 5, false, {}, true, 2}).synchronise);
   BOOST_TEST(round_trip(Activate{fence, {}, 5, false, {}, true, 2}).source

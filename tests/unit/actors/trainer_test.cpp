@@ -99,6 +99,30 @@ BOOST_AUTO_TEST_CASE(arrays_that_do_not_fit_are_refused) {
   BOOST_CHECK_THROW(trained.fit({}, {}), InputError);
 }
 
+BOOST_AUTO_TEST_CASE(members_come_and_go_during_a_fit) {
+  auto how = options(LabelKind::classes);
+  how.model = "mlp:2-16-2";
+  how.sample.classes = 2;
+  how.epochs = 2000; // all of it is asked for in turn, ten times a second
+  const auto samples = points(500);
+  Trainer alone{how};
+  const auto expected = alone.fit(samples).weights_sha256;
+  how.strategy = "parameter_server";
+  how.ps = 2;
+  Trainer trained{how};
+  BOOST_CHECK_THROW(trained.reshape("shards multiply"), UsageError);
+  std::vector<std::future<std::string>> answers;
+  for (const char* change :
+       {"shards add", "workers add 1", "move-slices ps:2 ps:0", "rebalance",
+        "shards remove ps:1", "workers remove worker:0"})
+    answers.push_back(trained.reshape(change));
+  auto refused = trained.reshape("shards remove ps:9");
+  BOOST_TEST(trained.fit(samples).weights_sha256 == expected);
+  for (auto& answer : answers)
+    BOOST_TEST(!answer.get().empty());
+  BOOST_CHECK_THROW(refused.get(), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(text_is_not_for_arrays) {
   TrainerOptions how;
   how.model = "transformer:L1-H1-D8-T8";

@@ -53,6 +53,25 @@ BOOST_AUTO_TEST_CASE(a_slice_moves_by_learning_and_leaving) {
   BOOST_TEST(book.settled());
 }
 
+// What only the leaving head has was never acknowledged, if the others were
+// replicas beside it; and may have been, if they were learning still.
+BOOST_AUTO_TEST_CASE(who_leaves_takes_along_what_nobody_was_told_of) {
+  ChainBook book{{{0}}};
+  book.decide({0, 1}, {{{0, 0, 3}}}, 1);
+  book.want(0, {1});
+  book.decide({0, 1}, {{{0, 1, 5}}}, 2);
+  book.decide({0, 1}, {{{0, 2, 9}, {1, 2, 8}}}, 3);
+  BOOST_TEST((book.chain(0).replicas == Shards{0, 1}));
+  BOOST_TEST(book.leaving());
+  ChainBook behind = book;
+  behind.decide({0, 1}, {{{0, 2, 12}, {1, 2, 10}}}, 4); // 3 never began there
+  BOOST_TEST((behind.chain(0).replicas == Shards{0, 1}));
+  book.decide({0, 1}, {{{0, 3, 12}, {1, 3, 10}}}, 4);
+  BOOST_TEST((book.chain(0).replicas == Shards{1}));
+  BOOST_TEST(!book.leaving());
+  BOOST_TEST(book.settled());
+}
+
 BOOST_AUTO_TEST_CASE(who_leaves_stays_until_all_are_level) {
   ChainBook book{{{0}}};
   book.decide({0, 1}, {{{0, 1, 3}}});
@@ -115,6 +134,14 @@ BOOST_AUTO_TEST_CASE(rebalancing_levels_loads_with_few_moves) {
       BOOST_REQUIRE(most - least <= 1000);
     BOOST_REQUIRE((rebalance(after, bytes, shards, length) == after));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_that_takes_longer_keeps_less) {
+  const std::vector<std::vector<uint32_t>> chains(12, Shards{0});
+  const std::vector<uint64_t> bytes(12, 100);
+  const auto after = rebalance(chains, bytes, {0, 1}, 1, {{0, 2.0}});
+  BOOST_TEST(std::ranges::count(after, Shards{0}) == 4);
+  BOOST_TEST(std::ranges::count(after, Shards{1}) == 8);
 }
 
 BOOST_AUTO_TEST_CASE(random_lives_keep_what_was_acknowledged) {

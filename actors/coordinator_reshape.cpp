@@ -1,0 +1,120 @@
+#include "actors/coordinator_state.hpp"
+#include "actors/steady_ms.hpp"
+
+// Changes of who takes part and who keeps which slice, while the job runs
+// (strategies/reshaping.hpp).
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds retire_deadline{2};
+
+} // namespace
+
+caf::result<Note> CoordinatorState::on(const ReshapeJob& wanted) {
+  const auto refuse = [](const std::string& why) {
+    return caf::make_error(caf::sec::invalid_argument, why);
+  };
+  Reshape wish;
+  std::string mistake;
+  if (!parse(wanted.what, wish, mistake))
+    return refuse(mistake);
+  if (!begun_)
+    return refuse("the job has not begun yet");
+  if (stage_ != Stage::running || steps_ >= end_)
+    return refuse("the run is ending");
+  if (switch_.pending())
+    return refuse("a switch of consistency is under way");
+  if (wish.kind == Reshape::Kind::add && !supervisor_)
+    return refuse("nobody here starts roles: start it by hand with `troupe "
+                  "role worker:N` or `ps:N`, and it joins");
+  reshaping_.costs(loads_.costs());
+  auto actions = reshaping_.ask(wish, steady_ms(), mistake);
+  if (!mistake.empty())
+    return refuse(mistake);
+  record_.change_begins(to_string(wish), steps_, proposed_.epoch + 1,
+                        Clock::now());
+  auto promise = self_->make_response_promise<Note>();
+  reshaper_ = promise;
+  perform(actions);
+  return promise;
+}
+
+void CoordinatorState::perform(const Reshaping::Actions& actions) {
+  for (const auto& action : actions)
+    if (const auto* x = std::get_if<Reshaping::Start>(&action)) {
+      membership_.expect(x->role);
+      if (supervisor_)
+        self_->send(supervisor_, StartRole{x->role});
+    } else if (const auto* x = std::get_if<Reshaping::Retire>(&action)) {
+      retire(x->role);
+    } else if (const auto* x = std::get_if<Reshaping::Answer>(&action)) {
+      answer(*x);
+    } else if (const auto* x = std::get_if<Reshaping::Tell>(&action)) {
+      note(x->line);
+    } else {
+      renew();
+    }
+}
+
+/// Its supervisor is told first, so that its end is not taken for a death.
+void CoordinatorState::retire(RoleId role) {
+  role_actor actor;
+  if (auto known = present_.extract(role)) {
+    actor = known.mapped().actor;
+    fence_ = {};
+    if (async_ && role.kind == RoleKind::worker)
+      leases_.worker_lost(role.index);
+  }
+  seals_.erase(role);
+  lost_.erase(role);
+  if (role.kind == RoleKind::shard)
+    loads_.forget(role.index);
+  const auto finish = [this, actor] {
+    if (actor)
+      self_->send(actor, Finish{options_.job_id});
+  };
+  if (supervisor_)
+    self_->request(supervisor_, retire_deadline, RetireRole{role})
+      .then(finish, [finish](const caf::error&) { finish(); });
+  else
+    finish();
+  perform(membership_.dismiss(role, steady_ms()));
+}
+
+void CoordinatorState::answer(const Reshaping::Answer& answer) {
+  record_.change_ends(answer.done ? reshaping_.moved_slices() : 0,
+                      answer.done ? reshaping_.moved_bytes() : 0,
+                      proposed_.epoch, Clock::now());
+  note(answer.line);
+  if (!reshaper_)
+    return;
+  if (answer.done)
+    reshaper_->deliver(Note{answer.line});
+  else
+    reshaper_->deliver(caf::make_error(caf::sec::runtime_error, answer.line));
+  reshaper_.reset();
+}
+
+void CoordinatorState::admit(RoleId role) {
+  membership_.expect(role);
+  const bool pending = reshaping_.pending();
+  perform(reshaping_.joining(role, steady_ms()));
+  if (reshaping_.pending() && !pending)
+    record_.change_begins(to_string(role) + " joins", steps_,
+                          proposed_.epoch + 1, Clock::now());
+}
+
+bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
+  Reshaping::Actions actions;
+  const bool unfit = reshaping_.unfit(role, why, actions);
+  perform(actions);
+  return unfit;
+}
+
+void CoordinatorState::renew() {
+  if (fence_.job != 0 && stage_ != Stage::over)
+    perform(membership_.renew(steady_ms()));
+}
+
+} // namespace troupe

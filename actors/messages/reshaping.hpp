@@ -1,0 +1,40 @@
+#pragma once
+
+#include "actors/bits.hpp"
+#include "actors/messages/fields.hpp"
+
+#include <string>
+
+/// Changing who takes part in a running job, and who keeps which slice.
+namespace troupe {
+
+/// From outside: change this (strategies/reshape.hpp has the words); answered
+/// once it is so.
+struct ReshapeJob {
+  std::string what;
+};
+/// To a supervisor: start a role that the plan does not have.
+struct StartRole {
+  RoleId role;
+};
+/// To a supervisor: the role is about to end, and is not started again.
+/// Answered when that is noted; one that does not end in time is killed.
+struct RetireRole {
+  RoleId role;
+};
+/// How long an epoch change kept a member from its work. Worker: from its seal
+/// until it pushes and pulls again. Shard: from its seal until every slice that
+/// is pulled from it is served.
+struct EpochPause {
+  Fence fence; ///< of the epoch that began
+  RoleId role;
+  Bits<double> seconds = 0;
+};
+
+TROUPE_INSPECT(ReshapeJob, TROUPE_FIELD(what))
+TROUPE_INSPECT(StartRole, TROUPE_FIELD(role))
+TROUPE_INSPECT(RetireRole, TROUPE_FIELD(role))
+TROUPE_INSPECT(EpochPause, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(seconds))
+
+} // namespace troupe

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace troupe {
+
+/// A role that has joined, as the coordinator knows it.
+struct PresentRole {
+  uint64_t incarnation = 0;
+  role_actor actor;
+  std::string endpoint;
+  std::string links;
+  std::chrono::steady_clock::time_point heard;
+};
+
+} // namespace troupe

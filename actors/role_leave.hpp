@@ -1,0 +1,19 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+
+#include <functional>
+#include <string>
+
+namespace troupe {
+
+/// Waits until a role of this process, which `self` monitors, has ended, and
+/// returns why. When `wish` returns a reason to go, the coordinator is asked to
+/// do without the role: it hands over what it has and ends like a role whose
+/// run is over.
+/// Errors: std::runtime_error where the job cannot do without it.
+caf::error wait_until_over(caf::scoped_actor& self,
+                           const coordinator_actor& coordinator, RoleId role,
+                           const std::function<std::string()>& wish);
+
+} // namespace troupe

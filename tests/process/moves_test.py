@@ -1,0 +1,163 @@
+"""Shards and workers come and go, and slices move, while a job trains: the bits
+do not change, nothing is rolled back, every lease is consumed once."""
+# ctest: TIMEOUT 400 RUN_SERIAL TRUE
+
+import re
+import signal
+import subprocess
+import unittest
+
+from cluster import DEADLINE_S, TROUPE, Run, wait_for
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
+       "--seed", "5", "--partitioner", "max_size:32768", "--eval-every", "0",
+       "--epochs", "0"]
+SERVED = [*JOB, "--strategy", "parameter_server", "--workers", "2", "--ps",
+          "2", "--processes"]
+STEPS = ["--steps", "2500"]
+DIGESTS = ("weights_sha256", "state_sha256")
+
+
+def connection(run):
+    """Flags that lead to the run's coordinator."""
+    found = wait_for(lambda: re.search(
+        r"coordinator: (\S+), certificates (\S+)", run.output()),
+        "the coordinator's address")
+    return ["--coordinator", found.group(1), "--certificates", found.group(2)]
+
+
+def ask(run, *words):
+    """Sends a command to the run's coordinator; returns the process."""
+    return subprocess.run(
+        [TROUPE, "ctl", *words, *connection(run)],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+
+class Moves(unittest.TestCase):
+    def change(self, run, *words):
+        done = ask(run, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def gone(self, run, role):
+        wait_for(lambda: role not in run.children(), f"{role} has ended")
+
+    def everything(self, *arguments, chain=1):
+        """Adds, moves, spreads and removes while the job trains."""
+        added = f"ps:{2 * chain}"
+        with Run(*SERVED, *arguments, "--chain", str(chain)) as run:
+            run.wait_for_step(20)
+            self.assertIn("moved", self.change(run, "shards", "add"))
+            self.assertIn(added, run.children())
+            self.change(run, "workers", "add", "2")
+            self.change(run, "move-slices", "--from", added, "--to", "ps:0")
+            self.change(run, "rebalance")
+            self.change(run, "shards", "remove", "ps:1")
+            self.gone(run, "ps:1")
+            self.change(run, "workers", "remove", "worker:0")
+            self.gone(run, "worker:0")
+            before = run.step()
+            run.wait_for_step(before + 1)
+            summary = run.finish()
+        self.assertEqual(summary["recoveries"], [])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        made = {x["change"].split()[0]: x for x in summary["changes"]}
+        self.assertEqual(len(summary["changes"]), 6)
+        for change in summary["changes"]:
+            self.assertGreater(change["epochs"], 0)
+            self.assertGreater(change["push_pause_ms"], 0)
+        self.assertGreater(made["move-slices"]["slices"], 0)
+        self.assertGreater(made["move-slices"]["bytes"], 0)
+        return summary
+
+    def test_bits_stay_while_members_come_and_go(self):
+        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
+            expected = undisturbed.finish()
+        for chain in (1, 2):
+            with self.subTest(chain=chain):
+                found = self.everything(*STEPS, chain=chain)
+                for digest in DIGESTS:
+                    self.assertEqual(found[digest], expected[digest])
+
+    def test_scalars_over_all_variables_move_along(self):
+        lamb = ["--optimizer", "lamb", "--clip-norm", "0.5", *STEPS]
+        with Run(*JOB, *lamb, "--strategy", "one_device") as undisturbed:
+            expected = undisturbed.finish()
+        found = self.everything(*lamb)
+        for digest in DIGESTS:
+            self.assertEqual(found[digest], expected[digest])
+
+    def test_every_lease_is_consumed_once(self):
+        for chain in (1, 2):
+            with self.subTest(chain=chain):
+                found = self.everything("--async", "--steps", "3000",
+                                        chain=chain)
+                self.assertEqual(found["steps"], 3000)
+                self.assertEqual(found["samples"],
+                                 3000 // 32 * 2000 + samples_of(3000 % 32))
+
+    def test_a_role_that_is_asked_to_end_hands_over_first(self):
+        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
+            expected = undisturbed.finish()
+        with Run(*SERVED, *STEPS) as run:
+            run.wait_for_step(20)
+            for role in ("ps:0", "worker:1"):
+                run.kill(role, signal.SIGTERM)
+                self.gone(run, role)
+            summary = run.finish()
+        self.assertEqual([x["change"] for x in summary["changes"]],
+                         ["shards remove ps:0", "workers remove worker:1"])
+        self.assertEqual(summary["recoveries"], [])
+        for digest in DIGESTS:
+            self.assertEqual(summary[digest], expected[digest])
+
+    def test_roles_beyond_the_plan_take_part_when_started_by_hand(self):
+        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
+            expected = undisturbed.finish()
+        with Run(*SERVED, *STEPS) as run:
+            guests = {}
+            for role in ("worker:5", "ps:3", "worker:7"):
+                guests[role] = subprocess.Popen(
+                    [TROUPE, "role", role, *connection(run)])
+                self.addCleanup(guests[role].wait)
+                self.addCleanup(guests[role].kill)
+                wait_for(lambda role=role: f"{role} joins" in run.output(),
+                         f"{role} joins")
+            guests["worker:5"].kill()  # nobody starts it again, nobody waits
+            guests["worker:7"].terminate()
+            self.assertEqual(guests["worker:7"].wait(DEADLINE_S), 0)
+            summary = run.finish()
+            self.assertEqual(guests["ps:3"].wait(DEADLINE_S), 0)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual([x["change"] for x in summary["changes"]],
+                         ["ps:3 joins", "workers remove worker:7"])
+        self.assertGreater(summary["changes"][0]["slices"], 0)
+        for digest in DIGESTS:
+            self.assertEqual(summary[digest], expected[digest])
+
+    def test_what_cannot_be_is_refused_with_one_line(self):
+        with Run(*SERVED, "--steps", "100000") as run:
+            run.wait_for_step(5)
+            for words, part in (
+                    (["shards", "remove", "ps:7"], "ps:7 is not a role"),
+                    (["workers", "remove", "worker:7"], "not a role"),
+                    (["workers", "add", "9"], "--virtual-ranks 11"),
+                    (["move-slices", "--from", "ps:0", "--to", "ps:0"],
+                     "no move")):
+                done = ask(run, *words)
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn(part, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+            self.change(run, "shards", "remove", "ps:1")
+            self.assertIn("last shard",
+                          ask(run, "shards", "remove", "ps:0").stderr)
+
+
+def samples_of(steps):
+    """Of the first steps of an epoch of 2000 in batches of 64."""
+    return min(steps * 64, 2000)
+
+
+if __name__ == "__main__":
+    unittest.main()
