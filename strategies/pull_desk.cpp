@@ -2,9 +2,15 @@
 
 #include "strategies/require.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 void PullDesk::want(RoleId puller, uint64_t version) {
+  if (std::ranges::any_of(wishes_, [&](const Wish& x) {
+        return x.puller == puller && x.version > version;
+      }))
+    return; // a late copy: nobody goes back within an epoch
   std::erase_if(wishes_, [&](const Wish& x) { return x.puller == puller; });
   if (slices_ > 0)
     wishes_.push_back(

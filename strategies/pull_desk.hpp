@@ -8,8 +8,8 @@
 namespace troupe {
 
 /// Which pulls of one owner wait, and what they may be given (PROTOCOL 8, 9).
-/// A puller wants one version of every slice that is served here; a later wish
-/// of the same puller replaces the earlier one.
+/// A puller wants one version of every slice that is served here; a wish for a
+/// newer one replaces the earlier, one for an older is a late copy.
 ///
 /// A slice is served when its *ledger* has reached the version. The memory may
 /// be ahead of it, but a puller who sees version s + 1 pushes step s + 1, which

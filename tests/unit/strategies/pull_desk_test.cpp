@@ -50,6 +50,15 @@ BOOST_AUTO_TEST_CASE(a_later_wish_replaces_the_one_before) {
   BOOST_TEST(desk.serve(0, 1, 2).size() == 1u);
 }
 
+// Symptom: a run stood still for good (found by simulation). Cause: a late copy
+// of an older pull took the place of the newest one, which nobody sends again.
+BOOST_AUTO_TEST_CASE(a_late_copy_of_an_older_wish_replaces_nothing) {
+  PullDesk desk{1};
+  desk.want(first, 37);
+  desk.want(first, 28);
+  BOOST_TEST(desk.serve(0, 36, 37).size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_reset_forgets_who_waits) {
   PullDesk desk{1};
   desk.want(first, 0);
