@@ -66,7 +66,10 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
 void CoordinatorState::restore_steps(Activate& message) {
   const auto restoration = decide_restoration(epoch_plan_.restorable(),
                                               commits_.committed());
-  commits_.owners(epoch_plan_.tails(), restoration.version);
+  // A head may have a version that its followers get only now: until they have
+  // it, the step is not committed, and may have to be computed again.
+  commits_.owners(epoch_plan_.tails(),
+                  epoch_plan_.everywhere(restoration.version));
   message.version = restoration.version;
   if (restoration.rollback)
     roll_back(message, restoration.reason);
@@ -83,10 +86,15 @@ void CoordinatorState::restore_replicas(Activate& message) {
   message.version = resumption.version;
   message.source = resumption.source;
   message.synchronise = resumption.synchronise;
-  if (resumption.rollback)
+  if (resumption.rollback) {
     roll_back(message, resumption.reason);
-  else
-    committed(commits_.forgive(resumption.version));
+    return;
+  }
+  std::set<uint32_t> replicas;
+  for (const auto& [role, seal] : seals_)
+    replicas.insert(role.index);
+  commits_.owners(replicas, resumption.version);
+  committed(commits_.forgive(resumption.version));
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {

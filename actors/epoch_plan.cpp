@@ -120,6 +120,13 @@ std::vector<Restorable> EpochPlan::restorable() const {
   return out;
 }
 
+/// Of a chain's replicas the tail has the oldest.
+uint64_t EpochPlan::everywhere(uint64_t version) const {
+  for (const auto& tail : tails_)
+    version = std::min(version, tail.newest);
+  return version;
+}
+
 std::vector<RankRange> EpochPlan::missing(uint64_t version) const {
   const auto ranks = job_.options.virtual_ranks;
   std::vector<RankRange> held;

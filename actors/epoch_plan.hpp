@@ -36,6 +36,9 @@ public:
   void undo();
   /// The versions that each slice's head can serve.
   std::vector<Restorable> restorable() const;
+  /// The newest version, at most `version`, that all replicas of every slice
+  /// hold.
+  uint64_t everywhere(uint64_t version) const;
   /// The ranks of step `version` that neither owners nor workers hold.
   std::vector<RankRange> missing(uint64_t version) const;
 

@@ -71,14 +71,14 @@ bool CommitBook::whole(uint64_t step) {
 }
 
 std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
-  for (auto& [owner, held] : versions_)
-    held = std::max(held, version);
-  return settle(version);
+  forgiven_ = std::max(forgiven_, version);
+  return settle();
 }
 
 uint64_t CommitBook::rollback(uint64_t version) {
   const auto undone = committed_ > version ? committed_ - version : 0;
   committed_ = version;
+  forgiven_ = 0;
   for (auto& [owner, held] : versions_)
     held = version;
   leaves_.clear();
@@ -87,13 +87,13 @@ uint64_t CommitBook::rollback(uint64_t version) {
   return undone;
 }
 
-std::vector<CommitBook::Commit> CommitBook::settle(uint64_t forgiven) {
+std::vector<CommitBook::Commit> CommitBook::settle() {
   std::vector<Commit> commits;
   auto reduced = ~uint64_t{0};
   for (const auto& [owner, held] : versions_)
     reduced = std::min(reduced, held);
   while (committed_ < reduced) {
-    if (!whole(committed_) && committed_ >= forgiven)
+    if (!whole(committed_) && committed_ >= forgiven_)
       break; // the losses are on their way
     Commit commit{committed_};
     double sum = 0;

@@ -38,9 +38,9 @@ public:
   /// A step has exactly these ranks.
   std::vector<Commit> made_of(uint64_t step,
                               const std::vector<RankRange>& ranks);
-  /// Commits steps below `version`, which every owner has applied, although the
-  /// report of some leaves died with their worker; the loss is that of the
-  /// leaves known.
+  /// The report of some leaves of the steps below `version` may have died with
+  /// their worker: those commit with the loss of the leaves known, once every
+  /// owner has applied them.
   std::vector<Commit> forgive(uint64_t version);
   /// All owners went back to `version`; returns the number of committed steps
   /// that this undid.
@@ -52,7 +52,7 @@ public:
   uint64_t ranks_left_out() const { return left_out_; }
 
 private:
-  std::vector<Commit> settle(uint64_t forgiven = 0);
+  std::vector<Commit> settle();
 
   bool whole(uint64_t step);
 
@@ -63,6 +63,7 @@ private:
   std::map<uint64_t, std::vector<bool>> seen_;
   std::map<uint64_t, std::vector<bool>> in_; ///< partial: who is in it
   uint64_t committed_ = 0;
+  uint64_t forgiven_ = 0; ///< below it, losses may be missing
   uint64_t recomputed_ = 0;
   uint64_t left_out_ = 0;
 };
