@@ -76,6 +76,8 @@ void CoordinatorState::restore_steps(Activate& message) {
   else
     committed(commits_.forgive(restoration.version));
   message.missing = epoch_plan_.missing(message.version);
+  committed(
+    commits_.excuse(message.version, epoch_plan_.orphaned(message.version)));
 }
 
 void CoordinatorState::restore_replicas(Activate& message) {

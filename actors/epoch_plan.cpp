@@ -149,6 +149,13 @@ std::vector<RankRange> EpochPlan::missing(uint64_t version) const {
   return missing_ranks(held, ranks);
 }
 
+std::vector<RankRange> EpochPlan::orphaned(uint64_t version) const {
+  auto reported = missing(version);
+  if (auto step = computed_.find(version); step != computed_.end())
+    reported.insert(reported.end(), step->second.begin(), step->second.end());
+  return missing_ranks(reported, job_.options.virtual_ranks);
+}
+
 std::set<uint32_t> EpochPlan::tails() const {
   std::set<uint32_t> out;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)

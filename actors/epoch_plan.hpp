@@ -42,6 +42,10 @@ public:
   /// The ranks of step `version` that neither owners nor workers hold.
   std::vector<RankRange> missing(uint64_t version) const;
 
+  /// The ranks of step `version` that no worker of this epoch has computed, or
+  /// is going to: owners have them from one that may be gone.
+  std::vector<RankRange> orphaned(uint64_t version) const;
+
   /// Shards that are the tail of a slice: they acknowledge.
   std::set<uint32_t> tails() const;
   /// What all slices of each tail have applied (async): a head may have more,

@@ -56,9 +56,14 @@ CommitBook::made_of(uint64_t step, const std::vector<RankRange>& ranks) {
   return settle();
 }
 
-/// The loss of every leaf that is in the step is known.
+/// The loss of every leaf that is in the step is known, or will not come.
 bool CommitBook::whole(uint64_t step) {
-  const auto& seen = seen_[step];
+  auto seen = seen_[step];
+  if (auto excused = excused_.find(step); excused != excused_.end()) {
+    seen.resize(virtual_ranks_);
+    for (size_t rank = 0; rank < seen.size(); ++rank)
+      seen[rank] = seen[rank] || excused->second[rank];
+  }
   if (seen.empty())
     return false;
   if (!partial_)
@@ -75,6 +80,16 @@ std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
   return settle();
 }
 
+std::vector<CommitBook::Commit>
+CommitBook::excuse(uint64_t step, const std::vector<RankRange>& ranks) {
+  auto& excused = excused_[step];
+  excused.assign(virtual_ranks_, false);
+  for (auto range : ranks)
+    for (auto rank = range.lo; rank < range.hi && rank < virtual_ranks_; ++rank)
+      excused[rank] = true;
+  return settle();
+}
+
 uint64_t CommitBook::rollback(uint64_t version) {
   const auto undone = committed_ > version ? committed_ - version : 0;
   committed_ = version;
@@ -83,6 +98,7 @@ uint64_t CommitBook::rollback(uint64_t version) {
     held = version;
   leaves_.clear();
   seen_.clear();
+  excused_.clear();
   in_.clear();
   return undone;
 }
@@ -110,6 +126,7 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
     commits.push_back(commit);
     leaves_.erase(committed_);
     seen_.erase(committed_);
+    excused_.erase(committed_);
     in_.erase(committed_);
     ++committed_;
   }

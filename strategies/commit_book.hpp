@@ -42,6 +42,10 @@ public:
   /// their worker: those commit with the loss of the leaves known, once every
   /// owner has applied them.
   std::vector<Commit> forgive(uint64_t version);
+  /// Owners have these leaves of `step`, and who computed them may be gone,
+  /// with the report: nobody waits for it.
+  std::vector<Commit> excuse(uint64_t step,
+                             const std::vector<RankRange>& ranks);
   /// All owners went back to `version`; returns the number of committed steps
   /// that this undid.
   uint64_t rollback(uint64_t version);
@@ -61,6 +65,7 @@ private:
   std::map<uint32_t, uint64_t> versions_;        ///< per owner
   std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
   std::map<uint64_t, std::vector<bool>> seen_;
+  std::map<uint64_t, std::vector<bool>> excused_;
   std::map<uint64_t, std::vector<bool>> in_; ///< partial: who is in it
   uint64_t committed_ = 0;
   uint64_t forgiven_ = 0; ///< below it, losses may be missing
