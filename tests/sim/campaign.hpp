@@ -1,0 +1,40 @@
+#pragma once
+
+#include "tests/sim/cluster.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace troupe::sim {
+
+/// Runs worlds, one for each seed, and keeps account of them.
+class Campaign {
+public:
+  struct Verdict {
+    std::string invariant; ///< that is broken; empty: none
+    std::string what;
+    Cluster::Result result;
+  };
+
+  Verdict run(uint64_t seed, bool trace = false);
+
+  const Coverage& coverage() const { return coverage_; }
+  uint64_t commits() const { return commits_; }
+  uint64_t faults() const { return faults_; }
+  uint64_t events() const { return events_; }
+  /// Worlds in which more failed than the job promises to survive.
+  uint64_t beyond() const { return beyond_; }
+  /// Fault x phase, as lines of text.
+  std::string table() const;
+
+private:
+  const Oracle& oracle_of(const Scenario& scenario);
+
+  std::map<const Job*, Oracle> oracles_;
+  Coverage coverage_{};
+  uint64_t commits_ = 0, faults_ = 0, events_ = 0, beyond_ = 0;
+};
+
+} // namespace troupe::sim

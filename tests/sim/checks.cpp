@@ -1,0 +1,174 @@
+#include "tests/sim/cluster.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+// What must hold after each message, each epoch and at the end.
+
+namespace troupe::sim {
+
+void Cluster::on_message(uint32_t, uint32_t to, const Letter& letter) {
+  if (const auto* propose = letter.as<Propose>())
+    check(*propose);
+  else if (const auto* activation = letter.as<Activate>())
+    check(*activation);
+  else if (const auto* sealed = letter.as<Sealed>();
+           sealed != nullptr && to == coordinator_process_)
+    check(*sealed);
+  else if (const auto* pulled = letter.as<Pulled>()) {
+    pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
+    note_read(*pulled);
+  }
+}
+
+void Cluster::check(const Propose& propose) {
+  proposed_ = std::max(proposed_, propose.fence.epoch);
+}
+
+/// Some replica that a slice had when its newest version was read is still
+/// there: no more than f have failed.
+bool Cluster::survives(uint32_t slice) const {
+  const auto& read = read_.at(slice);
+  return std::ranges::any_of(read.replicas, [this](const auto& replica) {
+    auto found = processes_.find(replica.first);
+    return found != processes_.end() && found->second == replica.second;
+  });
+}
+
+void Cluster::check(const Activate& activation) {
+  if (activation.fence.epoch <= activated_)
+    return;
+  activated_ = activation.fence.epoch;
+  chains_ = activation.chains;
+  processes_.clear();
+  for (const auto& member : activation.members)
+    if (member.role.kind == RoleKind::shard)
+      processes_[member.role.index] = member.links;
+  if (activation.rollback) {
+    for (const auto& [slice, read] : read_)
+      if (!survives(slice))
+        beyond_ = true;
+    if (!beyond_)
+      throw Violation("I2", "a chain that lost no more than it may goes back "
+                            "to version "
+                              + std::to_string(activation.version));
+    read_.clear();
+    return;
+  }
+  if (scenario_.async())
+    return;
+  for (const auto& head : activation.slices) {
+    auto read = read_.find(head.slice);
+    if (read == read_.end() || head.newest >= read->second.version)
+      continue;
+    if (survives(head.slice))
+      throw Violation(
+        "I2", "epoch " + std::to_string(activated_) + " begins with version "
+                + std::to_string(head.newest) + " of slice "
+                + std::to_string(head.slice) + "; version "
+                + std::to_string(read->second.version) + " has been read");
+    beyond_ = true;
+  }
+}
+
+void Cluster::note_read(const Pulled& pulled) {
+  auto& read = read_[pulled.slice];
+  if (pulled.fence.epoch != activated_
+      || (pulled.version <= read.version && !read.replicas.empty()))
+    return;
+  read.version = pulled.version;
+  read.replicas.clear();
+  for (auto shard : chains_[pulled.slice].replicas)
+    read.replicas[shard] = processes_[shard];
+}
+
+/// Nothing is on a shard's executor when it seals.
+void Cluster::check(const Sealed& sealed) {
+  if (oracle_ == nullptr || sealed.role.kind != RoleKind::shard
+      || sealed.fence.epoch != proposed_)
+    return;
+  const auto& member = members_.at(sealed.role);
+  if (member.store && member.up)
+    check_store(sealed.role.index);
+}
+
+void Cluster::check_store(uint32_t shard) const {
+  const RoleId role{RoleKind::shard, shard};
+  const auto& store = *members_.at(role).store;
+  for (auto slice : store.slices()) {
+    const auto newest = store.newest(slice);
+    const auto* values = store.values(slice, newest);
+    if (scenario_.gradient() == GradientKind::ordered)
+      oracle_->check(job_, job_.plan.slices[slice], newest, values,
+                     to_string(role));
+    else
+      check_leases(job_, job_.plan.slices[slice], store.leases(slice), values,
+                   to_string(role));
+  }
+}
+
+void Cluster::check_stores() const {
+  const auto all = job_.total_steps * job_.options.virtual_ranks;
+  for (const auto& [role, member] : members_) {
+    if (!member.store || !member.up)
+      continue;
+    check_store(role.index);
+    for (auto slice : member.store->slices())
+      if (scenario_.async() && chains_[slice].replicas.back() == role.index
+          && member.store->leases(slice).floor() != all)
+        throw Violation("I1",
+                        to_string(role) + " has applied "
+                          + std::to_string(member.store->leases(slice).size())
+                          + " leases of " + std::to_string(all) + " to slice "
+                          + std::to_string(slice));
+  }
+}
+
+void Cluster::note_compute(uint64_t step, const std::vector<RankRange>& nodes,
+                           const float* parameters) {
+  if (scenario_.async()) {
+    progressed(step);
+    return;
+  }
+  progressed(step);
+  if (oracle_ == nullptr) {
+    if (recorded.versions.size() <= step)
+      recorded.versions.resize(step + 1);
+    recorded.versions[step].assign(parameters, parameters + job_.layout.total);
+  } else if (scenario_.gradient() == GradientKind::ordered) {
+    for (const auto& slice : job_.plan.slices)
+      oracle_->check(job_, slice, step, parameters + job_.flat_offset(slice),
+                     "a worker that computes step " + std::to_string(step));
+  }
+  (void)nodes;
+}
+
+void Cluster::check_end() const {
+  if (status_ != 0)
+    throw Violation("I11", "the run failed: " + outcome_line_);
+  const auto summary = nlohmann::json::parse(summary_);
+  if (summary["steps"] != job_.total_steps)
+    throw Violation("I4", summary["steps"].dump() + " steps committed");
+  if (summary["steps_rolled_back"] != 0 && !beyond_)
+    throw Violation("I4", "steps were rolled back");
+  if (runtime_.alive(coordinator_process_))
+    throw Violation("I12", "the coordinator does not end");
+  for (const auto& [role, member] : members_)
+    if (member.up && runtime_.alive(member.process)
+        && !runtime_.paused(member.process))
+      throw Violation("I12", to_string(role) + " does not end");
+  check_stores();
+  if (scenario_.gradient() == GradientKind::ordered
+      && (summary["weights_sha256"] != oracle_->weights_sha256
+          || summary["state_sha256"] != oracle_->state_sha256))
+    throw Violation("I3", "other weights, or other state of the optimizer, "
+                          "than those of an undisturbed run");
+  if (scenario_.kind == Scenario::Kind::bounded
+      && summary["consistency"]["max_lead"] > scenario_.staleness)
+    throw Violation("I5", "a lead of "
+                            + summary["consistency"]["max_lead"].dump()
+                            + " leases");
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,221 @@
+#include "tests/sim/cluster.hpp"
+
+#include "actors/links/message_links.hpp"
+#include "actors/shard.hpp"
+#include "actors/worker.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Processes, from the first to the last.
+
+namespace troupe::sim {
+namespace {
+
+/// A process is there for its actor after so long.
+constexpr uint64_t boot[2] = {1'000, 40'000};
+constexpr uint64_t hello_deadline = 1'000'000;
+/// Of a run after its last fault, without any, in virtual time (I11).
+constexpr uint64_t patience = 60'000'000;
+/// How long the others may take to go after the end.
+constexpr uint64_t leaving = 8'000'000;
+/// How a role ends that is told to.
+const std::string done = "it is done";
+
+} // namespace
+
+Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
+  : scenario_(std::move(scenario)),
+    job_(*scenario_.job),
+    oracle_(oracle),
+    runtime_(seed),
+    job_id_(seed + 1) {
+  gradient_kind = scenario_.gradient();
+  on_compute = [this](uint64_t step, const std::vector<RankRange>& nodes,
+                      const float* parameters) {
+    note_compute(step, nodes, parameters);
+  };
+  runtime_.tap([this](uint32_t from, uint32_t to, const Letter& letter) {
+    on_message(from, to, letter);
+  });
+}
+
+Cluster::~Cluster() {
+  on_compute = nullptr;
+  for (auto& [role, member] : members_)
+    if (member.memory >= 0)
+      close(member.memory);
+}
+
+Cluster::Result Cluster::run(uint32_t faults) {
+  coordinator_process_ = runtime_.new_process("coordinator", false,
+                                              [](const std::string&) {});
+  coordinator_system_ =
+    std::make_unique<caf::actor_system>(coordinator_process_);
+  CoordinatorOptions options;
+  options.job_id = job_id_;
+  coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
+                                   options, nullptr);
+  supervisor_process_ = runtime_.new_process("supervisor", false,
+                                             [](const std::string&) {});
+  supervisor_ = runtime_.new_endpoint(supervisor_process_,
+                                      [this](Address, const Letter& letter) {
+                                        supervise(letter);
+                                      });
+  runtime_.send(supervisor_, coordinator_.id, letter(Attach{true}));
+  for (const auto& role : job_.plan.roles)
+    if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
+      start(role.role);
+  plan_faults(faults);
+  auto deadline = runtime_.now() + patience;
+  for (auto known = took_effect_; !over_;) {
+    if (!runtime_.step() || runtime_.now() > deadline) {
+      if (beyond_)
+        return {job_.total_steps, took_effect_, runtime_.now(),
+                runtime_.events(), true};
+      throw Violation("I11",
+                      "no end is in sight at step " + std::to_string(step_));
+    }
+    if (known != took_effect_) {
+      known = took_effect_;
+      deadline = runtime_.now() + patience;
+    }
+  }
+  const auto ended = runtime_.now();
+  while (runtime_.alive(coordinator_process_)
+         && runtime_.now() < ended + leaving && runtime_.step())
+    ;
+  const auto left = runtime_.now(); // who joined too late hears of it now
+  while (runtime_.now() < left + 2 * hello_deadline && runtime_.step())
+    ;
+  if (oracle_ != nullptr)
+    check_end();
+  return {job_.total_steps, took_effect_, ended, runtime_.events(), beyond_};
+}
+
+// --- processes --------------------------------------------------------------
+
+int Cluster::new_memory(RoleId role) {
+  return memfd_create(to_string(role).c_str(), MFD_CLOEXEC);
+}
+
+void Cluster::start(RoleId role) {
+  auto& member = members_[role];
+  member.up = false;
+  const auto process = runtime_.new_process(to_string(role),
+                                            role.kind == RoleKind::worker, {});
+  member.process = process;
+  roles_[process] = role;
+  runtime_.on_end(process, [this, role, process](const std::string& how) {
+    ended(role, process, how);
+  });
+  runtime_.after(runtime_.random().between(boot[0], boot[1]),
+                 [this, role, process] {
+                   if (runtime_.alive(process))
+                     say_hello(role, process);
+                 });
+}
+
+void Cluster::say_hello(RoleId role, uint32_t process) {
+  const auto loader = runtime_.new_endpoint(
+    process, [this, role, process](Address, const Letter& letter) {
+      if (members_.at(role).process != process || members_.at(role).up)
+        return;
+      if (const auto* info = letter.as<JobInfo>())
+        spawn(role, *info);
+    });
+  runtime_.send(loader, coordinator_.id, letter(Hello{role}));
+  runtime_.after(hello_deadline, [this, role, process] {
+    if (runtime_.alive(process) && !members_.at(role).up)
+      runtime_.kill(process, "the coordinator does not answer");
+  });
+}
+
+void Cluster::spawn(RoleId role, const JobInfo& info) {
+  auto& member = members_.at(role);
+  member.up = true;
+  member.system = std::make_unique<caf::actor_system>(member.process);
+  RoleContext context;
+  context.job = scenario_.job;
+  context.job_id = info.job;
+  context.role = role;
+  context.incarnation = info.incarnation;
+  context.coordinator = coordinator_;
+  context.metrics = std::make_shared<MetricRegistry>();
+  context.links = std::make_shared<MessageLinks>(member.process);
+  runtime_.spawning(member.process);
+  Address actor = 0;
+  if (role.kind == RoleKind::worker) {
+    actor = spawn_worker(*member.system, context).id;
+  } else {
+    if (member.memory < 0)
+      member.memory = new_memory(role);
+    std::vector<uint32_t> first;
+    for (const auto& known : job_.plan.roles)
+      if (known.role == role)
+        first = known.slices;
+    member.store = std::make_shared<ShardStore>(job_, first, job_id_,
+                                                member.memory);
+    actor = spawn_shard(*member.system, context, member.store).id;
+    runtime_.accept(member.process, actor);
+  }
+  runtime_.send(actor, coordinator_.id,
+                letter(Join{job_id_,
+                            role,
+                            info.incarnation,
+                            {},
+                            {},
+                            {},
+                            std::to_string(member.process)}));
+}
+
+void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
+  auto& member = members_.at(role);
+  if (member.process != process)
+    return;
+  if (how == done) // its state is looked at when all have ended
+    return;
+  member.up = false;
+  member.store = nullptr;
+  if (over_)
+    return;
+  const auto verdict = budget_.died(role, how);
+  runtime_.after(100, [this, role, verdict] {
+    runtime_.send(supervisor_, coordinator_.id,
+                  letter(RoleDied{role, verdict.reason}));
+    if (!over_)
+      start(role);
+  });
+}
+
+void Cluster::supervise(const Letter& letter) {
+  if (const auto* progress = letter.as<Progress>()) {
+    budget_.committed(progress->step);
+  } else if (const auto* replace = letter.as<ReplaceRole>()) {
+    runtime_.kill(members_.at(replace->role).process, "it is replaced");
+  } else if (const auto* finished = letter.as<Finished>()) {
+    over_ = true;
+    status_ = finished->status;
+    outcome_line_ = finished->line;
+    summary_ = finished->summary;
+    runtime_.note("finished: " + finished->line);
+    if (oracle_ == nullptr)
+      record_end();
+  } else if (const auto* note = letter.as<Note>()) {
+    runtime_.note(note->line);
+  }
+}
+
+void Cluster::record_end() {
+  auto& last = recorded.versions.emplace_back(job_.layout.total);
+  const auto& store = *members_.at({RoleKind::shard, 0}).store;
+  for (const auto& slice : job_.plan.slices)
+    std::copy_n(store.values(slice.id, job_.total_steps), slice.count,
+                last.begin() + static_cast<ptrdiff_t>(job_.flat_offset(slice)));
+  const auto summary = nlohmann::json::parse(summary_);
+  recorded.weights_sha256 = summary["weights_sha256"];
+  recorded.state_sha256 = summary["state_sha256"];
+}
+
+} // namespace troupe::sim

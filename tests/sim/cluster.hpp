@@ -1,0 +1,137 @@
+#pragma once
+
+#include "actors/coordinator.hpp"
+#include "actors/shard_store.hpp"
+#include "strategies/restart_budget.hpp"
+#include "tests/sim/oracle.hpp"
+#include "tests/sim/runtime.hpp"
+#include "tests/sim/scenario.hpp"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::sim {
+
+/// Fault x phase: how often a fault took effect while the members did that.
+using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+
+/// A parameter-server job in a simulated world: the coordinator, workers and
+/// shards of actors/, a supervisor that starts again who ends, and the faults
+/// of a seed. A broken invariant is a Violation.
+class Cluster {
+public:
+  struct Result {
+    uint64_t commits = 0;
+    uint32_t faults = 0; ///< that took effect
+    uint64_t virtual_us = 0;
+    uint64_t events = 0;
+    bool beyond = false; ///< more failed than the job promises to survive
+  };
+
+  /// `oracle`: what the result is compared with; null: nothing is checked, and
+  /// `recorded` is filled in.
+  Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  void trace() { runtime_.trace = true; }
+  /// Runs the job to its end.
+  Result run(uint32_t faults);
+
+  Oracle recorded;
+  Coverage coverage{};
+
+private:
+  /// A role, and the process that it runs in now.
+  struct Member {
+    uint32_t process = 0;
+    std::unique_ptr<caf::actor_system> system;
+    std::shared_ptr<ShardStore> store;
+    int memory = -1; ///< of a shard: outlives its processes
+    bool up = false; ///< it has joined
+  };
+
+  // --- processes ------------------------------------------------------------
+  void start(RoleId role);
+  void say_hello(RoleId role, uint32_t process);
+  void spawn(RoleId role, const JobInfo& info);
+  void ended(RoleId role, uint32_t process, const std::string& how);
+  void supervise(const Letter& letter);
+  void record_end();
+  int new_memory(RoleId role);
+
+  // --- faults (faults.cpp) --------------------------------------------------
+  void plan_faults(uint32_t count);
+  void progressed(uint64_t step);
+  void inject();
+  bool inject(Fault fault);
+  bool kill_some(RoleKind kind, bool with_memory);
+  bool may_lose_memory(RoleId shard) const;
+  /// A chain has lost a replica for good and is not whole again.
+  bool fragile();
+  bool is_shard(uint32_t process) const;
+  bool stand_still(uint64_t low, uint64_t high);
+  bool cut_some(bool control);
+  bool block_some();
+  uint32_t some_process(bool with_coordinator);
+  Phase phase() const;
+
+  // --- checks (checks.cpp) --------------------------------------------------
+  void on_message(uint32_t from, uint32_t to, const Letter& letter);
+  void check(const Propose& propose);
+  void check(const Activate& activation);
+  void check(const Sealed& sealed);
+  bool survives(uint32_t slice) const;
+  void note_read(const Pulled& pulled);
+  void check_stores() const;
+  void check_store(uint32_t shard) const;
+  void check_end() const;
+  void note_compute(uint64_t step, const std::vector<RankRange>& nodes,
+                    const float* parameters);
+
+  Scenario scenario_;
+  const Job& job_;
+  const Oracle* oracle_;
+  Runtime runtime_;
+  uint64_t job_id_;
+  RestartBudget budget_{1'000'000};
+
+  uint32_t coordinator_process_ = 0;
+  std::unique_ptr<caf::actor_system> coordinator_system_;
+  coordinator_actor coordinator_;
+  uint32_t supervisor_process_ = 0;
+  Address supervisor_ = 0;
+  std::map<RoleId, Member> members_;
+  std::map<uint32_t, RoleId> roles_; ///< by process
+
+  std::vector<uint64_t> triggers_; ///< steps, falling
+  uint64_t step_ = 0;              ///< furthest seen
+  uint64_t computed_ = 0;
+  uint32_t took_effect_ = 0;
+  bool memory_lost_ = false;
+  uint64_t blocked_until_ = 0;
+  bool over_ = false;
+  std::string outcome_line_;
+  std::string summary_;
+  int32_t status_ = 0;
+
+  uint64_t proposed_ = 0;
+  uint64_t activated_ = 0;
+  /// The newest version of a slice that anybody was given, and the processes
+  /// of its replicas then.
+  struct Read {
+    uint64_t version = 0;
+    std::map<uint32_t, std::string> replicas;
+  };
+  std::map<uint32_t, Read> read_;
+  bool beyond_ = false; ///< more failed than a chain can bear
+  std::vector<SliceChain> chains_; ///< of the newest activation
+  std::map<uint32_t, std::string> processes_; ///< of its shards
+  uint64_t pulled_epoch_ = 0;
+};
+
+} // namespace troupe::sim

@@ -1,0 +1,224 @@
+#include "tests/sim/cluster.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+// What goes wrong, when.
+
+namespace troupe::sim {
+
+/// Faults come some time after certain steps have begun, so that all of a run
+/// is hit however long it takes.
+void Cluster::plan_faults(uint32_t count) {
+  auto& draw = runtime_.random();
+  for (uint32_t i = 0; i < count; ++i)
+    triggers_.push_back(draw.below(job_.total_steps - 3));
+  std::ranges::sort(triggers_, std::greater<>());
+}
+
+void Cluster::progressed(uint64_t step) {
+  step_ = std::max(step_, step);
+  while (!triggers_.empty() && triggers_.back() <= step_) {
+    triggers_.pop_back();
+    runtime_.after(runtime_.random().below(6'000), [this] { inject(); });
+  }
+}
+
+void Cluster::inject() {
+  if (over_)
+    return;
+  const auto during = phase();
+  for (int tries = 0; tries < 5; ++tries) {
+    const auto fault = static_cast<Fault>(runtime_.random().below(fault_kinds));
+    if (!inject(fault))
+      continue;
+    runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
+    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    ++took_effect_;
+    return;
+  }
+  runtime_.after(2'000, [this] { inject(); }); // nothing could go wrong now
+}
+
+bool Cluster::inject(Fault fault) {
+  auto& draw = runtime_.random();
+  const auto now = runtime_.now();
+  switch (fault) {
+    case Fault::kill_worker:
+      return kill_some(RoleKind::worker, false);
+    case Fault::kill_shard:
+      return kill_some(RoleKind::shard, false);
+    case Fault::kill_host:
+      return kill_some(RoleKind::shard, true);
+    case Fault::pause:
+      return stand_still(1'000, 400'000);
+    case Fault::stop:
+      return stand_still(5'500'000, 8'000'000);
+    case Fault::cut_link:
+      return cut_some(false);
+    case Fault::cut_control:
+      return cut_some(true);
+    case Fault::one_way:
+      return block_some();
+    case Fault::delay:
+      runtime_.slow(now + draw.between(5'000, 60'000),
+                    draw.between(1'000, 25'000));
+      return true;
+    case Fault::repeat:
+      runtime_.repeat(now + draw.between(5'000, 60'000), 30,
+                      draw.between(1'000, 90'000));
+      return true;
+    case Fault::clock:
+      runtime_.pause(coordinator_process_,
+                     now + draw.between(50'000, 3'000'000));
+      return true;
+    case Fault::join:
+      return false;
+  }
+  return false;
+}
+
+bool Cluster::is_shard(uint32_t process) const {
+  auto found = roles_.find(process);
+  return found != roles_.end() && found->second.kind == RoleKind::shard;
+}
+
+bool Cluster::fragile() {
+  if (!memory_lost_)
+    return false;
+  for (const auto& [role, member] : members_)
+    if (role.kind == RoleKind::shard && !may_lose_memory(role))
+      return true;
+  memory_lost_ = false;
+  return false;
+}
+
+bool Cluster::kill_some(RoleKind kind, bool with_memory) {
+  if (kind == RoleKind::shard && fragile())
+    return false;
+  std::vector<RoleId> there;
+  for (const auto& [role, member] : members_)
+    if (role.kind == kind && runtime_.alive(member.process)
+        && (!with_memory || may_lose_memory(role)))
+      there.push_back(role);
+  if (there.empty())
+    return false;
+  const auto role = there[runtime_.random().below(there.size())];
+  auto& member = members_.at(role);
+  if (with_memory) {
+    close(member.memory);
+    member.memory = new_memory(role);
+    memory_lost_ = true;
+  }
+  runtime_.kill(member.process, with_memory ? "its host is gone" : "killed");
+  return true;
+}
+
+/// At most f of 1 + f replicas fail before a chain is repaired: all others are
+/// up, and hold what this one holds, as replicas of the epoch that lasts.
+bool Cluster::may_lose_memory(RoleId shard) const {
+  const auto& own = members_.at(shard);
+  if (scenario_.chain < 2 || !own.store || pulled_epoch_ != activated_
+      || activated_ == 0)
+    return false;
+  for (const auto& [role, member] : members_)
+    if (role.kind == RoleKind::shard
+        && (!member.store || !member.up || runtime_.paused(member.process)
+            || blocked_until_ > runtime_.now()))
+      return false;
+  for (const auto& slice : job_.plan.slices) {
+    if (!own.store->holds(slice.id))
+      continue;
+    bool elsewhere = false;
+    for (const auto& [role, member] : members_)
+      elsewhere = elsewhere
+                  || (role.kind == RoleKind::shard && role != shard
+                      && member.store->holds(slice.id)
+                      && member.store->lineage(slice.id) == activated_);
+    if (!elsewhere)
+      return false;
+  }
+  return true;
+}
+
+uint32_t Cluster::some_process(bool with_coordinator) {
+  std::vector<uint32_t> there;
+  for (const auto& [role, member] : members_)
+    if (runtime_.alive(member.process))
+      there.push_back(member.process);
+  if (with_coordinator)
+    there.push_back(coordinator_process_);
+  return there.empty() ? coordinator_process_
+                       : there[runtime_.random().below(there.size())];
+}
+
+bool Cluster::stand_still(uint64_t low, uint64_t high) {
+  const auto process = some_process(false);
+  if (process == coordinator_process_ || (is_shard(process) && fragile()))
+    return false;
+  runtime_.note(runtime_.name(process) + " stands still");
+  runtime_.pause(process,
+                 runtime_.now() + runtime_.random().between(low, high));
+  return true;
+}
+
+bool Cluster::cut_some(bool control) {
+  const auto a = some_process(false);
+  const auto b = control ? coordinator_process_ : some_process(false);
+  if (a == b || (control && is_shard(a) && fragile()))
+    return false;
+  if (!control)
+    return runtime_.cut_links(a, b) > 0;
+  // It is as good as dead, but nobody has noticed yet.
+  blocked_until_ = std::max(blocked_until_, runtime_.now() + 10'000);
+  return runtime_.cut_control(a, b) > 0;
+}
+
+bool Cluster::block_some() {
+  const auto a = some_process(true);
+  const auto b = some_process(true);
+  if (a == b)
+    return false;
+  if ((is_shard(a) || is_shard(b)) && fragile())
+    return false;
+  const auto time = runtime_.random().between(5'000, 3'000'000);
+  blocked_until_ = std::max(blocked_until_, runtime_.now() + time);
+  runtime_.note("nothing gets from " + runtime_.name(a) + " to "
+                + runtime_.name(b));
+  runtime_.block(a, b, runtime_.now() + time);
+  // The heartbeat of a control connection fails.
+  constexpr uint64_t heartbeat = 2'000'000;
+  if (time > heartbeat)
+    runtime_.after(heartbeat, [this, a, b] {
+      if (runtime_.alive(a) && runtime_.alive(b))
+        runtime_.cut_control(a, b);
+    });
+  return true;
+}
+
+Phase Cluster::phase() const {
+  for (const auto& [role, member] : members_)
+    if (!member.up || !runtime_.alive(member.process))
+      return Phase::forming;
+  if (proposed_ != activated_)
+    return Phase::sealing;
+  if (runtime_.under_way(type_of<SliceCopy>()) > 0)
+    return Phase::copying;
+  if (pulled_epoch_ != activated_)
+    return Phase::linking;
+  if (runtime_.under_way(type_of<ChainUpdate>()) > 0)
+    return Phase::forwarding;
+  if (runtime_.under_way(type_of<Push>()) > 0
+      || runtime_.under_way(type_of<LeasePush>()) > 0)
+    return Phase::pushing;
+  if (runtime_.under_way(type_of<Pull>()) > 0
+      || runtime_.under_way(type_of<Pulled>()) > 0)
+    return Phase::pulling;
+  for (const auto& [role, member] : members_)
+    if (runtime_.computing(member.process))
+      return Phase::computing;
+  return Phase::quiet;
+}
+
+} // namespace troupe::sim

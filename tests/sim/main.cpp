@@ -1,0 +1,60 @@
+#define BOOST_TEST_NO_MAIN
+#include "tests/sim/campaign.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <ctime>
+#include <iostream>
+#include <set>
+
+namespace {
+
+/// The simulated clock is not this one.
+double seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec)
+         + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+int run_seeds(uint64_t first, uint64_t end, bool trace) {
+  troupe::sim::Campaign campaign;
+  std::set<std::string> seen;
+  uint64_t failed = 0;
+  const auto begin = seconds();
+  for (auto seed = first; seed < end; ++seed) {
+    const auto verdict = campaign.run(seed, trace);
+    if (verdict.invariant.empty())
+      continue;
+    ++failed;
+    if (failed < 30)
+      std::cout << "seed " << seed << ": "
+                << troupe::sim::scenario_of(seed).describe() << ": "
+                << verdict.what << std::endl;
+  }
+  const auto took = seconds() - begin;
+  std::cout << campaign.table() << end - first << " seeds, " << failed
+            << " failed, " << campaign.commits() << " commits, "
+            << campaign.faults() << " faults, " << campaign.events()
+            << " events, " << campaign.beyond() << " beyond the promise, "
+            << took * 1000 / static_cast<double>(end - first) << " ms a seed\n";
+  return failed > 0;
+}
+
+bool no_tests() {
+  return true;
+}
+
+} // namespace
+
+/// test_sim --seed N [--trace] | --seeds FIRST END | Boost.Test's options.
+int main(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[1], "--seed") == 0) {
+    const auto seed = std::stoull(argv[2]);
+    return run_seeds(seed, seed + 1, argc > 3);
+  }
+  if (argc > 3 && std::strcmp(argv[1], "--seeds") == 0)
+    return run_seeds(std::stoull(argv[2]), std::stoull(argv[3]), false);
+  return boost::unit_test::unit_test_main(no_tests, argc, argv);
+}

@@ -1,0 +1,230 @@
+#pragma once
+
+#include "tests/sim/printed.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace caf {
+class event_based_actor;
+} // namespace caf
+
+namespace troupe::sim {
+
+/// Of an actor, or of one end of a link as its owner sees it; 0: nobody.
+using Address = uint64_t;
+
+/// Numbers from one seed (SplitMix64); nothing else in a world is random.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next();
+  /// In [0, end).
+  uint64_t below(uint64_t end) { return next() % end; }
+  /// In [low, high].
+  uint64_t between(uint64_t low, uint64_t high) {
+    return low + below(high - low + 1);
+  }
+  bool chance(uint32_t percent) { return below(100) < percent; }
+
+private:
+  uint64_t state_;
+};
+
+/// Processes, the messages between them and a clock, in one thread. Everything
+/// that happens is an event at a virtual time (µs); equal seeds give equal
+/// runs.
+///
+/// Two kinds of streams lead from process to process, both in order: control
+/// streams, made by the first message, and links, which processes open and
+/// which belong to the two actors at their ends. A stream that is cut loses
+/// what is under way, and each end is told. A copy of a message can come again
+/// at any later time.
+class Runtime {
+public:
+  /// How long things take, in µs: from, to.
+  struct Pace {
+    uint64_t latency[2] = {20, 300};
+    uint64_t compute[2] = {400, 3000}; ///< a task of a worker's executor
+    uint64_t task[2] = {5, 120};       ///< of another one's
+  };
+
+  explicit Runtime(uint64_t seed);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  /// The one whose events are running.
+  static Runtime& get();
+  /// No world runs any more, whatever became of the last one.
+  static void abandon();
+
+  Random& random() { return random_; }
+  Pace pace;
+  uint64_t now() const { return now_; }
+  uint64_t events() const { return done_; }
+
+  void at(uint64_t time, std::function<void()> what);
+  void after(uint64_t delay, std::function<void()> what) {
+    at(now_ + delay, std::move(what));
+  }
+  /// Runs the next event; false: there is none.
+  bool step();
+
+  // --- processes ------------------------------------------------------------
+
+  using Ended = std::function<void(const std::string& how)>;
+  /// `ended` is called when it ends by itself or is killed.
+  uint32_t new_process(std::string name, bool computes, Ended ended);
+  void on_end(uint32_t process, Ended ended) {
+    processes_[process].ended = std::move(ended);
+  }
+  bool alive(uint32_t process) const { return processes_[process].alive; }
+  bool paused(uint32_t process) const { return processes_[process].paused; }
+  const std::string& name(uint32_t process) const {
+    return processes_[process].name;
+  }
+  void kill(uint32_t process, const std::string& how);
+  /// Nothing happens in it until `until`; then all that did not.
+  void pause(uint32_t process, uint64_t until);
+  bool computing(uint32_t process) const {
+    return processes_[process].tasks > 0;
+  }
+
+  // --- actors ---------------------------------------------------------------
+
+  Address new_address(uint32_t process);
+  void keep(uint32_t process, std::shared_ptr<caf::event_based_actor> actor);
+  using Handler = std::function<void(Address sender, const Letter& letter)>;
+  /// Something in a process that takes messages and is no actor.
+  Address new_endpoint(uint32_t process, Handler handler);
+  uint32_t process_of(Address address) const;
+
+  void send(Address from, Address to, Letter letter);
+  void send_later(Address from, Address to, uint64_t delay, Letter letter);
+  void monitor(Address watcher, Address target);
+
+  // --- links and faults of the network --------------------------------------
+
+  using Linked = std::function<void(Address peer, const std::string& error)>;
+  /// Opens a link from an actor to the main actor of a process.
+  void link(uint32_t process, uint32_t peer, Address target, Linked done);
+  /// Who is linked to.
+  void accept(uint32_t process, Address target);
+
+  /// Cuts links between two processes, and their control stream; returns how
+  /// many of either there were.
+  size_t cut_links(uint32_t a, uint32_t b);
+  size_t cut_control(uint32_t a, uint32_t b);
+  /// Nothing gets from `a` to `b` until `until`; it is not lost.
+  void block(uint32_t a, uint32_t b, uint64_t until);
+  /// Until then all messages take longer by up to so much.
+  void slow(uint64_t until, uint64_t extra);
+  /// Until then so many percent of the messages come again, up to `later` µs
+  /// later.
+  void repeat(uint64_t until, uint32_t percent, uint64_t later);
+  uint64_t repeated() const { return repeated_; }
+
+  /// Is shown each message that arrives: its sender's and receiver's process.
+  using Tap = std::function<void(uint32_t from, uint32_t to, const Letter&)>;
+  void tap(Tap tap) { tap_ = std::move(tap); }
+  bool trace = false;
+  void note(const std::string& line);
+  /// Messages of that type under way.
+  uint64_t under_way(const Type* type) const;
+
+  // --- executors (seams.cpp) ------------------------------------------------
+
+  uint32_t spawning() const { return spawning_; }
+  void spawning(uint32_t process) { spawning_ = process; }
+  uint64_t task_time(uint32_t process);
+  void count_task(uint32_t process, int change) {
+    processes_[process].tasks += change;
+  }
+  /// Runs `what` in a process after a time, unless it dies or `lives` does.
+  void in_process(uint32_t process, uint64_t delay, std::weak_ptr<void> lives,
+                  std::function<void()> what);
+
+private:
+  struct Event {
+    uint64_t time;
+    uint64_t order;
+    std::function<void()> what;
+  };
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.time != b.time ? a.time > b.time : a.order > b.order;
+    }
+  };
+  struct Process {
+    std::string name;
+    bool computes = false;
+    Ended ended;
+    bool alive = true;
+    bool paused = false;
+    uint64_t paused_until = 0;
+    std::deque<std::function<void()>> inbox; ///< while it is paused
+    Address main = 0;
+    std::vector<Address> actors;
+    int tasks = 0;
+  };
+  struct Entity {
+    uint32_t process = 0; ///< whose it is
+    std::shared_ptr<caf::event_based_actor> actor;
+    Handler handler;
+    int64_t link = -1; ///< of a proxy
+    int side = 0;      ///< of the link, whose owner sees it
+    std::set<Address> watchers;
+  };
+  /// One way of a connection.
+  struct Stream {
+    uint64_t last = 0;       ///< arrival of the newest message
+    uint64_t generation = 0; ///< counts cuts
+  };
+  struct Link {
+    uint32_t process[2] = {0, 0};
+    Address actor[2] = {0, 0};
+    Address proxy[2] = {0, 0}; ///< what side i sends to
+    Stream stream[2];          ///< from side i
+    bool alive = true;
+  };
+
+  Stream& control(uint32_t from, uint32_t to);
+  uint64_t arrival(Stream& stream, uint32_t from, uint32_t to);
+  void end_if_quits(std::shared_ptr<caf::event_based_actor> actor);
+  void deliver(Address from, Address to, const Letter& letter);
+  void in_process(uint32_t process, std::function<void()> what);
+  void end_link(size_t link, const std::string& why, bool loses);
+  void tell_watchers(Address target, uint64_t time, const std::string& why);
+  void schedule(Stream& stream, uint32_t from_process, uint32_t to_process,
+                Address from, Address to, const Letter& letter);
+
+  Runtime* before_;
+  Random random_;
+  uint64_t now_ = 1'000'000;
+  uint64_t order_ = 0;
+  uint64_t done_ = 0;
+  std::priority_queue<Event, std::vector<Event>, Later> queue_;
+  std::vector<Process> processes_;
+  std::vector<Entity> entities_{1};
+  std::vector<Link> links_;
+  std::map<std::pair<uint32_t, uint32_t>, Stream> control_;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> blocked_;
+  std::map<const Type*, uint64_t> under_way_;
+  uint64_t slow_until_ = 0, slow_extra_ = 0;
+  uint64_t repeat_until_ = 0, repeat_later_ = 0, repeated_ = 0;
+  uint32_t repeat_percent_ = 0;
+  uint32_t spawning_ = 0;
+  Tap tap_;
+};
+
+} // namespace troupe::sim

@@ -1,0 +1,121 @@
+#include "tests/sim/scenario.hpp"
+
+#include "tests/sim/runtime.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace troupe::sim {
+
+std::string to_string(Fault fault) {
+  constexpr const char* names[] = {"kill worker", "kill shard", "kill host",
+                                   "pause",       "stop",       "cut link",
+                                   "cut control", "one way",    "delay",
+                                   "repeat",      "clock jump", "switch"};
+  return names[static_cast<int>(fault)];
+}
+
+std::string to_string(Phase phase) {
+  constexpr const char* names[] = {"forming", "sealing",    "linking",
+                                   "copying", "pulling",    "computing",
+                                   "pushing", "forwarding", "quiet"};
+  return names[static_cast<int>(phase)];
+}
+
+namespace {
+
+using Kind = Scenario::Kind;
+
+/// Odd sizes: steps of unequal micro-batches, an epoch's last step in which
+/// some virtual ranks have no sample.
+JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
+  JobOptions options;
+  options.model = "mlp:4-3-2";
+  options.data = "memory:";
+  options.devices = {"cpu:0"};
+  options.strategy = Strategy::parameter_server;
+  options.sample.features = {4};
+  options.sample.classes = 2;
+  options.workers = scenario.workers;
+  options.shards = scenario.shards;
+  options.chain = scenario.chain;
+  options.virtual_ranks = virtual_ranks;
+  options.epochs = 0;
+  options.steps = 50;
+  options.eval_every = 0;
+  options.seed = 7;
+  options.synchronisation = scenario.async() ? Synchronisation::async
+                                             : Synchronisation::sync;
+  options.staleness = scenario.staleness;
+  if (scenario.gradient() == GradientKind::counted) {
+    // Powers of two, so that updates are exact: see oracle.cpp.
+    options.samples = 64;
+    options.global_batch = 2 * virtual_ranks;
+    options.optimizer = "sgd";
+    options.rule.kind = OptimizerKind::sgd;
+    options.learning_rate = 1;
+  } else {
+    options.samples = 2 * virtual_ranks * 3 + virtual_ranks / 2;
+    options.global_batch = 2 * virtual_ranks + 1;
+    options.optimizer = "adam";
+    options.rule.kind = OptimizerKind::adam;
+    options.learning_rate = 0.01;
+  }
+  if (scenario.kind == Kind::scalars)
+    options.clip_norm = 2;
+  if (scenario.kind == Kind::backup)
+    options.backup_workers = 1;
+  return options;
+}
+
+void make_job(Scenario& scenario, uint32_t virtual_ranks) {
+  using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t, int64_t, uint32_t>;
+  static std::map<Key, std::shared_ptr<const Job>> jobs;
+  auto& job = jobs[{scenario.kind, scenario.workers, scenario.shards,
+                    scenario.chain, scenario.staleness, virtual_ranks}];
+  if (!job)
+    job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
+  scenario.job = job;
+}
+
+} // namespace
+
+Scenario scenario_of(uint64_t seed) {
+  Random draw{seed * 2 + 1};
+  Scenario out;
+  const auto kind = draw.below(10);
+  out.kind = kind < 4   ? Kind::sync
+             : kind < 6 ? Kind::scalars
+             : kind < 7 ? Kind::bounded
+                        : Kind::async;
+  out.workers = static_cast<uint32_t>(draw.between(1, 3));
+  out.shards = static_cast<uint32_t>(draw.between(1, 2));
+  out.chain = static_cast<uint32_t>(draw.between(1, 3));
+  if (out.kind == Kind::bounded)
+    out.staleness = static_cast<int64_t>(draw.below(4));
+  const uint32_t ranks[] = {4, 5, 8};
+  make_job(out,
+           out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)]);
+  return out;
+}
+
+Scenario undisturbed(const Scenario& scenario) {
+  auto out = scenario;
+  out.workers = 1;
+  out.shards = 1;
+  out.chain = 1;
+  make_job(out, scenario.job->options.virtual_ranks);
+  return out;
+}
+
+std::string Scenario::describe() const {
+  constexpr const char* names[] = {"sync",  "scalars", "backup",
+                                   "async", "bounded", "switched"};
+  return std::string{names[static_cast<int>(kind)]} + ", "
+         + std::to_string(workers) + " workers, " + std::to_string(shards)
+         + " shards, chains of " + std::to_string(chain) + ", "
+         + std::to_string(job->options.virtual_ranks) + " virtual ranks"
+         + (staleness < 0 ? "" : ", bound " + std::to_string(staleness));
+}
+
+} // namespace troupe::sim

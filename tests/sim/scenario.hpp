@@ -1,0 +1,73 @@
+#pragma once
+
+#include "actors/job.hpp"
+#include "tests/sim/gradient.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace troupe::sim {
+
+enum class Fault : uint8_t {
+  kill_worker,
+  kill_shard,
+  kill_host, ///< a shard and its memory
+  pause,     ///< a process stands still for less than silence takes
+  stop,      ///< … for longer
+  cut_link,  ///< a lost connection, or a frame that is damaged
+  cut_control,
+  one_way, ///< nothing gets from one process to another for a time
+  delay,
+  repeat, ///< messages come again, some of them much later
+  clock,  ///< the coordinator's clock is far ahead when it wakes
+  join,   ///< not a fault: a switch of consistency is asked for
+};
+inline constexpr uint32_t fault_kinds = 11;
+std::string to_string(Fault fault);
+
+/// What the members were doing when a fault came.
+enum class Phase : uint8_t {
+  forming, ///< somebody is missing
+  sealing,
+  linking, ///< activated, before the first pull
+  copying,
+  pulling,
+  computing,
+  pushing,
+  forwarding,
+  quiet,
+};
+inline constexpr uint32_t phases = 9;
+std::string to_string(Phase phase);
+
+/// A job that worlds run: how it is synchronised, and of what size.
+struct Scenario {
+  enum class Kind : uint8_t {
+    sync,    ///< plain steps
+    scalars, ///< each step needs a norm over all slices
+    backup,  ///< k of n
+    async,
+    bounded, ///< staleness
+    switched,
+  } kind = Kind::sync;
+  uint32_t workers = 1;
+  uint32_t shards = 1;
+  uint32_t chain = 1;
+  int64_t staleness = -1;
+  std::shared_ptr<const Job> job;
+
+  bool async() const { return kind == Kind::async || kind == Kind::bounded; }
+  GradientKind gradient() const {
+    return kind == Kind::sync || kind == Kind::scalars ? GradientKind::ordered
+                                                       : GradientKind::counted;
+  }
+  std::string describe() const;
+};
+
+/// The scenario of a seed; the same job for equal numbers of everything.
+Scenario scenario_of(uint64_t seed);
+/// The same samples, steps and rule with one worker and one shard.
+Scenario undisturbed(const Scenario& scenario);
+
+} // namespace troupe::sim

@@ -1,0 +1,230 @@
+// What the roles of actors/ call and the simulator answers in its own way: the
+// clock, executors, the model's arithmetic, metrics. Linked in place of the
+// rooms' own; the declarations are theirs.
+
+#include "actors/caf_metrics.hpp"
+#include "actors/evaluator.hpp"
+#include "actors/leaf_computer.hpp"
+#include "actors/link_terms.hpp"
+#include "actors/role_context.hpp"
+#include "kernels/executor.hpp"
+#include "monitoring/metrics.hpp"
+#include "tests/sim/gradient.hpp"
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <stdexcept>
+
+// --- the clock ---------------------------------------------------------------
+
+std::chrono::steady_clock::time_point
+std::chrono::steady_clock::now() noexcept {
+  return time_point{
+    std::chrono::microseconds{troupe::sim::Runtime::get().now()}};
+}
+
+namespace troupe {
+
+namespace sim {
+
+GradientKind gradient_kind = GradientKind::ordered;
+std::function<void(uint64_t, const std::vector<RankRange>&, const float*)>
+  on_compute;
+
+float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
+                    float parameter) {
+  const auto drawn = Random{step * 1'000'003 + rank * 10'007 + i}.next();
+  if (kind == GradientKind::counted)
+    return static_cast<float>(static_cast<int64_t>(drawn % 32) - 16);
+  const auto part = static_cast<float>(drawn >> 40) / 16777216.0f - 0.5f;
+  return part * static_cast<float>(1u << (drawn % 5)) + 0.25f * parameter;
+}
+
+} // namespace sim
+
+// --- executors ---------------------------------------------------------------
+
+/// One task at a time, each after its time in the process that it is of.
+struct Executor::Impl {
+  uint32_t process = sim::Runtime::get().spawning();
+  std::deque<std::function<void()>> tasks;
+  std::shared_ptr<bool> lives = std::make_shared<bool>(true);
+
+  void run_next() {
+    auto& runtime = sim::Runtime::get();
+    runtime.in_process(process, runtime.task_time(process), lives, [this] {
+      auto task = std::move(tasks.front());
+      tasks.pop_front();
+      sim::Runtime::get().count_task(process, -1);
+      task();
+      if (!tasks.empty())
+        run_next();
+    });
+  }
+};
+
+Executor::Executor(std::string, uint32_t) : impl_(std::make_unique<Impl>()) {}
+Executor::~Executor() = default;
+
+uint32_t Executor::threads() const {
+  return 1;
+}
+
+void Executor::submit(std::function<void()> task) {
+  impl_->tasks.push_back(std::move(task));
+  sim::Runtime::get().count_task(impl_->process, 1);
+  if (impl_->tasks.size() == 1)
+    impl_->run_next();
+}
+
+size_t Executor::queued() const {
+  return impl_->tasks.size();
+}
+
+void Executor::parallel_for(size_t items,
+                            const std::function<void(size_t, uint32_t)>& body) {
+  for (size_t item = 0; item < items; ++item)
+    body(item, 0);
+}
+
+// --- the model ---------------------------------------------------------------
+
+SumBuffer::SumBuffer(size_t count, LinkMemory*)
+  : values_(new float[count](), std::default_delete<float[]>()),
+    count_(count) {}
+
+TensorView NodeSum::view(uint64_t offset, uint64_t count) const {
+  return sum ? TensorView{sum, sum->data() + offset, count} : TensorView{};
+}
+
+DeviceId parse_device(const std::string&) {
+  return {};
+}
+
+LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
+                           std::shared_ptr<const Dataset> data,
+                           Executor& executor, DeviceId device,
+                           std::shared_ptr<LinkMemory> memory)
+  : job_(std::move(job)),
+    data_(std::move(data)),
+    executor_(executor),
+    device_(device),
+    sampling_(job_->sampling),
+    whole_nodes_(false),
+    rows_(job_->most_rows()),
+    memory_(std::move(memory)) {}
+
+namespace {
+
+/// The sum of a node along the tree; null for the identity.
+std::shared_ptr<SumBuffer> sum_of(const Job& job, uint64_t step, RankRange node,
+                                  const float* parameters) {
+  if (node.size() > 1) {
+    const auto [left, right] = children(node);
+    auto sum = sum_of(job, step, left, parameters);
+    const auto other = sum_of(job, step, right, parameters);
+    if (!sum || !other)
+      return sum ? sum : other;
+    for (size_t i = 0; i < sum->size(); ++i)
+      sum->data()[i] += other->data()[i];
+    return sum;
+  }
+  if (job.sampling.rank(step, node.lo).count == 0)
+    return nullptr;
+  auto sum = std::make_shared<SumBuffer>(job.layout.total, nullptr);
+  for (size_t i = 0; i < sum->size(); ++i)
+    sum->data()[i] = sim::leaf_gradient(sim::gradient_kind, step, node.lo, i,
+                                        parameters[i]);
+  return sum;
+}
+
+} // namespace
+
+StepGradient LeafComputer::compute(uint64_t step,
+                                   const std::vector<RankRange>& nodes,
+                                   const float* parameters,
+                                   std::shared_ptr<const StepRows>) {
+  if (sim::on_compute)
+    sim::on_compute(step, nodes, parameters);
+  StepGradient out;
+  out.step = step;
+  for (auto node : nodes) {
+    out.nodes.push_back({node, sum_of(*job_, step, node, parameters)});
+    for (auto rank = node.lo; rank < node.hi; ++rank) {
+      const auto samples = sampling_.rank(step, rank).count;
+      out.leaves.push_back({rank, 1.0 * samples, samples});
+    }
+  }
+  return out;
+}
+
+// --- what no simulated role has ----------------------------------------------
+
+MessageLinks::Terms link_terms(const Job&, RoleId) {
+  return {};
+}
+MessageLinks::Terms shard_peer_terms() {
+  return {};
+}
+std::string unlinkable(const Job&, RoleId, const std::vector<Member>&) {
+  return {};
+}
+
+evaluator_actor spawn_evaluator(caf::actor_system&, RoleContext) {
+  throw std::logic_error("nothing is evaluated in a simulated world");
+}
+
+std::vector<MetricSample> caf_metrics(caf::actor_system&) {
+  return {};
+}
+uint64_t peak_memory_bytes() {
+  return 0;
+}
+MetricsReport measure(caf::actor_system&, const RoleContext& context) {
+  return {context.role, 0, {}}; // a sign of life
+}
+
+// --- metrics -----------------------------------------------------------------
+
+namespace {
+
+struct NoCounter : Counter {
+  void add(double) override {}
+} no_counter;
+struct NoGauge : Gauge {
+  void set(double) override {}
+} no_gauge;
+struct NoHistogram : Histogram {
+  void observe(double) override {}
+} no_histogram;
+
+} // namespace
+
+struct MetricRegistry::Impl {};
+MetricRegistry::MetricRegistry() = default;
+MetricRegistry::~MetricRegistry() = default;
+Counter& MetricRegistry::counter(const MetricDescription&,
+                                 const MetricLabels&) {
+  return no_counter;
+}
+Gauge& MetricRegistry::gauge(const MetricDescription&, const MetricLabels&) {
+  return no_gauge;
+}
+Histogram& MetricRegistry::histogram(const MetricDescription&,
+                                     const MetricLabels&) {
+  return no_histogram;
+}
+std::vector<MetricSample> MetricRegistry::collect() const {
+  return {};
+}
+
+struct MetricExporter::Impl {};
+MetricExporter::~MetricExporter() = default;
+std::string MetricExporter::address() const {
+  return {};
+}
+void MetricExporter::publish(const std::string&, std::vector<MetricSample>) {}
+void MetricExporter::attach(const std::string&, const MetricRegistry&) {}
+
+} // namespace troupe

@@ -1,0 +1,68 @@
+#include "tests/sim/campaign.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+using namespace troupe;
+
+namespace {
+
+/// Seeds that once found a bug: docs/reliability.md says which.
+constexpr uint64_t regressions[] = {52,   128,  983,   5499, 5518,
+                                    5978, 8110, 13793, 19654};
+
+uint64_t seeds_to_run() {
+  const auto* text = std::getenv("TROUPE_SIM_SEEDS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20'000;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(worlds)
+
+BOOST_AUTO_TEST_CASE(seeds_that_once_found_a_bug_find_none) {
+  sim::Campaign campaign;
+  for (auto seed : regressions) {
+    const auto verdict = campaign.run(seed);
+    BOOST_TEST(verdict.what == "", "seed " << seed << ": " << verdict.what);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto first = sim::Campaign{}.run(seed).result;
+    const auto second = sim::Campaign{}.run(seed).result;
+    BOOST_TEST(first.events == second.events);
+    BOOST_TEST(first.virtual_us == second.virtual_us);
+  }
+}
+
+// I1-I6, I11, I12
+BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
+  sim::Campaign campaign;
+  const auto end = seeds_to_run();
+  uint64_t failed = 0;
+  for (uint64_t seed = 0; seed < end && failed < 5; ++seed) {
+    const auto verdict = campaign.run(seed);
+    if (!verdict.what.empty()) {
+      ++failed;
+      BOOST_ERROR("seed " << seed << ": " << verdict.what
+                          << " (test_sim --seed " << seed << " --trace)");
+      continue;
+    }
+    BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
+    BOOST_TEST_REQUIRE(verdict.result.faults >= 3u);
+  }
+  std::cout << campaign.table() << end << " seeds, " << campaign.commits()
+            << " commits, " << campaign.faults() << " faults, "
+            << campaign.beyond() << " worlds beyond what is promised\n";
+  BOOST_TEST(campaign.beyond() * 100 <= end);
+  if (end >= 1000)
+    for (const auto& fault : campaign.coverage())
+      BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
