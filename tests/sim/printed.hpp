@@ -46,6 +46,11 @@ public:
     print(x);
     return true;
   }
+  template <class Get, class Set>
+  bool apply(Get get, Set) {
+    print(get());
+    return true;
+  }
 
   template <class T>
   void print(const T& x) {

@@ -25,6 +25,9 @@ enum class sec : uint8_t {
   incompatible_versions,
   runtime_error,
   remote_lookup_failed,
+  request_receiver_down,
+  request_timeout,
+  unexpected_message,
   unsupported_operation,
 };
 enum class exit_reason : uint8_t { normal, kill, user_shutdown };
