@@ -154,6 +154,32 @@ class Supervision(unittest.TestCase):
             self.assertEqual(run.process.returncode, 1)
             self.assertRegex(run.error(), r"^troupe: .*worker:0.*\n$")
 
+    def test_a_short_pause_costs_nobody_and_a_long_one_its_process(self):
+        with Run(*served(40)) as run:
+            run.wait_for_step(20)
+            for role in ("worker:0", "ps:1"):
+                pid = run.kill(role, signal.SIGSTOP)
+                time.sleep(0.3)  # the pause
+                os.kill(pid, signal.SIGCONT)
+                run.wait_for_step(run.step() + 5)
+                self.assertEqual(run.children().get(role), pid)
+            for role in ("ps:0", "worker:1"):
+                run.wait_for_step(run.step() + 20)
+                pid = run.kill(role, signal.SIGSTOP)
+                begin = time.monotonic()
+                wait_for(lambda role=role, pid=pid:
+                         run.children().get(role) not in (None, pid),
+                         f"{role} is replaced")
+                print(f"{role} replaced {time.monotonic() - begin:.1f} s "
+                      "after it was stopped")
+            summary = run.finish()
+        self.assertEqual([x["role"] for x in summary["recoveries"]],
+                         ["ps:0", "worker:1"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        with Run(*job(40), "--strategy", "one_device") as run:
+            self.assertEqual(run.finish()["weights_sha256"],
+                             summary["weights_sha256"])
+
     def test_a_shard_whose_memory_is_gone_makes_all_roll_back(self):
         # Roles started by hand: nobody keeps the shard's memory outside its
         # process, as when its machine is lost.

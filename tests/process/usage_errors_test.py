@@ -183,7 +183,7 @@ class UsageErrors(unittest.TestCase):
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
                             ("--workers", "1:4")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
-        for command in ("launch", "node", "chaos", "top", "events",
+        for command in ("launch", "node", "top", "events",
                         "doctor", "checkpoint"):
             self.check([command], 2, f"{command} is not available yet")
 

@@ -192,4 +192,88 @@ BOOST_AUTO_TEST_CASE(random_lives_keep_what_was_acknowledged) {
   }
 }
 
+/// One slice and three shards that move it about, with what each has of it.
+struct MovingSlice {
+  struct Memory {
+    bool whole = false;
+    uint64_t epoch = 0, updates = 0;
+  };
+
+  bool chance(unsigned of) { return random() % of == 0; }
+
+  /// Followers become current one after the other, or the epoch is over before;
+  /// then updates go down, some only part of the way.
+  void live() {
+    std::vector<Held> held;
+    for (uint32_t i = 0; i < memory.size(); ++i)
+      if (memory[i].whole)
+        held.push_back({i, memory[i].epoch, memory[i].updates});
+    book.decide({0, 1, 2}, {held}, ++epoch);
+    const auto& chain = book.chain(0);
+    BOOST_REQUIRE(!chain.lost);
+    auto before = memory[chain.replicas.front()].updates;
+    BOOST_REQUIRE(before >= acknowledged); // I2
+    for (uint32_t i = 0; i < memory.size(); ++i)
+      if (std::ranges::count(chain.replicas, i)
+            + std::ranges::count(chain.learners, i)
+          == 0)
+        memory[i] = {};
+    current = 0;
+    for (auto shard : chain.replicas) {
+      if (current > 0 && chance(5))
+        break;
+      memory[shard] = {true, epoch, before};
+      ++current;
+    }
+    auto reached = before + random() % 5;
+    for (size_t i = 0; i < current; ++i) {
+      memory[chain.replicas[i]].updates = reached;
+      reached = before + random() % (reached - before + 1);
+    }
+    if (current < chain.replicas.size())
+      return; // its tail acknowledges nothing and teaches nobody
+    const auto tail = memory[chain.replicas.back()].updates;
+    acknowledged = std::max(acknowledged, tail);
+    for (auto shard : chain.learners)
+      if (chance(2)) // it may be behind what the tail has told meanwhile
+        memory[shard] = {true, epoch, before + random() % (tail - before + 1)};
+  }
+
+  void die_or_move() {
+    if (current > 1 && chance(4))
+      memory[book.chain(0).replicas[random() % current]] = {};
+    if (!book.settled() || chance(2))
+      return;
+    const uint32_t first = random() % 3;
+    Shards wanted{first};
+    if (chance(2))
+      wanted.push_back((first + 1 + random() % 2) % 3);
+    book.want(0, wanted);
+    moves += 1;
+  }
+
+  explicit MovingSlice(unsigned seed) : random(seed) { memory[0].whole = true; }
+
+  std::mt19937 random;
+  ChainBook book{{{0}}};
+  std::vector<Memory> memory = std::vector<Memory>(3);
+  uint64_t epoch = 0, acknowledged = 0;
+  size_t current = 0; ///< replicas, from the head
+  int moves = 0;
+};
+
+// I2
+BOOST_AUTO_TEST_CASE(moves_and_deaths_keep_what_was_acknowledged) {
+  int moves = 0;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    MovingSlice slice{seed};
+    for (int life = 0; life < 60; ++life) {
+      slice.live();
+      slice.die_or_move();
+    }
+    moves += slice.moves;
+  }
+  BOOST_TEST(moves > 5000); // they come to an end
+}
+
 BOOST_AUTO_TEST_SUITE_END()
