@@ -80,6 +80,37 @@ class Moves(unittest.TestCase):
                 for digest in DIGESTS:
                     self.assertEqual(found[digest], expected[digest])
 
+    def test_members_die_while_others_come_and_go(self):
+        steps = ["--steps", "8000"]
+        with Run(*JOB, *steps, "--strategy", "one_device") as undisturbed:
+            expected = undisturbed.finish()
+        with Run(*SERVED, *steps, "--chain", "2") as run:
+            run.wait_for_step(20)
+            for words, victim in (
+                    (["shards", "add"], "ps:0"),
+                    (["move-slices", "--from", "ps:4", "--to", "ps:1"], "ps:4"),
+                    (["rebalance"], "worker:0"),
+                    (["shards", "remove", "ps:2"], "ps:3"),
+                    (["workers", "add"], "ps:1"),
+                    (["workers", "remove", "worker:1"], "worker:2")):
+                epoch = run.metric("troupe_membership_epoch")
+                with subprocess.Popen([TROUPE, "ctl", *words,
+                                       *connection(run)],
+                                      stdout=subprocess.DEVNULL) as change:
+                    wait_for(lambda change=change, epoch=epoch:
+                             change.poll() is not None
+                             or run.metric("troupe_membership_epoch") > epoch,
+                             "the change begins")
+                    run.kill(victim)
+                    self.assertEqual(change.wait(DEADLINE_S), 0)
+                # Answered when all that are wanted are replicas again.
+                self.change(run, "rebalance")
+            summary = run.finish()
+        self.assertEqual(len(summary["recoveries"]), 6)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        for digest in DIGESTS:
+            self.assertEqual(summary[digest], expected[digest])
+
     def test_scalars_over_all_variables_move_along(self):
         lamb = ["--optimizer", "lamb", "--clip-norm", "0.5", *STEPS]
         with Run(*JOB, *lamb, "--strategy", "one_device") as undisturbed:
