@@ -2,6 +2,7 @@
 
 #include "kernels/compression/compressor.hpp"
 #include "kernels/error.hpp"
+#include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,10 +21,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
   devices, threads_per_device, workers, shards, chain, processes, partitioner,
   tables, table_bytes, table_idle_steps, table_keep_count, reduction,
-  all_reduce, compress, bucket_mb, link, link_encryption, virtual_ranks,
-  global_batch, epochs, steps, optimizer, rule, clip_norm, dropout, precision,
-  lr_schedule, learning_rate, min_lr, warmup_steps, seed, isa, eval_every,
-  join_deadline_ms, sample, samples, evaluates)
+  all_reduce, compress, plugin, server_filter, server_rule, bucket_mb, link,
+  link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
+  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
+  warmup_steps, seed, isa, eval_every, join_deadline_ms, sample, samples,
+  evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -123,6 +125,25 @@ std::string with_dropout(const std::string& model, double rate) {
          + std::to_string(rate); // no exponent, whose sign ends a part
 }
 
+void check_server_code(const JobOptions& options) {
+  if (!options.plugin.empty())
+    load_plugin(options.plugin);
+  find_gradient_filter(options.server_filter);
+  find_server_rule(options.server_rule);
+  if (options.server_filter.empty() && options.server_rule.empty())
+    return;
+  const std::string flag = options.server_rule.empty() ? "--server-filter"
+                                                       : "--server-rule";
+  if (options.strategy != Strategy::parameter_server)
+    throw UsageError(flag
+                     + " is run by shards: add --strategy parameter_server, "
+                       "or drop it");
+  if (options.tables == "sparse")
+    throw UsageError(flag
+                     + " sees slices of dense variables: use --tables "
+                       "dense, or drop it");
+}
+
 JobOptions resolved(JobOptions options) {
   if (options.dropout >= 0 && options.model.starts_with("transformer"))
     options.model = with_dropout(options.model, options.dropout);
@@ -131,6 +152,7 @@ JobOptions resolved(JobOptions options) {
     throw UsageError("--optimizer lamb needs the whole gradient of a step, "
                      "which --async does not have; use adamw or --sync");
   parse_compression(options.compress);
+  check_server_code(options);
   return options;
 }
 
@@ -161,6 +183,8 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
                      || options.rule.kind == OptimizerKind::lamb;
   const bool skips = options.backup_workers > 0;
   const bool replicated = options.chain > 1; // chains do not copy rows yet
+  const bool own_code = !options.server_filter.empty()
+                        || !options.server_rule.empty();
   if (options.tables == "sparse" && (norms || skips))
     throw UsageError(
       "--tables sparse does not go with --clip-norm, --optimizer "
@@ -173,7 +197,8 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
   if (options.tables == "sparse" && tables.empty())
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
-  return norms || skips || replicated ? std::vector<uint32_t>{} : tables;
+  return norms || skips || replicated || own_code ? std::vector<uint32_t>{}
+                                                  : tables;
 }
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {

@@ -35,6 +35,8 @@ struct NodeSum {
   RankRange node;
   std::shared_ptr<const SumBuffer> sum;
   std::shared_ptr<const StepRows> rows = {}; ///< null without sparse tables
+  /// By slice, what is sent instead of the sum; null: nothing is packed.
+  std::shared_ptr<const std::vector<TensorView>> packed = {};
 
   /// A view of `count` elements at `offset`; empty for the identity.
   TensorView view(uint64_t offset, uint64_t count) const;

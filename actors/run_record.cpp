@@ -265,6 +265,11 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     if (recovery.phase != StepPhase::none)
       json["recoveries"].back()["phase"] = to_string(recovery.phase);
   }
+  if (options.compress != "none") // what a worker had left out goes with it
+    json["residuals_lost"] =
+      std::ranges::count_if(recoveries_, [](const Recovery& x) {
+        return x.role.kind == RoleKind::worker;
+      });
   uint64_t dropped = 0;
   for (const auto& entry : duplicates_)
     dropped += entry.second;

@@ -4,6 +4,7 @@
 #include "actors/shard_store.hpp"
 #include "actors/slice_update.hpp"
 #include "kernels/buffer.hpp"
+#include "kernels/server_code.hpp"
 #include "strategies/step_ledger.hpp"
 
 #include <map>
@@ -13,10 +14,12 @@
 namespace troupe {
 
 /// The payloads of one slice, and what is done with them: carries out a
-/// ledger's decisions and the update. Touched by one executor thread only.
+/// ledger's decisions and the update. Touched by tasks of one executor only,
+/// which spread over its threads.
 class SliceWork {
 public:
-  SliceWork(const Job& job, std::shared_ptr<ShardStore> store, uint32_t slice);
+  SliceWork(const Job& job, std::shared_ptr<ShardStore> store, uint32_t slice,
+            std::shared_ptr<Executor> executor);
 
   /// Stores `values` as the payload of `node`, then does what the ledger
   /// decided.
@@ -44,6 +47,7 @@ private:
   const Slice& slice() const { return job_.plan.slices[slice_]; }
   void update(const TensorView& gradient, UpdateMoment moment,
               const StepScalars& scalars);
+  void apply_rule(UpdateArgs args);
   void update_rows(const TensorView& gradient, UpdateMoment moment,
                    const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
@@ -51,6 +55,9 @@ private:
   const Job& job_;
   std::shared_ptr<ShardStore> store_;
   uint32_t slice_;
+  std::shared_ptr<Executor> executor_;
+  GradientFilter filter_;
+  ServerRule rule_;
   std::map<RankRange, TensorView> held_;
   std::vector<std::shared_ptr<Buffer>> pool_;
 };

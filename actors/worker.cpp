@@ -9,6 +9,7 @@
 #include "actors/links/link_proxy.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/pulled_parameters.hpp"
+#include "actors/push_packing.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/slowed.hpp"
 #include "actors/step_holdings.hpp"
@@ -46,6 +47,7 @@ public:
       computer_(context_.job, context_.data.train, *executor_,
                 parse_device(job_.device_of(context_.role)),
                 context_.links ? context_.links->memory() : nullptr),
+      packing_(job_),
       parameters_(job_, context_.data.train) {}
 
   /// The executor's task reads what is destroyed after it.
@@ -205,7 +207,9 @@ private:
       [this, step = computing_step_, parameters,
        rows = parameters_.rows().rows(), nodes = step_.compute()] {
         return slowed_([&] {
-          return computer_.compute(step, nodes, parameters->data(), rows);
+          auto done = computer_.compute(step, nodes, parameters->data(), rows);
+          packing_.pack(done, *executor_);
+          return done;
         });
       },
       [this, turn](StepGradient& result) {
@@ -319,6 +323,7 @@ private:
                                    parameters->data(), rows);
         });
         done.scale = push_scale(job_, executor_.get(), done.gradient);
+        packing_.pack(done.gradient, *executor_);
         return done;
       },
       [this, lease, fence, turn](LeaseGradient& result) {
@@ -379,6 +384,7 @@ private:
   bool asked_ = false;
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
+  PushPacking packing_;
   PulledParameters parameters_;
 };
 

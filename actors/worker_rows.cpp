@@ -43,8 +43,10 @@ bool WorkerRows::put(const Slice& slice, const TensorView& values,
 
 TensorView pushed_values(const Job& job, const NodeSum& node,
                          const Slice& slice) {
-  return slice.sparse() ? node.rows->pushed(slice, node)
-                        : node.view(job.flat_offset(slice), slice.count);
+  if (slice.sparse())
+    return node.rows->pushed(slice, node);
+  return node.packed ? (*node.packed)[slice.id]
+                     : node.view(job.flat_offset(slice), slice.count);
 }
 
 } // namespace troupe

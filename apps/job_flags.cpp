@@ -263,7 +263,7 @@ void add_steps(std::vector<Flag>& flags) {
       "TLS over tensors: on, off or auto (off on one host)",
       choice(FIELD(job.link_encryption), {"auto", "on", "off"})},
      {"compress", "NAME", text_flag, "none",
-      "of gradients between processes, with --reduction fast: fp16, bf16, "
+      "of gradients that workers send, with --reduction fast: fp16, bf16, "
       "int8, "
       "onebit or topk:F (the largest F of them)",
       text(FIELD(job.compress))}});
@@ -297,6 +297,17 @@ void add_optimizer(std::vector<Flag>& flags) {
         "of ftrl: the smaller, the larger "
         "the first steps",
         real(FIELD(job.rule.ftrl_beta), not_negative())},
+       {"plugin", "FILE", text_flag, "none",
+        "shared object with code of your own, loaded by every role",
+        text(FIELD(job.plugin))},
+       {"server-filter", "NAME", text_flag, "none",
+        "of parameter_server: changes gradients in the shard before the "
+        "update; finite: drops values that are not; or a plug-in's",
+        text(FIELD(job.server_filter))},
+       {"server-rule", "NAME", text_flag, "none",
+        "of parameter_server: a plug-in's update rule, with the state values "
+        "of --optimizer",
+        text(FIELD(job.server_rule))},
        {"clip-norm", "X", number_flag, "none",
         "scales a gradient whose norm over all parameters is above X down to "
         "it; with --async each push's",

@@ -73,9 +73,10 @@ std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
              "--reduction fast, or drop it";
   if (x.compresses && !x.any_order)
     return "--compress changes bits: add --reduction fast, or drop it";
-  if (x.compresses && x.strategy != Strategy::multi_worker_mirrored)
+  if (x.compresses && x.strategy != Strategy::multi_worker_mirrored
+      && x.strategy != Strategy::parameter_server)
     return "--compress saves bytes between processes: add --strategy "
-           "multi_worker_mirrored, or drop it";
+           "multi_worker_mirrored or parameter_server, or drop it";
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include "actors/first_period.hpp"
 #include "actors/link_terms.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/push_packing.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/shard_store.hpp"
 #include "monitoring/names.hpp"
@@ -50,6 +51,7 @@ struct ShardFrame {
       job(*context.job),
       period(first_period(job.options)),
       metrics(*context.metrics),
+      packing(job),
       store(std::move(store)),
       pause(*context.metrics),
       peers(self->system(), {context.links, context.role, shard_peer_terms()}),
@@ -93,6 +95,13 @@ struct ShardFrame {
 
   void pass(StepPhase phase) const { context.faults->pass(phase); }
 
+  /// Whether a push can be of that slice: its size is right, or it is rows.
+  bool fits_push(uint32_t slice, const TensorView& values) const {
+    const auto& of = job.plan.slices[slice];
+    return values.size() == 0 || of.sparse()
+           || values.size() == packing.size(of);
+  }
+
   void count_duplicate() {
     metrics.duplicates.add();
     ++duplicates;
@@ -103,6 +112,7 @@ struct ShardFrame {
   const Job& job;
   Consistency period; ///< that lasts
   ShardMetrics metrics;
+  const PushPacking packing;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;
   EpochPauseWatch pause; ///< ends when all that it is pulled for is served

@@ -56,7 +56,7 @@ void LeaseSlices::enter_epoch(const Activate& activation) {
     auto& owned = slices_[slice];
     if (!owned)
       owned = std::make_unique<Owned>(
-        Owned{{}, SliceWork{shard_.job, shard_.store, slice}});
+        Owned{{}, SliceWork{shard_.job, shard_.store, slice, shard_.executor}});
     owned->leases = shard_.store->holds(slice) ? applied(slice) : LeaseSet{};
   }
 }
@@ -128,7 +128,7 @@ void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
 void LeaseSlices::push(const LeasePush& push) {
   const auto* line = chains_.find(push.slice);
   if (line == nullptr || !line->place.head
-      || !fits(shard_.job, push.slice, push.values))
+      || !shard_.fits_push(push.slice, push.values))
     return;
   ChainUpdate update;
   update.slice = push.slice;
@@ -166,10 +166,12 @@ void LeaseSlices::apply(const ChainUpdate& update) {
   slice->leases.insert(update.lease);
   ++in_flight_[update.lease];
   shard_.run(
-    [slice, values = update.values, samples = update.samples,
-     applied = slice->leases, period = shard_.period,
+    [this, slice, id = update.slice, values = update.values,
+     samples = update.samples, applied = slice->leases, period = shard_.period,
      scalars = StepScalars{update.gradient_scale, {}, update.rate_scale}] {
-      slice->work.apply_lease(values, samples, scalars, period, applied);
+      slice->work.apply_lease(shard_.packing.unpack(shard_.job.plan.slices[id],
+                                                    values),
+                              samples, scalars, period, applied);
       return true;
     },
     [this, lease = update.lease](bool) {

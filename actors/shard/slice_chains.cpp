@@ -1,5 +1,7 @@
 #include "actors/shard/slice_chains.hpp"
 
+#include "actors/shard_tables.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -214,9 +216,7 @@ void SliceChains::forward_again(Line& line, const ChainUpdate& update) {
 void SliceChains::take(const ChainUpdate& update) {
   auto found = lines_.find(update.slice);
   if (found == lines_.end() || !found->second.place.predecessor
-      || (update.values.size() != 0
-          && update.values.size()
-               != shard_.job.plan.slices[update.slice].count))
+      || !fits(update))
     return;
   auto& line = found->second;
   if (update.again) {
@@ -228,6 +228,13 @@ void SliceChains::take(const ChainUpdate& update) {
     return;
   forward(line, update);
   events_.apply(update);
+}
+
+/// Steps are forwarded as sums, leases as they were pushed.
+bool SliceChains::fits(const ChainUpdate& update) const {
+  return shard_.period.async
+           ? shard_.fits_push(update.slice, update.values)
+           : troupe::fits(shard_.job, update.slice, update.values);
 }
 
 // --- what this shard lacks --------------------------------------------------

@@ -76,6 +76,7 @@ private:
   void copy_to(uint32_t slice, uint32_t follower);
   void release(Line::Feed& feed, uint32_t follower);
   void forward(Line& line, const ChainUpdate& update);
+  bool fits(const ChainUpdate& update) const;
   void forward_again(Line& line, const ChainUpdate& update);
   void install(uint32_t slice, Line& line);
   void became_current(uint32_t slice, uint64_t version);

@@ -82,7 +82,8 @@ void StepSlices::enter_epoch(const Activate& activation) {
     auto& owned = slices_[slice];
     if (!owned)
       owned = std::make_unique<Owned>(shard_.job.options.virtual_ranks,
-                                      SliceWork{shard_.job, store, slice});
+                                      SliceWork{shard_.job, store, slice,
+                                                shard_.executor});
     owned->version = store->holds(slice) ? store->newest(slice) : 0;
     if (!line.place.head || !owned->head
         || owned->ledger.version() != owned->version) {
@@ -180,7 +181,7 @@ void StepSlices::push(const Push& push) {
   const auto* line = chains_.find(push.slice);
   if (line == nullptr || !line->place.head
       || !is_node(push.node, shard_.job.options.virtual_ranks)
-      || !fits(shard_.job, push.slice, push.values))
+      || !shard_.fits_push(push.slice, push.values))
     return;
   if (!shares_
       || shares_->admit(push, slices_.at(push.slice)->ledger.version()))
@@ -195,9 +196,11 @@ void StepSlices::accept(const Push& push) {
     return;
   }
   shard_.metrics.staleness.observe(0); // a step's pushes are of its version
-  shard_.submit([slice, node = push.node, values = push.values,
-                 decision = std::move(decision)]() mutable {
-    slice->work.accept(node, std::move(values), decision);
+  shard_.submit([this, slice, node = push.node, id = push.slice,
+                 values = push.values, decision = std::move(decision)] {
+    slice->work.accept(
+      node, shard_.packing.unpack(shard_.job.plan.slices[id], values),
+      decision);
   });
   if (slice->ledger.complete()) {
     shard_.pass(StepPhase::reduce);
