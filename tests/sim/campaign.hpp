@@ -20,6 +20,9 @@ public:
 
   Verdict run(uint64_t seed, bool trace = false);
 
+  /// Makes what the seed's world will be compared with.
+  void prepare(uint64_t seed) { oracle_of(scenario_of(seed)); }
+
   const Coverage& coverage() const { return coverage_; }
   uint64_t commits() const { return commits_; }
   uint64_t faults() const { return faults_; }

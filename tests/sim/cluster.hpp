@@ -128,7 +128,7 @@ private:
     std::map<uint32_t, std::string> replicas;
   };
   std::map<uint32_t, Read> read_;
-  bool beyond_ = false; ///< more failed than a chain can bear
+  bool beyond_ = false;            ///< more failed than a chain can bear
   std::vector<SliceChain> chains_; ///< of the newest activation
   std::map<uint32_t, std::string> processes_; ///< of its shards
   uint64_t pulled_epoch_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/sim/printed.hpp"
+#include "tests/sim/runtime_parts.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -15,31 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace caf {
-class event_based_actor;
-} // namespace caf
-
 namespace troupe::sim {
-
-/// Of an actor, or of one end of a link as its owner sees it; 0: nobody.
-using Address = uint64_t;
-
-/// Numbers from one seed (SplitMix64); nothing else in a world is random.
-class Random {
-public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next();
-  /// In [0, end).
-  uint64_t below(uint64_t end) { return next() % end; }
-  /// In [low, high].
-  uint64_t between(uint64_t low, uint64_t high) {
-    return low + below(high - low + 1);
-  }
-  bool chance(uint32_t percent) { return below(100) < percent; }
-
-private:
-  uint64_t state_;
-};
 
 /// Processes, the messages between them and a clock, in one thread. Everything
 /// that happens is an event at a virtual time (µs); equal seeds give equal
@@ -127,7 +103,7 @@ public:
   size_t cut_control(uint32_t a, uint32_t b);
   /// Nothing gets from `a` to `b` until `until`; it is not lost.
   void block(uint32_t a, uint32_t b, uint64_t until);
-  /// Until then all messages take longer by up to so much.
+  /// Until then all messages take longer, by up to so much.
   void slow(uint64_t until, uint64_t extra);
   /// Until then so many percent of the messages come again, up to `later` µs
   /// later.
@@ -155,49 +131,6 @@ public:
                   std::function<void()> what);
 
 private:
-  struct Event {
-    uint64_t time;
-    uint64_t order;
-    std::function<void()> what;
-  };
-  struct Later {
-    bool operator()(const Event& a, const Event& b) const {
-      return a.time != b.time ? a.time > b.time : a.order > b.order;
-    }
-  };
-  struct Process {
-    std::string name;
-    bool computes = false;
-    Ended ended;
-    bool alive = true;
-    bool paused = false;
-    uint64_t paused_until = 0;
-    std::deque<std::function<void()>> inbox; ///< while it is paused
-    Address main = 0;
-    std::vector<Address> actors;
-    int tasks = 0;
-  };
-  struct Entity {
-    uint32_t process = 0; ///< whose it is
-    std::shared_ptr<caf::event_based_actor> actor;
-    Handler handler;
-    int64_t link = -1; ///< of a proxy
-    int side = 0;      ///< of the link, whose owner sees it
-    std::set<Address> watchers;
-  };
-  /// One way of a connection.
-  struct Stream {
-    uint64_t last = 0;       ///< arrival of the newest message
-    uint64_t generation = 0; ///< counts cuts
-  };
-  struct Link {
-    uint32_t process[2] = {0, 0};
-    Address actor[2] = {0, 0};
-    Address proxy[2] = {0, 0}; ///< what side i sends to
-    Stream stream[2];          ///< from side i
-    bool alive = true;
-  };
-
   Stream& control(uint32_t from, uint32_t to);
   uint64_t arrival(Stream& stream, uint32_t from, uint32_t to);
   void end_if_quits(std::shared_ptr<caf::event_based_actor> actor);

@@ -1,0 +1,248 @@
+#include "actors/messages.hpp"
+#include "tests/sim/runtime.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+// Messages, links and what happens to them.
+
+namespace troupe::sim {
+namespace {
+
+/// How soon a process notices that a connection of its own has ended.
+constexpr uint64_t notice[2] = {50, 3'000};
+constexpr uint64_t link_deadline = 5'000'000;
+
+} // namespace
+
+// --- messages ---------------------------------------------------------------
+
+void Runtime::send_later(Address from, Address to, uint64_t delay,
+                         Letter letter) {
+  after(delay, [this, from, to, letter = std::move(letter)] {
+    if (alive(entities_[from].process))
+      send(from, to, letter);
+  });
+}
+
+Stream& Runtime::control(uint32_t from, uint32_t to) {
+  return control_[{from, to}];
+}
+
+uint64_t Runtime::arrival(Stream& stream, uint32_t from, uint32_t to) {
+  auto time = now_ + random_.between(pace.latency[0], pace.latency[1]);
+  if (now_ < slow_until_)
+    time += random_.below(slow_extra_ + 1);
+  if (auto found = blocked_.find({from, to}); found != blocked_.end())
+    time = std::max(time, found->second);
+  return stream.last = std::max(stream.last, time);
+}
+
+void Runtime::send(Address from, Address to, Letter letter) {
+  if (to == 0 || to >= entities_.size())
+    return;
+  const auto sender = entities_[from].process;
+  const auto& entity = entities_[to];
+  if (entity.link >= 0) {
+    auto& link = links_[entity.link];
+    const auto side = entity.side;
+    if (!link.alive || link.process[side] != sender)
+      return;
+    // It answers on the same link.
+    schedule(link.stream[side], sender, link.process[1 - side],
+             link.proxy[1 - side], link.actor[1 - side], letter);
+    return;
+  }
+  if (entity.process == sender) {
+    at(now_, [this, from, to, sender, letter = std::move(letter)] {
+      in_process(sender,
+                 [this, from, to, letter] { deliver(from, to, letter); });
+    });
+    return;
+  }
+  schedule(control(sender, entity.process), sender, entity.process, from, to,
+           letter);
+}
+
+void Runtime::schedule(Stream& stream, uint32_t from_process,
+                       uint32_t to_process, Address from, Address to,
+                       const Letter& letter) {
+  const auto arrives = arrival(stream, from_process, to_process);
+  const auto generation = stream.generation;
+  ++under_way_[letter.type];
+  // Streams stay where they are: maps do not move, links are found again.
+  const auto link = entities_[from].link;
+  const auto side = link >= 0 ? 1 - entities_[from].side : 0;
+  auto hand_over = [this, from_process, to_process, from, to, letter] {
+    in_process(to_process, [this, from_process, to_process, from, to, letter] {
+      if (tap_)
+        tap_(from_process, to_process, letter);
+      deliver(from, to, letter);
+    });
+  };
+  at(arrives, [this, link, side, from_process, to_process, generation, letter,
+               hand_over] {
+    --under_way_[letter.type];
+    const auto& by = link >= 0 ? links_[link].stream[side]
+                               : control(from_process, to_process);
+    if (by.generation == generation)
+      hand_over();
+  });
+  if (now_ < repeat_until_ && !letter.as<Hello>() && !letter.as<JobInfo>()
+      && random_.chance(repeat_percent_)) {
+    ++repeated_;
+    at(arrives + random_.below(repeat_later_), [this, link, hand_over] {
+      if (link < 0 || links_[link].alive) // of a dead link nothing is read
+        hand_over();
+    });
+  }
+}
+
+void Runtime::deliver(Address from, Address to, const Letter& letter) {
+  if (trace && !letter.as<Completion>() && !letter.as<MetricsReport>()
+      && !letter.as<caf::tick_atom>()) {
+    const auto& by = entities_[from];
+    const auto sender = by.link < 0 ? by.process
+                                    : links_[by.link].process[1 - by.side];
+    std::cout << now_ << ' ' << processes_[sender].name << " -> "
+              << processes_[entities_[to].process].name << ' '
+              << letter.type->name << ' ';
+    letter.type->print(std::cout, letter.value.get());
+    std::cout << '\n';
+  }
+  if (entities_[to].handler) {
+    auto handler = entities_[to].handler;
+    handler(from, letter);
+    return;
+  }
+  auto actor = entities_[to].actor;
+  if (!actor)
+    return;
+  actor->receive(from, letter);
+  end_if_quits(std::move(actor));
+}
+
+void Runtime::end_if_quits(std::shared_ptr<caf::event_based_actor> actor) {
+  if (!actor->quits())
+    return;
+  const auto process = entities_[actor->id()].process;
+  const auto why = actor->reason() ? actor->reason().line() : "it is done";
+  actor.reset();
+  kill(process, why);
+}
+
+uint64_t Runtime::under_way(const Type* type) const {
+  auto found = under_way_.find(type);
+  return found == under_way_.end() ? 0 : found->second;
+}
+
+void Runtime::note(const std::string& line) {
+  if (trace)
+    std::cout << now_ << " * " << line << '\n';
+}
+
+// --- links ------------------------------------------------------------------
+
+void Runtime::accept(uint32_t process, Address target) {
+  processes_[process].main = target;
+}
+
+void Runtime::link(uint32_t process, uint32_t peer, Address target,
+                   Linked done) {
+  auto there = now_ + random_.between(pace.latency[0], pace.latency[1]);
+  auto back = there + random_.between(pace.latency[0], pace.latency[1]);
+  for (auto way : {std::pair{process, peer}, std::pair{peer, process}})
+    if (auto found = blocked_.find(way); found != blocked_.end())
+      back = std::max(back, found->second);
+  if (processes_[peer].paused)
+    back = std::max(back, processes_[peer].paused_until);
+  const bool late = back > now_ + link_deadline;
+  at(late ? now_ + link_deadline : back,
+     [this, process, peer, target, done = std::move(done), late] {
+       if (!processes_[process].alive)
+         return;
+       const auto main = processes_[peer].main;
+       if (late || !processes_[peer].alive || main == 0) {
+         done(0, late ? "no answer in time" : "connection refused");
+         return;
+       }
+       Link made;
+       made.process[0] = process;
+       made.process[1] = peer;
+       made.actor[0] = target;
+       made.actor[1] = main;
+       for (int side = 0; side < 2; ++side) {
+         made.proxy[side] = new_address(made.process[side]);
+         entities_.back().link = static_cast<int64_t>(links_.size());
+         entities_.back().side = side;
+       }
+       const auto proxy = made.proxy[0];
+       links_.push_back(made);
+       done(proxy, {});
+     });
+}
+
+void Runtime::end_link(size_t id, const std::string& why, bool loses) {
+  for (int side = 0; side < 2; ++side) {
+    auto& stream = links_[id].stream[1 - side]; // towards this side
+    if (loses)
+      ++stream.generation;
+    const auto last = loses ? now_ : std::max(now_, stream.last);
+    tell_watchers(links_[id].proxy[side],
+                  last + random_.between(notice[0], notice[1]), why);
+  }
+  links_[id].alive = false;
+}
+
+size_t Runtime::cut_links(uint32_t a, uint32_t b) {
+  size_t count = 0;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const auto& ends = links_[i].process;
+    if (links_[i].alive
+        && ((ends[0] == a && ends[1] == b) || (ends[0] == b && ends[1] == a))) {
+      end_link(i, "the connection was lost", true);
+      ++count;
+    }
+  }
+  return count;
+}
+
+size_t Runtime::cut_control(uint32_t a, uint32_t b) {
+  if (!control_.contains({a, b}) && !control_.contains({b, a}))
+    return 0;
+  ++control(a, b).generation;
+  ++control(b, a).generation;
+  for (auto process : {a, b})
+    for (auto address : std::vector{processes_[process].actors}) {
+      const auto other = process == a ? b : a;
+      std::set<Address> there;
+      for (auto watcher : entities_[address].watchers)
+        if (entities_[watcher].process == other)
+          there.insert(watcher);
+      auto stay = entities_[address].watchers;
+      std::erase_if(stay, [&](Address x) { return there.contains(x); });
+      entities_[address].watchers = there;
+      tell_watchers(address, now_ + random_.between(notice[0], notice[1]),
+                    "the connection was lost");
+      entities_[address].watchers = stay;
+    }
+  return 1;
+}
+
+void Runtime::block(uint32_t a, uint32_t b, uint64_t until) {
+  auto& time = blocked_[{a, b}];
+  time = std::max(time, until);
+}
+
+void Runtime::slow(uint64_t until, uint64_t extra) {
+  slow_until_ = until;
+  slow_extra_ = extra;
+}
+
+void Runtime::repeat(uint64_t until, uint32_t percent, uint64_t later) {
+  repeat_until_ = until;
+  repeat_percent_ = percent;
+  repeat_later_ = later;
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,53 @@
+#include "tests/sim/campaign.hpp"
+#include "tests/sim/planted.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+using namespace troupe;
+
+uint32_t sim::planted_bug = 0;
+
+namespace {
+
+constexpr uint64_t most_seeds = 10'000;
+/// One at a time, where TROUPE_PLANT says so.
+constexpr uint32_t bugs = 20;
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(planted)
+
+BOOST_AUTO_TEST_CASE(the_copies_without_a_bug_find_none) {
+  sim::planted_bug = 0;
+  sim::Campaign campaign;
+  for (uint64_t seed = 0; seed < 300; ++seed)
+    BOOST_TEST(campaign.run(seed).what == "");
+}
+
+BOOST_AUTO_TEST_CASE(every_planted_bug_is_found) {
+  const auto* only = std::getenv("TROUPE_PLANT");
+  sim::Campaign campaign;
+  campaign.run(0); // what is compared with has no bug
+  for (uint32_t bug = 1; bug <= bugs; ++bug) {
+    if (only != nullptr && std::strtoul(only, nullptr, 10) != bug)
+      continue;
+    bool found = false;
+    for (uint64_t seed = 0; seed < most_seeds && !found; ++seed) {
+      sim::planted_bug = 0;
+      campaign.prepare(seed);
+      sim::planted_bug = bug;
+      const auto verdict = campaign.run(seed);
+      found = !verdict.what.empty();
+      if (found)
+        std::cout << "bug " << bug << ": " << seed + 1 << " seeds, "
+                  << verdict.what << std::endl;
+    }
+    sim::planted_bug = 0;
+    BOOST_TEST(found, "bug " << bug << " is not found");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

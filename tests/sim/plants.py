@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Writes copies of machines with known bugs, each behind its number.
+
+    plants.py TREE OUT      writes OUT/FILE for each file that has plants
+    plants.py --files       lists those files
+    plants.py --names       lists the bugs
+
+The product has no mark of them: a bug is a text to be found in the file and
+one to put in its place. One that no longer fits is left out, and the test that
+looks for it fails.
+"""
+
+import sys
+from pathlib import Path
+
+PLANTS = [
+    (1, "exact match instead of nested identities", "strategies/step_ledger.cpp",
+     "  if (covered)\n    return {Verdict::duplicate",
+     "  if (PLANTED(1))\n    covered = first != held_.end() && *first == node;\n"
+     "  if (covered)\n    return {Verdict::duplicate"),
+    (2, "a push of an older step counts", "strategies/step_ledger.cpp",
+     "  if (step < version_)", "  if (step < version_ && !PLANTED(2))"),
+    (3, "active before all have sealed", "strategies/membership.cpp",
+     "  if (!awaiting_seal_.empty())\n    return {};",
+     "  if (!awaiting_seal_.empty() && !PLANTED(3))\n    return {};"),
+    (4, "a version is served that the ledger does not know",
+     "strategies/pull_desk.cpp", "wish.version > known",
+     "(wish.version > known && !(PLANTED(4) && wish.version == known + 1))"),
+    (5, "a late copy of an older pull replaces the newest",
+     "strategies/pull_desk.cpp", "&& x.version > version;",
+     "&& x.version > version && !PLANTED(5);"),
+    (6, "the floor of applied leases passes a hole", "strategies/leases.cpp",
+     "  above_.insert(at, lease);\n",
+     "  above_.insert(at, lease);\n"
+     "  if (PLANTED(6) && above_.size() > 3)\n    floor_ = above_.front();\n"),
+    (7, "a dead worker's leases are not returned", "strategies/leases.cpp",
+     "    returned_.insert(i->first);\n    i = holder_.erase(i);",
+     "    if (!PLANTED(7))\n      returned_.insert(i->first);\n"
+     "    i = holder_.erase(i);"),
+    (8, "the bound on staleness is one too large", "strategies/staleness.cpp",
+     "lead(found->second) <= *bound_",
+     "lead(found->second) <= *bound_ + (PLANTED(8) ? 1 : 0)"),
+    (9, "a replica with another history goes on as it is",
+     "strategies/chain_book.cpp", "return x.epoch < history; });",
+     "return x.epoch < history && !PLANTED(9); });"),
+    (10, "a follower's history is not compared", "strategies/chain_link.cpp",
+     "follower.lineage == own.lineage",
+     "(follower.lineage == own.lineage || PLANTED(10))"),
+    (11, "the update after a copy is left out", "strategies/chain_link.cpp",
+     "  stage_ = Stage::fed;\n  from_ = version;",
+     "  stage_ = Stage::fed;\n  from_ = version + (PLANTED(11) ? 1 : 0);"),
+    (12, "an update that comes twice is applied twice",
+     "strategies/chain_link.cpp", "  if (number != state_.version)",
+     "  if (PLANTED(12) && number + 1 == state_.version)\n"
+     "    return Verdict::apply;\n  if (number != state_.version)"),
+    (13, "the job goes on from what only some have",
+     "strategies/restoration.cpp", "newest = std::min(newest, slice.newest);",
+     "newest = PLANTED(13) ? std::max(newest, slice.newest)\n"
+     "                         : std::min(newest, slice.newest);"),
+    (14, "the last missing ranks are not taken over", "strategies/takeover.cpp",
+     "  if (from < virtual_ranks)", "  if (from < virtual_ranks && !PLANTED(14))"),
+    (15, "scalars are decided before the last slice's sums",
+     "strategies/scalar_round.cpp", "--missing_ == 0",
+     "--missing_ == (PLANTED(15) ? 1 : 0)"),
+    (16, "a step waits for a report that died with its worker",
+     "strategies/commit_book.cpp",
+     "excused != excused_.end())", "excused != excused_.end() && !PLANTED(16))"),
+    (17, "a follower serves before it has what its head has",
+     "actors/shard/slice_chains.cpp", "serves(place.head)",
+     "serves(place.head || PLANTED(17))"),
+    (18, "a push that comes twice is applied twice",
+     "actors/shard/lease_slices.cpp",
+     "  if (slices_.at(push.slice)->leases.contains(push.lease)) {",
+     "  if (slices_.at(push.slice)->leases.contains(push.lease)\n"
+     "      && !PLANTED(18)) {"),
+    (19, "applied leases are forgotten at a restart", "actors/shard_store.cpp",
+     "  return {leases.floor,\n          std::vector<uint64_t>",
+     "  if (PLANTED(19))\n    return {leases.floor, {}};\n"
+     "  return {leases.floor,\n          std::vector<uint64_t>"),
+    (20, "a copy leaves out which leases it contains",
+     "actors/shard_store.cpp",
+     "  write_leases(record(slice).leases[count % 2], applied);",
+     "  write_leases(record(slice).leases[count % 2],\n"
+     "               PLANTED(20) ? LeaseSet{} : applied);"),
+]
+
+
+def main():
+    files = sorted({plant[2] for plant in PLANTS})
+    if sys.argv[1] == "--files":
+        print(";".join(files), end="")
+        return
+    if sys.argv[1] == "--names":
+        for number, name, *_ in PLANTS:
+            print(number, name)
+        return
+    tree, out = Path(sys.argv[1]), Path(sys.argv[2])
+    for file in files:
+        text = (tree / file).read_text()
+        for number, name, where, old, new in PLANTS:
+            if where != file:
+                continue
+            if text.count(old) != 1:
+                print(f"plant {number} ({name}) no longer fits {file}")
+            text = text.replace(old, new, 1)
+        target = out / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text('#include "tests/sim/planted.hpp"\n' + text)
+
+
+if __name__ == "__main__":
+    main()

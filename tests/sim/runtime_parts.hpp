@@ -1,0 +1,85 @@
+#pragma once
+
+#include "tests/sim/printed.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace caf {
+class event_based_actor;
+} // namespace caf
+
+namespace troupe::sim {
+
+/// Of an actor, or of one end of a link as its owner sees it; 0: nobody.
+using Address = uint64_t;
+
+/// Numbers from one seed (SplitMix64); nothing else in a world is random.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next();
+  /// In [0, end).
+  uint64_t below(uint64_t end) { return next() % end; }
+  /// In [low, high].
+  uint64_t between(uint64_t low, uint64_t high) {
+    return low + below(high - low + 1);
+  }
+  bool chance(uint32_t percent) { return below(100) < percent; }
+
+private:
+  uint64_t state_;
+};
+
+// --- what a Runtime is made of
+// ------------------------------------------------
+
+struct Event {
+  uint64_t time;
+  uint64_t order;
+  std::function<void()> what;
+};
+struct Later {
+  bool operator()(const Event& a, const Event& b) const {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+  }
+};
+struct Process {
+  std::string name;
+  bool computes = false;
+  std::function<void(const std::string& how)> ended;
+  bool alive = true;
+  bool paused = false;
+  uint64_t paused_until = 0;
+  std::deque<std::function<void()>> inbox; ///< while it is paused
+  Address main = 0;
+  std::vector<Address> actors;
+  int tasks = 0;
+};
+struct Entity {
+  uint32_t process = 0; ///< whose it is
+  std::shared_ptr<caf::event_based_actor> actor;
+  std::function<void(Address sender, const Letter& letter)> handler;
+  int64_t link = -1; ///< of a proxy
+  int side = 0;      ///< of the link, whose owner sees it
+  std::set<Address> watchers;
+};
+/// One way of a connection.
+struct Stream {
+  uint64_t last = 0;       ///< arrival of the newest message
+  uint64_t generation = 0; ///< counts cuts
+};
+struct Link {
+  uint32_t process[2] = {0, 0};
+  Address actor[2] = {0, 0};
+  Address proxy[2] = {0, 0}; ///< what side i sends to
+  Stream stream[2];          ///< from side i
+  bool alive = true;
+};
+
+} // namespace troupe::sim
