@@ -1,6 +1,7 @@
 #include "actors/fault_injector.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/error_line.hpp"
 #include "actors/interfaces.hpp"
 
 namespace troupe {
@@ -26,9 +27,9 @@ std::string names_of(const std::vector<StepPhase>& phases) {
 FaultAnswer answer_to(const caf::error& why) {
   using enum FaultAnswer::Kind;
   if (why == caf::sec::invalid_argument)
-    return {refused, caf::to_string(why.context())};
+    return {refused, line_of(why)};
   if (why == caf::sec::request_timeout)
-    return {not_seen, caf::to_string(why.context())};
+    return {not_seen, line_of(why)};
   return {over, "the run is over"};
 }
 
