@@ -216,6 +216,22 @@ RunRecord::consistency_json(const Outcome& outcome) const {
   return json;
 }
 
+nlohmann::ordered_json RunRecord::recoveries_json() const {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& recovery : recoveries_) {
+    list.push_back(
+      {{"kind", recovery.kind.empty() ? "unfinished" : recovery.kind},
+       {"role", to_string(recovery.role)},
+       {"detected_ms", ms_between(begin_, recovery.detected)},
+       {"resumed_ms", recovery.resumed ? ms_between(begin_, *recovery.resumed)
+                                       : ms_between(begin_, Clock::now())},
+       {"step", recovery.step}});
+    if (recovery.phase != StepPhase::none)
+      list.back()["phase"] = to_string(recovery.phase);
+  }
+  return list;
+}
+
 std::string RunRecord::summary_json(const Outcome& outcome) const {
   nlohmann::ordered_json json;
   const auto& options = job_->options;
@@ -253,18 +269,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["state_sha256"] = outcome.state_sha256;
   json["leaves_recomputed"] = outcome.leaves_recomputed;
   json["steps_rolled_back"] = rolled_back_;
-  json["recoveries"] = nlohmann::json::array();
-  for (const auto& recovery : recoveries_) {
-    json["recoveries"].push_back(
-      {{"kind", recovery.kind.empty() ? "unfinished" : recovery.kind},
-       {"role", to_string(recovery.role)},
-       {"detected_ms", ms_between(begin_, recovery.detected)},
-       {"resumed_ms", recovery.resumed ? ms_between(begin_, *recovery.resumed)
-                                       : ms_between(begin_, Clock::now())},
-       {"step", recovery.step}});
-    if (recovery.phase != StepPhase::none)
-      json["recoveries"].back()["phase"] = to_string(recovery.phase);
-  }
+  json["recoveries"] = recoveries_json();
   if (options.compress != "none") // what a worker had left out goes with it
     json["residuals_lost"] =
       std::ranges::count_if(recoveries_, [](const Recovery& x) {

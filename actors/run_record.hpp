@@ -75,6 +75,7 @@ public:
 
 private:
   nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
+  nlohmann::ordered_json recoveries_json() const;
   nlohmann::ordered_json changes_json() const;
 
   struct Recovery {
