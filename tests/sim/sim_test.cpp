@@ -16,7 +16,7 @@ constexpr uint64_t regressions[] = {52,   128,  983,   5499, 5518,
 
 uint64_t seeds_to_run() {
   const auto* text = std::getenv("TROUPE_SIM_SEEDS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20'000;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 5'000;
 }
 
 } // namespace
