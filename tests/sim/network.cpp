@@ -31,8 +31,8 @@ Stream& Runtime::control(uint32_t from, uint32_t to) {
 
 uint64_t Runtime::arrival(Stream& stream, uint32_t from, uint32_t to) {
   auto time = now_ + random_.between(pace.latency[0], pace.latency[1]);
-  if (now_ < slow_until_)
-    time += random_.below(slow_extra_ + 1);
+  if (now_ < network_.slow_until)
+    time += random_.below(network_.slow_extra + 1);
   if (auto found = blocked_.find({from, to}); found != blocked_.end())
     time = std::max(time, found->second);
   return stream.last = std::max(stream.last, time);
@@ -88,10 +88,10 @@ void Runtime::schedule(Stream& stream, uint32_t from_process,
     if (by.generation == generation)
       hand_over();
   });
-  if (now_ < repeat_until_ && !letter.as<Hello>() && !letter.as<JobInfo>()
-      && random_.chance(repeat_percent_)) {
-    ++repeated_;
-    at(arrives + random_.below(repeat_later_), [this, link, hand_over] {
+  if (now_ < network_.repeat_until && !letter.as<Hello>()
+      && !letter.as<JobInfo>() && random_.chance(network_.repeat_percent)) {
+    ++network_.repeated;
+    at(arrives + random_.below(network_.repeat_later), [this, link, hand_over] {
       if (link < 0 || links_[link].alive) // of a dead link nothing is read
         hand_over();
     });
@@ -235,14 +235,14 @@ void Runtime::block(uint32_t a, uint32_t b, uint64_t until) {
 }
 
 void Runtime::slow(uint64_t until, uint64_t extra) {
-  slow_until_ = until;
-  slow_extra_ = extra;
+  network_.slow_until = until;
+  network_.slow_extra = extra;
 }
 
 void Runtime::repeat(uint64_t until, uint32_t percent, uint64_t later) {
-  repeat_until_ = until;
-  repeat_percent_ = percent;
-  repeat_later_ = later;
+  network_.repeat_until = until;
+  network_.repeat_percent = percent;
+  network_.repeat_later = later;
 }
 
 } // namespace troupe::sim

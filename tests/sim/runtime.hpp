@@ -2,15 +2,11 @@
 
 #include "tests/sim/runtime_parts.hpp"
 
-#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <queue>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,13 +24,6 @@ namespace troupe::sim {
 /// at any later time.
 class Runtime {
 public:
-  /// How long things take, in µs: from, to.
-  struct Pace {
-    uint64_t latency[2] = {20, 300};
-    uint64_t compute[2] = {400, 3000}; ///< a task of a worker's executor
-    uint64_t task[2] = {5, 120};       ///< of another one's
-  };
-
   explicit Runtime(uint64_t seed);
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -108,7 +97,7 @@ public:
   /// Until then so many percent of the messages come again, up to `later` µs
   /// later.
   void repeat(uint64_t until, uint32_t percent, uint64_t later);
-  uint64_t repeated() const { return repeated_; }
+  uint64_t repeated() const { return network_.repeated; }
 
   /// Is shown each message that arrives: its sender's and receiver's process.
   using Tap = std::function<void(uint32_t from, uint32_t to, const Letter&)>;
@@ -153,9 +142,7 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, Stream> control_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> blocked_;
   std::map<const Type*, uint64_t> under_way_;
-  uint64_t slow_until_ = 0, slow_extra_ = 0;
-  uint64_t repeat_until_ = 0, repeat_later_ = 0, repeated_ = 0;
-  uint32_t repeat_percent_ = 0;
+  Disturbance network_;
   uint32_t spawning_ = 0;
   Tap tap_;
 };

@@ -82,4 +82,20 @@ struct Link {
   bool alive = true;
 };
 
+/// How long things take, in µs: from, to.
+struct Pace {
+  uint64_t latency[2] = {20, 300};
+  uint64_t compute[2] = {400, 3000}; ///< a task of a worker's executor
+  uint64_t task[2] = {5, 120};       ///< of another one's
+};
+/// What the network does to all messages for a while.
+struct Disturbance {
+  uint64_t slow_until = 0;
+  uint64_t slow_extra = 0;
+  uint64_t repeat_until = 0;
+  uint64_t repeat_later = 0;
+  uint32_t repeat_percent = 0;
+  uint64_t repeated = 0; ///< so far
+};
+
 } // namespace troupe::sim
