@@ -78,6 +78,14 @@ int32_t draw_category(uint64_t bits, uint64_t buckets) {
   return static_cast<int32_t>(u * buckets >> 32);
 }
 
+/// All categories one after another, by a stride that shares no factor with
+/// any number of them.
+int32_t even_category(uint64_t sample, uint64_t field, uint64_t buckets) {
+  constexpr uint64_t stride = 2'654'435'761; // a prime
+  return static_cast<int32_t>((sample % buckets * stride + field * 7919)
+                              % buckets);
+}
+
 Drawn draw(const ClicksOptions& options, uint64_t sample) {
   Draws draws{options.seed, sample};
   Drawn result{};
@@ -96,7 +104,9 @@ Drawn draw(const ClicksOptions& options, uint64_t sample) {
   for (uint32_t f = 0; f < click_categories; ++f) {
     const auto bits = draws.bits();
     const bool absent = bits % one_absent_in == 0;
-    const auto category = draw_category(bits, options.buckets);
+    const auto category = options.even
+                            ? even_category(sample, f, options.buckets)
+                            : draw_category(bits, options.buckets);
     result.ids[f] = absent ? -1 : category;
     const auto what = meaning(effects, f, static_cast<uint64_t>(category));
     const bool silent = absent || category >= common_categories;

@@ -28,6 +28,7 @@ constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
 constexpr std::array splits{"auto", "train", "test"};
 constexpr std::array scales{"none", "standard"};
+constexpr std::array spreads{"skewed", "even"};
 
 uint64_t samples_of(const DataSpec& spec) {
   return whole_option(spec, "samples", default_samples, 1, most_samples);
@@ -61,11 +62,12 @@ Dataset draw_digits(const DataSpec& spec) {
 void check_clicks(const DataSpec& spec) {
   check_generator(spec);
   click_buckets(spec);
+  choice_option(spec, "spread", spreads);
 }
 
 Dataset draw_clicks(const DataSpec& spec) {
-  return synthetic_clicks(
-    {samples_of(spec), seed_of(spec), click_buckets(spec)});
+  return synthetic_clicks({samples_of(spec), seed_of(spec), click_buckets(spec),
+                           choice_option(spec, "spread", spreads) == "even"});
 }
 
 Dataset draw_text(const DataSpec& spec) {
@@ -94,6 +96,7 @@ constexpr DataKey digits_keys[]{{"samples", own},
 constexpr DataKey clicks_keys[]{{"samples", own},
                                 {"seed", own},
                                 {"buckets", shared},
+                                {"spread", inherited},
                                 {"scale", shared}};
 constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 

@@ -18,10 +18,8 @@ namespace troupe::kernels {
 
 namespace {
 
-constexpr uint64_t magic = 0x31656c626174; // "table1"
-constexpr uint64_t page_bytes = 4096;
-constexpr uint64_t slab_head_bytes = 64;
-/// A slab is cut into some sixteen blocks, as far as these allow.
+constexpr uint64_t magic = 0x32656c626174; // "table2"
+/// A slab holds some sixteen of the largest blocks, as far as these allow.
 constexpr uint64_t least_slab_bytes = uint64_t{16} << 10;
 constexpr uint64_t most_slab_bytes = uint64_t{1} << 20;
 
@@ -40,8 +38,7 @@ struct RowMemory::Head {
 namespace {
 
 struct SlabHead {
-  uint64_t size;
-  uint64_t bytes;
+  std::atomic<uint64_t> size; ///< of its blocks, index into sizes
 };
 
 uint64_t fingerprint(const RowShape& shape) {
@@ -61,6 +58,12 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
     throw std::runtime_error("a table's rows of "
                              + std::to_string(shape.row_bytes())
                              + " bytes are too wide");
+  const auto largest = block_bytes_.back();
+  slab_bytes_ = rounded(
+    slab_head_bytes
+      + std::max(std::clamp(largest * 16, least_slab_bytes, most_slab_bytes),
+                 largest),
+    page_bytes);
   const auto size = static_cast<off_t>(offset + most_bytes);
   struct stat found {};
   if (descriptor >= 0
@@ -93,7 +96,8 @@ RowMemory::Head& RowMemory::head() const {
 void RowMemory::clear() {
   head().magic.store(0);
   slabs_.clear();
-  for (auto& list : free_)
+  empty_.clear();
+  for (auto& list : roomy_)
     list.clear();
   madvise(memory_, most_bytes, descriptor_ >= 0 ? MADV_REMOVE : MADV_DONTNEED);
   head().shape = fingerprint(shape_);
@@ -102,14 +106,19 @@ void RowMemory::clear() {
 }
 
 void RowMemory::walk() {
-  const auto end = std::min(head().end.load(), most_bytes - most_undo_bytes);
-  for (auto at = page_bytes; at < end;) {
-    const auto& slab = *reinterpret_cast<const SlabHead*>(memory_ + at);
-    if (slab.size >= sizes.size() || slab.bytes == 0 || slab.bytes > end - at)
+  const auto end = head().end.load();
+  if (end < page_bytes || end > most_bytes - most_undo_bytes)
+    throw std::runtime_error("a table's memory is damaged");
+  slabs_.resize((end - page_bytes) / slab_bytes_);
+  for (uint32_t id = 0; id < slabs_.size(); ++id) {
+    const auto size =
+      reinterpret_cast<const SlabHead*>(memory_ + begin(id))->size.load();
+    if (size >= sizes.size())
       throw std::runtime_error("a table's memory is damaged");
-    slabs_.push_back({at + slab_head_bytes, at + slab.bytes,
-                      static_cast<uint32_t>(slab.size)});
-    at += slab.bytes;
+    auto& slab = slabs_[id];
+    slab.size = static_cast<uint32_t>(size);
+    const auto blocks = (slab_bytes_ - slab_head_bytes) / block_bytes_[size];
+    slab.fresh = first_block(id) + blocks * block_bytes_[size];
   }
 }
 
@@ -119,41 +128,103 @@ uint32_t RowMemory::size_for(uint32_t rows) {
   return static_cast<uint32_t>(at - sizes.begin());
 }
 
-void RowMemory::add_slab(uint32_t size) {
+bool RowMemory::has_room(uint32_t id) const {
+  const auto& slab = slabs_[id];
+  return slab.free != 0
+         || slab.fresh + block_bytes_[slab.size] <= begin(id) + slab_bytes_;
+}
+
+std::vector<uint32_t>& RowMemory::shelf_of(const Slab& slab) {
+  return slab.taken == 0 ? empty_ : roomy_[slab.size];
+}
+
+void RowMemory::shelve(uint32_t id) {
+  auto& slab = slabs_[id];
+  auto& shelf = shelf_of(slab);
+  slab.place = static_cast<uint32_t>(shelf.size());
+  if (has_room(id))
+    shelf.push_back(id);
+  else
+    slab.place = nowhere;
+}
+
+void RowMemory::unshelve(uint32_t id) {
+  auto& slab = slabs_[id];
+  if (slab.place == nowhere)
+    return;
+  auto& shelf = shelf_of(slab);
+  slabs_[shelf.back()].place = slab.place;
+  shelf[slab.place] = shelf.back();
+  shelf.pop_back();
+  slab.place = nowhere;
+}
+
+/// A free block's page is where the next free one lies.
+void RowMemory::put_free(Slab& slab, uint64_t block) {
+  at(block)->page = slab.free;
+  slab.free = block;
+}
+
+/// Cuts an empty slab, or the memory behind all slabs.
+uint32_t RowMemory::new_slab(uint32_t size) {
+  uint32_t id = 0;
   const auto block = block_bytes_[size];
-  const auto wanted = std::clamp(block * 16, least_slab_bytes, most_slab_bytes);
-  const auto bytes = rounded(slab_head_bytes + std::max(wanted, block),
-                             page_bytes);
-  const auto at = head().end.load();
-  if (bytes > most_bytes - most_undo_bytes - at)
-    throw std::runtime_error("a part of a table is above "
-                             + std::to_string(most_bytes - most_undo_bytes)
-                             + " bytes; add shards or limit its bytes");
-  auto& slab = *reinterpret_cast<SlabHead*>(memory_ + at);
-  slab.size = size;
-  slab.bytes = bytes;
-  head().end.store(at + bytes);
-  slabs_.push_back({at + slab_head_bytes, at + bytes, size});
-  auto& list = free_[size];
-  const auto blocks = (bytes - slab_head_bytes) / block;
-  for (auto i = blocks; i-- > 0;) // the first one is taken first
-    list.push_back(at + slab_head_bytes + i * block);
+  if (!empty_.empty()) {
+    id = empty_.back();
+    unshelve(id);
+    // None of the new blocks has a page, before they are the slab's.
+    for (auto next = first_block(id); next + block <= begin(id) + slab_bytes_;
+         next += block)
+      std::atomic_ref{at(next)->bits}.store(0);
+  } else {
+    id = static_cast<uint32_t>(slabs_.size());
+    if (begin(id) + slab_bytes_ > most_bytes - most_undo_bytes)
+      throw std::runtime_error("a part of a table is above "
+                               + std::to_string(most_bytes - most_undo_bytes)
+                               + " bytes; add shards or limit its bytes");
+    slabs_.emplace_back();
+  }
+  reinterpret_cast<SlabHead*>(memory_ + begin(id))->size.store(size);
+  slabs_[id] = {size, 0, 0, first_block(id), nowhere};
+  if (head().end.load() < begin(id) + slab_bytes_)
+    head().end.store(begin(id) + slab_bytes_);
+  return id;
 }
 
 uint64_t RowMemory::take(uint32_t rows) {
   const auto size = size_for(rows);
-  if (free_[size].empty())
-    add_slab(size);
-  const auto block = free_[size].back();
-  free_[size].pop_back();
+  const auto& roomy = roomy_[size];
+  const auto id = roomy.empty() ? new_slab(size) : roomy.back();
+  auto& slab = slabs_[id];
+  const bool was_empty = slab.taken == 0; // and just cut
+  auto block = slab.free;
+  if (block != 0) {
+    slab.free = at(block)->page;
+  } else {
+    block = slab.fresh;
+    slab.fresh += block_bytes_[size];
+  }
+  ++slab.taken;
+  if (was_empty)
+    shelve(id);
+  else if (!has_room(id))
+    unshelve(id);
   return block;
 }
 
 void RowMemory::give(uint64_t block) {
-  auto* given = at(block);
-  const auto size = size_for(static_cast<uint32_t>(std::popcount(given->bits)));
-  std::atomic_ref{given->bits}.store(0);
-  free_[size].push_back(block);
+  const auto id = slab_of(block);
+  auto& slab = slabs_[id];
+  std::atomic_ref{at(block)->bits}.store(0);
+  if (slab.taken == 1 || slab.place == nowhere) {
+    unshelve(id);
+    put_free(slab, block);
+    --slab.taken;
+    shelve(id);
+    return;
+  }
+  put_free(slab, block);
+  --slab.taken;
 }
 
 uint64_t RowMemory::bytes() const {

@@ -31,10 +31,11 @@ struct RowBlock {
 
 /// Memory that blocks are cut from: a range of addresses, of which pages are
 /// taken as they are touched, anonymous or in a file descriptor that outlives
-/// the process. Blocks of a size come from slabs and go back to a list; nothing
-/// moves. What a killed process has left can be walked: each slab says what it
-/// is cut into, each block which page it is of.
-/// Owner: one thread.
+/// the process. Blocks of a size come from slabs; nothing moves. A slab of
+/// which all blocks are free again is cut anew for any size, so a table whose
+/// pages grow holds little more than its rows. What a killed process has left
+/// can be walked: each slab says what it is cut into, each block which page it
+/// is of. Owner: one thread.
 class RowMemory {
 public:
   static constexpr uint64_t most_bytes = uint64_t{1} << 36;
@@ -76,13 +77,20 @@ public:
   /// an earlier process left; the others become free.
   template <class Visit>
   void recover(Visit visit) {
-    for (const auto& slab : slabs_)
-      for (auto block = slab.first; block + block_bytes_[slab.size] <= slab.end;
-           block += block_bytes_[slab.size])
+    for (uint32_t id = 0; id < slabs_.size(); ++id) {
+      std::vector<uint64_t> taken;
+      auto& slab = slabs_[id];
+      const auto bytes = block_bytes_[slab.size];
+      for (auto block = first_block(id); block < slab.fresh; block += bytes)
         if (at(block)->bits != 0)
-          visit(block);
+          taken.push_back(block);
         else
-          free_[slab.size].push_back(block);
+          put_free(slab, block);
+      slab.taken = static_cast<uint32_t>(taken.size());
+      shelve(id);
+      for (auto block : taken)
+        visit(block);
+    }
   }
   bool recovered() const { return !slabs_.empty(); }
 
@@ -95,13 +103,32 @@ public:
 
 private:
   struct Head;
+  static constexpr uint64_t page_bytes = 4096;
+  static constexpr uint64_t slab_head_bytes = 64;
+  static constexpr uint32_t nowhere = ~uint32_t{0};
   struct Slab {
-    uint64_t first = 0; ///< block
-    uint64_t end = 0;
-    uint32_t size = 0; ///< index into sizes
+    uint32_t size = 0;  ///< index into sizes
+    uint32_t taken = 0; ///< blocks
+    uint64_t free = 0;  ///< the first free block, each names the next; 0: none
+    uint64_t fresh = 0; ///< from here on nothing has been taken
+    uint32_t place = nowhere; ///< among those with room, or the empty ones
   };
   static uint32_t size_for(uint32_t rows);
-  void add_slab(uint32_t size);
+  uint64_t begin(uint32_t slab) const {
+    return page_bytes + slab * slab_bytes_;
+  }
+  uint64_t first_block(uint32_t slab) const {
+    return begin(slab) + slab_head_bytes;
+  }
+  uint32_t slab_of(uint64_t block) const {
+    return static_cast<uint32_t>((block - page_bytes) / slab_bytes_);
+  }
+  bool has_room(uint32_t slab) const;
+  std::vector<uint32_t>& shelf_of(const Slab& slab);
+  void put_free(Slab& slab, uint64_t block);
+  void shelve(uint32_t slab);
+  void unshelve(uint32_t slab);
+  uint32_t new_slab(uint32_t size);
   void walk();
   Head& head() const;
 
@@ -109,9 +136,11 @@ private:
   std::byte* memory_ = nullptr;
   int descriptor_ = -1;
   uint64_t offset_ = 0;
+  uint64_t slab_bytes_ = 0;
   std::array<uint64_t, sizes.size()> block_bytes_{};
   std::vector<Slab> slabs_;
-  std::array<std::vector<uint64_t>, sizes.size()> free_;
+  std::array<std::vector<uint32_t>, sizes.size()> roomy_; ///< slabs
+  std::vector<uint32_t> empty_; ///< slabs without a block that is taken
 };
 
 } // namespace troupe::kernels

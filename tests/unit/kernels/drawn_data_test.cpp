@@ -65,6 +65,23 @@ BOOST_AUTO_TEST_CASE(clicks_have_criteo_s_shape) {
   refuses_spec("synthetic:clicks?buckets=1", {"buckets"});
 }
 
+BOOST_AUTO_TEST_CASE(even_clicks_have_every_category_once_in_a_round) {
+  const auto set = *load("synthetic:clicks?samples=700&buckets=700&spread=even")
+                      .train;
+  std::map<int32_t, int> seen;
+  for (size_t i = 0; i < set.ids.size(); ++i)
+    if (set.ids[i] >= 0) {
+      BOOST_REQUIRE(set.ids[i] / 700 == static_cast<int32_t>(i % 26));
+      ++seen[set.ids[i]];
+    }
+  BOOST_TEST(seen.size() > 700u * 26 * 31 / 32);
+  for (const auto& [id, count] : seen)
+    BOOST_REQUIRE(count == 1);
+  // Scattered: neighbours are far from one another.
+  BOOST_TEST(std::abs(set.ids[26] - set.ids[0]) > 1);
+  refuses_spec("synthetic:clicks?spread=odd", {"spread"});
+}
+
 BOOST_AUTO_TEST_CASE(what_is_best_on_clicks_is_known) {
   const ClicksOptions options{20'000, 1, 1000};
   const auto auc = troupe::best_click_auc(options);

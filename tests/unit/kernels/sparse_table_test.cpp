@@ -224,6 +224,24 @@ BOOST_AUTO_TEST_CASE(rows_that_are_copied_elsewhere_train_on_alike) {
   BOOST_TEST(other.rows() == table.rows());
 }
 
+BOOST_AUTO_TEST_CASE(pages_that_fill_row_by_row_leave_little_memory_behind) {
+  // Each time all pages outgrow their blocks; what is left must be used again.
+  constexpr uint64_t pages = 2000;
+  SparseTable table{options_for(OptimizerKind::adagrad)};
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::adagrad;
+  const std::vector<float> gradient(pages * width, 1.0f);
+  for (uint64_t row = 0; row < page_ids; ++row) {
+    IdPages ids;
+    for (uint64_t page = 0; page < pages; ++page)
+      ids.push_back({page, uint64_t{1} << (row * 37 + page) % page_ids});
+    table.update(rule, moment_of(row + 1), ids, gradient.data());
+  }
+  BOOST_TEST(table.rows() == pages * page_ids);
+  const auto rows = pages * page_ids * width * 2 * sizeof(float);
+  BOOST_TEST(table.bytes() < rows * 2);
+}
+
 BOOST_AUTO_TEST_CASE(clearing_gives_memory_back) {
   MemoryFile file;
   Reference reference{OptimizerKind::sgd};
