@@ -21,6 +21,10 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
   heard_sender();
   if (chunk.job != options_.job_id || stage_ == Stage::over)
     return;
+  touched_ = Clock::now();
+  self_->send(caf::actor_cast<shard_actor>(self_->current_sender()),
+              RowSnapshotTaken{chunk.job, chunk.version, chunk.slice,
+                               chunk.part});
   if (auto whole = snapshots_.add(chunk))
     snapshot_is_whole(std::move(*whole));
 }
@@ -127,6 +131,7 @@ void CoordinatorState::conclude_if_ready() {
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
+  outcome.tables = tables_of(*job_, *final_);
   outcome.weights_sha256 = weights_sha256(*job_, *final_);
   outcome.state_sha256 = state_sha256(*job_, *final_);
   std::string saved = "nothing was saved (no --save)";

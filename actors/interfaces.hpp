@@ -31,7 +31,7 @@ using shard_actor = role_actor::extend<
   caf::result<void>(SliceCopy), caf::result<void>(ChainUpdate),
   caf::result<void>(ChainScalars), caf::result<void>(ScalarsHeld),
   caf::result<void>(AskShares), caf::result<void>(StepShares),
-  caf::result<void>(RowPull)>;
+  caf::result<void>(RowPull), caf::result<void>(RowSnapshotTaken)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 

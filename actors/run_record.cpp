@@ -267,6 +267,10 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   }
   json["weights_sha256"] = outcome.weights_sha256;
   json["state_sha256"] = outcome.state_sha256;
+  json["tables"] = nullptr;
+  if (!job_->tables.empty())
+    json["tables"] = {{"rows", outcome.tables.rows},
+                      {"bytes", outcome.tables.bytes}};
   json["leaves_recomputed"] = outcome.leaves_recomputed;
   json["steps_rolled_back"] = rolled_back_;
   json["recoveries"] = recoveries_json();

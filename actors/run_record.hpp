@@ -2,6 +2,7 @@
 
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/snapshot_book.hpp"
 #include "strategies/commit_book.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -67,6 +68,7 @@ public:
     uint64_t leaves_recomputed = 0;
     uint64_t ranks_left_out = 0; ///< k of n: of all steps together
     uint64_t max_lead = 0; ///< async: of a worker over the slowest, in leases
+    TableSizes tables;     ///< sparse
     std::string weights_sha256;
     std::string state_sha256;
     std::string isa;

@@ -72,7 +72,8 @@ public:
           part.take(x, caf::actor_cast<shard_actor>(from));
         });
       },
-      [this](const StepShares& x) { take_when_active(x); });
+      [this](const StepShares& x) { take_when_active(x); },
+      [this](const RowSnapshotTaken& x) { shard_.snapshots.took(shard_, x); });
     on_lost_peer(shard_.self, shard_.context.coordinator,
                  [this](const caf::down_msg& x) {
                    if (auto peer = shard_.peers.forget(x.source))

@@ -137,25 +137,28 @@ copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
   return std::move(rows).view();
 }
 
-std::vector<TensorView> copy_rows(const SparseTable& table) {
+std::vector<IdPages> chunks_of(const SparseTable& table) {
   const auto pages = table.present();
-  const auto width = table.copy_width();
-  const auto most_rows =
-    std::max<size_t>(1, chunk_bytes / sizeof(float) / width / page_ids)
-    * page_ids;
-  std::vector<TensorView> chunks;
+  const auto most_rows = std::max<size_t>(1, chunk_bytes / sizeof(float)
+                                               / table.copy_width() / page_ids)
+                         * page_ids;
+  std::vector<IdPages> chunks;
   for (size_t begin = 0; begin < pages.size() || chunks.empty();) {
     uint64_t rows = 0;
     auto end = begin;
     while (end < pages.size() && rows + pages[end].count() <= most_rows)
       rows += pages[end++].count();
-    const auto part = std::span{pages}.subspan(begin, end - begin);
-    Words chunk{part, rows, width};
-    table.copy(part, chunk.values);
-    chunks.push_back(std::move(chunk).view());
+    chunks.emplace_back(pages.begin() + static_cast<ptrdiff_t>(begin),
+                        pages.begin() + static_cast<ptrdiff_t>(end));
     begin = end;
   }
   return chunks;
+}
+
+TensorView copy_rows(const SparseTable& table, const IdPages& pages) {
+  Words chunk{pages, count_ids(pages), table.copy_width()};
+  table.copy(pages, chunk.values);
+  return std::move(chunk).view();
 }
 
 } // namespace troupe

@@ -52,8 +52,10 @@ TensorView
 copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
              const std::vector<uint32_t>& places, const float* table);
 
-/// Copies of all rows that are there, in chunks as messages carry them; at
+/// All rows that are there, in chunks as messages carry copies of them; at
 /// least one, which may be empty.
-std::vector<TensorView> copy_rows(const SparseTable& table);
+std::vector<IdPages> chunks_of(const SparseTable& table);
+/// Copies of these rows, which are there.
+TensorView copy_rows(const SparseTable& table, const IdPages& pages);
 
 } // namespace troupe

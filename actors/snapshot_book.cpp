@@ -1,6 +1,7 @@
 #include "actors/snapshot_book.hpp"
 
 #include "actors/shard_tables.hpp"
+#include "kernels/files/tensor_hash.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -55,6 +56,7 @@ std::optional<Snapshot> SnapshotBook::add(const RowSnapshot& chunk) {
   rows[chunk.part] = chunk.rows;
   if (part.chunks[chunk.slice] > 0)
     return std::nullopt;
+  part.table_bytes += chunk.bytes;
   return arrived(chunk.version, chunk.slice);
 }
 
@@ -64,7 +66,8 @@ std::optional<Snapshot> SnapshotBook::arrived(uint64_t version,
   part.present[slice] = true;
   if (--part.missing > 0)
     return std::nullopt;
-  Snapshot whole{version, std::move(part.slices), std::move(part.rows)};
+  Snapshot whole{version, std::move(part.slices), std::move(part.rows),
+                 part.table_bytes};
   // Older ones can no longer become whole; this one stays marked as done.
   partial_.erase(partial_.begin(), partial_.find(version));
   part.slices.assign(part.present.size(), {});
@@ -103,27 +106,97 @@ void put_rows(const Job& job, const Slice& slice,
 
 namespace {
 
-/// One variable's parameters (run 0), or a slot of its optimizer state.
-NamedTensor gather(const Job& job, const Snapshot& snapshot, uint32_t variable,
-                   uint32_t run) {
-  const auto& of = job.plan.variables[variable];
-  const auto prefix =
-    run == 0 ? std::string{} : state_name(job.options.rule.kind, run - 1) + "/";
-  NamedTensor tensor{prefix + of.name, of.shape, std::vector<float>(of.size())};
-  auto* to = tensor.values.data();
-  if (run == 0 && of.partitions > 0) // rows that nobody has touched
-    initialize(job.graph, job.options.seed, variable, 0, to, of.size());
-  for (const auto& slice : job.plan.slices) {
-    if (slice.variable != variable)
-      continue;
-    if (slice.sparse()) {
-      put_rows(job, slice, snapshot.rows[slice.id], run, to);
-      continue;
+/// The rows of one part of a table, page by page.
+class PartRows {
+public:
+  PartRows(const std::vector<TensorView>& chunks, size_t copy_width)
+    : chunks_(chunks), copy_width_(copy_width) {}
+
+  /// The rows that are there of a page; pages are asked for in ascending order.
+  IdPage take(uint64_t page, const float*& rows) {
+    while (next_ == rows_.pages.size()) {
+      auto payload = chunk_ == chunks_.size()
+                       ? std::nullopt
+                       : read_payload(chunks_[chunk_++].span(), copy_width_);
+      if (!payload)
+        return {page, 0};
+      rows_ = std::move(*payload);
+      next_ = 0;
     }
-    const auto& its = snapshot.slices[slice.id];
-    const auto& part = run == 0 ? its.values : its.state[run - 1];
-    std::copy_n(part.data(), part.size(), to + slice.offset);
+    if (rows_.pages[next_].page != page)
+      return {page, 0};
+    rows = rows_.values;
+    rows_.values += rows_.pages[next_].count() * copy_width_;
+    return rows_.pages[next_++];
   }
+
+private:
+  const std::vector<TensorView>& chunks_;
+  size_t copy_width_;
+  size_t chunk_ = 0;
+  RowPayload rows_;
+  size_t next_ = 0; ///< page
+};
+
+using Sink = std::function<void(std::span<const float>)>;
+
+/// Gives all rows of a table in order, some at a time: what was touched, and
+/// else what a row begins with.
+void for_rows(const Job& job, const Snapshot& snapshot, uint32_t variable,
+              uint32_t run, const Sink& sink) {
+  const auto& of = job.plan.variables[variable];
+  std::vector<PartRows> parts;
+  size_t width = 0;
+  size_t copy_width = 0;
+  for (const auto& slice : job.plan.slices)
+    if (slice.variable == variable) { // in order of their partitions
+      width = row_width(job, slice);
+      copy_width = row_copy_width(job, slice);
+      parts.emplace_back(snapshot.rows[slice.id], copy_width);
+    }
+  std::vector<float> values(page_ids * width);
+  for (uint64_t begin = 0; begin < of.shape.front(); begin += page_ids) {
+    const auto count = std::min<uint64_t>(page_ids, of.shape.front() - begin);
+    const auto page = begin / page_ids;
+    const float* row = nullptr;
+    const auto there = parts[partition_of(page, of.partitions)].take(page, row);
+    if (run > 0)
+      std::fill(values.begin(), values.end(), 0.0f);
+    else if (there.count() < count) // rows that nobody has touched
+      initialize(job.graph, job.options.seed, variable, begin * width,
+                 values.data(), count * width);
+    for_each_id({&there, there.bits != 0 ? size_t{1} : 0}, [&](uint64_t id) {
+      std::copy_n(row + run * width, width,
+                  values.begin()
+                    + static_cast<ptrdiff_t>((id - begin) * width));
+      row += copy_width;
+    });
+    sink(std::span{values}.first(count * width));
+  }
+}
+
+/// Gives one variable's parameters (run 0), or a slot of its optimizer state.
+void for_values(const Job& job, const Snapshot& snapshot, uint32_t variable,
+                uint32_t run, const Sink& sink) {
+  if (job.plan.variables[variable].partitions > 0) {
+    for_rows(job, snapshot, variable, run, sink);
+    return;
+  }
+  for (const auto& slice : job.plan.slices) // in order of their offsets
+    if (slice.variable == variable) {
+      const auto& its = snapshot.slices[slice.id];
+      sink((run == 0 ? its.values : its.state[run - 1]).span());
+    }
+}
+
+NamedTensor gather(const Job& job, const Snapshot& snapshot,
+                   uint32_t variable) {
+  const auto& of = job.plan.variables[variable];
+  NamedTensor tensor{of.name, of.shape, {}};
+  tensor.values.reserve(of.size());
+  for_values(job, snapshot, variable, 0, [&](std::span<const float> values) {
+    tensor.values.insert(tensor.values.end(), values.begin(), values.end());
+  });
   return tensor;
 }
 
@@ -139,24 +212,24 @@ NamedTensor step_of(const Snapshot& snapshot) {
 /// SHA-256 over all variables' runs 0 to below `runs`, and `more`.
 std::string runs_sha256(const Job& job, const Snapshot& snapshot, uint32_t runs,
                         const std::vector<NamedTensor>& more) {
-  std::map<std::string, std::function<NamedTensor()>> makers;
+  std::map<std::string, std::function<void(TensorHash&)>> adders;
   for (const auto& tensor : more)
-    makers[tensor.name] = [&tensor] { return tensor; };
+    adders[tensor.name] = [&tensor](TensorHash& hash) { hash.add(tensor); };
   for (uint32_t run = 0; run < runs; ++run)
     for (uint32_t i = 0; i < job.plan.variables.size(); ++i) {
       auto name = job.plan.variables[i].name;
       if (run > 0)
         name = state_name(job.options.rule.kind, run - 1) + "/" + name;
-      makers[name] = [&job, &snapshot, i, run] {
-        return gather(job, snapshot, i, run);
+      adders[name] = [&job, &snapshot, name, i, run](TensorHash& hash) {
+        hash.begin(name, job.plan.variables[i].shape);
+        for_values(job, snapshot, i, run,
+                   [&](std::span<const float> values) { hash.values(values); });
       };
     }
-  std::vector<std::string> names;
-  for (const auto& [name, make] : makers)
-    names.push_back(name);
-  return tensors_sha256(names, [&](const std::string& name) {
-    return makers.at(name)();
-  });
+  TensorHash hash;
+  for (const auto& [name, add] : adders)
+    add(hash);
+  return hash.hex();
 }
 
 } // namespace
@@ -164,8 +237,18 @@ std::string runs_sha256(const Job& job, const Snapshot& snapshot, uint32_t runs,
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot) {
   std::vector<NamedTensor> tensors;
   for (uint32_t i = 0; i < job.plan.variables.size(); ++i)
-    tensors.push_back(gather(job, snapshot, i, 0));
+    tensors.push_back(gather(job, snapshot, i));
   return tensors;
+}
+
+TableSizes tables_of(const Job& job, const Snapshot& snapshot) {
+  TableSizes sizes{0, snapshot.table_bytes};
+  for (const auto& slice : job.plan.slices)
+    for (const auto& chunk : snapshot.rows[slice.id])
+      if (const auto rows = read_payload(chunk.span(),
+                                         row_copy_width(job, slice)))
+        sizes.rows += rows->rows;
+  return sizes;
 }
 
 std::string weights_sha256(const Job& job, const Snapshot& snapshot) {

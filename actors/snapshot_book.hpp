@@ -18,6 +18,7 @@ struct Snapshot {
   std::vector<SnapshotSlice> slices; ///< by slice id
   /// By slice id: the rows of parts of sparse tables, in chunks.
   std::vector<std::vector<TensorView>> rows;
+  uint64_t table_bytes = 0; ///< of memory that sparse tables take at the shards
 };
 
 /// Puts the slices that owners send together into whole snapshots.
@@ -38,6 +39,7 @@ private:
     std::vector<uint32_t> chunks; ///< of rows that are missing, by slice id
     std::vector<bool> present;
     size_t missing = 0;
+    uint64_t table_bytes = 0;
   };
   Partial& partial(uint64_t version);
   std::optional<Snapshot> arrived(uint64_t version, uint32_t slice);
@@ -57,7 +59,14 @@ void put_rows(const Job& job, const Slice& slice,
 
 /// The logical tensors of a snapshot, independent of slices and owners.
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot);
-/// Hashes over those; one tensor is in memory at a time.
+/// How many rows a snapshot has, and how much memory they take where they are
+/// trained.
+struct TableSizes {
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+};
+TableSizes tables_of(const Job& job, const Snapshot& snapshot);
+/// Hashes over weights_of(); one dense tensor is in memory at a time.
 std::string weights_sha256(const Job& job, const Snapshot& snapshot);
 /// Of weights, optimizer state ("adam_m/dense_0/weight") and the step
 /// (PROTOCOL 22).

@@ -10,7 +10,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 12;
+inline constexpr uint32_t message_revision = 13;
 
 /// A role's process asks what it is to do.
 struct Hello {

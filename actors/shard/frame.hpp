@@ -6,6 +6,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/push_packing.hpp"
 #include "actors/role_frame.hpp"
+#include "actors/shard/row_snapshots.hpp"
 #include "actors/shard_store.hpp"
 #include "monitoring/names.hpp"
 
@@ -117,6 +118,7 @@ struct ShardFrame {
   EpochGate gate;
   EpochPauseWatch pause; ///< ends when all that it is pulled for is served
   PeerDirectory peers;   ///< other shards
+  RowSnapshots snapshots; ///< that are being sent
   uint64_t duplicates = 0;
   std::shared_ptr<Executor> executor;
 };

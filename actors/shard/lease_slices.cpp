@@ -87,7 +87,7 @@ void LeaseSlices::became_current(uint32_t slice) {
     shard_.run([] { return true; },
                [this, slice, named = *snapshot_](bool) {
                  send_snapshot(shard_, slice, shard_.store->newest(slice),
-                               named);
+                               named, true);
                });
 }
 
@@ -216,7 +216,7 @@ void LeaseSlices::snapshot(const SnapshotRequest& request) {
              [this, named = request.version](bool) {
                for (auto slice : served())
                  send_snapshot(shard_, slice, shard_.store->newest(slice),
-                               named);
+                               named, true);
              });
 }
 

@@ -375,7 +375,8 @@ void StepSlices::snapshot(uint32_t slice) {
   for (auto version = store.oldest(slice); version <= store.newest(slice);
        ++version)
     if (version == end_ || shard_.job.is_snapshot_version(version))
-      send_snapshot(shard_, slice, version, version);
+      send_snapshot(shard_, slice, version, version,
+                    version == std::min(end_, shard_.job.total_steps));
 }
 
 } // namespace troupe

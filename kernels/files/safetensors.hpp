@@ -36,11 +36,6 @@ SafetensorsFile read_safetensors(const std::string& path);
 /// name, NUL, dtype name ("float32"), NUL, number of dimensions and dimensions
 /// as little-endian uint64, raw little-endian values. Lower-case hex.
 std::string tensors_sha256(std::vector<NamedTensor> tensors);
-/// The same of tensors that are made one at a time, so that only one is in
-/// memory.
-std::string
-tensors_sha256(std::vector<std::string> names,
-               const std::function<NamedTensor(const std::string&)>& make);
 std::string sha256(std::span<const std::byte> bytes);
 
 } // namespace troupe

@@ -1,4 +1,4 @@
-#include "kernels/files/safetensors.hpp"
+#include "kernels/files/tensor_hash.hpp"
 
 #include <openssl/evp.h>
 
@@ -50,35 +50,43 @@ private:
 
 } // namespace
 
-namespace {
+struct TensorHash::State {
+  Sha256 hash;
+};
 
-void add(const NamedTensor& tensor, Sha256& hash) {
-  hash.add(tensor.name.c_str(), tensor.name.size() + 1);
+TensorHash::TensorHash() : state_(std::make_unique<State>()) {}
+
+TensorHash::~TensorHash() = default;
+
+void TensorHash::begin(const std::string& name,
+                       const std::vector<uint64_t>& shape) {
+  auto& hash = state_->hash;
+  hash.add(name.c_str(), name.size() + 1);
   hash.add("float32", sizeof("float32"));
-  const uint64_t dimensions = tensor.shape.size();
+  const uint64_t dimensions = shape.size();
   hash.add(&dimensions, sizeof(dimensions));
-  hash.add(tensor.shape.data(), tensor.shape.size() * sizeof(uint64_t));
-  hash.add(tensor.values.data(), tensor.values.size() * sizeof(float));
+  hash.add(shape.data(), shape.size() * sizeof(uint64_t));
 }
 
-} // namespace
+void TensorHash::values(std::span<const float> values) {
+  state_->hash.add(values.data(), values.size_bytes());
+}
+
+void TensorHash::add(const NamedTensor& tensor) {
+  begin(tensor.name, tensor.shape);
+  values(tensor.values);
+}
+
+std::string TensorHash::hex() {
+  return state_->hash.hex();
+}
 
 std::string tensors_sha256(std::vector<NamedTensor> tensors) {
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  Sha256 hash;
+  TensorHash hash;
   for (const auto& tensor : tensors)
-    add(tensor, hash);
-  return hash.hex();
-}
-
-std::string
-tensors_sha256(std::vector<std::string> names,
-               const std::function<NamedTensor(const std::string&)>& make) {
-  std::sort(names.begin(), names.end());
-  Sha256 hash;
-  for (const auto& name : names)
-    add(make(name), hash);
+    hash.add(tensor);
   return hash.hex();
 }
 

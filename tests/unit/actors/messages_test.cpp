@@ -150,8 +150,10 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(LeaseRequest{fence, worker_1, 8}).count == 8u);
   BOOST_TEST(round_trip(LeaseGrant{fence, {1, 2, 3}}).leases.size() == 3u);
   BOOST_TEST(round_trip(LeaseApplied{fence, worker_1, 9, 0}).lease == 9u);
-  BOOST_TEST(round_trip(RowSnapshot{1, 2, 3, 0, 1, tensor({1, 2})}).rows.size()
-             == 2u);
+  BOOST_TEST(
+    round_trip(RowSnapshot{1, 2, 3, 0, 1, 9, tensor({1, 2})}).rows.size()
+    == 2u);
+  BOOST_TEST(round_trip(RowSnapshotTaken{1, 2, 3, 4}).part == 4u);
   BOOST_TEST(round_trip(RowPull{fence, {}, 9, 4, tensor({1})}).slice == 4u);
   BOOST_TEST(
     round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()

@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(clicks_have_criteo_s_shape) {
 }
 
 BOOST_AUTO_TEST_CASE(even_clicks_have_every_category_once_in_a_round) {
-  const auto set = *load("synthetic:clicks?samples=700&buckets=700&spread=even")
-                      .train;
+  const auto set =
+    *load("synthetic:clicks?samples=700&buckets=700&spread=even").train;
   std::map<int32_t, int> seen;
   for (size_t i = 0; i < set.ids.size(); ++i)
     if (set.ids[i] >= 0) {

@@ -1,0 +1,78 @@
+#include "actors/shard/row_snapshots.hpp"
+
+#include "actors/shard/frame.hpp"
+#include "actors/shard_tables.hpp"
+
+namespace troupe {
+
+/// Of the version before the newest the coordinator has had the rows: nobody
+/// pulled the newest before.
+void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
+                         uint64_t named, bool lasting) {
+  shard.run(
+    [store = shard.store, slice, version, lasting] {
+      Open open;
+      if (!store->holds(slice) || store->table(slice).version() != version)
+        return open;
+      const auto& table = store->table(slice);
+      open.version = version;
+      open.bytes = table.bytes();
+      open.pages = chunks_of(table);
+      if (!lasting)
+        for (const auto& pages : open.pages)
+          open.copies.push_back(copy_rows(table, pages));
+      return open;
+    },
+    [this, &shard, key = Key{slice, named}](Open& open) {
+      if (open.pages.empty())
+        return;
+      open_[key] = std::move(open);
+      send(shard, key, 0);
+    });
+}
+
+void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
+  const auto& open = open_.at(key);
+  RowSnapshot chunk{shard.context.job_id,
+                    key.second,
+                    key.first,
+                    part,
+                    static_cast<uint32_t>(open.pages.size()),
+                    open.bytes,
+                    {}};
+  if (!open.copies.empty()) {
+    chunk.rows = open.copies[part];
+    shard.self->send(shard.context.coordinator, std::move(chunk));
+    return;
+  }
+  shard.run(
+    [store = shard.store, slice = key.first, version = open.version,
+     pages = open.pages[part]] {
+      const bool here = store->holds(slice)
+                        && store->table(slice).version() == version;
+      return here ? copy_rows(store->table(slice), pages) : TensorView{};
+    },
+    [&shard, chunk](TensorView& rows) {
+      if (rows.size() == 0)
+        return; // rolled back meanwhile
+      auto whole = chunk;
+      whole.rows = std::move(rows);
+      shard.self->send(shard.context.coordinator, std::move(whole));
+    });
+}
+
+void RowSnapshots::took(ShardFrame& shard, const RowSnapshotTaken& chunk) {
+  const Key key{chunk.slice, chunk.version};
+  auto found = open_.find(key);
+  if (chunk.job != shard.context.job_id || found == open_.end())
+    return;
+  auto& open = found->second;
+  if (chunk.part < open.copies.size())
+    open.copies[chunk.part] = {};
+  if (chunk.part + 1 < open.pages.size())
+    send(shard, key, chunk.part + 1);
+  else
+    open_.erase(found);
+}
+
+} // namespace troupe
