@@ -1,103 +1,133 @@
 #include "kernels/table/page_index.hpp"
 
-#include "kernels/random.hpp"
+#include <algorithm>
 
 namespace troupe::kernels {
 
-PageIndex::PageIndex() {
-  segments_.push_back(std::make_unique<Segment>());
-  directory_.push_back(segments_.back().get());
+PageIndex::PageIndex() : first_{0} {
+  leaves_.push_back(std::make_unique<Leaf>());
 }
 
-size_t PageIndex::place(const Segment& segment, uint64_t hash, uint64_t page) {
-  auto at = home(hash);
-  while (segment.slots[at].block != 0 && segment.slots[at].page != page)
-    at = (at + 1) % slots;
-  return at;
+size_t PageIndex::leaf_of(uint64_t page, size_t from) const {
+  // Mostly it is this one or one of the next.
+  size_t step = 1;
+  auto low = from;
+  auto high = from + 1;
+  while (high < first_.size() && first_[high] <= page) {
+    low = high;
+    high += step;
+    step *= 2;
+  }
+  const auto end = first_.begin()
+                   + static_cast<ptrdiff_t>(std::min(high, first_.size()));
+  const auto after = std::upper_bound(
+    first_.begin() + static_cast<ptrdiff_t>(low) + 1, end, page);
+  return static_cast<size_t>(after - first_.begin()) - 1;
+}
+
+/// The first place whose page is not below `page`; none before `from` has it.
+uint32_t PageIndex::place_in(const Leaf& leaf, uint64_t page, uint32_t from) {
+  auto low = std::min(from, leaf.used);
+  auto high = low;
+  for (uint32_t step = 1; high < leaf.used && leaf.pages[high] < page;
+       step *= 2) {
+    low = high + 1;
+    high += step;
+  }
+  const auto* end = leaf.pages + std::min(high, leaf.used);
+  return static_cast<uint32_t>(std::lower_bound(leaf.pages + low, end, page)
+                               - leaf.pages);
 }
 
 uint64_t PageIndex::find(uint64_t page) const {
-  const auto hash = mix(page);
-  const auto& where = segment(hash);
-  return where.slots[place(where, hash, page)].block;
+  return Cursor{*this}.find(page);
 }
 
-void PageIndex::prefetch(uint64_t page) const {
-  const auto hash = mix(page);
-  __builtin_prefetch(&segment(hash).slots[home(hash)]);
+uint64_t PageIndex::Cursor::find(uint64_t page) {
+  const auto& first = index_.first_;
+  if (leaf_ + 1 < first.size() && first[leaf_ + 1] <= page) {
+    leaf_ = index_.leaf_of(page, leaf_ + 1);
+    place_ = 0;
+  }
+  const auto& in = *index_.leaves_[leaf_];
+  // Mostly the next one, where a batch has most of what there is.
+  if (place_ >= in.used || in.pages[place_] != page)
+    place_ = place_in(in, page, place_);
+  const bool found = place_ < in.used && in.pages[place_] == page;
+  return found ? in.blocks[place_++] : 0;
+}
+
+void PageIndex::Cursor::prefetch(uint64_t page) {
+  const auto& first = index_.first_;
+  ahead_ = std::max(ahead_, leaf_);
+  if (ahead_ + 1 >= first.size() || first[ahead_ + 1] > page)
+    return; // that leaf is known
+  ahead_ = index_.leaf_of(page, ahead_ + 1);
+  const auto leaf = ahead_;
+  const auto& in = *index_.leaves_[leaf];
+  for (uint32_t place = 0; place < most; place += most / 8)
+    __builtin_prefetch(in.pages + place);
 }
 
 void PageIndex::put(uint64_t page, uint64_t block) {
-  const auto hash = mix(page);
-  auto* where = &segment(hash);
-  auto at = place(*where, hash, page);
-  if (where->slots[at].block == 0) {
-    while (where->used >= most_used) {
-      split(hash);
-      where = &segment(hash);
-    }
-    at = place(*where, hash, page);
-    ++where->used;
-    ++size_;
+  auto at = leaf_of(page);
+  auto place = place_in(*leaves_[at], page);
+  if (place < leaves_[at]->used && leaves_[at]->pages[place] == page) {
+    leaves_[at]->blocks[place] = block;
+    return;
   }
-  where->slots[at] = {page, block};
+  if (leaves_[at]->used == most) {
+    split(at, place);
+    at = leaf_of(page, at);
+    place = place_in(*leaves_[at], page);
+  }
+  auto& leaf = *leaves_[at];
+  std::copy_backward(leaf.pages + place, leaf.pages + leaf.used,
+                     leaf.pages + leaf.used + 1);
+  std::copy_backward(leaf.blocks + place, leaf.blocks + leaf.used,
+                     leaf.blocks + leaf.used + 1);
+  leaf.pages[place] = page;
+  leaf.blocks[place] = block;
+  ++leaf.used;
+  ++size_;
 }
 
 void PageIndex::erase(uint64_t page) {
-  const auto hash = mix(page);
-  auto& where = segment(hash);
-  auto hole = place(where, hash, page);
-  if (where.slots[hole].block == 0)
+  const auto at = leaf_of(page);
+  auto& leaf = *leaves_[at];
+  const auto place = place_in(leaf, page);
+  if (place == leaf.used || leaf.pages[place] != page)
     return;
-  --where.used;
+  std::copy(leaf.pages + place + 1, leaf.pages + leaf.used, leaf.pages + place);
+  std::copy(leaf.blocks + place + 1, leaf.blocks + leaf.used,
+            leaf.blocks + place);
+  --leaf.used;
   --size_;
-  // What was pushed on by others moves back, so that no probe ends early.
-  for (auto at = (hole + 1) % slots; where.slots[at].block != 0;
-       at = (at + 1) % slots) {
-    const auto wish = home(mix(where.slots[at].page));
-    if ((at - wish) % slots < (at - hole) % slots)
-      continue;
-    where.slots[hole] = where.slots[at];
-    hole = at;
-  }
-  where.slots[hole] = {};
+  if (leaf.used > 0 || at == 0)
+    return;
+  first_.erase(first_.begin() + static_cast<ptrdiff_t>(at));
+  leaves_.erase(leaves_.begin() + static_cast<ptrdiff_t>(at));
 }
 
-/// Hands half of the hashes of that segment to a new one.
-void PageIndex::split(uint64_t hash) {
-  auto& old = segment(hash);
-  if (old.depth == depth_) {
-    std::vector<Segment*> twice;
-    twice.reserve(directory_.size() * 2);
-    for (auto* each : directory_)
-      twice.insert(twice.end(), 2, each);
-    directory_ = std::move(twice);
-    ++depth_;
-  }
-  segments_.push_back(std::make_unique<Segment>());
-  auto& fresh = *segments_.back();
-  fresh.depth = ++old.depth;
-  const auto bit = uint64_t{1} << (64 - old.depth);
-  const auto first = (hash | bit) >> (64 - old.depth) << (depth_ - old.depth);
-  const auto count = size_t{1} << (depth_ - old.depth);
-  for (size_t i = 0; i < count; ++i)
-    directory_[first + i] = &fresh;
-  Segment kept;
-  kept.depth = old.depth;
-  for (const auto& slot : old.slots) {
-    if (slot.block == 0)
-      continue;
-    const auto its = mix(slot.page);
-    auto& to = (its & bit) != 0 ? fresh : kept;
-    to.slots[place(to, its, slot.page)] = slot;
-    ++to.used;
-  }
-  old = kept;
+/// Hands the upper half of a full leaf to a new one; where the next page comes
+/// last, nothing: so pages that come in order fill their leaves.
+void PageIndex::split(size_t at, uint32_t place) {
+  auto& leaf = *leaves_[at];
+  const auto kept = place == most ? most : most / 2;
+  auto fresh = std::make_unique<Leaf>();
+  std::copy(leaf.pages + kept, leaf.pages + most, fresh->pages);
+  std::copy(leaf.blocks + kept, leaf.blocks + most, fresh->blocks);
+  fresh->used = most - kept;
+  const auto first = kept < most ? fresh->pages[0] : leaf.pages[most - 1] + 1;
+  leaf.used = kept;
+  first_.insert(first_.begin() + static_cast<ptrdiff_t>(at) + 1, first);
+  leaves_.insert(leaves_.begin() + static_cast<ptrdiff_t>(at) + 1,
+                 std::move(fresh));
 }
 
 uint64_t PageIndex::bytes() const {
-  return segments_.size() * (sizeof(Segment) + sizeof(segments_[0]))
-         + directory_.size() * sizeof(directory_[0]);
+  return leaves_.size()
+         * (sizeof(Leaf) + sizeof(first_[0]) + sizeof(leaves_[0]));
 }
 
 } // namespace troupe::kernels

@@ -195,6 +195,11 @@ void SparseTable::drop(const IdPage& ids) {
     move_to(block, ids.page, block->bits & ~ids.bits);
 }
 
+void SparseTable::create(std::span<const IdPage> ids) {
+  for_blocks(ids,
+             [&](const IdPage& page, RowBlock* block) { ensure(block, page); });
+}
+
 // --- updates -----------------------------------------------------------------
 
 void SparseTable::update(const OptimizerOptions& rule, const UpdateArgs& moment,

@@ -30,9 +30,9 @@ public:
   size_t width() const { return options_.width; }
   uint64_t version() const { return version_; }
 
-  /// Copies the values of rows out. Shapes: out [ids, width].
+  /// Copies the values of rows out; or those of the version before.
+  /// Shapes: out [ids, width].
   void read(std::span<const IdPage> ids, float* out) const;
-  /// The same of the version before.
   void read_before(std::span<const IdPage> ids, float* out) const;
 
   /// Makes the next version: evicts what is due, creates rows that are not
@@ -42,19 +42,19 @@ public:
   void update(const OptimizerOptions& rule, const UpdateArgs& moment,
               std::span<const IdPage> ids, const float* gradient_sum);
 
+  /// Makes rows that are not there, as the first update would; the version
+  /// stays.
+  void create(std::span<const IdPage> ids);
+
   uint64_t rows() const { return rows_; }
   uint64_t evicted() const { return evicted_; } ///< since the start
-  /// Memory in bytes: slabs, index, the rows of the version before.
-  uint64_t bytes() const;
+  uint64_t bytes() const; ///< slabs, index, the rows of the version before
 
-  /// No rows, version 0.
-  void clear();
+  void clear();            ///< no rows, version 0
+  IdPages present() const; ///< the rows that are there
 
-  /// The rows that are there.
-  IdPages present() const;
-
-  // Copies of whole rows, for a copy of the table elsewhere. A row is values,
-  // each slot of state, and where rows are counted two words of that.
+  // Copies of whole rows: values, each slot of state, and where rows are
+  // counted two words of that.
   size_t copy_width() const;
   /// Shapes: out [ids, copy_width()]. Errors: an id that is not there is a bug
   /// and asserts.
@@ -62,8 +62,19 @@ public:
   /// Puts rows in as they are elsewhere; there is no version before until the
   /// next update. Shapes: rows [ids, copy_width()].
   void put(std::span<const IdPage> ids, const float* rows);
-  /// Ends a copy: says which version it is.
-  void adopt(uint64_t version);
+  void adopt(uint64_t version); ///< ends a copy, which is of that version
+
+  // The version before, where there is one: a copy of that and of what the
+  // newest has changed makes both elsewhere.
+  IdPages present_before() const;
+  void copy_before(std::span<const IdPage> ids, float* out) const;
+  struct Changed {
+    IdPages rows; ///< touched or made
+    IdPages gone; ///< evicted
+  };
+  Changed changed() const;
+  /// Makes the next version of what changed() and copy() gave of it.
+  void follow(const Changed& changed, const float* rows);
 
 private:
   struct UndoHead;
@@ -100,6 +111,9 @@ private:
   std::span<const UndoPage> undo_pages() const;
   Packed undo_rows(const UndoPage& page) const;
   void write_undo(std::span<const IdPage> ids);
+  void put_rows(std::span<const IdPage> ids, const float* rows);
+  void copy_rows(const IdPage& ids, uint64_t there, const Packed& from,
+                 float*& out) const;
   void take_back();
   IdPages due(std::span<const IdPage> touched) const;
 
@@ -117,12 +131,13 @@ template <class Visit>
 void SparseTable::for_blocks(std::span<const IdPage> ids, Visit visit) const {
   constexpr size_t ahead = 16;
   uint64_t blocks[ahead];
+  kernels::PageIndex::Cursor cursor{index_};
   for (size_t begin = 0; begin < ids.size(); begin += ahead) {
     const auto part = ids.subspan(begin, std::min(ahead, ids.size() - begin));
     for (const auto& page : part)
-      index_.prefetch(page.page);
+      cursor.prefetch(page.page);
     for (size_t i = 0; i < part.size(); ++i) {
-      blocks[i] = index_.find(part[i].page);
+      blocks[i] = cursor.find(part[i].page);
       if (blocks[i] != 0)
         __builtin_prefetch(memory_.at(blocks[i]));
     }

@@ -182,8 +182,6 @@ IdPages SparseTable::present() const {
   index_.for_each([&](uint64_t page, uint64_t block) {
     pages.push_back({page, memory_.at(block)->bits});
   });
-  std::sort(pages.begin(), pages.end(),
-            [](const IdPage& a, const IdPage& b) { return a.page < b.page; });
   return pages;
 }
 
@@ -191,28 +189,38 @@ size_t SparseTable::copy_width() const {
   return memory_.shape().row_bytes() / sizeof(float);
 }
 
-void SparseTable::copy(std::span<const IdPage> ids, float* out) const {
+/// Copies of a page's rows, of which all are `there`.
+void SparseTable::copy_rows(const IdPage& ids, uint64_t there,
+                            const Packed& from, float*& out) const {
+  kernels::require((ids.bits & ~there) == 0,
+                   "a copy of rows that are not there");
   const auto floats = memory_.shape().row_floats();
+  for (auto left = ids.bits; left != 0; left &= left - 1) {
+    const auto rank = rank_in(there,
+                              static_cast<uint32_t>(std::countr_zero(left)));
+    for (uint32_t run = 0; run <= options_.slots; ++run)
+      std::memcpy(out + run * options_.width,
+                  from.values + (run * from.rows + rank) * options_.width,
+                  options_.width * sizeof(float));
+    if (memory_.shape().counted)
+      std::memcpy(out + floats, from.touched + rank, sizeof(uint64_t));
+    out += copy_width();
+  }
+}
+
+void SparseTable::copy(std::span<const IdPage> ids, float* out) const {
   for_blocks(ids, [&](const IdPage& page, RowBlock* block) {
-    kernels::require(block != nullptr && (page.bits & ~block->bits) == 0,
-                     "a copy of rows that are not there");
-    const auto from = packed(block);
-    for_each_id({&page, 1}, [&](uint64_t id) {
-      const auto rank = rank_in(block->bits,
-                                static_cast<uint32_t>(id % page_ids));
-      for (uint32_t run = 0; run <= options_.slots; ++run)
-        std::memcpy(out + run * options_.width,
-                    from.values + (run * from.rows + rank) * options_.width,
-                    options_.width * sizeof(float));
-      if (memory_.shape().counted)
-        std::memcpy(out + floats, from.touched + rank, sizeof(uint64_t));
-      out += copy_width();
-    });
+    kernels::require(block != nullptr, "a copy of rows that are not there");
+    copy_rows(page, block->bits, packed(block), out);
   });
 }
 
 void SparseTable::put(std::span<const IdPage> ids, const float* rows) {
   undo_head().version.store(0);
+  put_rows(ids, rows);
+}
+
+void SparseTable::put_rows(std::span<const IdPage> ids, const float* rows) {
   const auto floats = memory_.shape().row_floats();
   for_blocks(ids, [&](const IdPage& page, RowBlock* found) {
     auto* block = ensure(found, page);
@@ -234,6 +242,59 @@ void SparseTable::put(std::span<const IdPage> ids, const float* rows) {
 void SparseTable::adopt(uint64_t version) {
   version_ = version;
   undo_head().version.store(0);
+}
+
+// --- copies of two versions --------------------------------------------------
+
+IdPages SparseTable::present_before() const {
+  IdPages touched;
+  IdPages existed;
+  for (const auto& page : undo_pages()) {
+    touched.push_back({page.page, page.bits});
+    if (page.existed != 0)
+      existed.push_back({page.page, page.existed});
+  }
+  return united(without(present(), touched), existed);
+}
+
+void SparseTable::copy_before(std::span<const IdPage> ids, float* out) const {
+  const auto undo = undo_pages();
+  auto at = undo.begin();
+  for_blocks(ids, [&](const IdPage& page, RowBlock* block) {
+    at = std::lower_bound(at, undo.end(), page.page,
+                          [](const UndoPage& x, uint64_t number) {
+                            return x.page < number;
+                          });
+    const bool older = at != undo.end() && at->page == page.page;
+    for (auto left = page.bits; left != 0; left &= left - 1) {
+      const IdPage one{page.page, left & -left};
+      if (older && (at->bits & one.bits) != 0)
+        copy_rows(one, at->existed, undo_rows(*at), out);
+      else
+        copy_rows(one, block == nullptr ? 0 : block->bits, packed(block), out);
+    }
+  });
+}
+
+SparseTable::Changed SparseTable::changed() const {
+  Changed changed;
+  for (const auto& page : undo_pages()) {
+    const auto* block = find(page.page);
+    const auto here = page.bits & (block == nullptr ? 0 : block->bits);
+    if (here != 0)
+      changed.rows.push_back({page.page, here});
+    if (here != page.bits)
+      changed.gone.push_back({page.page, page.bits & ~here});
+  }
+  return changed;
+}
+
+void SparseTable::follow(const Changed& changed, const float* rows) {
+  write_undo(united(changed.rows, changed.gone));
+  for (const auto& page : changed.gone)
+    drop(page);
+  put_rows(changed.rows, rows);
+  ++version_;
 }
 
 void SparseTable::clear() {

@@ -42,6 +42,32 @@ BOOST_AUTO_TEST_CASE(pages_put_replaced_and_erased_in_any_order_are_found) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_cursor_finds_pages_that_ascend_while_others_are_put) {
+  for (uint64_t range : {300u, 5000u, 1u << 30}) {
+    PageIndex index;
+    std::map<uint64_t, uint64_t> reference;
+    std::mt19937_64 random(range);
+    for (uint64_t round = 1; round <= 60; ++round) {
+      PageIndex::Cursor cursor{index};
+      for (uint64_t page = random() % 9; page < range;
+           page += 1 + random() % (1 + range / 200)) {
+        cursor.prefetch(page);
+        const auto at = reference.find(page);
+        BOOST_TEST_REQUIRE(cursor.find(page)
+                           == (at == reference.end() ? 0 : at->second));
+        if (random() % 2 == 0 && at == reference.end())
+          index.put(page, reference[page] = round);
+      }
+    }
+    BOOST_TEST(index.size() == reference.size());
+    uint64_t last = 0;
+    index.for_each([&](uint64_t page, uint64_t) {
+      BOOST_TEST_REQUIRE(page >= last);
+      last = page;
+    });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_index_takes_some_thirty_bytes_a_page) {
   PageIndex index;
   for (uint64_t page = 0; page < 200'000; ++page)

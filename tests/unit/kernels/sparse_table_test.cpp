@@ -224,6 +224,19 @@ BOOST_AUTO_TEST_CASE(rows_that_are_copied_elsewhere_train_on_alike) {
   BOOST_TEST(other.rows() == table.rows());
 }
 
+BOOST_AUTO_TEST_CASE(rows_that_are_made_ahead_are_those_of_a_first_update) {
+  Reference reference{OptimizerKind::adagrad};
+  SparseTable table{options_for(OptimizerKind::adagrad)};
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 0; id < 900; ++id)
+    ids.push_back(id);
+  table.create(pages_of(ids));
+  BOOST_TEST(table.rows() == ids.size());
+  BOOST_TEST(same_bits(read(table, ids), reference.values(ids)));
+  run(table, reference, 11, 20, 900);
+  BOOST_TEST(same_bits(read(table, ids), reference.values(ids)));
+}
+
 BOOST_AUTO_TEST_CASE(pages_that_fill_row_by_row_leave_little_memory_behind) {
   // Each time all pages outgrow their blocks; what is left must be used again.
   constexpr uint64_t pages = 2000;

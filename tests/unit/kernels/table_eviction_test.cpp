@@ -74,4 +74,36 @@ BOOST_AUTO_TEST_CASE(tables_with_another_history_of_memory_evict_alike) {
   BOOST_CHECK(table.present() == copy.present());
 }
 
+BOOST_AUTO_TEST_CASE(two_versions_are_copied_with_what_was_evicted_in_between) {
+  const Eviction limit{300 * (width * 2 * 4 + 8), 32, 2};
+  Reference reference{OptimizerKind::adagrad};
+  SparseTable table{options_for(OptimizerKind::adagrad, limit)};
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 0; id < 2000; ++id)
+    ids.push_back(id);
+  std::mt19937_64 random(15);
+  uint64_t gone = 0;
+  for (uint64_t step = 0; step < 60; ++step) {
+    const auto touched = pages_of(random_ids(random, 40, 2000));
+    const auto gradient = random_values(random, count_ids(touched) * width);
+    table.update(reference.rule, moment_of(step + 1), touched, gradient.data());
+    SparseTable copy{options_for(OptimizerKind::adagrad, limit)};
+    const auto before = table.present_before();
+    std::vector<float> rows(count_ids(before) * table.copy_width());
+    table.copy_before(before, rows.data());
+    copy.put(before, rows.data());
+    copy.adopt(table.version() - 1);
+    const auto changed = table.changed();
+    gone += count_ids(changed.gone);
+    rows.resize(count_ids(changed.rows) * table.copy_width());
+    table.copy(changed.rows, rows.data());
+    copy.follow(changed, rows.data());
+    BOOST_REQUIRE(copy.version() == table.version());
+    BOOST_REQUIRE(copy.present() == table.present());
+    BOOST_REQUIRE(same_bits(read(copy, ids), read(table, ids)));
+    BOOST_REQUIRE(same_bits(read_before(copy, ids), read_before(table, ids)));
+  }
+  BOOST_TEST(gone > 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
