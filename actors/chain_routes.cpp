@@ -27,6 +27,14 @@ std::vector<uint32_t> heads_of(const std::vector<SliceChain>& chains) {
   return heads;
 }
 
+std::vector<uint32_t> tails_of(const std::vector<SliceChain>& chains) {
+  std::vector<uint32_t> tails;
+  for (const auto& chain : chains)
+    tails.push_back(chain.replicas.empty() ? ~uint32_t{0}
+                                           : chain.replicas.back());
+  return tails;
+}
+
 std::set<uint32_t> neighbours_of(const std::vector<SliceChain>& chains,
                                  uint32_t shard, bool with_scalars) {
   std::set<uint32_t> found;

@@ -15,6 +15,9 @@ std::vector<SliceChain> chains_of(const Activate& activation, const Plan& plan);
 /// Whom pushes of each slice go to; ~0 for a slice without replicas.
 std::vector<uint32_t> heads_of(const std::vector<SliceChain>& chains);
 
+/// Whom each slice is read from; ~0 for a slice without replicas.
+std::vector<uint32_t> tails_of(const std::vector<SliceChain>& chains);
+
 /// The shards that `shard` sends to: its neighbours in each chain and, where
 /// steps have scalars, the head of slice 0, which decides them.
 std::set<uint32_t> neighbours_of(const std::vector<SliceChain>& chains,

@@ -119,6 +119,9 @@ void CoordinatorState::on(const Paused& paused) {
 }
 
 void CoordinatorState::conclude_if_ready() {
+  const bool digests = job_->options.digests;
+  if (!digests && !final_)
+    final_.emplace();
   if (stage_ == Stage::over || stage_ == Stage::pausing || !final_
       || (!async_ && (commits_.committed() != end_)))
     return;
@@ -131,9 +134,11 @@ void CoordinatorState::conclude_if_ready() {
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
-  outcome.tables = tables_of(*job_, *final_);
-  outcome.weights_sha256 = weights_sha256(*job_, *final_);
-  outcome.state_sha256 = state_sha256(*job_, *final_);
+  if (digests) {
+    outcome.tables = tables_of(*job_, *final_);
+    outcome.weights_sha256 = weights_sha256(*job_, *final_);
+    outcome.state_sha256 = state_sha256(*job_, *final_);
+  }
   std::string saved = "nothing was saved (no --save)";
   if (!options_.save.empty()) {
     try {

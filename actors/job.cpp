@@ -20,7 +20,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
   devices, threads_per_device, workers, shards, chain, processes, partitioner,
-  tables, table_bytes, table_idle_steps, table_keep_count, reduction,
+  tables, table_bytes, table_idle_steps, table_keep_count, table_fill, digests,
+  reduction,
   all_reduce, compress, plugin, server_filter, server_rule, bucket_mb, link,
   link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
   clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
@@ -182,7 +183,6 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
   const bool norms = options.clip_norm > 0
                      || options.rule.kind == OptimizerKind::lamb;
   const bool skips = options.backup_workers > 0;
-  const bool replicated = options.chain > 1; // chains do not copy rows yet
   const bool own_code = !options.server_filter.empty()
                         || !options.server_rule.empty();
   if (options.tables == "sparse" && (norms || skips))
@@ -190,15 +190,10 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
       "--tables sparse does not go with --clip-norm, --optimizer "
       "lamb (norms over all parameters) and --backup-workers; "
       "drop those, or use --tables dense");
-  if (options.tables == "sparse" && replicated)
-    throw UsageError("--tables sparse does not go with --chain "
-                     + std::to_string(options.chain)
-                     + ": add --tables dense, or drop --chain");
   if (options.tables == "sparse" && tables.empty())
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
-  return norms || skips || replicated || own_code ? std::vector<uint32_t>{}
-                                                  : tables;
+  return norms || skips || own_code ? std::vector<uint32_t>{} : tables;
 }
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {

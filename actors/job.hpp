@@ -48,6 +48,10 @@ struct JobOptions {
   uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
   uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
   uint32_t table_keep_count = 0; ///< touched so often, they stay longer
+  bool table_fill = false;       ///< all rows are there from the beginning
+  /// The run ends with hashes (and --save) of all parameters; else no snapshot
+  /// is taken at the end: of tables larger than memory has twice.
+  bool digests = true;
   std::string reduction = "reproducible";
   std::string all_reduce = "auto";
   std::string compress = "none";

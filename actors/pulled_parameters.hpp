@@ -16,9 +16,10 @@ namespace troupe {
 /// slice by slice.
 class PulledParameters {
 public:
-  PulledParameters(const Job& job, std::shared_ptr<const Dataset> data)
+  PulledParameters(const Job& job, std::shared_ptr<const Dataset> data,
+                   std::shared_ptr<LinkMemory> memory)
     : job_(job),
-      rows_(job, std::move(data)),
+      rows_(job, std::move(data), std::move(memory)),
       arrived_(job.plan.slices.size()),
       versions_(job.plan.slices.size()) {
     replace();

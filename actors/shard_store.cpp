@@ -202,6 +202,8 @@ void ShardStore::initialise(uint32_t id) {
   if (slice.sparse()) {
     open_table(id, 0);
     tables_[id]->clear();
+    if (job_.options.table_fill)
+      tables_[id]->create(all_rows(job_, slice));
   }
   auto first = bank(id, 0);
   initialize(job_.graph, job_.options.seed, slice.variable, slice.offset,
@@ -226,6 +228,11 @@ void ShardStore::reset(const std::vector<uint32_t>& slices) {
 
 ShardStore::Target ShardStore::replace(uint32_t slice, uint64_t version) {
   record(slice).word.store(absent);
+  if (job_.plan.slices[slice].sparse()) {
+    if (!tables_[slice])
+      open_table(slice, 0);
+    tables_[slice]->clear();
+  }
   return bank(slice, version + from_);
 }
 

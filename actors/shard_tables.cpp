@@ -1,5 +1,6 @@
 #include "actors/shard_tables.hpp"
 
+#include "actors/row_words.hpp"
 #include "kernels/require.hpp"
 
 #include <algorithm>
@@ -11,23 +12,6 @@ namespace {
 /// Chunks of copies leave room below what a message may hold.
 constexpr size_t chunk_bytes = TensorView::max_bytes / 2;
 constexpr uint64_t first_table = uint64_t{1} << 38; ///< bytes
-
-struct Words {
-  std::shared_ptr<float[]> words;
-  size_t count = 0;
-  float* values = nullptr;
-
-  Words(std::span<const IdPage> pages, uint64_t rows, size_t width) {
-    const auto ids = encode_pages(pages);
-    count = payload_words(ids.size(), rows, width);
-    words = std::make_shared_for_overwrite<float[]>(count);
-    values = write_payload(ids, width, {words.get(), count});
-  }
-  TensorView view() && {
-    const auto* first = words.get();
-    return {std::move(words), first, count};
-  }
-};
 
 /// A part's share of a limit over all tables.
 uint64_t share(const Job& job, const Slice& slice, uint64_t limit) {
@@ -77,6 +61,18 @@ uint64_t table_offset(const Job& job, const Slice& slice) {
   return first_table + before * kernels::RowMemory::most_bytes;
 }
 
+IdPages all_rows(const Job& job, const Slice& slice) {
+  IdPages pages;
+  const auto rows = job.graph.parameters[slice.variable].shape.front();
+  for (uint64_t first = 0; first < rows; first += page_ids)
+    if (const auto page = first / page_ids;
+        partition_of(page, slice.partitions) == slice.partition) {
+      const auto absent = page_ids - std::min<uint64_t>(page_ids, rows - first);
+      pages.push_back({page, ~uint64_t{0} >> absent});
+    }
+  return pages;
+}
+
 bool fits(const Job& job, uint32_t slice, const TensorView& values) {
   const auto& of = job.plan.slices[slice];
   return values.size() == 0 || of.sparse() || values.size() == of.count;
@@ -96,8 +92,8 @@ TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
   const auto a = rows_of(job, slice, left);
   const auto b = rows_of(job, slice, right);
   const auto both = united(a.pages, b.pages);
-  Words sum{both, count_ids(both), a.width};
-  sum_payloads(a, b, both, sum.values);
+  RowWords sum{encode_pages(both), count_ids(both), a.width};
+  sum_payloads(a, b, both, sum.values());
   return std::move(sum).view();
 }
 
@@ -109,36 +105,21 @@ std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
 }
 
 std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
-                                    const IdPages& ids) {
+                                    const IdPages& ids, LinkMemory* memory) {
   if (version > table.version() || version + 1 < table.version())
     return std::nullopt;
   const auto count = count_ids(ids) * table.width();
   if (count == 0)
     return TensorView{};
-  auto values = std::make_shared_for_overwrite<float[]>(count);
+  OutgoingWords values{count, memory};
   if (version == table.version())
-    table.read(ids, values.get());
+    table.read(ids, values.data());
   else
-    table.read_before(ids, values.get());
-  const auto* first = values.get();
-  return TensorView{std::move(values), first, count};
+    table.read_before(ids, values.data());
+  return std::move(values).view();
 }
 
-TensorView
-copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
-             const std::vector<uint32_t>& places, const float* table) {
-  if (places.empty())
-    return {};
-  const auto width = row_width(job, slice);
-  Words rows{pages, places.size(), width};
-  auto* to = rows.values;
-  for (auto place : places)
-    to = std::copy_n(table + place * width, width, to);
-  return std::move(rows).view();
-}
-
-std::vector<IdPages> chunks_of(const SparseTable& table) {
-  const auto pages = table.present();
+std::vector<IdPages> chunks_of(const SparseTable& table, const IdPages& pages) {
   const auto most_rows = std::max<size_t>(1, chunk_bytes / sizeof(float)
                                                / table.copy_width() / page_ids)
                          * page_ids;
@@ -155,9 +136,15 @@ std::vector<IdPages> chunks_of(const SparseTable& table) {
   return chunks;
 }
 
+TensorView copy_rows_before(const SparseTable& table, const IdPages& pages) {
+  RowWords chunk{encode_pages(pages), count_ids(pages), table.copy_width()};
+  table.copy_before(pages, chunk.values());
+  return std::move(chunk).view();
+}
+
 TensorView copy_rows(const SparseTable& table, const IdPages& pages) {
-  Words chunk{pages, count_ids(pages), table.copy_width()};
-  table.copy(pages, chunk.values);
+  RowWords chunk{encode_pages(pages), count_ids(pages), table.copy_width()};
+  table.copy(pages, chunk.values());
   return std::move(chunk).view();
 }
 

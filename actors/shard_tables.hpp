@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "actors/links/link_memory.hpp"
 #include "actors/messages.hpp"
 #include "kernels/table/row_payload.hpp"
 #include "kernels/table/sparse_table.hpp"
@@ -24,6 +25,9 @@ size_t row_copy_width(const Job& job, const Slice& slice);
 /// behind all dense slices and whoever owns it.
 uint64_t table_offset(const Job& job, const Slice& slice);
 
+/// All ids of the part of a table that a slice is.
+IdPages all_rows(const Job& job, const Slice& slice);
+
 /// Whether a push can be of that slice: its size is right, or it is rows.
 bool fits(const Job& job, uint32_t slice, const TensorView& values);
 
@@ -41,21 +45,17 @@ TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
 std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
                                    const RowPull& pull);
 
-/// The values of rows of a version; empty of no rows.
+/// The values of rows of a version, in `memory` where there is some; empty of
+/// no rows.
 /// Errors: nullopt where the table has not got that version (any more).
 std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
-                                    const IdPages& ids);
+                                    const IdPages& ids, LinkMemory* memory);
 
-/// A payload of the rows at these places of a small table.
-/// Shapes: places [ids of `pages`], table [places, width].
-TensorView
-copy_of_rows(const Job& job, const Slice& slice, const IdPages& pages,
-             const std::vector<uint32_t>& places, const float* table);
-
-/// All rows that are there, in chunks as messages carry copies of them; at
-/// least one, which may be empty.
-std::vector<IdPages> chunks_of(const SparseTable& table);
-/// Copies of these rows, which are there.
+/// Rows in chunks as messages carry copies of them; at least one, which may be
+/// empty.
+std::vector<IdPages> chunks_of(const SparseTable& table, const IdPages& pages);
+/// Copies of these rows, which are there; or were in the version before.
 TensorView copy_rows(const SparseTable& table, const IdPages& pages);
+TensorView copy_rows_before(const SparseTable& table, const IdPages& pages);
 
 } // namespace troupe

@@ -1,35 +1,30 @@
 #include "actors/step_rows.hpp"
 
+#include "actors/row_words.hpp"
 #include "actors/shard_tables.hpp"
 #include "kernels/error.hpp"
-#include "kernels/random.hpp"
 #include "kernels/require.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
+#include <utility>
 
 namespace troupe {
 namespace {
 
-/// Calls visit(id) for each id of the samples of a node's ranks.
+/// Calls visit(id) for each id of these samples.
 template <class Visit>
-void for_ids(const Job& job, const Dataset& data, uint64_t step, RankRange node,
+void for_ids(const Dataset& data, const StepRows::Indices& samples,
              Visit visit) {
-  auto sampling = job.sampling;
-  std::vector<uint32_t> rows;
-  for (auto rank = node.lo; rank < node.hi; ++rank) {
-    sampling.indices(step, rank, rows);
-    for (uint64_t row : rows) {
-      const auto wide = uint64_t{data.shape.ids};
-      const auto begin = data.starts.empty() ? row * wide : data.starts[row];
-      const auto end = data.starts.empty() ? begin + wide
-                                           : data.starts[row + 1];
-      for (auto i = begin; i < end; ++i)
-        if (data.ids[i] != -1)
-          visit(data.ids[i]);
-    }
+  for (uint64_t row : samples) {
+    const auto wide = uint64_t{data.shape.ids};
+    const auto begin = data.starts.empty() ? row * wide : data.starts[row];
+    const auto end = data.starts.empty() ? begin + wide : data.starts[row + 1];
+    for (auto i = begin; i < end; ++i)
+      if (data.ids[i] != -1)
+        visit(data.ids[i]);
   }
 }
 
@@ -42,83 +37,152 @@ int64_t smallest_vocabulary(const Job& job) {
   return smallest;
 }
 
-} // namespace
-
-StepRows::StepRows(const Job& job, const Dataset& data, uint64_t step,
-                   const std::vector<RankRange>& nodes)
-  : job_(job), vocabulary_(smallest_vocabulary(job)), nodes_(nodes) {
-  slots_.resize(64);
-  for (const auto& node : nodes)
-    for_ids(job, data, step, node, [this](int32_t id) { add(id); });
-  number();
-  for (const auto& slice : job.plan.slices)
-    if (slice.sparse()
-        && std::none_of(cuts_.begin(), cuts_.end(), [&](const Cut& x) {
-             return x.partitions == slice.partitions;
-           }))
-      cut(slice.partitions);
-  if (nodes.size() < 2)
+/// Sorts numbers from 0 on, digit by digit where there are many.
+void sort_ids(std::vector<int32_t>& ids) {
+  constexpr size_t few = 2048;
+  constexpr uint32_t digit_bits = 11;
+  if (std::is_sorted(ids.begin(), ids.end()))
     return;
-  for (const auto& node : nodes) {
-    touched_.emplace_back(ids_.size());
-    for_ids(job, data, step, node,
-            [this](int32_t id) { touched_.back()[place_of(id)] = true; });
+  if (ids.size() < few)
+    return std::sort(ids.begin(), ids.end());
+  const auto highest =
+    static_cast<uint32_t>(*std::max_element(ids.begin(), ids.end()));
+  std::vector<int32_t> other(ids.size());
+  for (uint32_t shift = 0; shift < 32 && highest >> shift != 0;
+       shift += digit_bits) {
+    std::array<uint32_t, 1 << digit_bits> next{};
+    const auto digit = [shift](int32_t id) {
+      return static_cast<uint32_t>(id) >> shift & ((1 << digit_bits) - 1);
+    };
+    for (auto id : ids)
+      ++next[digit(id)];
+    uint32_t sum = 0;
+    for (auto& count : next)
+      sum += std::exchange(count, sum);
+    for (auto id : ids)
+      other[next[digit(id)]++] = id;
+    ids.swap(other);
   }
 }
 
-StepRows::Slot& StepRows::slot(int32_t id) {
-  const auto mask = slots_.size() - 1;
-  auto at = kernels::mix(static_cast<uint64_t>(id)) & mask;
-  while (slots_[at].id != -1 && slots_[at].id != id)
-    at = (at + 1) & mask;
-  return slots_[at];
+} // namespace
+
+StepRows::StepRows(const Job& job, const Dataset& data,
+                   const std::vector<RankRange>& nodes,
+                   const std::vector<Indices>& samples,
+                   std::shared_ptr<LinkMemory> memory)
+  : job_(job),
+    memory_(std::move(memory)),
+    nodes_(nodes),
+    wanted_(job.plan.slices.size()) {
+  number(sorted_ids(data, samples));
+  for (const auto& slice : job.plan.slices) {
+    if (!slice.sparse())
+      continue;
+    if (std::none_of(cuts_.begin(), cuts_.end(), [&](const Cut& x) {
+          return x.partitions == slice.partitions;
+        }))
+      cut(slice.partitions);
+    const auto& part = part_of(slice);
+    if (part.rows > 0)
+      wanted_[slice.id] =
+        RowWords{part.bytes, 0, row_width(job, slice), memory_.get()}.view();
+  }
+  if (nodes.size() > 1)
+    mark(data, samples);
 }
 
-void StepRows::add(int32_t id) {
-  if (id < 0 || id >= vocabulary_)
-    throw InputError("a sample has the id " + std::to_string(id)
-                     + ", outside a table's " + std::to_string(vocabulary_)
-                     + " rows; give ids from 0, -1 for an absent one");
-  auto& its = slot(id);
-  if (its.id == id)
-    return;
-  its.id = id;
-  ids_.push_back(id);
-  if (ids_.size() * 2 < slots_.size())
-    return;
-  slots_.assign(slots_.size() * 4, {});
-  for (auto each : ids_)
-    slot(each).id = each;
+std::vector<int32_t>
+StepRows::sorted_ids(const Dataset& data,
+                     const std::vector<Indices>& samples) const {
+  const auto vocabulary = smallest_vocabulary(job_);
+  std::vector<int32_t> ids;
+  for (const auto& node : samples)
+    for_ids(data, node, [&](int32_t id) {
+      if (id < 0 || id >= vocabulary)
+        throw InputError("a sample has the id " + std::to_string(id)
+                         + ", outside a table's " + std::to_string(vocabulary)
+                         + " rows; give ids from 0, -1 for an absent one");
+      ids.push_back(id);
+    });
+  sort_ids(ids);
+  return ids;
 }
 
-void StepRows::number() {
-  std::sort(ids_.begin(), ids_.end());
-  for (size_t i = 0; i < ids_.size(); ++i)
-    slot(ids_[i]).place = static_cast<uint32_t>(i);
+/// Rows get places in order of their ids.
+void StepRows::number(const std::vector<int32_t>& ids) {
+  for (auto id : ids) {
+    const auto page = static_cast<uint64_t>(id) / page_ids;
+    if (pages_.empty() || pages_.back().page != page)
+      pages_.push_back({page, 0});
+    pages_.back().bits |= uint64_t{1} << (id % page_ids);
+  }
+  uint32_t place = 0;
+  for (const auto& page : pages_) {
+    first_.push_back(place);
+    place += page.count();
+  }
+  first_.push_back(place);
+  // Some two buckets a page.
+  const auto last = pages_.empty() ? 0 : pages_.back().page;
+  while (last >> shift_ > 2 * pages_.size())
+    ++shift_;
+  starts_.assign((last >> shift_) + 2, 0);
+  for (const auto& page : pages_)
+    ++starts_[(page.page >> shift_) + 1];
+  for (size_t i = 1; i < starts_.size(); ++i)
+    starts_[i] += starts_[i - 1];
+}
+
+uint32_t StepRows::page_of(int32_t id) const {
+  const auto page = static_cast<uint64_t>(id) / page_ids;
+  const auto bucket = page >> shift_;
+  kernels::require(id >= 0 && bucket + 1 < starts_.size(),
+                   "an id that its step does not have");
+  auto begin = starts_[bucket];
+  auto end = starts_[bucket + 1];
+  while (end - begin > 4) {
+    const auto middle = begin + (end - begin) / 2;
+    (pages_[middle].page <= page ? begin : end) = middle;
+  }
+  while (begin < end && pages_[begin].page != page)
+    ++begin;
+  kernels::require(begin < end, "an id that its step does not have");
+  return begin;
 }
 
 uint32_t StepRows::place_of(int32_t id) const {
-  const auto& its = const_cast<StepRows*>(this)->slot(id);
-  kernels::require(its.id == id, "an id that its step does not have");
-  return its.place;
+  const auto at = page_of(id);
+  const auto bit = static_cast<uint32_t>(id) % page_ids;
+  const auto bits = pages_[at].bits;
+  kernels::require((bits >> bit & 1) != 0, "an id that its step does not have");
+  return first_[at] + rank_in(bits, bit);
+}
+
+void StepRows::mark(const Dataset& data, const std::vector<Indices>& samples) {
+  for (const auto& node : samples) {
+    auto& touched = touched_.emplace_back(pages_.size());
+    for_ids(data, node, [&](int32_t id) {
+      touched[page_of(id)] |= uint64_t{1} << (id % page_ids);
+    });
+  }
 }
 
 void StepRows::cut(uint32_t partitions) {
   cuts_.push_back({partitions, std::vector<Part>(partitions)});
   auto& parts = cuts_.back().parts;
-  for (size_t begin = 0; begin < ids_.size();) {
-    const auto page = static_cast<uint64_t>(ids_[begin]) / page_ids;
-    auto& part = parts[partition_of(page, partitions)];
-    part.pages.push_back({page, 0});
-    for (; begin < ids_.size()
-           && static_cast<uint64_t>(ids_[begin]) / page_ids == page;
-         ++begin) {
-      part.pages.back().bits |= uint64_t{1} << (ids_[begin] % page_ids);
-      part.places.push_back(static_cast<uint32_t>(begin));
-    }
+  for (uint32_t at = 0; at < pages_.size(); ++at) {
+    auto& part = parts[partition_of(pages_[at].page, partitions)];
+    part.pages.push_back(at);
+    part.rows += pages_[at].count();
   }
-  for (auto& part : parts)
-    part.bytes = encode_pages(part.pages);
+  IdPages ids;
+  for (auto& part : parts) {
+    ids.clear();
+    for (auto at : part.pages)
+      ids.push_back(pages_[at]);
+    part.bytes = encode_pages(ids);
+  }
 }
 
 const StepRows::Part& StepRows::part_of(const Slice& slice) const {
@@ -129,27 +193,18 @@ const StepRows::Part& StepRows::part_of(const Slice& slice) const {
   return cuts_.front().parts.front();
 }
 
-TensorView StepRows::wanted(const Slice& slice) const {
-  const auto& part = part_of(slice);
-  if (part.places.empty())
-    return {};
-  const auto width = row_width(job_, slice);
-  std::vector<float> words(payload_words(part.bytes.size(), 0, width));
-  write_payload(part.bytes, width, words);
-  return TensorView::copy(words);
-}
-
 bool StepRows::put(const Slice& slice, const TensorView& values,
                    float* parameters) const {
-  const auto& places = part_of(slice).places;
+  const auto& part = part_of(slice);
   const auto width = row_width(job_, slice);
-  if (values.size() != places.size() * width)
+  if (values.size() != part.rows * width)
     return false;
   const auto* from = values.data();
   auto* table = parameters + job_.flat_offset(slice);
-  for (auto place : places) {
-    std::memcpy(table + place * width, from, width * sizeof(float));
-    from += width;
+  for (auto at : part.pages) {
+    const auto count = pages_[at].count() * width;
+    copy_floats(from, table + first_[at] * width, count);
+    from += count;
   }
   return true;
 }
@@ -161,31 +216,59 @@ void StepRows::renumber(int32_t* ids, size_t count) const {
 }
 
 TensorView StepRows::pushed(const Slice& slice, const NodeSum& node) const {
-  if (!node.sum)
-    return {};
   const auto& part = part_of(slice);
+  if (!node.sum || part.rows == 0)
+    return {};
   const auto at = std::find(nodes_.begin(), nodes_.end(), node.node);
   kernels::require(at != nodes_.end(), "a node of another step");
-  const std::vector<bool>* touched = nullptr;
+  const auto* table = node.sum->data() + job_.flat_offset(slice);
   if (!touched_.empty())
-    touched = &touched_[static_cast<size_t>(at - nodes_.begin())];
-  IdPages pages;
-  std::vector<uint32_t> places;
-  size_t next = 0;
-  for (const auto& page : part.pages) {
-    uint64_t bits = 0;
-    for (auto left = page.bits; left != 0; left &= left - 1) {
-      const auto place = part.places[next++];
-      if (touched != nullptr && !(*touched)[place])
-        continue;
-      bits |= left & -left;
-      places.push_back(place);
-    }
-    if (bits != 0)
-      pages.push_back({page.page, bits});
+    return pushed_of(slice, part,
+                     touched_[static_cast<size_t>(at - nodes_.begin())], table);
+  const auto width = row_width(job_, slice);
+  RowWords rows{part.bytes, part.rows, width, memory_.get()};
+  auto* to = rows.values();
+  for (auto page : part.pages) {
+    const auto count = pages_[page].count() * width;
+    copy_floats(table + first_[page] * width, to, count);
+    to += count;
   }
-  return copy_of_rows(job_, slice, pages, places,
-                      node.sum->data() + job_.flat_offset(slice));
+  return std::move(rows).view();
+}
+
+/// Of the rows of a part those that one of several nodes touched.
+TensorView StepRows::pushed_of(const Slice& slice, const Part& part,
+                               const std::vector<uint64_t>& touched,
+                               const float* table) const {
+  IdPages ids;
+  for (auto at : part.pages)
+    if (touched[at] != 0)
+      ids.push_back({pages_[at].page, touched[at]});
+  if (ids.empty())
+    return {};
+  const auto width = row_width(job_, slice);
+  RowWords rows{encode_pages(ids), count_ids(ids), width, memory_.get()};
+  auto* to = rows.values();
+  for (auto at : part.pages)
+    for (auto left = touched[at]; left != 0; left &= left - 1, to += width) {
+      const auto place = first_[at]
+                         + rank_in(pages_[at].bits, static_cast<uint32_t>(
+                                                      std::countr_zero(left)));
+      copy_floats(table + place * width, to, width);
+    }
+  return std::move(rows).view();
+}
+
+std::vector<StepRows::Indices> samples_of(Sampling& sampling, uint64_t step,
+                                          const std::vector<RankRange>& nodes) {
+  std::vector<StepRows::Indices> samples(nodes.size());
+  StepRows::Indices rows;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (auto rank = nodes[i].lo; rank < nodes[i].hi; ++rank) {
+      sampling.indices(step, rank, rows);
+      samples[i].insert(samples[i].end(), rows.begin(), rows.end());
+    }
+  return samples;
 }
 
 } // namespace troupe

@@ -14,17 +14,25 @@ namespace troupe {
 /// The rows of sparse tables that a worker's samples of one step touch: it
 /// pulls those, computes with tables that hold nothing else, in order of the
 /// ids, and pushes what became of them. All tables of a model are read by the
-/// same ids, so a row has one place in all of them.
+/// same ids, so a row has one place in all of them. Rows of a page lie side by
+/// side there, so all copies are of pages.
 class StepRows {
 public:
+  /// The samples of a node, in order.
+  using Indices = std::vector<uint32_t>;
+  /// What is sent is made in `memory` where there is some.
   /// Errors: InputError for an id outside a table.
-  StepRows(const Job& job, const Dataset& data, uint64_t step,
-           const std::vector<RankRange>& nodes);
+  StepRows(const Job& job, const Dataset& data,
+           const std::vector<RankRange>& nodes,
+           const std::vector<Indices>& samples,
+           std::shared_ptr<LinkMemory> memory = nullptr);
 
-  size_t count() const { return ids_.size(); }
+  size_t count() const { return first_.back(); }
 
   /// What to ask the owner of a part of a table for.
-  TensorView wanted(const Slice& slice) const;
+  const TensorView& wanted(const Slice& slice) const {
+    return wanted_[slice.id];
+  }
   /// Puts pulled rows where the worker's graph reads them.
   /// Errors: false where they are not what was wanted.
   bool put(const Slice& slice, const TensorView& values,
@@ -35,37 +43,43 @@ public:
   TensorView pushed(const Slice& slice, const NodeSum& node) const;
 
 private:
-  struct Part { // of all tables with as many partitions
-    std::vector<uint32_t> places;
-    IdPages pages;
-    std::vector<std::byte> bytes; ///< the pages, encoded
+  struct Part {                   // of all tables with as many partitions
+    std::vector<uint32_t> pages;  ///< places in pages_
+    std::vector<std::byte> bytes; ///< the ids, encoded
+    uint64_t rows = 0;
   };
   struct Cut {
     uint32_t partitions = 0;
     std::vector<Part> parts;
   };
 
-  void collect(const Dataset& data, uint64_t step, RankRange node,
-               std::vector<bool>* touched);
-  void add(int32_t id);
+  std::vector<int32_t> sorted_ids(const Dataset& data,
+                                  const std::vector<Indices>& samples) const;
+  void number(const std::vector<int32_t>& ids);
+  uint32_t page_of(int32_t id) const;
   uint32_t place_of(int32_t id) const;
-  void number();
+  void mark(const Dataset& data, const std::vector<Indices>& samples);
   void cut(uint32_t partitions);
   const Part& part_of(const Slice& slice) const;
-
-  struct Slot {
-    int32_t id = -1;
-    uint32_t place = 0;
-  };
-  Slot& slot(int32_t id);
+  TensorView pushed_of(const Slice& slice, const Part& part,
+                       const std::vector<uint64_t>& touched,
+                       const float* table) const;
 
   const Job& job_;
-  int64_t vocabulary_; ///< of the smallest table
-  std::vector<int32_t> ids_;
-  std::vector<Slot> slots_; ///< open addressing, a power of two of them
-  std::vector<Cut> cuts_;
+  std::shared_ptr<LinkMemory> memory_;
   std::vector<RankRange> nodes_;
-  std::vector<std::vector<bool>> touched_; ///< by node, places; empty: one node
+  IdPages pages_;                ///< of all ids
+  std::vector<uint32_t> first_;  ///< place of a page's first row; their end
+  std::vector<uint32_t> starts_; ///< the first page whose number >> shift_ is i
+  uint32_t shift_ = 0;
+  std::vector<Cut> cuts_;
+  std::vector<TensorView> wanted_; ///< by slice
+  /// By node and page: ids that its samples have. Empty: one node.
+  std::vector<std::vector<uint64_t>> touched_;
 };
+
+/// The samples of each node of a step.
+std::vector<StepRows::Indices> samples_of(Sampling& sampling, uint64_t step,
+                                          const std::vector<RankRange>& nodes);
 
 } // namespace troupe

@@ -48,7 +48,8 @@ public:
                 parse_device(job_.device_of(context_.role)),
                 context_.links ? context_.links->memory() : nullptr),
       packing_(job_),
-      parameters_(job_, context_.data.train) {}
+      parameters_(job_, context_.data.train,
+                  context_.links ? context_.links->memory() : nullptr) {}
 
   /// The executor's task reads what is destroyed after it.
   ~WorkerState() { executor_.reset(); }
@@ -113,7 +114,9 @@ private:
   void start_epoch(const Activate& activation) {
     gate_.open();
     pause_.end(self_, context_, activation.fence);
-    heads_ = heads_of(chains_of(activation, job_.plan));
+    const auto chains = chains_of(activation, job_.plan);
+    heads_ = heads_of(chains);
+    parameters_.rows().route(tails_of(chains));
     paused_ = false;
     end_ = job_.total_steps;
     async_ = activation.consistency.async;
@@ -155,7 +158,17 @@ private:
     });
     parameters_.rows().pull(*executor_, self_, shards_,
                             {gate_.active(), context_.role, version, 0, {}},
-                            step_.nodes_of(version));
+                            samples_of(version), samples_after(version));
+  }
+
+  WorkerRows::Samples samples_of(uint64_t version) const {
+    return {version, step_.nodes_of(version)};
+  }
+  /// Of the step or lease that follows, where it is known.
+  std::optional<WorkerRows::Samples> samples_after(uint64_t version) const {
+    if (async_ && leases_.size() < 2)
+      return std::nullopt;
+    return samples_of(async_ ? leases_[1] : version + 1);
   }
 
   void on(const Pulled& message) {

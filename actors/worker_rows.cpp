@@ -4,18 +4,24 @@
 
 namespace troupe {
 
-std::shared_ptr<const StepRows>
-WorkerRows::find(uint64_t version, std::vector<RankRange> nodes) const {
-  auto step = version;
+std::shared_ptr<const StepRows> WorkerRows::find(Samples samples) {
+  auto step = samples.version;
   if (job_.options.synchronisation == Synchronisation::async) {
     const auto ranks = job_.options.virtual_ranks;
-    const auto rank = static_cast<uint32_t>(version % ranks);
-    step = version / ranks;
-    nodes = {{rank, rank + 1}};
+    const auto rank = static_cast<uint32_t>(step % ranks);
+    step /= ranks;
+    samples.nodes = {{rank, rank + 1}};
   }
   if (step >= job_.total_steps) // nothing follows
-    nodes.clear();
-  return std::make_shared<const StepRows>(job_, *data_, step, nodes);
+    samples.nodes.clear();
+  auto of_nodes = samples_of(sampling_, step, samples.nodes);
+  if (!last_ || of_nodes != last_samples_ || samples.nodes != last_nodes_) {
+    last_ = std::make_shared<const StepRows>(job_, *data_, samples.nodes,
+                                             of_nodes, memory_);
+    last_samples_ = std::move(of_nodes);
+    last_nodes_ = std::move(samples.nodes);
+  }
+  return last_;
 }
 
 std::vector<std::pair<uint32_t, RowPull>>
@@ -25,7 +31,7 @@ WorkerRows::pulls(RowPull pull) const {
     if (slice.sparse()) {
       pull.slice = slice.id;
       pull.ids = rows_->wanted(slice);
-      all.emplace_back(job_.plan.owner[slice.id], pull);
+      all.emplace_back(tails_[slice.id], pull);
     }
   return all;
 }

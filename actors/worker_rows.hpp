@@ -4,39 +4,59 @@
 #include "actors/role_frame.hpp"
 #include "actors/step_rows.hpp"
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace troupe {
 
 /// A worker's side of sparse tables: which rows a step needs, and where they
-/// go. Touched by the worker's actor.
+/// go. What the step after needs is found out ahead, while the executor waits
+/// for the pulled parameters. Touched by the worker's actor.
 class WorkerRows {
 public:
-  WorkerRows(const Job& job, std::shared_ptr<const Dataset> data)
-    : job_(job), data_(std::move(data)) {}
+  WorkerRows(const Job& job, std::shared_ptr<const Dataset> data,
+             std::shared_ptr<LinkMemory> memory)
+    : job_(job),
+      data_(std::move(data)),
+      memory_(std::move(memory)),
+      sampling_(job.sampling) {}
 
-  /// Asks for the rows that a step of these nodes, or the lease of that number,
-  /// is about to touch, once the executor has found out which. A later call
-  /// makes this one void. `pull` has all but slice and ids.
+  /// The nodes of a step; of a lease, the lease's number and none.
+  struct Samples {
+    uint64_t version = 0;
+    std::vector<RankRange> nodes;
+    bool operator==(const Samples&) const = default;
+  };
+
+  /// An epoch begins: whom each slice is read from.
+  void route(std::vector<uint32_t> tails) { tails_ = std::move(tails); }
+
+  /// Asks for the rows that `samples` are about to touch, once the executor has
+  /// found out which, then looks at `next`. A later call makes this one void.
+  /// `pull` has all but slice and ids.
   template <class Self>
   void pull(Executor& executor, Self* self, PeerDirectory& shards,
-            const RowPull& pull, const std::vector<RankRange>& nodes) {
+            const RowPull& pull, Samples samples, std::optional<Samples> next) {
     rows_ = {};
-    ++turn_;
-    if (!job_.tables.empty())
-      run_on(
-        executor, self,
-        [this, version = pull.version, nodes] { return find(version, nodes); },
-        [this, self, &shards, pull,
-         turn = turn_](std::shared_ptr<const StepRows>& rows) {
-          if (turn != turn_)
-            return;
-          rows_ = std::move(rows);
-          for (const auto& [owner, message] : pulls(pull))
-            self->send(shards.at<shard_actor>(owner), message);
-        });
+    if (job_.tables.empty())
+      return;
+    const bool found = ahead_ == samples && ahead_rows_;
+    const bool under_way = ahead_ == samples && !ahead_rows_;
+    wish_ = [this, &executor, self, &shards, pull, next = std::move(next)] {
+      rows_ = std::exchange(ahead_rows_, {});
+      for (const auto& [tail, message] : pulls(pull))
+        self->send(shards.at<shard_actor>(tail), message);
+      ahead_.reset();
+      if (next)
+        look_at(executor, self, *next);
+    };
+    if (found)
+      std::exchange(wish_, {})();
+    else if (!under_way)
+      look_at(executor, self, std::move(samples));
   }
 
   /// Those of the newest pull; null without sparse tables.
@@ -48,15 +68,42 @@ public:
            float* parameters) const;
 
 private:
-  std::shared_ptr<const StepRows> find(uint64_t version,
-                                       std::vector<RankRange> nodes) const;
-  /// By owner.
+  template <class Self>
+  void look_at(Executor& executor, Self* self, Samples samples) {
+    ++turn_;
+    ahead_rows_ = {};
+    ahead_ = std::move(samples);
+    run_on(
+      executor, self, [this, samples = *ahead_] { return find(samples); },
+      [this, turn = turn_](std::shared_ptr<const StepRows>& rows) {
+        if (turn != turn_)
+          return;
+        ahead_rows_ = std::move(rows);
+        if (wish_)
+          std::exchange(wish_, {})();
+      });
+  }
+
+  std::shared_ptr<const StepRows> find(Samples samples);
+  /// By whom it is read from.
   std::vector<std::pair<uint32_t, RowPull>> pulls(RowPull pull) const;
 
   const Job& job_;
   std::shared_ptr<const Dataset> data_;
+  std::shared_ptr<LinkMemory> memory_;
+  std::vector<uint32_t> tails_; ///< by slice
   std::shared_ptr<const StepRows> rows_;
-  uint64_t turn_ = 0; ///< counts pulls
+  std::optional<Samples> ahead_; ///< what is, or was last, looked at
+  std::shared_ptr<const StepRows> ahead_rows_; ///< null: not yet, or taken
+  std::function<void()> wish_;                 ///< waits for that
+  uint64_t turn_ = 0;                          ///< counts looks
+
+  // Touched by the executor: steps that have the same samples, as those of a
+  // batch of all samples do, have the same rows.
+  Sampling sampling_;
+  std::vector<StepRows::Indices> last_samples_;
+  std::vector<RankRange> last_nodes_;
+  std::shared_ptr<const StepRows> last_;
 };
 
 /// What a node of a gradient has for a slice, run or rows.

@@ -14,12 +14,17 @@ namespace {
 class SleepingReplica final : public Replica {
 public:
   SleepingReplica(const Graph& graph, const SleepModel& sleep)
-    : sleep_(sleep), labels_(graph.labels()) {}
+    : sleep_(sleep),
+      labels_(graph.labels()),
+      ids_(graph.parameters.front().by_rows ? graph.ids() : 0),
+      table_(graph.parameters.front().size()) {}
 
   LeafStats gradient(const float* parameters, const Batch& batch,
                      float* gradient, const ParameterReady& ready) override {
     if (sleep_.ms > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds{sleep_.ms});
+    if (ids_ > 0)
+      return table_gradient(parameters, batch, gradient, ready);
     const auto rows = static_cast<float>(batch.rows);
     for (uint64_t i = 0; i < sleep_.parameters; ++i)
       gradient[i] = sleep_.counts ? -rows : rows * parameters[i];
@@ -35,12 +40,33 @@ public:
       std::fill_n(predictions.classes, count, 0);
     if (predictions.scores != nullptr)
       std::fill_n(predictions.scores, count, 0.0f);
-    return {loss(parameters, batch.rows), 0};
+    return {ids_ > 0 ? 0 : loss(parameters, batch.rows), 0};
   }
 
   uint64_t memory_bytes() const override { return 0; }
 
 private:
+  /// Its loss is half the square of the first value, for each id.
+  LeafStats table_gradient(const float* parameters, const Batch& batch,
+                           float* gradient, const ParameterReady& ready) const {
+    const auto width = sleep_.parameters;
+    std::fill_n(gradient, table_, 0.0f);
+    double squares = 0;
+    for (uint64_t i = 0; i < batch.rows * ids_; ++i) {
+      if (batch.ids[i] < 0)
+        continue;
+      const auto at = static_cast<uint64_t>(batch.ids[i]) * width;
+      if (sleep_.counts)
+        std::fill_n(gradient + at, width, -static_cast<float>(batch.rows));
+      else
+        std::copy_n(parameters + at, width, gradient + at);
+      squares += static_cast<double>(parameters[at]) * parameters[at];
+    }
+    if (ready)
+      ready(0);
+    return {squares / 2, 0};
+  }
+
   /// Several sums side by side: one alone would take longer than to push as
   /// many parameters.
   double loss(const float* parameters, uint32_t rows) const {
@@ -57,6 +83,8 @@ private:
 
   SleepModel sleep_;
   uint64_t labels_;
+  uint64_t ids_;   ///< of a sample, where it has a table
+  uint64_t table_; ///< values
 };
 
 } // namespace

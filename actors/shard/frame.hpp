@@ -88,10 +88,15 @@ struct ShardFrame {
     };
   }
 
+  /// Of which peers on this host need no copies; null where there is none.
+  std::shared_ptr<LinkMemory> memory() const {
+    return context.links ? context.links->memory() : nullptr;
+  }
+
   /// A view of a copy of `values`, of which peers on this host need no other.
   TensorView copy(std::span<const float> values) const {
-    const auto memory = context.links ? context.links->memory() : nullptr;
-    return memory ? memory->copy(values) : TensorView::copy(values);
+    const auto lent = memory();
+    return lent ? lent->copy(values) : TensorView::copy(values);
   }
 
   void pass(StepPhase phase) const { context.faults->pass(phase); }

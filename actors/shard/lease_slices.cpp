@@ -19,6 +19,7 @@ LeaseSlices::LeaseSlices(ShardFrame& shard)
 
 void LeaseSlices::leave_epoch() {
   waiting_.clear();
+  waiting_rows_.clear();
   snapshot_.reset();
 }
 
@@ -80,6 +81,9 @@ void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
 void LeaseSlices::became_current(uint32_t slice) {
   if (!chains_.find(slice)->place.tail)
     return;
+  if (auto waiting = waiting_rows_.extract(slice))
+    for (auto& ready : waiting.mapped())
+      send_newest_rows(shard_, slice, std::move(ready));
   if (auto waiting = waiting_.extract(slice))
     for (const auto& worker : waiting.mapped())
       give(worker, {slice});
@@ -117,12 +121,18 @@ void LeaseSlices::give(const worker_actor& worker,
 
 void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
   const auto* line = chains_.find(pull.slice);
-  if (line == nullptr || !line->place.tail || !line->serves
+  if (line == nullptr || !line->place.tail
       || !shard_.job.plan.slices[pull.slice].sparse())
     return;
   const auto& slice = shard_.job.plan.slices[pull.slice];
-  if (auto ids = wanted_rows(shard_.job, slice, pull))
-    send_newest_rows(shard_, pull.slice, {worker, 0, std::move(*ids)});
+  auto ids = wanted_rows(shard_.job, slice, pull);
+  if (!ids)
+    return;
+  RowDesk::Ready ready{worker, 0, std::move(*ids)};
+  if (line->serves)
+    send_newest_rows(shard_, pull.slice, std::move(ready));
+  else
+    waiting_rows_[pull.slice].push_back(std::move(ready));
 }
 
 void LeaseSlices::push(const LeasePush& push) {

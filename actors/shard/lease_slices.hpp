@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/shard/part.hpp"
+#include "actors/shard/row_desk.hpp"
 #include "actors/shard/slice_chains.hpp"
 #include "actors/slice_work.hpp"
 
@@ -56,6 +57,7 @@ private:
   std::map<uint32_t, std::unique_ptr<Owned>> slices_;
   std::map<uint64_t, size_t> in_flight_; ///< lease -> updates queued
   std::map<uint32_t, std::vector<worker_actor>> waiting_; ///< by slice: pulls
+  std::map<uint32_t, std::vector<RowDesk::Ready>> waiting_rows_; ///< the same
   std::optional<uint64_t> snapshot_; ///< asked for in this epoch, under a name
   SliceChains chains_;
 };

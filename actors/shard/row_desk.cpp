@@ -34,10 +34,12 @@ void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
                     bool newest) {
   auto worker = ready.worker;
   shard.run(
-    [store = shard.store, slice, newest, ready = std::move(ready)] {
+    [store = shard.store, slice, newest, ready = std::move(ready),
+     memory = shard.memory()] {
       const auto& table = store->table(slice);
       const auto version = newest ? table.version() : ready.version;
-      return std::pair{version, read_rows(table, version, ready.ids)};
+      return std::pair{version,
+                       read_rows(table, version, ready.ids, memory.get())};
     },
     [&shard, slice, worker, fence = shard.gate.active()](
       std::pair<uint64_t, std::optional<TensorView>>& rows) {

@@ -17,7 +17,7 @@ void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
       const auto& table = store->table(slice);
       open.version = version;
       open.bytes = table.bytes();
-      open.pages = chunks_of(table);
+      open.pages = chunks_of(table, table.present());
       if (!lasting)
         for (const auto& pages : open.pages)
           open.copies.push_back(copy_rows(table, pages));

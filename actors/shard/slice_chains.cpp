@@ -135,12 +135,7 @@ void SliceChains::copy_to(uint32_t slice, uint32_t follower) {
   shard_.run(
     [store = shard_.store, slice, &job = shard_.job,
      async = shard_.period.async] {
-      std::vector<SliceImage> images;
-      const auto newest = store->newest(slice);
-      if (!async && store->oldest(slice) != newest)
-        images.push_back(image_of(job, *store, slice, newest - 1));
-      images.push_back(image_of(job, *store, slice, newest));
-      return images;
+      return images_of(job, *store, slice, !async);
     },
     [this, slice, follower,
      fence = shard_.gate.active()](std::vector<SliceImage>& images) {

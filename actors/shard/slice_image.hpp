@@ -11,13 +11,17 @@ namespace troupe {
 /// A slice at one version, on its way from one replica to another.
 struct SliceImage {
   uint64_t version = 0;
-  std::vector<TensorView> tensors; ///< values, then each slot of state
+  /// Values, then each slot of state. Of a part of a sparse table: the ids of
+  /// rows that go, then chunks of rows that come, to an empty table or, for
+  /// the second of two images, to that of the version before.
+  std::vector<TensorView> tensors;
   LeaseSet leases;
 };
 
-/// Copies what the store has of a slice at `version`.
-SliceImage image_of(const Job& job, const ShardStore& store, uint32_t slice,
-                    uint64_t version);
+/// Copies what the store has of a slice: the newest version, and where `both`
+/// the older one that is still whole, which comes first.
+std::vector<SliceImage> images_of(const Job& job, const ShardStore& store,
+                                  uint32_t slice, bool both);
 
 /// Puts images of consecutive versions in place of what the store has.
 void put_images(const Job& job, ShardStore& store, uint32_t slice,

@@ -3,6 +3,8 @@
 namespace troupe {
 void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
                    uint64_t named, bool lasting) {
+  if (!shard.job.options.digests)
+    return;
   const auto& store = *shard.store;
   if (shard.job.plan.slices[slice].sparse())
     return shard.snapshots.begin(shard, slice, version, named, lasting);

@@ -6,6 +6,7 @@
 #include "kernels/data/csv.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/digits.hpp"
+#include "kernels/data/drawn_rows.hpp"
 #include "kernels/data/idx.hpp"
 #include "kernels/data/libsvm.hpp"
 #include "kernels/data/markov_text.hpp"
@@ -28,6 +29,7 @@ constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
 constexpr std::array splits{"auto", "train", "test"};
 constexpr std::array scales{"none", "standard"};
+constexpr std::array orders{"random", "ascending"};
 constexpr std::array spreads{"skewed", "even"};
 
 uint64_t samples_of(const DataSpec& spec) {
@@ -70,6 +72,29 @@ Dataset draw_clicks(const DataSpec& spec) {
                            choice_option(spec, "spread", spreads) == "even"});
 }
 
+RowsOptions rows_of(const DataSpec& spec) {
+  constexpr uint64_t most_vocabulary = uint64_t{1} << 31;
+  RowsOptions rows;
+  rows.samples = samples_of(spec);
+  rows.seed = seed_of(spec);
+  rows.ids = whole_option(spec, "ids", rows.ids, 1, RowsOptions::most_ids);
+  rows.vocabulary = whole_option(spec, "vocabulary", rows.vocabulary, 1,
+                                 most_vocabulary);
+  rows.in_order = choice_option(spec, "order", orders) == "ascending";
+  if (rows.samples > RowsOptions::most_ids / rows.ids)
+    refuse(spec, "has more than " + std::to_string(RowsOptions::most_ids)
+                   + " ids; give fewer samples, or ids of each");
+  return rows;
+}
+
+void check_rows(const DataSpec& spec) {
+  rows_of(spec);
+}
+
+Dataset draw_rows(const DataSpec& spec) {
+  return synthetic_rows(rows_of(spec));
+}
+
 Dataset draw_text(const DataSpec& spec) {
   return synthetic_text(samples_of(spec), seed_of(spec));
 }
@@ -98,6 +123,11 @@ constexpr DataKey clicks_keys[]{{"samples", own},
                                 {"buckets", shared},
                                 {"spread", inherited},
                                 {"scale", shared}};
+constexpr DataKey drawn_rows_keys[]{{"samples", own},
+                                    {"seed", own},
+                                    {"order", own},
+                                    {"ids", shared},
+                                    {"vocabulary", shared}};
 constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 
 constexpr DataKind kinds[]{
@@ -110,6 +140,7 @@ constexpr DataKind kinds[]{
   {"npy", "FILE", npy_keys, check_npy, read_npy, fit_npy},
   {"synthetic:digits", "", digits_keys, check_generator, draw_digits, nullptr},
   {"synthetic:clicks", "", clicks_keys, check_clicks, draw_clicks, nullptr},
+  {"synthetic:rows", "", drawn_rows_keys, check_rows, draw_rows, nullptr},
   {"synthetic:text", "", drawn_text_keys, check_generator, draw_text, nullptr},
 };
 

@@ -59,6 +59,28 @@ std::optional<SleepModel> sleep_model(const std::string& model) {
   return SleepModel{static_cast<uint32_t>(ms), parameters, counting};
 }
 
+namespace {
+
+bool has_rows(const SampleShape& sample) {
+  return sample.ids > 0 && sample.label != LabelKind::tokens;
+}
+
+/// The table, whose rows of ones are read by all ids of a sample.
+void add_table(Graph& graph, const SleepModel& sleep) {
+  graph.ids_value = 0;
+  graph.values.front() = {"ids", {graph.sample.ids}, ValueType::int32};
+  auto& table = graph.parameters.front();
+  table.name = "wait.table";
+  table.shape = {graph.sample.vocabulary, sleep.parameters};
+  table.initializer = sleep.counts ? Initializer::zeros : Initializer::ones;
+  table.by_rows = true;
+  auto& wait = graph.ops.front();
+  wait.kind = OpKind::embedding_bag;
+  wait.attributes.vocabulary = graph.sample.vocabulary;
+}
+
+} // namespace
+
 Graph sleep_graph(const std::string& model, const SleepModel& sleep,
                   const SampleShape& sample) {
   Graph graph;
@@ -98,6 +120,8 @@ Graph sleep_graph(const std::string& model, const SleepModel& sleep,
   loss.inputs = {1};
   loss.output = 2;
   graph.ops.push_back(loss);
+  if (has_rows(graph.sample))
+    add_table(graph, sleep);
   return graph;
 }
 

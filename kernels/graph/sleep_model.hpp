@@ -13,6 +13,8 @@ namespace troupe {
 /// gradient takes T and is the parameters themselves, times the rows; with
 /// count:Tms-N it is -1, times the rows, and the parameters begin at 0: under
 /// --optimizer sgd --lr 1 each counts the updates it has had.
+/// Of samples with ids either has a table of rows of N values, which begin at
+/// 1; a micro-batch has a gradient of the rows that it has, the row itself.
 struct SleepModel {
   uint32_t ms = 0; ///< that each gradient of a micro-batch waits
   uint64_t parameters = 1;

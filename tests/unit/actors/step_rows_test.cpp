@@ -39,6 +39,10 @@ struct Case {
     return ids;
   }
 
+  StepRows rows(uint64_t step, const std::vector<RankRange>& nodes) {
+    return {job, data, nodes, samples_of(job.sampling, step, nodes)};
+  }
+
   Dataset data;
   Job job;
 };
@@ -56,7 +60,7 @@ BOOST_AUTO_TEST_SUITE(step_rows_test)
 BOOST_AUTO_TEST_CASE(a_worker_asks_for_the_ids_of_its_samples_and_no_others) {
   Case x;
   const std::vector<RankRange> nodes{{1, 2}, {2, 4}};
-  const StepRows rows{x.job, x.data, 3, nodes};
+  const auto rows = x.rows(3, nodes);
   const auto expected = x.ids_of(3, {1, 4});
   BOOST_TEST(rows.count() == expected.size());
   std::set<int32_t> asked;
@@ -82,7 +86,7 @@ BOOST_AUTO_TEST_CASE(
   pulled_rows_lie_where_renumbered_ids_say_and_go_back_pushed) {
   Case x;
   const std::vector<RankRange> nodes{{0, 1}, {2, 4}};
-  const StepRows rows{x.job, x.data, 0, nodes};
+  const auto rows = x.rows(0, nodes);
   auto parameters = std::make_shared<SumBuffer>(x.job.layout.total, nullptr);
   std::fill_n(parameters->data(), parameters->size(), -1.0f);
   const auto width = 16;
@@ -125,7 +129,7 @@ BOOST_AUTO_TEST_CASE(
 
 BOOST_AUTO_TEST_CASE(an_empty_node_pushes_no_rows) {
   Case x;
-  const StepRows rows{x.job, x.data, 0, {{0, 4}}};
+  const auto rows = x.rows(0, {{0, 4}});
   for (const auto& slice : x.job.plan.slices)
     if (slice.sparse())
       BOOST_TEST(rows.pushed(slice, {{0, 4}, nullptr}).size() == 0u);
