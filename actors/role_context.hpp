@@ -12,6 +12,7 @@
 namespace troupe {
 
 class GroupMaker;
+class LinkMemory;
 class MessageLinks;
 
 /// What a role's actor is given when it is spawned. Everything shared is
@@ -28,6 +29,8 @@ struct RoleContext {
   std::shared_ptr<GroupMaker> groups{}; ///< of replicas
   /// Of workers and shards to peers elsewhere; null: there are none.
   std::shared_ptr<MessageLinks> links{};
+  /// What peers on this host are lent; null where there is none.
+  std::shared_ptr<LinkMemory> memory() const;
   std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
 };
 

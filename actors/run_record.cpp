@@ -29,6 +29,13 @@ double percentile(std::vector<float> values, double share) {
   return values[at];
 }
 
+/// Null without sparse tables.
+nlohmann::ordered_json tables_json(const Job& job, const TableSizes& sizes) {
+  if (job.tables.empty())
+    return nullptr;
+  return {{"rows", sizes.rows}, {"bytes", sizes.bytes}};
+}
+
 /// Null without values.
 nlohmann::ordered_json percentiles(const std::vector<float>& values) {
   if (values.empty())
@@ -267,10 +274,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   }
   json["weights_sha256"] = outcome.weights_sha256;
   json["state_sha256"] = outcome.state_sha256;
-  json["tables"] = nullptr;
-  if (!job_->tables.empty())
-    json["tables"] = {{"rows", outcome.tables.rows},
-                      {"bytes", outcome.tables.bytes}};
+  json["tables"] = tables_json(*job_, outcome.tables);
   json["leaves_recomputed"] = outcome.leaves_recomputed;
   json["steps_rolled_back"] = rolled_back_;
   json["recoveries"] = recoveries_json();

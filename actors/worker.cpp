@@ -45,11 +45,9 @@ public:
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.device_of(context_.role)),
-                context_.links ? context_.links->memory() : nullptr),
+                parse_device(job_.device_of(context_.role)), context_.memory()),
       packing_(job_),
-      parameters_(job_, context_.data.train,
-                  context_.links ? context_.links->memory() : nullptr) {}
+      parameters_(job_, context_.data.train, context_.memory()) {}
 
   /// The executor's task reads what is destroyed after it.
   ~WorkerState() { executor_.reset(); }
@@ -156,19 +154,10 @@ private:
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
-    parameters_.rows().pull(*executor_, self_, shards_,
-                            {gate_.active(), context_.role, version, 0, {}},
-                            samples_of(version), samples_after(version));
-  }
-
-  WorkerRows::Samples samples_of(uint64_t version) const {
-    return {version, step_.nodes_of(version)};
-  }
-  /// Of the step or lease that follows, where it is known.
-  std::optional<WorkerRows::Samples> samples_after(uint64_t version) const {
-    if (async_ && leases_.size() < 2)
-      return std::nullopt;
-    return samples_of(async_ ? leases_[1] : version + 1);
+    parameters_.rows().pull(
+      *executor_, self_, shards_,
+      {gate_.active(), context_.role, version, 0, {}}, step_,
+      async_ && leases_.size() > 1 ? leases_[1] : version + 1);
   }
 
   void on(const Pulled& message) {

@@ -2,6 +2,7 @@
 
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
+#include "actors/step_holdings.hpp"
 #include "actors/step_rows.hpp"
 
 #include <functional>
@@ -24,34 +25,28 @@ public:
       memory_(std::move(memory)),
       sampling_(job.sampling) {}
 
-  /// The nodes of a step; of a lease, the lease's number and none.
-  struct Samples {
-    uint64_t version = 0;
-    std::vector<RankRange> nodes;
-    bool operator==(const Samples&) const = default;
-  };
-
   /// An epoch begins: whom each slice is read from.
   void route(std::vector<uint32_t> tails) { tails_ = std::move(tails); }
 
-  /// Asks for the rows that `samples` are about to touch, once the executor has
-  /// found out which, then looks at `next`. A later call makes this one void.
-  /// `pull` has all but slice and ids.
+  /// Asks for the rows that the nodes of the step, or lease, that `pull` names
+  /// are about to touch, once the executor has found out which, then looks at
+  /// the one that probably follows. A later call makes this one void. `pull`
+  /// has all but slice and ids.
   template <class Self>
   void pull(Executor& executor, Self* self, PeerDirectory& shards,
-            const RowPull& pull, Samples samples, std::optional<Samples> next) {
+            const RowPull& pull, const StepHoldings& step, uint64_t following) {
     rows_ = {};
     if (job_.tables.empty())
       return;
+    Samples samples{pull.version, step.nodes_of(pull.version)};
+    Samples next{following, step.nodes_of(following)};
     const bool found = ahead_ == samples && ahead_rows_;
     const bool under_way = ahead_ == samples && !ahead_rows_;
     wish_ = [this, &executor, self, &shards, pull, next = std::move(next)] {
       rows_ = std::exchange(ahead_rows_, {});
       for (const auto& [tail, message] : pulls(pull))
         self->send(shards.at<shard_actor>(tail), message);
-      ahead_.reset();
-      if (next)
-        look_at(executor, self, *next);
+      look_at(executor, self, next);
     };
     if (found)
       std::exchange(wish_, {})();
@@ -68,6 +63,12 @@ public:
            float* parameters) const;
 
 private:
+  struct Samples {
+    uint64_t version = 0;         ///< step, or lease
+    std::vector<RankRange> nodes; ///< of the step
+    bool operator==(const Samples&) const = default;
+  };
+
   template <class Self>
   void look_at(Executor& executor, Self* self, Samples samples) {
     ++turn_;

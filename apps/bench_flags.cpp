@@ -12,6 +12,8 @@ using namespace binding;
 
 constexpr uint64_t largest_vector = uint64_t{1} << 30;
 constexpr uint32_t most_workers = 1'000;
+constexpr uint64_t largest_table = uint64_t{1} << 37; // rows have 31 bits
+constexpr uint64_t most_pairs = uint64_t{1} << 27;
 
 Flag flag(unsigned commands, const char* name, const char* value,
           const char* fallback, const char* help,
@@ -27,10 +29,11 @@ std::vector<uint32_t> whole_list(const std::string& text, uint64_t highest) {
   return numbers;
 }
 
-std::vector<uint64_t> size_list(const std::string& text) {
+std::vector<uint64_t> size_list(const std::string& text,
+                                uint64_t largest = largest_vector) {
   std::vector<uint64_t> sizes;
   for (const auto& word : split_list(text)) {
-    sizes.push_back(parse_bytes(word, sizeof(float), largest_vector));
+    sizes.push_back(parse_bytes(word, sizeof(float), largest));
     if (sizes.back() % sizeof(float) != 0)
       throw UsageError(word + ": expected whole float32 numbers, 4 bytes each");
   }
@@ -76,6 +79,10 @@ std::vector<Flag> bench_flags() {
                            throw UsageError("expected one size");
                          s.bench.exchanged_bytes = sizes.front();
                        }));
+  flags.push_back(flag(on_server, "pairs", "N", "10000000",
+                       "pairs of a key and a value that are pushed and pulled; "
+                       "0: none",
+                       whole(FIELD(bench.exchanged_pairs), 0, most_pairs).set));
   flags.push_back(flag(on_null, "workers", "N,N…", "1,10,100",
                        "numbers of workers",
                        [](Settings& s, const std::string& value) {
@@ -86,6 +93,12 @@ std::vector<Flag> bench_flags() {
                        "pushes",
                        [](Settings& s, const std::string& value) {
                          s.bench.null_bytes = size_list(value);
+                       }));
+  flags.push_back(flag(on_null, "filled", "SIZE,…", "none",
+                       "sizes of sparse tables, all of whose rows are there, "
+                       "of which every worker pulls and pushes 32 rows",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.filled_bytes = size_list(value, largest_table);
                        }));
   flags.push_back(flag(on_null, "ps", "N", "1", "number of shards",
                        whole(FIELD(bench.shards), 1, most_workers).set));

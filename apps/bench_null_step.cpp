@@ -24,6 +24,8 @@ constexpr uint64_t fewest_steps = 5;
 /// Of all workers in a run: what is large makes fewer steps.
 constexpr uint64_t run_bytes = uint64_t{4} << 30;
 constexpr uint32_t samples_of_a_worker = 2;
+constexpr uint32_t rows_of_a_worker = 32;
+constexpr uint64_t row_values = 16;
 
 struct Measured {
   double p50_ms = 0;
@@ -53,6 +55,25 @@ JobOptions job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
   job.steps = std::clamp(run_bytes / (workers * bytes), fewest_steps,
                          most_steps);
   job.eval_every = 0;
+  return job;
+}
+
+/// Each worker has a sample of random rows of a table that is full; a run
+/// reaches no row twice but by chance.
+JobOptions table_job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
+  auto job = job_of(workers, shards, sizeof(float));
+  const auto rows = std::max<uint64_t>(1, bytes / sizeof(float) / row_values);
+  job.model = "sleep:0ms-" + std::to_string(row_values);
+  job.data = "synthetic:rows?samples="
+             + std::to_string(most_steps * std::max(workers, 10u))
+             + "&ids=" + std::to_string(rows_of_a_worker)
+             + "&vocabulary=" + std::to_string(rows);
+  job.tables = "sparse";
+  job.table_fill = true;
+  job.digests = false; // they would take longer than the run
+  job.global_batch = workers;
+  job.learning_rate = 0.25;
+  job.join_deadline_ms = 300'000; // while tables are filled
   return job;
 }
 
@@ -90,6 +111,19 @@ NullStep run_once(const JobOptions& job, const JobData& data,
   return {{step["p50"], step["p99"]}, {exchange["p50"], exchange["p99"]}};
 }
 
+/// Errors: InputError where rows that are there from the beginning, or other
+/// numbers of shards, make other weights.
+void verify_tables(uint32_t workers, uint32_t shards) {
+  auto job = table_job_of(workers, shards, uint64_t{4} << 20);
+  job.digests = true;
+  const auto data = load_job_data(job);
+  std::string sha256;
+  run_once(job, data, sha256);
+  job.table_fill = false;
+  job.shards = 1;
+  run_once(job, data, sha256);
+}
+
 double median(const std::vector<NullStep>& runs,
               double (*figure)(const NullStep&)) {
   std::vector<double> figures;
@@ -98,8 +132,9 @@ double median(const std::vector<NullStep>& runs,
   return median_of(std::move(figures));
 }
 
-nlohmann::json measure(uint32_t workers, uint32_t shards, uint64_t bytes) {
-  const auto job = job_of(workers, shards, bytes);
+nlohmann::json measure(const JobOptions& job, const std::string& name,
+                       uint64_t bytes) {
+  const auto workers = job.workers;
   auto data = load_job_data(job);
   data.eval = nullptr;
   std::vector<NullStep> runs;
@@ -118,7 +153,7 @@ nlohmann::json measure(uint32_t workers, uint32_t shards, uint64_t bytes) {
               median(runs, [](const NullStep& x) { return x.exchange.p99_ms; }),
               p50 * 1e3 / workers);
   std::fflush(stdout);
-  return {{"name", "null step, " + std::to_string(shards) + " shards"},
+  return {{"name", name},
           {"members", workers},
           {"bytes", bytes},
           {"ours_us", p50 * 1e3},
@@ -140,22 +175,35 @@ int run_bench_null_step(const Settings& settings) {
     "pulls and\npushes all parameters and waits for nothing else; %u shards "
     "sum, update and commit.\nmedian of %d runs of %llu to %llu steps, weights "
     "equal in all; spread: the middle half.\nexchange: from a worker's push "
-    "to the next version\n",
+    "to the next version. Of --filled tables each worker\npulls and pushes 32 "
+    "random rows of 16 values.\n",
     bench.shards, trials, static_cast<unsigned long long>(fewest_steps),
     static_cast<unsigned long long>(most_steps));
   std::printf("%10s %7s %10s %10s %9s %10s %10s %11s\n", "bytes", "workers",
               "p50 ms", "p99 ms", "spread", "exchange", "p99 ms",
               "us a worker");
   nlohmann::json rows = nlohmann::json::array();
+  const auto add = [&](const JobOptions& job, const std::string& name,
+                       uint64_t bytes, uint64_t needed) {
+    if (needed > free_memory())
+      std::printf("%10s %7u skipped: needs about %llu GiB of memory\n",
+                  bytes_in_words(bytes).c_str(), job.workers,
+                  static_cast<unsigned long long>(needed >> 30));
+    else
+      rows.push_back(measure(job, name, bytes));
+  };
+  const auto shards = std::to_string(bench.shards) + " shards";
   for (auto bytes : bench.null_bytes)
+    for (auto workers : bench.workers)
+      add(job_of(workers, bench.shards, bytes), "null step, " + shards, bytes,
+          memory_of(workers, bytes));
+  for (auto bytes : bench.filled_bytes)
     for (auto workers : bench.workers) {
-      const auto needed = memory_of(workers, bytes);
-      if (needed > free_memory())
-        std::printf("%10s %7u skipped: needs about %llu GiB of memory\n",
-                    bytes_in_words(bytes).c_str(), workers,
-                    static_cast<unsigned long long>(needed >> 30));
-      else
-        rows.push_back(measure(workers, bench.shards, bytes));
+      if (bytes == bench.filled_bytes.front())
+        verify_tables(workers, bench.shards);
+      add(table_job_of(workers, bench.shards, bytes),
+          "null step, 32 rows of a full table, " + shards, bytes,
+          bytes + bytes / 8);
     }
   if (!settings.json.empty()) {
     const auto text = rows.dump(2) + "\n";

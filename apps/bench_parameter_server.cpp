@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,16 +26,52 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t steps = 40;     // of an own round
 constexpr uint32_t iterations = 5; // of a peer's round
 
-/// One worker and one shard, synchronous: a step pushes a gradient of `bytes`,
-/// updates as many parameters and pulls them.
-Settings job_settings(uint64_t bytes, const std::string& placement) {
+/// What is exchanged.
+struct Exchanged {
+  std::string name;
+  uint64_t bytes = 0;  ///< of values
+  uint32_t steps = 40; ///< of an own round
+  std::string model;
+  std::string data;
+  std::string peer_way; ///< of ps_lite_push_pull
+  std::string peer_name;
+  bool limited = false; ///< there is a limit to compare with
+};
+
+std::vector<Exchanged> exchanges_of(const BenchOptions& bench) {
+  std::vector<Exchanged> all;
+  all.push_back(
+    {"push, update and pull, dense", bench.exchanged_bytes, 40,
+     "sleep:0ms-" + std::to_string(bench.exchanged_bytes / sizeof(float)),
+     "synthetic:digits?samples=64", "dense",
+     "ps-lite, values under few keys, added", true});
+  const auto pairs = std::to_string(bench.exchanged_pairs);
+  const auto rows = "synthetic:rows?samples=1&ids=" + pairs;
+  const auto bytes = bench.exchanged_pairs * sizeof(float);
+  if (bench.exchanged_pairs == 0)
+    return all;
+  // One sample has all keys: each step pushes and pulls the same ones.
+  all.push_back({"pairs, keys in a row", bytes, 20, "sleep:0ms-1",
+                 rows + "&order=ascending&vocabulary=" + pairs, "pairs",
+                 "ps-lite, a key for each, its server does nothing"});
+  constexpr uint64_t spread = 32; // a page of 64 ids has some two
+  const auto most = std::min(bench.exchanged_pairs * spread,
+                             (uint64_t{1} << 31) - 1);
+  all.push_back({"pairs, random keys", bytes, 10, "sleep:0ms-1",
+                 rows + "&vocabulary=" + std::to_string(most), "pairs",
+                 "ps-lite, a key for each, its server does nothing"});
+  return all;
+}
+
+/// One worker and one shard, synchronous: a step pushes a gradient, updates as
+/// many parameters and pulls them.
+Settings job_settings(const Exchanged& what, const std::string& placement) {
   return parse_settings({"train",
                          "--quiet",
                          "--data",
-                         "synthetic:digits?samples=64",
+                         what.data,
                          "--strategy",
                          "parameter_server",
                          "--workers",
@@ -43,7 +80,7 @@ Settings job_settings(uint64_t bytes, const std::string& placement) {
                          "1",
                          placement,
                          "--model",
-                         "sleep:0ms-" + std::to_string(bytes / sizeof(float)),
+                         what.model,
                          "--devices",
                          "cpu:1",
                          "--threads-per-device",
@@ -59,7 +96,7 @@ Settings job_settings(uint64_t bytes, const std::string& placement) {
                          "--epochs",
                          "0",
                          "--steps",
-                         std::to_string(steps),
+                         std::to_string(what.steps),
                          "--eval-every",
                          "0"},
                         {});
@@ -71,23 +108,28 @@ nlohmann::json summary_of(const RunResult& result) {
   return nlohmann::json::parse(result.summary);
 }
 
-/// The weights that every round must end with: of a run in one process.
-std::string expected_weights(uint64_t bytes) {
-  const auto settings = job_settings(bytes, "--in-process");
+/// What the parameters are at the end.
+std::string outcome_of(const nlohmann::json& summary) {
+  return summary["weights_sha256"].get<std::string>() + ", loss "
+         + summary["final_loss"].dump();
+}
+
+/// What every round must end with: as a run in one process.
+std::string expected_weights(const Exchanged& what) {
+  const auto settings = job_settings(what, "--in-process");
   RunOptions run;
   run.job = settings.job;
-  return summary_of(
-    run_in_process(run, load_job_data(run.job)))["weights_sha256"];
+  return outcome_of(summary_of(run_in_process(run, load_job_data(run.job))));
 }
 
 /// Returns what a push with its pull took, us.
-double own_round(uint64_t bytes, const std::string& expected) {
-  const auto settings = job_settings(bytes, "--processes");
+double own_round(const Exchanged& what, const std::string& expected) {
+  const auto settings = job_settings(what, "--processes");
   RunOptions run;
   run.job = settings.job;
   RoleOutput output{""};
   const auto summary = summary_of(launch_roles(settings, run, output));
-  if (summary["weights_sha256"] != expected)
+  if (outcome_of(summary) != expected)
     throw InputError("bench parameter-server: the processes' weights differ "
                      "from those of one process: nothing is measured");
   return summary["exchange_ms"]["p50"].get<double>() * 1e3;
@@ -139,7 +181,7 @@ struct Peer {
   std::vector<double> us{};
 };
 
-std::vector<Peer> peers_of(const std::string& folder) {
+std::vector<Peer> peers_of(const std::string& folder, const Exchanged& what) {
   const auto program = std::filesystem::absolute(folder).string()
                        + "/ps_lite_push_pull";
   std::vector<Peer> peers;
@@ -149,7 +191,7 @@ std::vector<Peer> peers_of(const std::string& folder) {
                 program.c_str());
     return peers;
   }
-  peers.push_back({"dense", "ps-lite, values under few keys, added"});
+  peers.push_back({what.peer_way, what.peer_name});
   peers.push_back({"table", "ps-lite, a key for each, its default server"});
   for (auto& peer : peers) {
     peer.program = std::make_unique<DrivenPeer>(
@@ -181,19 +223,16 @@ double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   return median_of(std::move(ratios));
 }
 
-nlohmann::json rows_of(uint64_t bytes, const std::vector<double>& own,
+nlohmann::json rows_of(const Exchanged& what, const std::vector<double>& own,
                        const std::vector<double>& limit,
                        const std::vector<Peer>& peers) {
-  nlohmann::json row = {{"name", "push, update and pull, dense"},
-                        {"members", 2},
-                        {"bytes", bytes},
-                        {"ours_us", median_of(own)},
-                        {"spread", spread_of(own)},
-                        {"peer", nullptr},
-                        {"peer_version", nullptr},
-                        {"peer_us", nullptr},
-                        {"ratio", nullptr},
-                        {"limit_share", ratio_of(limit, own)}};
+  nlohmann::json row = {{"name", what.name},        {"members", 2},
+                        {"bytes", what.bytes},      {"ours_us", median_of(own)},
+                        {"spread", spread_of(own)}, {"peer", nullptr},
+                        {"peer_version", nullptr},  {"peer_us", nullptr},
+                        {"ratio", nullptr},         {"limit_share", nullptr}};
+  if (what.limited)
+    row["limit_share"] = ratio_of(limit, own);
   auto rows = nlohmann::json::array();
   if (peers.empty())
     rows.push_back(row);
@@ -207,48 +246,75 @@ nlohmann::json rows_of(uint64_t bytes, const std::vector<double>& own,
   return rows;
 }
 
-void print(const nlohmann::json& rows) {
-  std::printf("%-30s %9s %7s %6s  %-44s %9s %6s\n", "what", "us", "spread",
+void print_head() {
+  std::printf("%-30s %9s %7s %6s  %-48s %9s %6s\n", "what", "us", "spread",
               "limit", "peer", "us", "ratio");
+}
+
+void print(const nlohmann::json& rows) {
   for (const auto& row : rows) {
-    std::printf("%-30s %9.0f %5.1f %% %4.0f %%",
-                row["name"].get<std::string>().c_str(),
-                row["ours_us"].get<double>(), row["spread"].get<double>() * 100,
-                row["limit_share"].get<double>() * 100);
+    std::printf("%-30s %9.0f %5.1f %%", row["name"].get<std::string>().c_str(),
+                row["ours_us"].get<double>(),
+                row["spread"].get<double>() * 100);
+    if (row["limit_share"].is_null())
+      std::printf(" %6s", "-");
+    else
+      std::printf(" %4.0f %%", row["limit_share"].get<double>() * 100);
     if (!row["peer"].is_null())
-      std::printf("  %-44s %9.0f %6.2f", row["peer"].get<std::string>().c_str(),
+      std::printf("  %-48s %9.0f %6.2f", row["peer"].get<std::string>().c_str(),
                   row["peer_us"].get<double>(), row["ratio"].get<double>());
     std::printf("\n");
   }
+  std::fflush(stdout);
+}
+
+nlohmann::json measure(const Exchanged& what, uint32_t rounds,
+                       std::vector<Peer> peers) {
+  const auto expected = expected_weights(what);
+  std::vector<double> own;
+  std::vector<double> limit;
+  std::optional<Limit> machine;
+  if (what.limited)
+    machine.emplace(what.bytes);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    own.push_back(own_round(what, expected));
+    if (machine)
+      limit.push_back(machine->round());
+    ask(peers, what.bytes);
+  }
+  return rows_of(what, own, limit, peers);
 }
 
 } // namespace
 
 int run_bench_parameter_server(const Settings& settings) {
   const auto isa = select_isa("auto");
-  const auto bytes = settings.bench.exchanged_bytes;
-  auto peers = peers_of(settings.bench.peers); // before any thread is started
   std::printf(
-    "push of %llu float32, SGD, pull of the result, between the processes of a "
-    "worker and\na shard; weights compared; %s. median of %u alternating "
-    "rounds of %u steps,\nspread: the middle half. limit: one thread updates "
-    "and copies, nothing is sent.\nratio: times the peer's speed\n",
-    static_cast<unsigned long long>(bytes / sizeof(float)), isa.c_str(),
-    settings.bench.rounds, steps);
+    "push of a gradient, SGD, pull of the result, between the processes of a "
+    "worker and a\nshard; weights compared; %s. %llu float32 dense; %llu pairs "
+    "of a key and a float32.\nmedian of %u alternating rounds of 10 to 40 "
+    "steps, spread: the middle half. limit: one\nthread updates and copies, "
+    "nothing is sent. ratio: times the peer's speed\n",
+    isa.c_str(),
+    static_cast<unsigned long long>(settings.bench.exchanged_bytes
+                                    / sizeof(float)),
+    static_cast<unsigned long long>(settings.bench.exchanged_pairs),
+    settings.bench.rounds);
+  print_head();
   std::fflush(stdout);
-  const auto expected = expected_weights(bytes);
-  std::vector<double> own;
-  std::vector<double> limit;
-  Limit machine{bytes};
-  for (uint32_t round = 0; round < settings.bench.rounds; ++round) {
-    own.push_back(own_round(bytes, expected));
-    limit.push_back(machine.round());
-    ask(peers, bytes);
+  const auto exchanges = exchanges_of(settings.bench);
+  std::vector<std::vector<Peer>> peers; // before any thread is started
+  for (const auto& what : exchanges)
+    peers.push_back(peers_of(settings.bench.peers, what));
+  auto all = nlohmann::json::array();
+  for (size_t i = 0; i < exchanges.size(); ++i) {
+    const auto rows = measure(exchanges[i], settings.bench.rounds,
+                              std::move(peers[i]));
+    print(rows);
+    all.insert(all.end(), rows.begin(), rows.end());
   }
-  const auto rows = rows_of(bytes, own, limit, peers);
-  print(rows);
   if (!settings.json.empty()) {
-    const auto text = rows.dump(2) + "\n";
+    const auto text = all.dump(2) + "\n";
     write_atomically(settings.json, {std::as_bytes(std::span{text})});
   }
   return 0;

@@ -146,10 +146,12 @@ constexpr Purpose purposes[] = {
   {"bench null-step", "troupe bench null-step [flags]",
    "Measures a step of a parameter server with one scalar parameter, whose "
    "workers compute nothing: what the messages alone take.",
-   "  troupe bench null-step --workers 1,10,100\n"},
+   "  troupe bench null-step --workers 1,10,100\n"
+   "  troupe bench null-step --ps 16 --filled 1GiB,8GiB\n"},
   {"bench parameter-server", "troupe bench parameter-server [flags]",
    "Measures push, update and pull between the processes of a worker and a "
-   "shard, against ps-lite where tests/peers/build found it.",
+   "shard, of dense parameters and of pairs of a key and a value, against "
+   "ps-lite where tests/peers/build found it.",
    "  troupe bench parameter-server --rounds 5 --json server.json\n"},
   {"model show", "troupe model show [M] [flags]",
    "Prints a model: its operators with shapes, parameters, FLOPs and memory, "

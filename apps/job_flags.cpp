@@ -143,7 +143,7 @@ void add_inputs(std::vector<Flag>& flags) {
        {"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
-        "synthetic:digits|clicks|text; for example "
+        "synthetic:digits|clicks|rows|text; for example "
         "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
         text(FIELD(job.data))}});
   add(flags, group, on_all,
@@ -193,6 +193,9 @@ void add_places(std::vector<Flag>& flags) {
         "of parameter_server, embeddings by rows that are made on first use "
         "and pulled where a batch has their ids: sparse; whole: dense",
         choice(FIELD(job.tables), {"auto", "sparse", "dense"})},
+       {"table-fill", "", toggle_flag, "rows are made on first use",
+        "sparse tables: all rows are there from the beginning",
+        toggle(FIELD(job.table_fill), true)},
        {"table-bytes", "N", number_flag, "no limit",
         "sparse tables: bytes of rows and optimizer state over all tables, "
         "above which the rows that were not used for longest are evicted",

@@ -24,7 +24,9 @@ struct BenchOptions {
   std::vector<uint32_t> workers{1, 10, 100};
   std::vector<uint64_t> null_bytes{4}; ///< parameters of bench null-step
   uint32_t shards = 1;
+  std::vector<uint64_t> filled_bytes;    ///< sparse tables of bench null-step
   uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
+  uint64_t exchanged_pairs = 10'000'000; ///< the same, 0: none
 };
 
 /// What `troupe chaos` does to a job.

@@ -89,9 +89,7 @@ struct ShardFrame {
   }
 
   /// Of which peers on this host need no copies; null where there is none.
-  std::shared_ptr<LinkMemory> memory() const {
-    return context.links ? context.links->memory() : nullptr;
-  }
+  std::shared_ptr<LinkMemory> memory() const { return context.memory(); }
 
   /// A view of a copy of `values`, of which peers on this host need no other.
   TensorView copy(std::span<const float> values) const {
@@ -121,8 +119,8 @@ struct ShardFrame {
   const PushPacking packing;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;
-  EpochPauseWatch pause; ///< ends when all that it is pulled for is served
-  PeerDirectory peers;   ///< other shards
+  EpochPauseWatch pause;  ///< ends when all that it is pulled for is served
+  PeerDirectory peers;    ///< other shards
   RowSnapshots snapshots; ///< that are being sent
   uint64_t duplicates = 0;
   std::shared_ptr<Executor> executor;
