@@ -17,6 +17,7 @@ void ScalarDesk::leave_epoch() {
   askers_.clear();
   asked_.clear();
   held_.clear();
+  newest_.clear();
   if (decider_)
     decider_->forget();
 }
@@ -71,7 +72,7 @@ void ScalarDesk::tell_if_held(const Key& key) {
 
 void ScalarDesk::take(const ChainScalars& scalars) {
   const auto* line = chains_.find(0);
-  if (line == nullptr || line->place.head)
+  if (line == nullptr || line->place.head || is_late(scalars))
     return;
   if (!shard_.store->decide(scalars.step, scalars.round,
                             {scalars.values.begin(), scalars.values.end()}))
@@ -81,6 +82,17 @@ void ScalarDesk::take(const ChainScalars& scalars) {
     chains_.send(chains_.chains().front().replicas.front(),
                  ScalarsHeld{shard_.gate.active(), scalars.step,
                              scalars.round});
+}
+
+/// A copy that comes after step + 2 would take that one's place in the store.
+/// What the store had before this epoch does not count: it may be of steps that
+/// have been rolled back since.
+bool ScalarDesk::is_late(const ChainScalars& scalars) {
+  auto& newest = newest_[{scalars.step % 2, scalars.round}];
+  if (scalars.step < newest)
+    return true;
+  newest = scalars.step;
+  return false;
 }
 
 void ScalarDesk::take(const ScalarsHeld& held) {

@@ -43,6 +43,8 @@ public:
 private:
   using Key = std::pair<uint64_t, uint32_t>; // step, round
 
+  /// Whether a newer decision has come down the chain to the same place.
+  bool is_late(const ChainScalars& scalars);
   void tell_if_held(const Key& key);
   void tell(const shard_actor& asker, const Key& key);
   /// Sends a decision to who follows this shard in slice 0's chain.
@@ -54,6 +56,8 @@ private:
   std::set<shard_actor> askers_;         ///< of this epoch
   std::set<Key> asked_; ///< down the chain, not held by all yet
   std::set<Key> held_;  ///< by the whole chain
+  std::map<Key, uint64_t>
+    newest_; ///< step that a follower got, by step mod 2 and round
   std::map<Key, std::function<void()>> waiting_;
 };
 

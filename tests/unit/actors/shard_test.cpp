@@ -102,6 +102,23 @@ BOOST_AUTO_TEST_CASE(a_chain_goes_on_without_the_replica_that_died) {
   }
 }
 
+// Symptom: steps with a norm over all slices stood still after the head's
+// death. Cause: a late copy of step 20's decision took the place of step 22's
+// at the tail, which was all that was left.
+BOOST_AUTO_TEST_CASE(a_late_decision_takes_no_newer_ones_place) {
+  auto options = ShardBench::served(1, 2);
+  options.clip_norm = 0.05;
+  ShardBench bench{options};
+  bench.spawn(0);
+  bench.spawn(1);
+  bench.begin_epoch();
+  for (auto [step, value] : {std::pair{20u, 0.25f}, {22u, 0.5f}, {20u, 0.25f}})
+    bench.coordinator->send(bench.shards.at(1),
+                            ChainScalars{bench.fence, step, 0, {{value}}});
+  bench.pull(0, {1}); // so they have been dealt with
+  BOOST_TEST((bench.stores[1]->decided(22, 0) == std::vector{0.5f}));
+}
+
 BOOST_AUTO_TEST_CASE(a_learner_is_installed_and_the_slices_move) {
   const auto expected = train(1, 5, once);
   ShardBench bench{ShardBench::served(2)};
