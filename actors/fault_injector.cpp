@@ -57,6 +57,7 @@ public:
                     static_cast<uint64_t>(deadline.count())});
     };
     std::vector<decltype(ask(wishes.front()))> asked;
+    asked.reserve(wishes.size());
     for (const auto& wish : wishes)
       asked.push_back(ask(wish));
     std::vector<FaultAnswer> answers;
