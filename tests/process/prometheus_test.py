@@ -60,6 +60,8 @@ EXPECTED = {
     "troupe_chain_slices": SHARDS,
     "troupe_chain_forwarded_bytes_total": SHARDS,
     "troupe_chain_copied_bytes_total": SHARDS,
+    "troupe_shard_busy_seconds_total": SHARDS,
+    "troupe_epoch_pause_seconds": WORKERS | SHARDS,
     "troupe_link_sent_bytes_total": WORKERS | SHARDS,
     "troupe_link_received_bytes_total": WORKERS | SHARDS,
     "troupe_link_queued_bytes": WORKERS | SHARDS,
@@ -88,7 +90,8 @@ CAF_EXPECTED = {
 # Queries of the dashboard that find nothing in an undisturbed run of classes.
 EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
                        "Wait for sums by replica (p50)",
-                       "Gradients between replicas", "Links by carrier"}
+                       "Gradients between replicas", "Links by carrier",
+                       "Pause of epoch changes (p99)"}
 
 
 def listed_metrics():
