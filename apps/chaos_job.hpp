@@ -2,8 +2,6 @@
 
 #include "actors/child_processes.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <chrono>
 #include <condition_variable>
 #include <mutex>

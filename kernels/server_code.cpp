@@ -25,7 +25,7 @@ struct Registry {
   std::mutex lock;
   std::map<std::string, GradientFilter> filters{{"finite", drop_not_finite}};
   std::map<std::string, ServerRule> rules;
-  std::set<std::string> plugins;
+  std::set<std::string> plugins; ///< loaded; under the lock of load_plugin()
 };
 
 Registry& registry() {
@@ -77,11 +77,11 @@ ServerRule find_server_rule(const std::string& name) {
 }
 
 void load_plugin(const std::string& path) {
-  {
-    const std::lock_guard guard{registry().lock};
-    if (!registry().plugins.insert(path).second)
-      return;
-  }
+  static std::mutex loading; // not the registry's, which the plug-in takes
+  const std::lock_guard guard{loading};
+  auto& loaded = registry().plugins;
+  if (loaded.contains(path))
+    return;
   const auto why = [] {
     const char* text = dlerror();
     return std::string{text != nullptr ? text : "no reason given"};
@@ -96,6 +96,7 @@ void load_plugin(const std::string& path) {
     throw InputError("--plugin " + path
                      + ": it has no extern \"C\" void troupe_register()");
   entry();
+  loaded.insert(path);
 }
 
 } // namespace troupe
