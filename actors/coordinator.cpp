@@ -142,13 +142,16 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::incompatible_versions,
                            to_string(hello.role)
                              + " is another build of troupe");
+  if (hello.again)
+    return JobInfo{options_.job_id, 0, {}, options_.term};
   if (auto refused = reshaping_.refusal(hello.role); !refused.empty())
     return caf::make_error(caf::sec::invalid_argument, std::move(refused));
   lost_.erase(hello.role);
   // A model file need not be where the role is.
   auto sent = job_->options;
   sent.model = job_->graph.text;
-  return JobInfo{options_.job_id, ++incarnations_, to_json(sent)};
+  return JobInfo{options_.job_id, ++incarnations_, to_json(sent),
+                 options_.term};
 }
 
 void CoordinatorState::on(const Join& join) {

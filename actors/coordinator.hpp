@@ -13,6 +13,7 @@ class MetricExporter;
 /// What the coordinator does beside deciding membership.
 struct CoordinatorOptions {
   uint64_t job_id = 0;
+  uint64_t term = 1; ///< counts the coordinators of the job (PROTOCOL 15)
   std::string save; ///< safetensors file; empty: nothing is saved
   std::string isa;  ///< that holds, for the summary
   /// A process reports four times a second; one silent for this long is left

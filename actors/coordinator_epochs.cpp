@@ -13,13 +13,13 @@ void CoordinatorState::perform(const Membership::Actions& actions) {
 void CoordinatorState::perform(const Membership::Propose& propose) {
   fence_ = {};
   seals_.clear();
-  proposed_ = {options_.job_id, 1, propose.epoch};
+  proposed_ = {options_.job_id, options_.term, propose.epoch};
   for (auto role : propose.members)
     self_->send(present_[role].actor, Propose{proposed_, switch_.now()});
 }
 
 void CoordinatorState::perform(const Membership::Activate& activate) {
-  fence_ = {options_.job_id, 1, activate.epoch};
+  fence_ = {options_.job_id, options_.term, activate.epoch};
   metrics_.epoch.set(static_cast<double>(activate.epoch));
   Activate message;
   message.fence = fence_;

@@ -43,7 +43,7 @@ class EpochGate {
 public:
   /// Leaves the old epoch. False: the proposal is not newer, nothing changes.
   bool propose(const Fence& fence) {
-    if (fence.job == sealing_.job && fence.epoch <= sealing_.epoch)
+    if (fence.job == sealing_.job && !fence.is_after(sealing_))
       return false;
     active_ = {};
     sealing_ = fence;

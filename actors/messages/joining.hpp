@@ -10,17 +10,20 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 13;
+inline constexpr uint32_t message_revision = 14;
 
-/// A role's process asks what it is to do.
+/// A role's process asks what it is to do; `again`: it knows, and asks only who
+/// is the coordinator now.
 struct Hello {
   RoleId role;
   uint32_t revision = message_revision;
+  bool again = false;
 };
 struct JobInfo {
   uint64_t job = 0;
-  uint64_t incarnation = 0;
-  std::string options; ///< JobOptions as JSON
+  uint64_t incarnation = 0; ///< 0: it keeps the one that it has
+  std::string options;      ///< JobOptions as JSON; empty: as before
+  uint64_t term = 0;        ///< of this coordinator
 };
 /// The role is ready; its sender is the role's actor.
 struct Join {
@@ -102,9 +105,10 @@ struct LinkLost {
   std::string reason; ///< names the peer
 };
 
-TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision))
+TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
+               TROUPE_FIELD(again))
 TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
-               TROUPE_FIELD(options))
+               TROUPE_FIELD(options), TROUPE_FIELD(term))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))

@@ -45,7 +45,9 @@ BOOST_FIXTURE_TEST_SUITE(messages, Bench)
 
 BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Hello{worker_1}).role.index == 1u);
+  BOOST_TEST(round_trip(Hello{worker_1, 1, true}).again);
   BOOST_TEST(round_trip(JobInfo{1, 2, "{}"}).options == "{}");
+  BOOST_TEST(round_trip(JobInfo{1, 2, "{}", 3}).term == 3u);
   BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p", "l"}).probe
              == "p");
   BOOST_TEST(round_trip(Join{1, worker_1, 2, "h:1", "b", "p", "l"}).links
@@ -226,6 +228,14 @@ BOOST_AUTO_TEST_CASE(an_unknown_role_kind_is_refused) {
   caf::binary_deserializer source{system, bytes};
   RoleId role;
   BOOST_TEST(!source.apply(role));
+}
+
+BOOST_AUTO_TEST_CASE(
+  a_fence_of_a_later_coordinator_is_after_any_of_an_earlier_one) {
+  BOOST_TEST((Fence{1, 2, 3}.is_after(Fence{1, 1, 9})));
+  BOOST_TEST((!Fence{1, 1, 9}.is_after(Fence{1, 2, 3})));
+  BOOST_TEST((Fence{1, 2, 4}.is_after(Fence{1, 2, 3})));
+  BOOST_TEST((!Fence{1, 2, 3}.is_after(Fence{1, 2, 3})));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
