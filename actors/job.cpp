@@ -18,14 +18,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  staleness, reject_stale, staleness_damping, backup_workers, slow_worker,
-  devices, threads_per_device, workers, shards, chain, processes, partitioner,
-  tables, table_bytes, table_idle_steps, table_keep_count, table_fill, digests,
-  reduction, all_reduce, compress, plugin, server_filter, server_rule,
-  bucket_mb, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
-  optimizer, rule, clip_norm, dropout, precision, lr_schedule, learning_rate,
-  min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms, sample,
-  samples, evaluates)
+  staleness, reject_stale, staleness_damping, prefetch, backup_workers,
+  slow_worker, devices, threads_per_device, workers, shards, chain, processes,
+  partitioner, tables, table_bytes, table_idle_steps, table_keep_count,
+  table_fill, digests, reduction, all_reduce, compress, plugin, server_filter,
+  server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
+  epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
+  learning_rate, min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms,
+  sample, samples, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -259,6 +259,12 @@ const std::string& Job::device_of(RoleId worker) const {
 Precision Job::precision() const {
   return options.precision == "bfloat16" ? Precision::bfloat16
                                          : Precision::float32;
+}
+
+bool Job::prefetches() const {
+  if (options.prefetch != "auto")
+    return options.prefetch == "on";
+  return !tables.empty() && options.reject_stale < 0;
 }
 
 StalenessDamping Job::damping() const {

@@ -32,6 +32,7 @@ struct JobOptions {
   /// refused and its lease computed again; -1: none is too old.
   int64_t reject_stale = -1;
   std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
+  std::string prefetch = "auto";          ///< on, off; Job::prefetches()
   /// Sync: a step waits for all but so many workers (k of n).
   uint32_t backup_workers = 0;
   std::string slow_worker; ///< INDEX:FACTOR, for experiments; empty: none
@@ -126,6 +127,9 @@ struct Job {
   const std::string& device_of(RoleId worker) const;
   Precision precision() const;
   StalenessDamping damping() const;
+  /// Async: a worker pulls for its next lease while it computes one. auto: where
+  /// there are rows to wait for, and no push is refused for its age.
+  bool prefetches() const;
   /// The virtual ranks of each worker of the plan, where a step can be made
   /// without some (k of n); otherwise all as one.
   std::vector<RankRange> shares() const;

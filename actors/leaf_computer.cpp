@@ -62,13 +62,18 @@ LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   return lane;
 }
 
-StepGradient LeafComputer::compute(uint64_t step,
-                                   const std::vector<RankRange>& nodes,
-                                   const float* parameters,
-                                   std::shared_ptr<const StepRows> rows) {
+StepGradient
+LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
+                      const float* parameters,
+                      std::shared_ptr<const StepRows> rows,
+                      const GradientBuckets* buckets, const NodesReady& ready) {
   step_rows_ = std::move(rows);
   NodeTargets targets;
   std::vector<NodeSum> sums;
+  if (buckets != nullptr) {
+    targets.buckets = buckets;
+    targets.ready = [&](uint32_t bucket) { ready(bucket, sums); };
+  }
   for (auto node : nodes) {
     auto sum = take();
     targets.nodes.push_back(node);

@@ -42,6 +42,11 @@ struct NodeSum {
   TensorView view(uint64_t offset, uint64_t count) const;
 };
 
+/// Called from the executor with each bucket, in order, when its run of the
+/// nodes' sums is final; nothing else of them is.
+using NodesReady =
+  std::function<void(uint32_t bucket, const std::vector<NodeSum>& nodes)>;
+
 /// What a worker computed of one step.
 struct StepGradient {
   uint64_t step = 0;
@@ -75,10 +80,13 @@ public:
   /// Computes the given nodes of `step` into buffers of its own. Call from a
   /// task of the executor. `parameters` is flat by Job::layout.
   /// With sparse tables the step's rows, whose values `parameters` has, say
-  /// where; they have the nodes' samples.
+  /// where; they have the nodes' samples. Buckets (null: nobody asks) become
+  /// ready as below.
   StepGradient compute(uint64_t step, const std::vector<RankRange>& nodes,
                        const float* parameters,
-                       std::shared_ptr<const StepRows> rows = {});
+                       std::shared_ptr<const StepRows> rows = {},
+                       const GradientBuckets* buckets = nullptr,
+                       const NodesReady& ready = {});
 
   /// The same into the caller's; a node without samples leaves its buffer
   /// alone. The result has no nodes. Buckets become ready while the last leaf's

@@ -5,9 +5,8 @@
 
 namespace troupe {
 
-/// Leases a worker asks for at a time, and below how many it asks again.
+/// Leases a worker asks for at a time.
 inline constexpr uint32_t lease_batch = 8;
-inline constexpr size_t lease_low_water = 3;
 
 struct LeaseGradient {
   StepGradient gradient;

@@ -6,6 +6,7 @@
 #include "kernels/buffer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,19 +47,26 @@ public:
   }
   bool complete() const { return missing_ == 0; }
 
-  /// A new buffer; readers of the old one keep it.
+  /// Another buffer; readers of this one keep it.
   void replace() {
+    std::swap(buffer_, spare_);
+    if (buffer_ && buffer_.use_count() == 1) {
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return;
+    }
     buffer_ = std::make_shared<Buffer>(job_.layout.total);
     buffer_->fill(0);
   }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
-  uint64_t version(uint32_t slice) const { return versions_[slice]; }
+  /// By slice, of the newest pull.
+  const std::vector<uint64_t>& versions() const { return versions_; }
   WorkerRows& rows() { return rows_; } ///< of sparse tables
 
 private:
   const Job& job_;
   WorkerRows rows_;
   std::shared_ptr<Buffer> buffer_;
+  std::shared_ptr<Buffer> spare_;
   std::vector<bool> arrived_;
   std::vector<uint64_t> versions_;
   size_t missing_ = 0;

@@ -1,8 +1,6 @@
 #include "actors/worker.hpp"
 
-#include "actors/chain_routes.hpp"
 #include "actors/epoch_pause.hpp"
-#include "actors/held_nodes.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/lease_gradient.hpp"
 #include "actors/link_terms.hpp"
@@ -14,10 +12,10 @@
 #include "actors/slowed.hpp"
 #include "actors/step_holdings.hpp"
 #include "actors/worker_metrics.hpp"
-#include "actors/worker_rows.hpp"
+#include "actors/worker_pushes.hpp"
+#include "strategies/lease_pipeline.hpp"
 
 #include <chrono>
-#include <deque>
 #include <utility>
 
 namespace troupe {
@@ -47,6 +45,8 @@ public:
       computer_(context_.job, context_.data.train, *executor_,
                 parse_device(job_.device_of(context_.role)), context_.memory()),
       packing_(job_),
+      pushes_(context_, shards_, metrics_),
+      leases_(job_.prefetches()),
       parameters_(job_, context_.data.train, context_.memory()) {}
 
   /// The executor's task reads what is destroyed after it.
@@ -113,7 +113,7 @@ private:
     gate_.open();
     pause_.end(self_, context_, activation.fence);
     const auto chains = chains_of(activation, job_.plan);
-    heads_ = heads_of(chains);
+    pushes_.begin_epoch(heads_of(chains), activation.slices);
     parameters_.rows().route(tails_of(chains));
     paused_ = false;
     end_ = job_.total_steps;
@@ -121,14 +121,12 @@ private:
     if (std::exchange(period_, activation.consistency.period)
           != activation.consistency.period
         || activation.rollback) {
-      ++turn_; // what is computed is of a step that is undone, or over
-      computing_ = false;
-      parameters_.replace();
+      forget_computation(); // of a step that is undone, or over
       step_.forget();
     }
     if (async_) {
+      forget_computation(); // its lease was returned
       leases_.clear();
-      asked_ = false;
       next_lease();
       return;
     }
@@ -136,7 +134,6 @@ private:
       if (own.worker == context_.role)
         step_.begin_epoch(activation.version, own.ranks, activation.missing,
                           job_.shares(), job_.options.virtual_ranks);
-    held_ = activation.slices;
     push_missing(step_.sums());
     if (computing_ && computing_step_ == activation.version)
       phase_ = Phase::computing;
@@ -144,10 +141,17 @@ private:
       pull_next();
   }
 
+  void forget_computation() {
+    ++turn_;
+    if (std::exchange(computing_, false))
+      parameters_.replace(); // the executor still reads them
+  }
+
   // --- a synchronous step ---------------------------------------------------
 
   void pull(uint64_t version) {
-    phase_ = Phase::pulling;
+    if (!async_)
+      phase_ = Phase::pulling;
     wanted_ = version;
     pull_begin_ = Clock::now();
     parameters_.begin(computing_); // the executor still reads the old ones
@@ -157,11 +161,12 @@ private:
     parameters_.rows().pull(
       *executor_, self_, shards_,
       {gate_.active(), context_.role, version, 0, {}}, step_,
-      async_ && leases_.size() > 1 ? leases_[1] : version + 1);
+      async_ ? leases_.following().value_or(version + 1) : version + 1);
   }
 
   void on(const Pulled& message) {
-    if (!gate_.is_active(message.fence) || phase_ != Phase::pulling
+    const bool awaited = async_ ? leases_.pulling() : phase_ == Phase::pulling;
+    if (!gate_.is_active(message.fence) || !awaited
         || (!async_ && message.version < wanted_))
       return;
     if (!async_ && message.version > wanted_) {
@@ -176,14 +181,15 @@ private:
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
     if (async_) {
+      leases_.pulled();
       compute_lease();
       return;
     }
     // Version s + 1 everywhere proves that s is committed.
-    exchange_.end(metrics_.push);
+    pushes_.arrived();
     if (wanted_ != step_.step()) {
       step_.begin_step(wanted_);
-      held_.clear();
+      pushes_.begin_step();
     }
     if (wanted_ < end_ && !paused_)
       compute();
@@ -207,9 +213,11 @@ private:
     run_on(
       *executor_, self_,
       [this, step = computing_step_, parameters,
-       rows = parameters_.rows().rows(), nodes = step_.compute()] {
+       rows = parameters_.rows().rows(), nodes = step_.compute(),
+       ready = when_ready(turn)] {
         return slowed_([&] {
-          auto done = computer_.compute(step, nodes, parameters->data(), rows);
+          auto done = computer_.compute(step, nodes, parameters->data(), rows,
+                                        pushes_.early(), ready);
           packing_.pack(done, *executor_);
           return done;
         });
@@ -222,6 +230,20 @@ private:
     context_.faults->pass(StepPhase::compute);
   }
 
+  /// The executor tells of each bucket as it becomes final.
+  NodesReady when_ready(uint64_t turn) {
+    auto self = caf::actor_cast<caf::strong_actor_ptr>(self_);
+    return
+      [this, self, turn](uint32_t bucket, const std::vector<NodeSum>& sums) {
+        Completion final{[this, turn, bucket, sums] {
+          if (turn == turn_ && phase_ == Phase::computing)
+            pushes_.push_bucket(self_, gate_.active(), step_.step(), sums,
+                                bucket);
+        }};
+        caf::anon_send(caf::actor_cast<caf::actor>(self), std::move(final));
+      };
+  }
+
   void on_computed(StepGradient&& result) {
     computing_ = false;
     metrics_.compute.observe(result.seconds);
@@ -232,7 +254,7 @@ private:
     }
     self_->send(context_.coordinator,
                 LeafReport{gate_.sealing(), context_.role, result.step,
-                           result.leaves, exchange_.take()});
+                           result.leaves, pushes_.take_seconds()});
     const auto sums = result.nodes;
     if (result.step == step_.step())
       step_.computed(std::move(result.nodes));
@@ -242,26 +264,8 @@ private:
     pull_next();
   }
 
-  /// Sends what the owners do not list.
   void push_missing(const std::vector<NodeSum>& sums) {
-    if (sums.empty())
-      return;
-    exchange_.begin();
-    const HeldNodes there{held_, job_.plan.slices.size()};
-    // Slice by slice: a shard lets go of what it holds of one when its tree is
-    // whole, and credit comes back (link_terms()).
-    for (const auto& slice : job_.plan.slices)
-      for (const auto& sum : sums)
-        if (!there.has(slice.id, step_.step(), sum.node))
-          send_to_head(Push{gate_.active(), step_.step(), sum.node, slice.id,
-                            pushed_values(job_, sum, slice)});
-  }
-
-  template <class Message>
-  void send_to_head(Message push) {
-    metrics_.pushed.add(static_cast<double>(push.values.bytes()));
-    self_->send(shards_.at<shard_actor>(heads_[push.slice]), std::move(push));
-    context_.faults->pass(StepPhase::push);
+    pushes_.push_missing(self_, gate_.active(), step_.step(), sums);
   }
 
   // --- ending early ---------------------------------------------------------
@@ -285,36 +289,30 @@ private:
   // --- asynchronous ---------------------------------------------------------
 
   void next_lease() {
-    if (leases_.size() < lease_low_water && !asked_) {
-      asked_ = true;
+    if (leases_.ask())
       self_->send(context_.coordinator,
                   LeaseRequest{gate_.active(), context_.role, lease_batch});
-    }
-    if (leases_.empty()) {
-      phase_ = Phase::idle;
-      return;
-    }
-    pull(leases_.front());
+    if (const auto lease = leases_.pull())
+      pull(*lease);
   }
 
   void on(const LeaseGrant& grant) {
     if (!gate_.is_active(grant.fence))
       return;
-    asked_ = false;
-    leases_.insert(leases_.end(), grant.leases.begin(), grant.leases.end());
-    if (phase_ == Phase::idle)
-      next_lease();
+    leases_.granted(grant.leases);
+    next_lease();
   }
 
   void compute_lease() {
-    phase_ = Phase::computing;
+    const auto granted = leases_.compute();
+    if (!granted)
+      return;
     computing_ = true;
-    const auto lease = leases_.front();
+    const auto lease = *granted;
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(lease % ranks);
     auto parameters = parameters_.buffer();
     computing_step_ = ~uint64_t{0}; // of no step
-    const auto fence = gate_.active();
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
@@ -328,32 +326,36 @@ private:
         packing_.pack(done.gradient, *executor_);
         return done;
       },
-      [this, lease, fence, turn](LeaseGradient& result) {
+      [this, lease, turn,
+       versions = parameters_.versions()](LeaseGradient& result) {
         if (turn == turn_)
-          on_lease_computed(lease, fence, result.scale,
-                            std::move(result.gradient));
+          on_lease_computed(lease, versions, result);
       });
     context_.faults->pass(StepPhase::compute);
+    next_lease();
   }
 
-  void on_lease_computed(uint64_t lease, Fence fence, float scale,
-                         StepGradient&& result) {
+  void on_lease_computed(uint64_t lease, const std::vector<uint64_t>& versions,
+                         const LeaseGradient& result) {
     computing_ = false;
-    metrics_.compute.observe(result.seconds);
-    if (!result.trouble.empty()) {
+    const auto& gradient = result.gradient;
+    metrics_.compute.observe(gradient.seconds);
+    if (!gradient.trouble.empty()) {
       self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, result.trouble});
+                  Trouble{context_.job_id, context_.role, gradient.trouble});
       return;
     }
-    if (!gate_.is_active(fence) || phase_ != Phase::computing)
-      return; // an epoch change returned the lease
-    leases_.pop_front();
+    if (!gate_.is_active())
+      return; // sealed: the next epoch returns the lease
     self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
-                                                 lease, result.leaves});
+                                                 lease, gradient.leaves});
     for (const auto& slice : job_.plan.slices)
-      send_to_head(LeasePush{
-        gate_.active(), lease, slice.id, parameters_.version(slice.id),
-        pushed_values(job_, result.nodes.front(), slice), scale});
+      pushes_.send(
+        self_, LeasePush{gate_.active(), lease, slice.id, versions[slice.id],
+                         pushed_values(job_, gradient.nodes.front(), slice),
+                         result.scale});
+    leases_.computed();
+    compute_lease();
     next_lease();
   }
 
@@ -368,25 +370,22 @@ private:
   EpochPauseWatch pause_;
   Phase phase_ = Phase::sealed;
   const Slowed slowed_;
-  std::vector<uint32_t> heads_; ///< by slice: where pushes go
   uint64_t end_;
   bool paused_ = false;
 
   uint64_t wanted_ = 0; ///< version being pulled
   Clock::time_point pull_begin_;
-  Exchange exchange_;
 
   bool computing_ = false;
   uint64_t computing_step_ = 0;
   uint64_t turn_ = 0; ///< counts computations; an older one's result is void
   StepHoldings step_;
-  std::vector<SliceState> held_; ///< what owners had when the epoch began
 
-  std::deque<uint64_t> leases_;
-  bool asked_ = false;
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
   PushPacking packing_;
+  WorkerPushes pushes_;
+  LeasePipeline leases_;
   PulledParameters parameters_;
 };
 

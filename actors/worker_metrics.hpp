@@ -32,9 +32,10 @@ struct WorkerMetrics {
 /// How long a step's pushes take: until the version that they make is here.
 class Exchange {
 public:
+  /// A push leaves; the first one counts.
   void begin() {
-    begin_ = std::chrono::steady_clock::now();
-    going_ = true;
+    if (!std::exchange(going_, true))
+      begin_ = std::chrono::steady_clock::now();
   }
   void end(Histogram& histogram) {
     if (!std::exchange(going_, false))

@@ -39,7 +39,7 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps"}, !served,
               with + "; add --strategy parameter_server");
-  refuse_idle(flags, {"reject-stale", "staleness-damping"},
+  refuse_idle(flags, {"reject-stale", "staleness-damping", "prefetch"},
               job.synchronisation != Synchronisation::async,
               "without --async; add it");
   refuse_idle(flags,

@@ -84,6 +84,10 @@ std::vector<Flag> consistency_flags() {
       "(inverse_sqrt)",
       choice(FIELD(job.staleness_damping),
              {"none", "inverse_sqrt", "inverse"}));
+  add("prefetch", "NAME", FlagType::text, "auto",
+      "with --async: a worker pulls for its next part while it computes one "
+      "(on), or after it (off); auto: on with sparse tables",
+      choice(FIELD(job.prefetch), {"auto", "on", "off"}));
   return flags;
 }
 

@@ -44,6 +44,8 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
   options.steps = 50;
   options.eval_every = 0;
   options.seed = 7;
+  options.bucket_mb = 1e-6; // each variable leaves when its gradient is final
+  options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
   options.synchronisation = scenario.async() ? Synchronisation::async
                                              : Synchronisation::sync;
   options.staleness = scenario.staleness;

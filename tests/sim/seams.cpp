@@ -141,10 +141,10 @@ std::shared_ptr<SumBuffer> sum_of(const Job& job, uint64_t step, RankRange node,
 
 } // namespace
 
-StepGradient LeafComputer::compute(uint64_t step,
-                                   const std::vector<RankRange>& nodes,
-                                   const float* parameters,
-                                   std::shared_ptr<const StepRows>) {
+StepGradient
+LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
+                      const float* parameters, std::shared_ptr<const StepRows>,
+                      const GradientBuckets* buckets, const NodesReady& ready) {
   if (sim::on_compute)
     sim::on_compute(step, nodes, parameters);
   StepGradient out;
@@ -156,6 +156,9 @@ StepGradient LeafComputer::compute(uint64_t step,
       out.leaves.push_back({rank, 1.0 * samples, samples});
     }
   }
+  if (buckets != nullptr)
+    for (uint32_t i = 0; i < buckets->runs.size(); ++i)
+      ready(i, out.nodes);
   return out;
 }
 
