@@ -20,8 +20,11 @@ using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
 
-Membership::Options membership_options(const Job& job, const EpochPlan& plan) {
+Membership::Options
+membership_options(const Job& job, const EpochPlan& plan,
+                   std::function<std::set<RoleId>()> awaited) {
   Membership::Options options;
+  options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
   };
@@ -34,7 +37,7 @@ Membership::Options membership_options(const Job& job, const EpochPlan& plan) {
 
 Reshaping::Options reshaping_options(const Job& job) {
   Reshaping::Options options;
-  options.roles = membership_options(job, EpochPlan{job}).roles;
+  options.roles = membership_options(job, EpochPlan{job}, {}).roles;
   options.most_workers = job.options.virtual_ranks;
   options.chain = job.options.chain;
   options.join_deadline_ms = job.options.join_deadline_ms;
@@ -70,7 +73,9 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     metrics_(*registry_),
     epoch_plan_(*job_),
     reshaping_(reshaping_options(*job_), epoch_plan_.chains()),
-    membership_(membership_options(*job_, epoch_plan_), steady_ms()),
+    membership_(membership_options(*job_, epoch_plan_,
+                                   [this] { return awaited(); }),
+                steady_ms()),
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),

@@ -27,10 +27,9 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     message.members.push_back({role, present.endpoint, present.links});
   epoch_plan_.begin(seals_, activate.epoch);
   epoch_plan_.tell(message);
+  bool undone = false;
   if (async_)
-    for (const auto& commit : leases_.begin_epoch(
-           seals_, epoch_plan_.applied(), epoch_plan_.promised(), steps_))
-      committed(commit);
+    undone = restore_leases();
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);
   else
@@ -41,7 +40,8 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     record_.begin(Clock::now());
     touched_ = Clock::now();
   } else {
-    for (const auto& kind : record_.resumed(present_roles(), message.rollback))
+    for (const auto& kind :
+         record_.resumed(present_roles(), message.rollback || undone))
       metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
         .add();
   }
@@ -61,6 +61,42 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   Reshaping::Actions actions;
   reshaping_.began(present_roles(), steady_ms(), actions);
   perform(actions);
+}
+
+void CoordinatorState::perform(const Membership::Await& await) {
+  std::string names;
+  for (auto role : await.roles)
+    names += (names.empty() ? "" : ", ") + to_string(role);
+  note("waiting for " + names + ": nobody else has all that was applied");
+}
+
+/// Who holds what the job relies on and nobody present does.
+std::set<RoleId> CoordinatorState::awaited() const {
+  return async_ ? epoch_plan_.awaited(seals_, {switch_.now().updates,
+                                               leases_.consumed_leases()})
+                : epoch_plan_.awaited(seals_, {commits_.committed()});
+}
+
+/// Slices go on with what they have, each with the set of its leases; what a
+/// chain has lost is computed again for it, and the others drop it.
+bool CoordinatorState::restore_leases() {
+  auto resumed = leases_.begin_epoch(seals_, epoch_plan_.applied(),
+                                     epoch_plan_.promised(), steps_);
+  const bool undone = resumed.lost > 0 && !final_;
+  if (undone) {
+    const auto steps = steps_ - resumed.step;
+    steps_ = resumed.step;
+    record_.rolled_back(steps_, steps, resumed.lost);
+    snapshots_.clear();
+    epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
+    note("rollback to step " + std::to_string(steps_) + ", "
+         + std::to_string(steps) + " steps undone: a chain has lost "
+         + std::to_string(resumed.lost) + " leases, computed again for it");
+  }
+  if (!final_)
+    for (const auto& commit : resumed.completed)
+      committed(commit);
+  return undone;
 }
 
 void CoordinatorState::restore_steps(Activate& message) {

@@ -56,6 +56,9 @@ private:
   void perform(const Membership::Activate& activate);
   /// Fills in where a synchronous job goes on.
   void restore_steps(Activate& message);
+  /// Takes account of the leases that an asynchronous one goes on with; returns
+  /// whether some are undone.
+  bool restore_leases();
   void restore_replicas(Activate& message);
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
@@ -65,6 +68,8 @@ private:
   void watch_silence(Clock::time_point now);
   /// The sender of this message is alive.
   void heard_sender();
+  void perform(const Membership::Await& await);
+  std::set<RoleId> awaited() const;
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
   void on(const Sealed& sealed);
   /// Another epoch, unless a loss that explains it is known by the next tick.

@@ -98,6 +98,26 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   }
 }
 
+std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
+                                    const Acknowledged& known) const {
+  std::set<RoleId> out;
+  if (!is_served())
+    return out;
+  EpochPlan next{*this};
+  next.begin(seals, 0);
+  auto version = known.version;
+  if (!known.leases) // of a slice that is past a version it may be gone
+    for (const auto& head : next.heads_)
+      version = std::max(version, head.oldest);
+  for (const auto& head : next.heads_)
+    if (head.newest < version
+        || (known.leases && lacking(*known.leases, leases_of(head)) > 0))
+      for (auto shard : chains_.chain(head.slice).replicas)
+        if (const RoleId role{RoleKind::shard, shard}; !seals.contains(role))
+          out.insert(role);
+  return out;
+}
+
 void EpochPlan::tell(Activate& message) const {
   message.ranks = ranks_;
   message.slices = heads_;

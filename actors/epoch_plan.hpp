@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -30,6 +31,16 @@ public:
   void begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch);
   /// Who shall keep which slice can be changed here.
   ChainBook& chains() { return chains_; }
+  /// What the job relies on: every slice has had so many updates or, since
+  /// then, these leases (async).
+  struct Acknowledged {
+    uint64_t version = 0;
+    std::optional<LeaseSet> leases{};
+  };
+  /// The absent replicas of slices of which those who have sealed hold less
+  /// than that, or too little for the other slices.
+  std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
+                           const Acknowledged& known) const;
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
   /// All go back to version 0: what was said of steps is void.

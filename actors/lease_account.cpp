@@ -31,13 +31,14 @@ void LeaseAccount::worker_lost(uint32_t worker) {
   waiting_.erase(worker);
 }
 
-std::vector<CommitBook::Commit>
+LeaseAccount::Resumed
 LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
                           std::map<uint32_t, LeaseSet> applied,
                           const std::map<uint32_t, LeaseSet>& promised,
                           uint64_t step) {
   const auto held = book_.holders();
   const auto open = book_.open();
+  const auto before = book_.consumed_leases();
   for (auto& [shard, set] : applied)
     for (auto lease = set.floor(); lease < book_.granted(); ++lease)
       if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
@@ -49,12 +50,26 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
     else
       clocks_.taken_back(worker);
   members(seals);
-  std::vector<CommitBook::Commit> completed;
+  Resumed out{lacking(before, book_.consumed_leases()), step, {}};
+  if (out.lost > 0)
+    out.step = undo(out.lost, step);
   for (auto lease : open)
     if (book_.is_consumed(lease))
-      if (auto commit = consumed(lease, step + completed.size()))
-        completed.push_back(*commit);
-  return completed;
+      if (auto commit = consumed(lease, out.step + out.completed.size()))
+        out.completed.push_back(*commit);
+  return out;
+}
+
+/// V consumed leases are a step, whichever they are. What the losses of those
+/// that stay were is not known any more.
+uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
+  const uint64_t ranks = job_.options.virtual_ranks;
+  const auto count = step * ranks + window_leases_;
+  const auto left = count - std::min(count, leases);
+  window_ = {};
+  window_losses_ = 0;
+  window_leases_ = static_cast<uint32_t>(left % ranks);
+  return left / ranks;
 }
 
 void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {

@@ -22,13 +22,19 @@ public:
   // --- who is there ---------------------------------------------------------
 
   void worker_lost(uint32_t worker);
+  struct Resumed {
+    uint64_t lost = 0; ///< consumed leases that a slice's head lacks
+    uint64_t step = 0; ///< with them undone: where the count of steps goes on
+    std::vector<CommitBook::Commit> completed; ///< from there on
+  };
   /// An epoch begins: workers ask again, shards have `applied`, and will have
   /// `promised` before they serve: what was consumed and is promised stays so.
-  /// Returns the steps that this completes, from `step` on.
-  std::vector<CommitBook::Commit>
-  begin_epoch(const std::map<RoleId, Sealed>& seals,
-              std::map<uint32_t, LeaseSet> applied,
-              const std::map<uint32_t, LeaseSet>& promised, uint64_t step);
+  /// What is not is issued again (it is undone: more failed than a chain can
+  /// bear). `step` is where the count was.
+  Resumed begin_epoch(const std::map<RoleId, Sealed>& seals,
+                      std::map<uint32_t, LeaseSet> applied,
+                      const std::map<uint32_t, LeaseSet>& promised,
+                      uint64_t step);
 
   /// A period begins: every lease of the steps before is consumed, whoever
   /// computed those.
@@ -66,10 +72,12 @@ public:
   void close() { book_.close(); }
   bool done() const { return book_.done(); }
   uint64_t max_lead() const { return clocks_.max_lead(); }
+  const LeaseSet& consumed_leases() const { return book_.consumed_leases(); }
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
 
+  uint64_t undo(uint64_t leases, uint64_t step);
   void members(const std::map<RoleId, Sealed>& seals);
 
   const Job& job_;

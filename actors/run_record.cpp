@@ -73,8 +73,9 @@ void RunRecord::committed(const CommitBook::Commit& commit,
       recovery.resumed = now;
 }
 
-void RunRecord::rolled_back(uint64_t version, uint64_t steps) {
+void RunRecord::rolled_back(uint64_t version, uint64_t steps, uint64_t leases) {
   rolled_back_ += steps;
+  leases_rolled_back_ += leases;
   samples_ = 0;
   for (uint64_t step = 0; step < version; ++step)
     samples_ += job_->sampling.step(step).count;
@@ -215,6 +216,7 @@ RunRecord::consistency_json(const Outcome& outcome) const {
   if (async) {
     json["max_lead"] = outcome.max_lead;
     json["rejected_too_stale"] = refused_stale_;
+    json["leases_rolled_back"] = leases_rolled_back_;
   }
   if (options.backup_workers > 0) {
     json["backup_workers"] = options.backup_workers;

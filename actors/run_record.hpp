@@ -26,8 +26,8 @@ public:
 
   void begin(Clock::time_point now); ///< the first epoch became active
   void committed(const CommitBook::Commit& commit, Clock::time_point now);
-  /// Steps after `version` are undone.
-  void rolled_back(uint64_t version, uint64_t steps);
+  /// Steps after `version` are undone; async: leases of them.
+  void rolled_back(uint64_t version, uint64_t steps, uint64_t leases = 0);
 
   /// `phase`: of the fault that was asked for, or none.
   void lost(RoleId role, Clock::time_point now, uint64_t step,
@@ -120,6 +120,7 @@ private:
   uint64_t samples_ = 0;
   uint64_t measured_samples_ = 0;
   uint64_t rolled_back_ = 0;
+  uint64_t leases_rolled_back_ = 0;
   double last_loss_ = 0;
   double last_step_seconds_ = 0;
   double epoch_loss_sum_ = 0;

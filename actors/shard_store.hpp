@@ -77,6 +77,8 @@ public:
   /// held until install() says that it is written.
   Target replace(uint32_t slice, uint64_t version);
   void install(uint32_t slice, uint64_t version, const LeaseSet& applied);
+  /// Holds the slice at version 0: everybody has lost it.
+  void begin_again(uint32_t slice) { initialise(slice); }
   /// The slice has moved away: its memory is given back.
   void drop(uint32_t slice);
   /// As SliceState::epoch; 0 for a slice at its beginning.

@@ -93,8 +93,10 @@ ChainBook::Chain ChainBook::decide(uint32_t slice,
   Chain out;
   if (held.empty()) {
     out.lost = true;
-    std::ranges::copy_if(wanted, std::back_inserter(out.replicas),
-                         [&](uint32_t x) { return present.contains(x); });
+    for (const auto* list : {&wanted, &before}) // before: who was to leave
+      if (out.replicas.empty())
+        std::ranges::copy_if(*list, std::back_inserter(out.replicas),
+                             [&](uint32_t x) { return present.contains(x); });
     return out;
   }
   const auto history = std::ranges::max(held, {}, &Held::epoch).epoch;

@@ -51,6 +51,13 @@ LeaseSet intersection(const LeaseSet& a, const LeaseSet& b) {
   return both;
 }
 
+uint64_t lacking(const LeaseSet& a, const LeaseSet& b) {
+  uint64_t count = 0;
+  for (auto lease = std::min(a.floor(), b.floor()); lease < a.end(); ++lease)
+    count += a.contains(lease) && !b.contains(lease) ? 1 : 0;
+  return count;
+}
+
 LeaseBook::LeaseBook(uint64_t total, uint32_t shards) : total_(total) {
   strategies::require(shards > 0, "a lease is consumed by one shard or more");
   for (uint32_t i = 0; i < shards; ++i)

@@ -33,6 +33,8 @@ private:
 
 /// Returns the leases that are in both.
 LeaseSet intersection(const LeaseSet& a, const LeaseSet& b);
+/// Returns how many leases of `a` are not in `b`.
+uint64_t lacking(const LeaseSet& a, const LeaseSet& b);
 
 /// Hands out the leases of an asynchronous run, each until it is consumed:
 /// applied by every shard (PROTOCOL 11). Lease l is virtual rank l mod V of
@@ -67,6 +69,7 @@ public:
 
   uint64_t consumed() const;
   bool is_consumed(uint64_t lease) const { return consumed_.contains(lease); }
+  const LeaseSet& consumed_leases() const { return consumed_; }
   /// Who holds a lease that is granted and not consumed.
   const std::map<uint64_t, uint32_t>& holders() const { return holder_; }
   std::optional<uint32_t> holder(uint64_t lease) const;

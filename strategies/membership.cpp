@@ -100,7 +100,7 @@ Membership::Actions Membership::renew(uint64_t now_ms) {
 }
 
 Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
-                                       uint64_t epoch, uint64_t) {
+                                       uint64_t epoch, uint64_t now_ms) {
   if (state_ != State::sealing || epoch != epoch_)
     return {};
   auto i = present_.find(role);
@@ -109,8 +109,15 @@ Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
   awaiting_seal_.erase(role);
   if (!awaiting_seal_.empty())
     return {};
+  if (auto roles = awaited(); !roles.empty()) {
+    state_ = State::forming;
+    if (!std::exchange(waits_, true))
+      forming_since_ms_ = now_ms;
+    return {Await{std::move(roles)}};
+  }
   state_ = State::active;
   begun_ = true;
+  waits_ = false;
   return {Activate{epoch_}};
 }
 
@@ -148,6 +155,15 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
 
 std::vector<RoleId> Membership::absent() const {
   return {absent_.begin(), absent_.end()};
+}
+
+std::vector<RoleId> Membership::awaited() const {
+  std::vector<RoleId> out;
+  if (begun_ && options_.awaited && !absent_.empty())
+    for (auto role : options_.awaited())
+      if (absent_.contains(role))
+        out.push_back(role);
+  return out;
 }
 
 bool Membership::enough() const {

@@ -32,12 +32,13 @@ std::string to_string(RoleId role);
 ///      |  a member lost, or did not |   |                 |
 ///      |  seal in time: left out    |   |                 |
 ///      +----------------------------+---+<--- lost -------+
-///        (too few are left)         |                     |
-///                                   +--- join, renew -----+
+///        (too few are left, or an   |                     |
+///         absent one is awaited)    +--- join, renew -----+
 ///
 /// Enough for the first epoch are all roles; later those that `viable` accepts,
 /// so that survivors go on at once and a newcomer is taken in by the epoch that
-/// its join brings. Too few past `join_deadline_ms` end the job.
+/// its join brings. Too few past `join_deadline_ms` end the job; so does an
+/// absent member without which something would be lost, as the seals tell.
 class Membership {
 public:
   enum class State { forming, sealing, active, failed };
@@ -46,6 +47,10 @@ public:
     std::vector<RoleId> roles; ///< who must be present in the first epoch
     /// Whether these members can go on without the others; empty: never.
     std::function<bool(const std::set<RoleId>&)> viable;
+    /// Asked when all have sealed: who holds what none of them does, as far as
+    /// anybody knows. The epoch does not begin while one of those is absent;
+    /// empty: nobody ever is awaited.
+    std::function<std::set<RoleId>()> awaited;
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
   };
@@ -65,11 +70,15 @@ public:
     uint64_t incarnation;
     std::string reason;
   };
+  /// All have sealed, and the epoch does not begin before one of these is back.
+  struct Await {
+    std::vector<RoleId> roles;
+  };
   /// The job cannot go on; the reason names the role.
   struct Fail {
     std::string reason;
   };
-  using Action = std::variant<Propose, Activate, LeaveOut, Fail>;
+  using Action = std::variant<Propose, Activate, LeaveOut, Await, Fail>;
   using Actions = std::vector<Action>;
 
   Membership(Options options, uint64_t now_ms);
@@ -100,6 +109,7 @@ public:
 
 private:
   bool enough() const;
+  std::vector<RoleId> awaited() const;
   /// The next epoch, if those who are left can go on.
   Actions go_on(uint64_t now_ms);
   Actions propose(uint64_t now_ms);
@@ -109,6 +119,7 @@ private:
   State state_ = State::forming;
   uint64_t epoch_ = 0;
   bool begun_ = false; ///< an epoch has been active
+  bool waits_ = false; ///< for one that holds what nobody present does
   uint64_t proposed_ms_ = 0;
   std::map<RoleId, uint64_t> present_; ///< role -> incarnation
   std::map<RoleId, uint64_t> gone_;    ///< role -> newest one removed

@@ -2,6 +2,7 @@
 
 #include "actors/shard_tables.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -48,6 +49,8 @@ void SliceChains::enter_epoch(const Activate& activation) {
   size_t heads = 0;
   for (const auto& chain : chains_) {
     const auto slice = chain.slice;
+    if (begins_again(activation, chain))
+      store->begin_again(slice);
     const bool held = store->holds(slice);
     ChainState state;
     if (held)
@@ -74,6 +77,18 @@ void SliceChains::enter_epoch(const Activate& activation) {
   shard_.metrics.followed.set(static_cast<double>(to_join_.size()));
   end_pause_if_served();
   join_next();
+}
+
+/// Asynchronously, a chain that has lost everything goes on from nothing while
+/// others keep what they have; the coordinator has said so to the user.
+bool SliceChains::begins_again(const Activate& activation,
+                               const SliceChain& chain) const {
+  return shard_.period.async && !shard_.store->holds(chain.slice)
+         && !chain.replicas.empty()
+         && chain.replicas.front() == shard_.context.role.index
+         && std::ranges::any_of(activation.slices, [&](const SliceState& x) {
+              return x.slice == chain.slice && x.newest == 0;
+            });
 }
 
 void SliceChains::end_pause_if_served() {

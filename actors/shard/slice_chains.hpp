@@ -71,6 +71,7 @@ public:
   }
 
 private:
+  bool begins_again(const Activate& activation, const SliceChain& chain) const;
   void join_next();
   void answer(uint32_t slice, const ChainJoin& join);
   void copy_to(uint32_t slice, uint32_t follower);

@@ -27,8 +27,10 @@ public:
   uint64_t commits() const { return commits_; }
   uint64_t faults() const { return faults_; }
   uint64_t events() const { return events_; }
-  /// Worlds in which more failed than the job promises to survive.
+  /// Worlds in which more failed than the job promises to survive: among those
+  /// that are not meant to be such, and among those that are.
   uint64_t beyond() const { return beyond_; }
+  uint64_t reckless() const { return reckless_; }
   /// Fault x phase, as lines of text.
   std::string table() const;
 
@@ -38,6 +40,7 @@ private:
   std::map<const Job*, Oracle> oracles_;
   Coverage coverage_{};
   uint64_t commits_ = 0, faults_ = 0, events_ = 0, beyond_ = 0;
+  uint64_t reckless_ = 0;
 };
 
 } // namespace troupe::sim

@@ -19,7 +19,8 @@ void Cluster::on_message(uint32_t, uint32_t to, const Letter& letter) {
   else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
     note_read(*pulled);
-  }
+  } else if (const auto* applied = letter.as<LeaseApplied>())
+    note_applied(*applied);
 }
 
 void Cluster::check(const Propose& propose) {
@@ -36,15 +37,70 @@ bool Cluster::survives(uint32_t slice) const {
   });
 }
 
+/// No replica that the slice had in the newest epoch has lost its memory since.
+bool Cluster::remembered(uint32_t slice) const {
+  return std::ranges::all_of(memories_.at(slice), [this](const auto& x) {
+    return members_.at({RoleKind::shard, x.first}).memories == x.second;
+  });
+}
+
+/// The tail says that each of its slices has it.
+void Cluster::note_applied(const LeaseApplied& applied) {
+  if (applied.fence.epoch != activated_ || proposed_ != activated_)
+    return;
+  for (const auto& chain : chains_)
+    if (!chain.replicas.empty() && chain.replicas.back() == applied.shard.index)
+      acknowledged_[chain.slice].insert(applied.lease);
+}
+
+/// What every slice had is there still, or more has failed than may.
+void Cluster::check_leases_of(const Activate& activation) {
+  auto consumed = acknowledged_.front();
+  for (const auto& set : acknowledged_)
+    consumed = intersection(consumed, set);
+  uint64_t lost = 0;
+  for (const auto& head : activation.slices) {
+    const LeaseSet has{head.lease_floor,
+                       {head.leases_above.begin(), head.leases_above.end()}};
+    const auto gone = lacking(consumed, has);
+    const auto read = read_.find(head.slice);
+    if (gone > 0
+        && (remembered(head.slice)
+            || (read != read_.end() && survives(head.slice))))
+      throw Violation("I2", "epoch " + std::to_string(activation.fence.epoch)
+                              + " begins without " + std::to_string(gone)
+                              + " leases of slice " + std::to_string(head.slice)
+                              + " that were consumed");
+    lost = std::max(lost, gone);
+    auto& acknowledged = acknowledged_[head.slice];
+    acknowledged = intersection(acknowledged, has);
+  }
+  lost_leases_ += lost;
+  beyond_ = beyond_ || lost > 0;
+}
+
 void Cluster::check(const Activate& activation) {
   if (activation.fence.epoch <= activated_)
     return;
+  if (activation.rollback && !memories_.empty()) {
+    bool all = true;
+    for (const auto& chain : chains_)
+      all = all && remembered(chain.slice);
+    if (all)
+      throw Violation("I2", "a rollback, although no memory was lost");
+  }
   activated_ = activation.fence.epoch;
   chains_ = activation.chains;
   processes_.clear();
   for (const auto& member : activation.members)
     if (member.role.kind == RoleKind::shard)
       processes_[member.role.index] = member.links;
+  if (scenario_.async() && !memories_.empty())
+    check_leases_of(activation);
+  memories_.assign(chains_.size(), {});
+  for (const auto& chain : chains_)
+    for (auto shard : chain.replicas)
+      memories_[chain.slice][shard] = memory_of_[processes_[shard]];
   if (activation.rollback) {
     for (const auto& [slice, read] : read_)
       if (!survives(slice))
@@ -152,6 +208,13 @@ void Cluster::check_end() const {
     throw Violation("I4", summary["steps"].dump() + " steps committed");
   if (summary["steps_rolled_back"] != 0 && !beyond_)
     throw Violation("I4", "steps were rolled back");
+  if (scenario_.async()) {
+    const uint64_t told = summary["consistency"]["leases_rolled_back"];
+    if (told < lost_leases_ || (told > 0 && !beyond_))
+      throw Violation("I2", std::to_string(lost_leases_)
+                              + " leases were lost, and " + std::to_string(told)
+                              + " declared");
+  }
   if (runtime_.alive(coordinator_process_))
     throw Violation("I12", "the coordinator does not end");
   for (const auto& [role, member] : members_)

@@ -30,7 +30,8 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
     job_(*scenario_.job),
     oracle_(oracle),
     runtime_(seed),
-    job_id_(seed + 1) {
+    job_id_(seed + 1),
+    acknowledged_(scenario_.job->plan.slices.size()) {
   gradient_kind = scenario_.gradient();
   on_compute = [this](uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters) {
@@ -71,9 +72,6 @@ Cluster::Result Cluster::run(uint32_t faults) {
   auto deadline = runtime_.now() + patience;
   for (auto known = took_effect_; !over_;) {
     if (!runtime_.step() || runtime_.now() > deadline) {
-      if (beyond_)
-        return {job_.total_steps, took_effect_, runtime_.now(),
-                runtime_.events(), true};
       throw Violation("I11",
                       "no end is in sight at step " + std::to_string(step_));
     }
@@ -107,6 +105,7 @@ void Cluster::start(RoleId role) {
                                             role.kind == RoleKind::worker, {});
   member.process = process;
   roles_[process] = role;
+  memory_of_[std::to_string(process)] = member.memories;
   runtime_.on_end(process, [this, role, process](const std::string& how) {
     ended(role, process, how);
   });
@@ -191,6 +190,9 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
 
 void Cluster::supervise(const Letter& letter) {
   if (const auto* progress = letter.as<Progress>()) {
+    if (progress->step > job_.total_steps)
+      throw Violation("I4", "step " + std::to_string(progress->step)
+                              + " is committed, which no run comes to");
     budget_.committed(progress->step);
   } else if (const auto* replace = letter.as<ReplaceRole>()) {
     runtime_.kill(members_.at(replace->role).process, "it is replaced");

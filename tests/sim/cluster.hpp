@@ -51,8 +51,9 @@ private:
     uint32_t process = 0;
     std::unique_ptr<caf::actor_system> system;
     std::shared_ptr<ShardStore> store;
-    int memory = -1; ///< of a shard: outlives its processes
-    bool up = false; ///< it has joined
+    int memory = -1;       ///< of a shard: outlives its processes
+    uint32_t memories = 0; ///< that are lost
+    bool up = false;       ///< it has joined
   };
 
   // --- processes ------------------------------------------------------------
@@ -70,6 +71,8 @@ private:
   void inject();
   bool inject(Fault fault);
   bool kill_some(RoleKind kind, bool with_memory);
+  bool lose_chain();
+  void kill(RoleId role, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
   /// A chain has lost a replica for good and is not whole again.
   bool fragile();
@@ -86,6 +89,9 @@ private:
   void check(const Activate& activation);
   void check(const Sealed& sealed);
   bool survives(uint32_t slice) const;
+  bool remembered(uint32_t slice) const;
+  void check_leases_of(const Activate& activation);
+  void note_applied(const LeaseApplied& applied);
   void note_read(const Pulled& pulled);
   void check_stores() const;
   void check_store(uint32_t shard) const;
@@ -131,6 +137,11 @@ private:
   bool beyond_ = false;            ///< more failed than a chain can bear
   std::vector<SliceChain> chains_; ///< of the newest activation
   std::map<uint32_t, std::string> processes_; ///< of its shards
+  /// Of each replica of the newest activation: memories lost until then.
+  std::vector<std::map<uint32_t, uint32_t>> memories_;
+  std::map<std::string, uint32_t> memory_of_; ///< the same, by process
+  std::vector<LeaseSet> acknowledged_;        ///< by slice (async)
+  uint64_t lost_leases_ = 0; ///< consumed, and then of no head any more
   uint64_t pulled_epoch_ = 0;
 };
 

@@ -30,7 +30,8 @@ void Cluster::inject() {
     return;
   const auto during = phase();
   for (int tries = 0; tries < 5; ++tries) {
-    const auto fault = static_cast<Fault>(runtime_.random().below(fault_kinds));
+    const auto kinds = fault_kinds - (scenario_.reckless ? 0 : 1);
+    const auto fault = static_cast<Fault>(runtime_.random().below(kinds));
     if (!inject(fault))
       continue;
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
@@ -73,8 +74,8 @@ bool Cluster::inject(Fault fault) {
       runtime_.pause(coordinator_process_,
                      now + draw.between(50'000, 3'000'000));
       return true;
-    case Fault::join:
-      return false;
+    case Fault::lose_chain:
+      return lose_chain();
   }
   return false;
 }
@@ -104,15 +105,36 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
       there.push_back(role);
   if (there.empty())
     return false;
-  const auto role = there[runtime_.random().below(there.size())];
+  kill(there[runtime_.random().below(there.size())], with_memory);
+  return true;
+}
+
+/// One after the other, so that some may begin an epoch, or come back, before
+/// the others die.
+bool Cluster::lose_chain() {
+  if (activated_ == 0)
+    return false;
+  auto& draw = runtime_.random();
+  const auto& replicas = chains_[draw.below(chains_.size())].replicas;
+  for (auto shard : replicas)
+    runtime_.after(draw.below(2) * draw.below(60'000),
+                   [this, role = RoleId{RoleKind::shard, shard},
+                    with_memory = draw.chance(50)] {
+                     if (!over_ && runtime_.alive(members_.at(role).process))
+                       kill(role, with_memory);
+                   });
+  return true;
+}
+
+void Cluster::kill(RoleId role, bool with_memory) {
   auto& member = members_.at(role);
   if (with_memory) {
     close(member.memory);
     member.memory = new_memory(role);
+    ++member.memories;
     memory_lost_ = true;
   }
   runtime_.kill(member.process, with_memory ? "its host is gone" : "killed");
-  return true;
 }
 
 /// At most f of 1 + f replicas fail before a chain is repaired: all others are

@@ -77,6 +77,11 @@ PLANTS = [
      "  return {leases.floor,\n          std::vector<uint64_t>",
      "  if (PLANTED(19))\n    return {leases.floor, {}};\n"
      "  return {leases.floor,\n          std::vector<uint64_t>"),
+    (21, "an absent replica is not awaited", "strategies/membership.cpp",
+     "options_.awaited && ", "options_.awaited && !PLANTED(21) && "),
+    (22, "leases that nobody holds any more are not said to be lost",
+     "actors/lease_account.cpp", "  if (out.lost > 0)",
+     "  if (PLANTED(22))\n    out.lost = 0;\n  if (out.lost > 0)"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -11,7 +11,7 @@ std::string to_string(Fault fault) {
   constexpr const char* names[] = {"kill worker", "kill shard", "kill host",
                                    "pause",       "stop",       "cut link",
                                    "cut control", "one way",    "delay",
-                                   "repeat",      "clock jump", "switch"};
+                                   "repeat",      "clock jump", "lose chain"};
   return names[static_cast<int>(fault)];
 }
 
@@ -98,6 +98,7 @@ Scenario scenario_of(uint64_t seed) {
   const uint32_t ranks[] = {4, 5, 8};
   make_job(out,
            out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)]);
+  out.reckless = draw.below(12) == 0;
   return out;
 }
 
@@ -117,7 +118,8 @@ std::string Scenario::describe() const {
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
-         + (staleness < 0 ? "" : ", bound " + std::to_string(staleness));
+         + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
+         + (reckless ? ", reckless" : "");
 }
 
 } // namespace troupe::sim

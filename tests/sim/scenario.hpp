@@ -21,9 +21,11 @@ enum class Fault : uint8_t {
   delay,
   repeat, ///< messages come again, some of them much later
   clock,  ///< the coordinator's clock is far ahead when it wakes
-  join,   ///< not a fault: a switch of consistency is asked for
+  /// In reckless worlds only: all replicas of a chain die within some
+  /// milliseconds, some of them with their memory.
+  lose_chain,
 };
-inline constexpr uint32_t fault_kinds = 11;
+inline constexpr uint32_t fault_kinds = 12;
 std::string to_string(Fault fault);
 
 /// What the members were doing when a fault came.
@@ -55,6 +57,7 @@ struct Scenario {
   uint32_t shards = 1;
   uint32_t chain = 1;
   int64_t staleness = -1;
+  bool reckless = false; ///< more fails than the job promises to survive
   std::shared_ptr<const Job> job;
 
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }

@@ -97,6 +97,14 @@ BOOST_AUTO_TEST_CASE(a_slice_that_nobody_holds_is_lost) {
   BOOST_TEST((book.chain(0).replicas == Shards{0}));
 }
 
+BOOST_AUTO_TEST_CASE(who_was_to_leave_begins_again_where_all_others_are_gone) {
+  ChainBook book{{{0}}};
+  book.want(0, {1});
+  book.decide({0}, {{}});
+  BOOST_TEST(book.chain(0).lost);
+  BOOST_TEST((book.chain(0).replicas == Shards{0}));
+}
+
 BOOST_AUTO_TEST_CASE(rebalancing_levels_loads_with_few_moves) {
   std::mt19937 random{3};
   for (int run = 0; run < 300; ++run) {

@@ -123,6 +123,15 @@ private:
 
 BOOST_AUTO_TEST_SUITE(leases)
 
+BOOST_AUTO_TEST_CASE(what_a_set_lacks_is_counted) {
+  const LeaseSet some{3, {5, 7}};
+  BOOST_TEST(lacking(some, some) == 0u);
+  BOOST_TEST(lacking(some, LeaseSet{8, {}}) == 0u);
+  BOOST_TEST(lacking(LeaseSet{8, {}}, some) == 3u); // 3, 4, 6
+  BOOST_TEST(lacking(some, LeaseSet{2, {5}}) == 2u);
+  BOOST_TEST(lacking(some, LeaseSet{}) == 5u);
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_set_is_a_floor_and_exceptions) {
   LeaseSet set;
   BOOST_TEST(set.insert(2));

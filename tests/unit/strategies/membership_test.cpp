@@ -51,7 +51,8 @@ public:
     : random_(seed),
       roles_(roles_of(seed)),
       elastic_(seed % 2 == 1),
-      it_(options_of(roles_, elastic_), 0) {
+      waits_(seed % 3 == 0),
+      it_(options_of(roles_, elastic_, waits_), 0) {
     absent_.insert(roles_.begin(), roles_.end());
     for (auto role : roles_)
       newest_[role] = 0;
@@ -103,9 +104,11 @@ private:
   }
 
   static Membership::Options options_of(const std::vector<RoleId>& roles,
-                                        bool elastic) {
+                                        bool elastic, bool waits) {
     Membership::Options out;
     out.roles = roles;
+    if (waits) // for nobody else
+      out.awaited = [] { return std::set<RoleId>{worker0}; };
     if (elastic) // a shard and a worker
       out.viable = [](const std::set<RoleId>& present) {
         return present.contains(shard0) && present.size() > 1;
@@ -163,6 +166,7 @@ private:
     BOOST_TEST(x.epoch == proposed_);
     BOOST_TEST(x.epoch > activated_);
     BOOST_TEST(sealed_.size() == roles_.size() - absent_.size());
+    BOOST_TEST((!waits_ || !absent_.contains(worker0)));
     activated_ = x.epoch;
     ++activations;
   }
@@ -174,6 +178,12 @@ private:
     ++left_out;
   }
 
+  void take(const Membership::Await& x) {
+    BOOST_TEST((waits_ && x.roles == std::vector<RoleId>{worker0}));
+    BOOST_TEST(absent_.contains(worker0));
+    BOOST_TEST(sealed_.size() == roles_.size() - absent_.size());
+  }
+
   void take(const Membership::Fail& x) {
     BOOST_ERROR("nobody stays away that long: " << x.reason);
   }
@@ -181,6 +191,7 @@ private:
   std::mt19937 random_;
   std::vector<RoleId> roles_;
   bool elastic_;
+  bool waits_;
   Membership it_;
   std::map<RoleId, uint64_t> newest_; ///< incarnation
   std::set<RoleId> absent_;
@@ -251,6 +262,31 @@ BOOST_AUTO_TEST_CASE(a_late_copy_of_a_request_brings_nobody_back) {
   it.join(worker1, 3, 4);
   BOOST_TEST(it.join(worker1, 2, 5).empty());
   BOOST_TEST(it.epoch() == 2u);
+}
+
+// docs/reliability.md, 19654 and 5518: the first replica to come back began an
+// epoch alone, without what the other one had acknowledged.
+BOOST_AUTO_TEST_CASE(an_epoch_does_not_begin_without_who_is_awaited) {
+  auto options = two_workers();
+  options.viable = [](const std::set<RoleId>&) { return true; };
+  options.awaited = [] { return std::set<RoleId>{worker1}; };
+  Membership it{options, 0};
+  it.join(worker0, 1, 0);
+  it.join(worker1, 1, 0);
+  it.sealed(worker0, 1, 1, 0);
+  it.sealed(worker1, 1, 1, 0);
+  BOOST_TEST((it.state() == State::active)); // it is there
+  only<Membership::Propose>(it.lost(worker1, 1, 50));
+  const auto await = only<Membership::Await>(it.sealed(worker0, 1, 2, 60));
+  BOOST_TEST((await.roles == std::vector<RoleId>{worker1}));
+  BOOST_TEST((it.state() == State::forming));
+  BOOST_TEST(it.tick(60 + 29'999).empty());
+  auto late = it;
+  const auto fail = only<Membership::Fail>(late.tick(60 + 30'000));
+  BOOST_TEST(fail.reason.find("worker:1 did not join again") == 0u);
+  only<Membership::Propose>(it.join(worker1, 2, 70));
+  it.sealed(worker0, 1, 3, 80);
+  only<Membership::Activate>(it.sealed(worker1, 2, 3, 90));
 }
 
 BOOST_AUTO_TEST_CASE(a_role_outside_the_plan_is_ignored) {

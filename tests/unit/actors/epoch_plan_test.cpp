@@ -1,0 +1,88 @@
+#include "actors/epoch_plan.hpp"
+#include "small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+using Roles = std::set<RoleId>;
+
+constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId head{RoleKind::shard, 0};
+constexpr RoleId tail{RoleKind::shard, 1};
+
+/// One worker, and one chain of two for every slice.
+JobOptions chain_of_two() {
+  auto job = small_job();
+  job.strategy = Strategy::parameter_server;
+  job.chain = 2;
+  job.samples = 500;
+  job.sample.features = {20};
+  job.sample.classes = 4;
+  return job;
+}
+
+struct Plan {
+  Plan() { plan.begin(seals({head, tail}, 0), 1); }
+
+  /// What is said when `shards` hold these versions, and leases below that.
+  std::map<RoleId, Sealed> seals(const std::vector<RoleId>& shards,
+                                 uint64_t newest) const {
+    std::map<RoleId, Sealed> out;
+    out[worker0] = {};
+    for (auto shard : shards)
+      for (const auto& slice : job.plan.slices)
+        out[shard].slices.push_back({slice.id,
+                                     newest > 0 ? newest - 1 : 0,
+                                     newest,
+                                     {},
+                                     newest,
+                                     {},
+                                     newest > 0 ? 1u : 0});
+    return out;
+  }
+
+  Job job{chain_of_two()};
+  EpochPlan plan{job};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(epoch_plan)
+
+// docs/reliability.md, 19654: a head forwards an update before it applies it,
+// so its memory may lack what its tail has acknowledged.
+BOOST_AUTO_TEST_CASE(who_may_have_what_was_committed_is_awaited) {
+  Plan it;
+  BOOST_TEST((it.plan.awaited(it.seals({head}, 6), {7}) == Roles{tail}));
+  BOOST_TEST((it.plan.awaited(it.seals({tail}, 7), {7}) == Roles{}));
+  BOOST_TEST((it.plan.awaited(it.seals({head, tail}, 6), {7}) == Roles{}));
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_that_others_are_past_needs_who_is_absent) {
+  Plan it;
+  auto seals = it.seals({head}, 6);
+  seals[head].slices.back().oldest = seals[head].slices.back().newest = 7;
+  BOOST_TEST((it.plan.awaited(seals, {6}) == Roles{tail}));
+}
+
+// docs/reliability.md, 5518
+BOOST_AUTO_TEST_CASE(who_may_have_consumed_leases_is_awaited) {
+  Plan it;
+  const auto seals = it.seals({head}, 6);
+  BOOST_TEST((it.plan.awaited(seals, {0, LeaseSet{6, {}}}) == Roles{}));
+  BOOST_TEST((it.plan.awaited(seals, {0, LeaseSet{6, {8}}}) == Roles{tail}));
+  BOOST_TEST((it.plan.awaited(seals, {7, LeaseSet{}}) == Roles{tail}));
+}
+
+// A shard that came back without its memory holds version 0.
+BOOST_AUTO_TEST_CASE(who_was_no_replica_is_not_awaited) {
+  Plan it;
+  it.plan.begin(it.seals({tail}, 5), 2);
+  BOOST_TEST((it.plan.awaited(it.seals({tail}, 0), {5}) == Roles{}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
