@@ -161,7 +161,8 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
 
 void CoordinatorState::on(const Join& join) {
   if (join.job != options_.job_id || stage_ == Stage::over
-      || !reshaping_.refusal(join.role).empty())
+      || !reshaping_.refusal(join.role).empty()
+      || membership_.is_gone(join.role, join.incarnation)) // a late copy
     return;
   if (!computes_alike(join))
     return;

@@ -61,11 +61,16 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
       return {};
     remove(role, now_ms);
   }
-  if (auto i = gone_.find(role); i != gone_.end() && incarnation <= i->second)
+  if (is_gone(role, incarnation))
     return {};
   present_.emplace(role, incarnation);
   absent_.erase(role);
   return go_on(now_ms);
+}
+
+bool Membership::is_gone(RoleId role, uint64_t incarnation) const {
+  auto known = gone_.find(role);
+  return known != gone_.end() && incarnation <= known->second;
 }
 
 void Membership::expect(RoleId role) {

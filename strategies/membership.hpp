@@ -88,6 +88,8 @@ public:
   /// is one that was lost or left out: a late copy of its request must not
   /// bring the dead back. Ignored too: a role that is not expected.
   Actions join(RoleId role, uint64_t incarnation, uint64_t now_ms);
+  /// Tells whether that incarnation, or a newer one, was lost or left out.
+  bool is_gone(RoleId role, uint64_t incarnation) const;
   /// From here on the role may join as well.
   void expect(RoleId role);
   /// The role leaves for good: nobody waits for it.

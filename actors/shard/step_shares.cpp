@@ -59,6 +59,11 @@ void StepSharesDesk::leave_epoch() {
   quorum_.forget();
 }
 
+void StepSharesDesk::restore() {
+  decided_.clear();
+  quorum_ = StepQuorum{all_, shard_.job.options.backup_workers};
+}
+
 void StepSharesDesk::enter_epoch(bool decides, uint32_t decider,
                                  uint64_t version) {
   decides_ = decides;

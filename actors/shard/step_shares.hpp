@@ -27,7 +27,7 @@ public:
 
   void leave_epoch();
   /// The job is rolled back: nothing is decided.
-  void restore() { decided_.clear(); }
+  void restore();
   /// `decides`: this shard is the head of slice 0, which has `version`;
   /// `decider`: who is.
   void enter_epoch(bool decides, uint32_t decider, uint64_t version);

@@ -104,6 +104,8 @@ void StepSlices::enter_epoch(const Activate& activation) {
   for (const auto& [slice, owned] : slices_)
     if (owned->ledger.complete()) // its scalars are not known
       reduce(slice);
+    else if (owned->head)
+      leave_out(slice);
 }
 
 // --- pulls ------------------------------------------------------------------
@@ -213,13 +215,24 @@ void StepSlices::accept(const Push& push) {
 void StepSlices::take(const StepShares& decision) {
   if (!shares_ || !shares_->take(decision))
     return;
-  const auto left_out = shares_->left_out_of(decision.step);
   for (const auto& [id, slice] : slices_)
     if (slice->head && slice->ledger.version() == decision.step)
-      for (auto node : left_out)
-        accept(Push{{}, decision.step, node, id, {}});
+      leave_out(id);
   for (const auto& push : shares_->release(decision.step))
     accept(push);
+}
+
+/// Also what a head knows since it was a follower.
+void StepSlices::leave_out(uint32_t id) {
+  const auto& ledger = slices_.at(id)->ledger;
+  const auto step = ledger.version();
+  if (!shares_)
+    return;
+  for (auto node : shares_->left_out_of(step)) {
+    const auto held = ledger.held();
+    if (std::ranges::none_of(held, [&](RankRange x) { return x.covers(node); }))
+      accept(Push{{}, step, node, id, {}});
+  }
 }
 
 void StepSlices::take(const AskShares& ask, const shard_actor& asker) {

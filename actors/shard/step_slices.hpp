@@ -70,6 +70,8 @@ private:
   /// meanwhile. It gets a copy, of a newer version where its own is gone.
   void serve_copy(uint32_t slice, RoleId puller, uint64_t version);
   void accept(const Push& push);
+  /// Identities for the shares that a slice's step is known to be without.
+  void leave_out(uint32_t slice);
   uint32_t samples_of(uint64_t step) const;
   /// The slice's tree is whole: what is left are the rounds of scalars that the
   /// update needs, then the update.

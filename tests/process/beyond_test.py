@@ -75,7 +75,8 @@ class Beyond(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         weights = os.path.join(folder.name, "weights")
-        with Run(*JOB, "--processes", "--save", weights) as run:
+        with Run(*JOB, "--strategy", "parameter_server", "--processes",
+                 "--save", weights) as run:
             for count in range(3):
                 run.wait_for_step(100 * (count + 1))
                 old = {role: run.kill(role) for role in FIRST_CHAIN}

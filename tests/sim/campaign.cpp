@@ -78,6 +78,7 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   commits_ += verdict.result.commits;
   faults_ += verdict.result.faults;
   events_ += verdict.result.events;
+  changes_ += verdict.result.changes;
   (scenario.reckless ? reckless_ : beyond_) += verdict.result.beyond ? 1 : 0;
   for (size_t fault = 0; fault < fault_kinds; ++fault)
     for (size_t phase = 0; phase < phases; ++phase)

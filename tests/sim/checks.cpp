@@ -21,6 +21,21 @@ void Cluster::on_message(uint32_t, uint32_t to, const Letter& letter) {
     note_read(*pulled);
   } else if (const auto* applied = letter.as<LeaseApplied>())
     note_applied(*applied);
+  else if (const auto* shares = letter.as<StepShares>())
+    note_shares(*shares);
+}
+
+/// PROTOCOL 13: what a step is made of is decided once.
+void Cluster::note_shares(const StepShares& shares) {
+  if (shares.fence.epoch < rolled_back_)
+    return;
+  const auto [known, fresh] = made_of_.emplace(shares.step, shares.shares);
+  if (fresh || known->second == shares.shares)
+    return;
+  if (!beyond_)
+    throw Violation("I1", "step " + std::to_string(shares.step)
+                            + " is decided a second time");
+  known->second = shares.shares;
 }
 
 void Cluster::check(const Propose& propose) {
@@ -40,7 +55,8 @@ bool Cluster::survives(uint32_t slice) const {
 /// No replica that the slice had in the newest epoch has lost its memory since.
 bool Cluster::remembered(uint32_t slice) const {
   return std::ranges::all_of(memories_.at(slice), [this](const auto& x) {
-    return members_.at({RoleKind::shard, x.first}).memories == x.second;
+    auto known = members_.find({RoleKind::shard, x.first});
+    return known != members_.end() && known->second.memories == x.second;
   });
 }
 
@@ -48,6 +64,10 @@ bool Cluster::remembered(uint32_t slice) const {
 void Cluster::note_applied(const LeaseApplied& applied) {
   if (applied.fence.epoch != activated_ || proposed_ != activated_)
     return;
+  // Whoever has died may have ended the epoch; nobody else can tell.
+  for (auto process : active_)
+    if (!runtime_.alive(process))
+      return;
   for (const auto& chain : chains_)
     if (!chain.replicas.empty() && chain.replicas.back() == applied.shard.index)
       acknowledged_[chain.slice].insert(applied.lease);
@@ -92,6 +112,12 @@ void Cluster::check(const Activate& activation) {
   activated_ = activation.fence.epoch;
   chains_ = activation.chains;
   processes_.clear();
+  active_.clear();
+  for (const auto& [role, member] : members_)
+    if (std::ranges::any_of(activation.members, [at = role](const auto& x) {
+          return x.role == at;
+        }))
+      active_.push_back(member.process);
   for (const auto& member : activation.members)
     if (member.role.kind == RoleKind::shard)
       processes_[member.role.index] = member.links;
@@ -110,8 +136,11 @@ void Cluster::check(const Activate& activation) {
                             "to version "
                               + std::to_string(activation.version));
     read_.clear();
+    made_of_.clear();
+    rolled_back_ = activated_;
     return;
   }
+  forget_moved();
   if (scenario_.async())
     return;
   for (const auto& head : activation.slices) {
@@ -126,6 +155,15 @@ void Cluster::check(const Activate& activation) {
                 + std::to_string(read->second.version) + " has been read");
     beyond_ = true;
   }
+}
+
+/// Who is no replica any more, and has not died, has given the slice to others.
+void Cluster::forget_moved() {
+  for (auto& [slice, read] : read_)
+    std::erase_if(read.replicas, [&, at = slice](const auto& replica) {
+      return processes_.contains(replica.first)
+             && !is_replica(replica.first, at);
+    });
 }
 
 void Cluster::note_read(const Pulled& pulled) {
@@ -144,8 +182,8 @@ void Cluster::check(const Sealed& sealed) {
   if (oracle_ == nullptr || sealed.role.kind != RoleKind::shard
       || sealed.fence.epoch != proposed_)
     return;
-  const auto& member = members_.at(sealed.role);
-  if (member.store && member.up)
+  const auto known = members_.find(sealed.role);
+  if (known != members_.end() && known->second.store && known->second.up)
     check_store(sealed.role.index);
 }
 
@@ -158,7 +196,12 @@ void Cluster::check_store(uint32_t shard) const {
     if (scenario_.gradient() == GradientKind::ordered)
       oracle_->check(job_, job_.plan.slices[slice], newest, values,
                      to_string(role));
-    else
+    else if (scenario_.kind == Scenario::Kind::backup) {
+      // The word of the newest may have died with its decider.
+      if (over_ || newest == 0 || made_of_.contains(newest - 1))
+        check_shares(job_, job_.plan.slices[slice], newest, made_of_, values,
+                     to_string(role));
+    } else
       check_leases(job_, job_.plan.slices[slice], store.leases(slice), values,
                    to_string(role));
   }

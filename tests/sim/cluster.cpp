@@ -15,6 +15,9 @@ namespace {
 
 /// A process is there for its actor after so long.
 constexpr uint64_t boot[2] = {1'000, 40'000};
+constexpr uint64_t quick_boot[2] = {100, 4'000};
+/// How long a role that is to leave may take.
+constexpr uint64_t retire_deadline = 2'000'000;
 constexpr uint64_t hello_deadline = 1'000'000;
 /// Of a run after its last fault, without any, in virtual time (I11).
 constexpr uint64_t patience = 60'000'000;
@@ -89,7 +92,8 @@ Cluster::Result Cluster::run(uint32_t faults) {
     ;
   if (oracle_ != nullptr)
     check_end();
-  return {job_.total_steps, took_effect_, ended, runtime_.events(), beyond_};
+  return {job_.total_steps,  took_effect_, changed_, ended,
+          runtime_.events(), beyond_};
 }
 
 // --- processes --------------------------------------------------------------
@@ -109,7 +113,9 @@ void Cluster::start(RoleId role) {
   runtime_.on_end(process, [this, role, process](const std::string& how) {
     ended(role, process, how);
   });
-  runtime_.after(runtime_.random().between(boot[0], boot[1]),
+  const bool quick = role.kind == RoleKind::shard && quick_.erase(role.index);
+  const auto& time = quick ? quick_boot : boot;
+  runtime_.after(runtime_.random().between(time[0], time[1]),
                  [this, role, process] {
                    if (runtime_.alive(process))
                      say_hello(role, process);
@@ -119,14 +125,18 @@ void Cluster::start(RoleId role) {
 void Cluster::say_hello(RoleId role, uint32_t process) {
   const auto loader = runtime_.new_endpoint(
     process, [this, role, process](Address, const Letter& letter) {
-      if (members_.at(role).process != process || members_.at(role).up)
+      auto known = members_.find(role);
+      if (known == members_.end() || known->second.process != process
+          || known->second.up)
         return;
       if (const auto* info = letter.as<JobInfo>())
         spawn(role, *info);
     });
   runtime_.send(loader, coordinator_.id, letter(Hello{role}));
   runtime_.after(hello_deadline, [this, role, process] {
-    if (runtime_.alive(process) && !members_.at(role).up)
+    auto known = members_.find(role);
+    if (runtime_.alive(process)
+        && (known == members_.end() || !known->second.up))
       runtime_.kill(process, "the coordinator does not answer");
   });
 }
@@ -170,22 +180,39 @@ void Cluster::spawn(RoleId role, const JobInfo& info) {
 }
 
 void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
-  auto& member = members_.at(role);
-  if (member.process != process)
+  auto known = members_.find(role);
+  if (known == members_.end() || known->second.process != process)
     return;
+  auto& member = known->second;
+  if (leaving_.contains(role)) {
+    forget(role);
+    return;
+  }
   if (how == done) // its state is looked at when all have ended
     return;
   member.up = false;
   member.store = nullptr;
   if (over_)
     return;
+  if (gone_.contains(role)) {
+    forget(role);
+    return;
+  }
   const auto verdict = budget_.died(role, how);
   runtime_.after(100, [this, role, verdict] {
     runtime_.send(supervisor_, coordinator_.id,
                   letter(RoleDied{role, verdict.reason}));
-    if (!over_)
+    if (leaving_.contains(role))
+      forget(role);
+    else if (!over_)
       start(role);
   });
+}
+
+void Cluster::forget(RoleId role) {
+  auto member = members_.extract(role);
+  if (!member.empty() && member.mapped().memory >= 0)
+    close(member.mapped().memory);
 }
 
 void Cluster::supervise(const Letter& letter) {
@@ -195,17 +222,32 @@ void Cluster::supervise(const Letter& letter) {
                               + " is committed, which no run comes to");
     budget_.committed(progress->step);
   } else if (const auto* replace = letter.as<ReplaceRole>()) {
-    runtime_.kill(members_.at(replace->role).process, "it is replaced");
+    if (members_.contains(replace->role))
+      runtime_.kill(members_.at(replace->role).process, "it is replaced");
+  } else if (const auto* wanted = letter.as<StartRole>()) {
+    if (!members_.contains(wanted->role)) // the message may come again
+      start(wanted->role);
+  } else if (const auto* retire = letter.as<RetireRole>()) {
+    leaving_.insert(retire->role);
+    runtime_.after(retire_deadline, [this, role = retire->role] {
+      if (members_.contains(role))
+        runtime_.kill(members_.at(role).process, "it does not leave");
+    });
   } else if (const auto* finished = letter.as<Finished>()) {
     over_ = true;
     status_ = finished->status;
     outcome_line_ = finished->line;
     summary_ = finished->summary;
+    if (status_ == 0)
+      changed_ = static_cast<uint32_t>(
+        nlohmann::json::parse(summary_)["changes"].size());
     runtime_.note("finished: " + finished->line);
     if (oracle_ == nullptr)
       record_end();
   } else if (const auto* note = letter.as<Note>()) {
     runtime_.note(note->line);
+  } else if (letter.as<caf::error>() != nullptr) {
+    runtime_.note("refused: " + letter.as<caf::error>()->line());
   }
 }
 

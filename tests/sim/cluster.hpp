@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Cluster {
 public:
   struct Result {
     uint64_t commits = 0;
-    uint32_t faults = 0; ///< that took effect
+    uint32_t faults = 0;  ///< that took effect
+    uint32_t changes = 0; ///< of members and slices that were made
     uint64_t virtual_us = 0;
     uint64_t events = 0;
     bool beyond = false; ///< more failed than the job promises to survive
@@ -61,6 +63,8 @@ private:
   void say_hello(RoleId role, uint32_t process);
   void spawn(RoleId role, const JobInfo& info);
   void ended(RoleId role, uint32_t process, const std::string& how);
+  /// Nobody starts it again.
+  void forget(RoleId role);
   void supervise(const Letter& letter);
   void record_end();
   int new_memory(RoleId role);
@@ -68,15 +72,19 @@ private:
   // --- faults (faults.cpp) --------------------------------------------------
   void plan_faults(uint32_t count);
   void progressed(uint64_t step);
+  /// Asks for another worker, shard, or place of slices.
+  void ask_for_change();
   void inject();
   bool inject(Fault fault);
   bool kill_some(RoleKind kind, bool with_memory);
   bool lose_chain();
+  bool cut_off();
   void kill(RoleId role, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
   /// A chain has lost a replica for good and is not whole again.
   bool fragile();
   bool is_shard(uint32_t process) const;
+  bool is_replica(uint32_t shard, uint32_t slice) const;
   bool stand_still(uint64_t low, uint64_t high);
   bool cut_some(bool control);
   bool block_some();
@@ -92,6 +100,8 @@ private:
   bool remembered(uint32_t slice) const;
   void check_leases_of(const Activate& activation);
   void note_applied(const LeaseApplied& applied);
+  void note_shares(const StepShares& shares);
+  void forget_moved();
   void note_read(const Pulled& pulled);
   void check_stores() const;
   void check_store(uint32_t shard) const;
@@ -115,7 +125,13 @@ private:
   std::map<uint32_t, RoleId> roles_; ///< by process
 
   std::vector<uint64_t> triggers_; ///< steps, falling
-  uint64_t step_ = 0;              ///< furthest seen
+  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  uint32_t changed_ = 0;
+  bool removes_ = false;     ///< a worker's leave was asked for
+  std::set<uint32_t> quick_; ///< shards that are back at once
+  std::set<RoleId> leaving_; ///< they are not started again
+  std::set<RoleId> gone_;    ///< the same, for good, and nobody was told
+  uint64_t step_ = 0;        ///< furthest seen
   uint64_t computed_ = 0;
   uint32_t took_effect_ = 0;
   bool memory_lost_ = false;
@@ -136,11 +152,14 @@ private:
   std::map<uint32_t, Read> read_;
   bool beyond_ = false;            ///< more failed than a chain can bear
   std::vector<SliceChain> chains_; ///< of the newest activation
+  std::vector<uint32_t> active_;   ///< processes of its members
   std::map<uint32_t, std::string> processes_; ///< of its shards
   /// Of each replica of the newest activation: memories lost until then.
   std::vector<std::map<uint32_t, uint32_t>> memories_;
-  std::map<std::string, uint32_t> memory_of_; ///< the same, by process
-  std::vector<LeaseSet> acknowledged_;        ///< by slice (async)
+  std::map<std::string, uint32_t> memory_of_;          ///< the same, by process
+  std::map<uint64_t, std::vector<RankRange>> made_of_; ///< steps, k of n
+  uint64_t rolled_back_ = 0;                           ///< epoch
+  std::vector<LeaseSet> acknowledged_;                 ///< by slice (async)
   uint64_t lost_leases_ = 0; ///< consumed, and then of no head any more
   uint64_t pulled_epoch_ = 0;
 };

@@ -15,6 +15,9 @@ void Cluster::plan_faults(uint32_t count) {
   for (uint32_t i = 0; i < count; ++i)
     triggers_.push_back(draw.below(job_.total_steps - 3));
   std::ranges::sort(triggers_, std::greater<>());
+  for (uint32_t i = 0; i < scenario_.changes; ++i)
+    changes_.push_back(draw.below(job_.total_steps * 3 / 4));
+  std::ranges::sort(changes_, std::greater<>());
 }
 
 void Cluster::progressed(uint64_t step) {
@@ -23,6 +26,50 @@ void Cluster::progressed(uint64_t step) {
     triggers_.pop_back();
     runtime_.after(runtime_.random().below(6'000), [this] { inject(); });
   }
+  while (!changes_.empty() && changes_.back() <= step_) {
+    changes_.pop_back();
+    runtime_.after(runtime_.random().below(6'000),
+                   [this] { ask_for_change(); });
+  }
+}
+
+void Cluster::ask_for_change() {
+  if (over_)
+    return;
+  auto& draw = runtime_.random();
+  std::vector<std::string> workers, shards;
+  for (const auto& [role, member] : members_)
+    (role.kind == RoleKind::worker ? workers : shards)
+      .push_back(to_string(role));
+  const auto any = [&](const std::vector<std::string>& names) {
+    return names[draw.below(names.size())];
+  };
+  std::string what;
+  switch (draw.below(7)) {
+    case 0:
+      what = "workers add 1";
+      break;
+    case 1: // some worker must stay
+      if (!gone_.empty())
+        return;
+      removes_ = true;
+      what = "workers remove " + any(workers);
+      break;
+    case 2:
+    case 3:
+      what = "shards add 1";
+      break;
+    case 4:
+      what = "shards remove " + any(shards);
+      break;
+    case 5:
+      what = "rebalance";
+      break;
+    default:
+      what = "move-slices " + any(shards) + ' ' + any(shards);
+  }
+  runtime_.note("asked for: " + what);
+  runtime_.send(supervisor_, coordinator_.id, letter(ReshapeJob{what}));
 }
 
 void Cluster::inject() {
@@ -70,6 +117,8 @@ bool Cluster::inject(Fault fault) {
       runtime_.repeat(now + draw.between(5'000, 60'000), 30,
                       draw.between(1'000, 90'000));
       return true;
+    case Fault::cut_off:
+      return cut_off();
     case Fault::clock:
       runtime_.pause(coordinator_process_,
                      now + draw.between(50'000, 3'000'000));
@@ -109,6 +158,46 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
   return true;
 }
 
+/// What it does last reaches some and not others: the coordinator does not hear
+/// of a gradient that shards have, a head is ahead of its followers. Shards are
+/// back at once; some workers never.
+bool Cluster::cut_off() {
+  auto& draw = runtime_.random();
+  const auto process = some_process(false);
+  const auto known = roles_.find(process);
+  if (known == roles_.end() || (is_shard(process) && fragile()))
+    return false;
+  const auto role = known->second;
+  std::vector<uint32_t> others{coordinator_process_};
+  for (const auto& [other, member] : members_)
+    if (other.kind == RoleKind::shard && other != role)
+      others.push_back(member.process);
+  const auto other = others[draw.below(others.size())];
+  const auto time = draw.between(500, 30'000);
+  runtime_.note("nothing gets from " + runtime_.name(process) + " to "
+                + runtime_.name(other));
+  runtime_.block(process, other, runtime_.now() + 2 * time);
+  blocked_until_ = std::max(blocked_until_, runtime_.now() + 2 * time);
+  size_t workers = 0;
+  for (const auto& [x, member] : members_)
+    workers += x.kind == RoleKind::worker && !gone_.contains(x)
+                   && !leaving_.contains(x)
+                 ? 1
+                 : 0;
+  const bool for_good = role.kind == RoleKind::worker && workers > 1
+                        && !removes_ && draw.chance(30);
+  if (for_good)
+    gone_.insert(role);
+  runtime_.after(time, [this, process, role] {
+    if (over_ || !runtime_.alive(process))
+      return;
+    if (role.kind == RoleKind::shard)
+      quick_.insert(role.index);
+    runtime_.kill(process, "cut off, killed");
+  });
+  return true;
+}
+
 /// One after the other, so that some may begin an epoch, or come back, before
 /// the others die.
 bool Cluster::lose_chain() {
@@ -120,7 +209,8 @@ bool Cluster::lose_chain() {
     runtime_.after(draw.below(2) * draw.below(60'000),
                    [this, role = RoleId{RoleKind::shard, shard},
                     with_memory = draw.chance(50)] {
-                     if (!over_ && runtime_.alive(members_.at(role).process))
+                     if (!over_ && members_.contains(role)
+                         && runtime_.alive(members_.at(role).process))
                        kill(role, with_memory);
                    });
   return true;
@@ -156,12 +246,18 @@ bool Cluster::may_lose_memory(RoleId shard) const {
     for (const auto& [role, member] : members_)
       elsewhere = elsewhere
                   || (role.kind == RoleKind::shard && role != shard
+                      && is_replica(role.index, slice.id)
                       && member.store->holds(slice.id)
                       && member.store->lineage(slice.id) == activated_);
     if (!elsewhere)
       return false;
   }
   return true;
+}
+
+bool Cluster::is_replica(uint32_t shard, uint32_t slice) const {
+  const auto& replicas = chains_[slice].replicas;
+  return std::ranges::find(replicas, shard) != replicas.end();
 }
 
 uint32_t Cluster::some_process(bool with_coordinator) {

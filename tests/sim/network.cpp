@@ -25,6 +25,12 @@ void Runtime::send_later(Address from, Address to, uint64_t delay,
   });
 }
 
+void Runtime::answer(Address actor, std::function<void()> what) {
+  const auto process = entities_[actor].process;
+  in_process(process, 2 * random_.between(pace.latency[0], pace.latency[1]),
+             entities_[actor].actor, std::move(what));
+}
+
 Stream& Runtime::control(uint32_t from, uint32_t to) {
   return control_[{from, to}];
 }
@@ -55,8 +61,11 @@ void Runtime::send(Address from, Address to, Letter letter) {
   }
   if (entity.process == sender) {
     at(now_, [this, from, to, sender, letter = std::move(letter)] {
-      in_process(sender,
-                 [this, from, to, letter] { deliver(from, to, letter); });
+      in_process(sender, [this, from, to, sender, letter] {
+        if (tap_)
+          tap_(sender, sender, letter);
+        deliver(from, to, letter);
+      });
     });
     return;
   }

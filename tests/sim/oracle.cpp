@@ -22,32 +22,85 @@ void Oracle::check(const Job& job, const Slice& slice, uint64_t version,
                               + std::to_string(expected[i]));
 }
 
+namespace {
+
+/// A slice's values while leaves are taken from them.
+class Expected {
+public:
+  Expected(const Job& job, const Slice& slice)
+    : job_(job),
+      slice_(slice),
+      first_(job.flat_offset(slice)),
+      values_(slice.count) {
+    initialize(job.graph, job.options.seed, slice.variable, slice.offset,
+               values_.data(), slice.count);
+  }
+
+  void apply(uint64_t step, uint32_t rank, uint32_t samples) {
+    for (uint64_t i = 0; i < slice_.count; ++i)
+      values_[i] -= leaf_gradient(GradientKind::counted, step, rank, first_ + i,
+                                  0)
+                    / static_cast<float>(samples);
+  }
+
+  /// Errors: Violation of I1; `what` says what they should have had.
+  void compare(const float* values, const std::string& where,
+               const std::string& what) const {
+    for (uint64_t i = 0; i < slice_.count; ++i)
+      if (!(std::abs(values[i] - values_[i]) < 0.05f))
+        throw Violation("I1", where + ": element " + std::to_string(i)
+                                + " of slice " + std::to_string(slice_.id)
+                                + " is " + std::to_string(values[i]) + "; with "
+                                + what + " it would be "
+                                + std::to_string(values_[i]));
+  }
+
+private:
+  const Job& job_;
+  const Slice& slice_;
+  const uint64_t first_;
+  std::vector<float> values_;
+};
+
+} // namespace
+
 void check_leases(const Job& job, const Slice& slice, const LeaseSet& applied,
                   const float* values, const std::string& where) {
-  std::vector<float> expected(slice.count);
-  initialize(job.graph, job.options.seed, slice.variable, slice.offset,
-             expected.data(), slice.count);
+  Expected expected{job, slice};
   std::vector<uint64_t> leases(applied.above());
   for (uint64_t lease = 0; lease < applied.floor(); ++lease)
     leases.push_back(lease);
   const auto ranks = job.options.virtual_ranks;
-  const auto first = job.flat_offset(slice);
   for (auto lease : leases) {
     const auto rank = static_cast<uint32_t>(lease % ranks);
-    const auto samples = job.sampling.rank(lease / ranks, rank).count;
-    for (uint64_t i = 0; i < slice.count; ++i)
-      expected[i] -= leaf_gradient(GradientKind::counted, lease / ranks, rank,
-                                   first + i, 0)
-                     / static_cast<float>(samples);
+    expected.apply(lease / ranks, rank,
+                   job.sampling.rank(lease / ranks, rank).count);
   }
-  for (uint64_t i = 0; i < slice.count; ++i)
-    if (!(std::abs(values[i] - expected[i]) < 0.2f))
-      throw Violation(
-        "I1", where + ": element " + std::to_string(i) + " of slice "
-                + std::to_string(slice.id) + " is " + std::to_string(values[i])
-                + "; with each of its " + std::to_string(leases.size())
-                + " leases applied once it would be "
-                + std::to_string(expected[i]));
+  expected.compare(values, where,
+                   "each of its " + std::to_string(leases.size())
+                     + " leases applied once");
+}
+
+void check_shares(const Job& job, const Slice& slice, uint64_t version,
+                  const std::map<uint64_t, std::vector<RankRange>>& made_of,
+                  const float* values, const std::string& where) {
+  Expected expected{job, slice};
+  for (uint64_t step = 0; step < version; ++step) {
+    const auto shares = made_of.find(step);
+    if (shares == made_of.end())
+      throw Violation("I1", where + " has applied step " + std::to_string(step)
+                              + ", of which nothing was decided");
+    uint32_t samples = 0;
+    for (auto share : shares->second)
+      for (auto rank = share.lo; rank < share.hi; ++rank)
+        samples += job.sampling.rank(step, rank).count;
+    for (auto share : shares->second)
+      for (auto rank = share.lo; rank < share.hi; ++rank)
+        expected.apply(step, rank, samples);
+  }
+  expected.compare(values, where,
+                   "each of its " + std::to_string(version)
+                     + " steps applied once");
 }
 
 } // namespace troupe::sim

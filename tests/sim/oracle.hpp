@@ -5,6 +5,7 @@
 #include "tests/sim/gradient.hpp"
 
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,6 +38,12 @@ struct Oracle {
 /// once, whatever their order.
 /// Errors: Violation of I1, naming `where`.
 void check_leases(const Job& job, const Slice& slice, const LeaseSet& applied,
+                  const float* values, const std::string& where);
+
+/// Of counted gradients, k of n: a slice's values after so many steps, each
+/// made of these ranks. Errors: Violation of I1, naming `where`.
+void check_shares(const Job& job, const Slice& slice, uint64_t version,
+                  const std::map<uint64_t, std::vector<RankRange>>& made_of,
                   const float* values, const std::string& where);
 
 } // namespace troupe::sim

@@ -112,16 +112,15 @@ void Runtime::kill(uint32_t id, const std::string& how) {
   note(processes_[id].name + " ends: " + how);
   processes_[id].alive = false;
   processes_[id].inbox.clear();
-  // Of what it has sent, all or nothing arrives.
-  const bool loses = random_.chance(50);
+  // Of what it has sent on a connection, all or nothing arrives.
   for (size_t i = 0; i < links_.size(); ++i)
     if (links_[i].alive
         && (links_[i].process[0] == id || links_[i].process[1] == id))
-      end_link(i, "its process ended", loses);
+      end_link(i, "its process ended", random_.chance(50));
   uint64_t last = now_;
   for (auto& [ends, stream] : control_)
     if (ends.first == id) {
-      if (loses)
+      if (random_.chance(50))
         ++stream.generation;
       else
         last = std::max(last, stream.last);

@@ -76,6 +76,8 @@ public:
 
   void send(Address from, Address to, Letter letter);
   void send_later(Address from, Address to, uint64_t delay, Letter letter);
+  /// Calls `what` in the actor's process, after a way there and back.
+  void answer(Address actor, std::function<void()> what);
   void monitor(Address watcher, Address target);
 
   // --- links and faults of the network --------------------------------------

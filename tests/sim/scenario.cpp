@@ -2,6 +2,7 @@
 
 #include "tests/sim/runtime.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -11,7 +12,8 @@ std::string to_string(Fault fault) {
   constexpr const char* names[] = {"kill worker", "kill shard", "kill host",
                                    "pause",       "stop",       "cut link",
                                    "cut control", "one way",    "delay",
-                                   "repeat",      "clock jump", "lose chain"};
+                                   "repeat",      "cut off",    "clock jump",
+                                   "lose chain"};
   return names[static_cast<int>(fault)];
 }
 
@@ -65,8 +67,10 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
   }
   if (scenario.kind == Kind::scalars)
     options.clip_norm = 2;
-  if (scenario.kind == Kind::backup)
+  if (scenario.kind == Kind::backup) {
     options.backup_workers = 1;
+    options.reduction = "fast";
+  }
   return options;
 }
 
@@ -86,19 +90,24 @@ Scenario scenario_of(uint64_t seed) {
   Random draw{seed * 2 + 1};
   Scenario out;
   const auto kind = draw.below(10);
-  out.kind = kind < 4   ? Kind::sync
-             : kind < 6 ? Kind::scalars
+  out.kind = kind < 3   ? Kind::sync
+             : kind < 5 ? Kind::scalars
+             : kind < 6 ? Kind::backup
              : kind < 7 ? Kind::bounded
                         : Kind::async;
   out.workers = static_cast<uint32_t>(draw.between(1, 3));
   out.shards = static_cast<uint32_t>(draw.between(1, 2));
   out.chain = static_cast<uint32_t>(draw.between(1, 3));
+  if (out.kind == Kind::backup)
+    out.workers = std::max(out.workers, 2u);
   if (out.kind == Kind::bounded)
     out.staleness = static_cast<int64_t>(draw.below(4));
   const uint32_t ranks[] = {4, 5, 8};
   make_job(out,
            out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)]);
   out.reckless = draw.below(12) == 0;
+  if (draw.below(3) == 0)
+    out.changes = static_cast<uint32_t>(draw.between(1, 3));
   return out;
 }
 
@@ -107,18 +116,23 @@ Scenario undisturbed(const Scenario& scenario) {
   out.workers = 1;
   out.shards = 1;
   out.chain = 1;
+  out.changes = 0;
+  out.reckless = false;
+  if (out.kind == Kind::backup) // nothing is compared with it
+    out.workers = 2;
   make_job(out, scenario.job->options.virtual_ranks);
   return out;
 }
 
 std::string Scenario::describe() const {
-  constexpr const char* names[] = {"sync",  "scalars", "backup",
-                                   "async", "bounded", "switched"};
+  constexpr const char* names[] = {"sync", "scalars", "backup", "async",
+                                   "bounded"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
+         + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
          + (reckless ? ", reckless" : "");
 }
 

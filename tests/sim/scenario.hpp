@@ -19,13 +19,14 @@ enum class Fault : uint8_t {
   cut_control,
   one_way, ///< nothing gets from one process to another for a time
   delay,
-  repeat, ///< messages come again, some of them much later
-  clock,  ///< the coordinator's clock is far ahead when it wakes
+  repeat,  ///< messages come again, some of them much later
+  cut_off, ///< nothing gets from a process to another one; then it dies
+  clock,   ///< the coordinator's clock is far ahead when it wakes
   /// In reckless worlds only: all replicas of a chain die within some
   /// milliseconds, some of them with their memory.
   lose_chain,
 };
-inline constexpr uint32_t fault_kinds = 12;
+inline constexpr uint32_t fault_kinds = 13;
 std::string to_string(Fault fault);
 
 /// What the members were doing when a fault came.
@@ -51,12 +52,12 @@ struct Scenario {
     backup,  ///< k of n
     async,
     bounded, ///< staleness
-    switched,
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
   uint32_t chain = 1;
   int64_t staleness = -1;
+  uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   bool reckless = false; ///< more fails than the job promises to survive
   std::shared_ptr<const Job> job;
 

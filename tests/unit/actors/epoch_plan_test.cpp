@@ -25,8 +25,8 @@ JobOptions chain_of_two() {
   return job;
 }
 
-struct Plan {
-  Plan() { plan.begin(seals({head, tail}, 0), 1); }
+struct Chains {
+  Chains() { plan.begin(seals({head, tail}, 0), 1); }
 
   /// What is said when `shards` hold these versions, and leases below that.
   std::map<RoleId, Sealed> seals(const std::vector<RoleId>& shards,
@@ -56,14 +56,14 @@ BOOST_AUTO_TEST_SUITE(epoch_plan)
 // docs/reliability.md, 19654: a head forwards an update before it applies it,
 // so its memory may lack what its tail has acknowledged.
 BOOST_AUTO_TEST_CASE(who_may_have_what_was_committed_is_awaited) {
-  Plan it;
+  Chains it;
   BOOST_TEST((it.plan.awaited(it.seals({head}, 6), {7}) == Roles{tail}));
   BOOST_TEST((it.plan.awaited(it.seals({tail}, 7), {7}) == Roles{}));
   BOOST_TEST((it.plan.awaited(it.seals({head, tail}, 6), {7}) == Roles{}));
 }
 
 BOOST_AUTO_TEST_CASE(a_slice_that_others_are_past_needs_who_is_absent) {
-  Plan it;
+  Chains it;
   auto seals = it.seals({head}, 6);
   seals[head].slices.back().oldest = seals[head].slices.back().newest = 7;
   BOOST_TEST((it.plan.awaited(seals, {6}) == Roles{tail}));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_slice_that_others_are_past_needs_who_is_absent) {
 
 // docs/reliability.md, 5518
 BOOST_AUTO_TEST_CASE(who_may_have_consumed_leases_is_awaited) {
-  Plan it;
+  Chains it;
   const auto seals = it.seals({head}, 6);
   BOOST_TEST((it.plan.awaited(seals, {0, LeaseSet{6, {}}}) == Roles{}));
   BOOST_TEST((it.plan.awaited(seals, {0, LeaseSet{6, {8}}}) == Roles{tail}));
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(who_may_have_consumed_leases_is_awaited) {
 
 // A shard that came back without its memory holds version 0.
 BOOST_AUTO_TEST_CASE(who_was_no_replica_is_not_awaited) {
-  Plan it;
+  Chains it;
   it.plan.begin(it.seals({tail}, 5), 2);
   BOOST_TEST((it.plan.awaited(it.seals({tail}, 0), {5}) == Roles{}));
 }

@@ -257,6 +257,9 @@ BOOST_AUTO_TEST_CASE(a_late_copy_of_a_request_brings_nobody_back) {
   BOOST_TEST(it.join(worker1, 1, 1).empty());
   BOOST_TEST((it.state() == State::active));
   it.lost(worker1, 1, 2);
+  BOOST_TEST(it.is_gone(worker1, 1));
+  BOOST_TEST(!it.is_gone(worker1, 2));
+  BOOST_TEST(!it.is_gone(worker0, 1));
   BOOST_TEST(it.join(worker1, 1, 3).empty());
   BOOST_TEST((it.absent() == std::vector<RoleId>{worker1}));
   it.join(worker1, 3, 4);
