@@ -50,29 +50,6 @@ void check_tensors(const std::vector<NamedTensor>& tensors) {
   }
 }
 
-/// Length and JSON, filled up with spaces so that the data starts at a
-/// multiple of eight, as the reference library does.
-std::string header_of(const std::vector<const NamedTensor*>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
-  auto header = json::object();
-  if (!metadata.empty())
-    header[metadata_key] = metadata;
-  uint64_t offset = 0;
-  for (const auto* tensor : tensors) {
-    const auto end = offset + tensor->values.size() * sizeof(float);
-    header[tensor->name] = {{"dtype", "F32"},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');
-  const uint64_t length = text.size();
-  std::string result(sizeof(length), '\0');
-  std::memcpy(result.data(), &length, sizeof(length));
-  return result + text;
-}
-
 // --- reading -----------------------------------------------------------------
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
@@ -207,6 +184,35 @@ std::string read_header(InputFile& file) {
 
 } // namespace
 
+/// Length and JSON, filled up with spaces so that the data starts at a
+/// multiple of eight, as the reference library does.
+std::string
+safetensors_header(const std::vector<SafetensorsEntry>& entries,
+                   const std::map<std::string, std::string>& metadata) {
+  auto header = json::object();
+  if (!metadata.empty())
+    header[metadata_key] = metadata;
+  uint64_t offset = 0;
+  for (const auto& entry : entries) {
+    const auto end = offset + entry.bytes;
+    header[entry.name] = {{"dtype", entry.dtype},
+                          {"shape", entry.shape},
+                          {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception&) {
+    throw InputError("a name or a line of metadata is not UTF-8; rename it");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  std::string result(sizeof(length), '\0');
+  std::memcpy(result.data(), &length, sizeof(length));
+  return result + text;
+}
+
 void write_safetensors(const std::string& path,
                        const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
@@ -217,12 +223,15 @@ void write_safetensors(const std::string& path,
     sorted.push_back(&tensor);
   std::sort(sorted.begin(), sorted.end(),
             [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::vector<SafetensorsEntry> entries;
+  for (const auto* tensor : sorted)
+    entries.push_back({tensor->name, "F32", tensor->shape,
+                       tensor->values.size() * sizeof(float)});
   std::string header;
   try {
-    header = header_of(sorted, metadata);
-  } catch (const json::exception&) {
-    throw InputError(path + ": a name or a line of metadata is not UTF-8; "
-                     + "rename it");
+    header = safetensors_header(entries, metadata);
+  } catch (const InputError& failure) {
+    throw InputError(path + ": " + failure.what());
   }
   std::vector<std::span<const std::byte>> parts;
   parts.push_back(std::as_bytes(std::span{header}));

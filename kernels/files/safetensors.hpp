@@ -24,6 +24,19 @@ void write_safetensors(const std::string& path,
                        const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata);
 
+/// A tensor as a file's header describes it.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype; ///< "F32", "I64", …
+  std::vector<uint64_t> shape;
+  uint64_t bytes = 0;
+};
+/// The beginning of a file whose data are these tensors, in this order.
+/// Errors: InputError (a name or metadata that is not UTF-8).
+std::string
+safetensors_header(const std::vector<SafetensorsEntry>& entries,
+                   const std::map<std::string, std::string>& metadata);
+
 struct SafetensorsFile {
   std::vector<NamedTensor> tensors; ///< in order of name
   std::map<std::string, std::string> metadata;
