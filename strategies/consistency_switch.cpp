@@ -32,9 +32,9 @@ const Consistency& ConsistencySwitch::take_place() {
   return now_;
 }
 
-void ConsistencySwitch::start_over() {
-  now_.step = 0;
-  now_.updates = 0;
+void ConsistencySwitch::start_over(const Consistency& at) {
+  now_.step = at.step;
+  now_.updates = at.updates;
   drain_.reset();
 }
 

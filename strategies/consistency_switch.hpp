@@ -43,8 +43,8 @@ public:
 
   /// The next epoch begins what was asked for, at drain().
   const Consistency& take_place();
-  /// The job went back to its first step; the mode stays.
-  void start_over();
+  /// The job went back to the step and updates of `at`; the mode stays.
+  void start_over(const Consistency& at);
 
 private:
   Consistency now_;

@@ -1,0 +1,95 @@
+#include "strategies/checkpoint_schedule.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+namespace {
+
+using troupe::checkpoints_to_remove;
+using troupe::CheckpointSchedule;
+using Places = std::vector<size_t>;
+
+CheckpointSchedule every(uint64_t steps, uint64_t from = 0) {
+  return CheckpointSchedule{{steps, from, 1'000}};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(checkpoint_schedule)
+
+BOOST_AUTO_TEST_CASE(multiples_of_the_period_are_asked_for_one_at_a_time) {
+  auto schedule = every(100);
+  BOOST_TEST(schedule.due(0, false, 0).value() == 100u);
+  BOOST_TEST(!schedule.due(50, false, 10));
+  BOOST_TEST(!schedule.arrived(99));
+  BOOST_TEST(schedule.arrived(100));
+  BOOST_TEST(!schedule.due(101, false, 20)); // it is being written
+  schedule.written();
+  BOOST_TEST(schedule.due(102, false, 30).value() == 200u);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_slow_disk_cannot_take_is_left_out) {
+  auto schedule = every(10);
+  BOOST_TEST(schedule.due(0, false, 0).value() == 10u);
+  BOOST_TEST(schedule.arrived(10));
+  BOOST_TEST(!schedule.due(47, false, 500));
+  schedule.written();
+  BOOST_TEST(schedule.due(48, false, 510).value() == 50u);
+}
+
+BOOST_AUTO_TEST_CASE(a_version_that_was_missed_makes_the_next_come_earlier) {
+  auto schedule = every(1);
+  BOOST_TEST(schedule.due(0, false, 0).value() == 2u);
+  BOOST_TEST(!schedule.due(7, false, 100));
+  BOOST_TEST(!schedule.due(70, false, 1'050)); // it may be on its way
+  BOOST_TEST(schedule.due(80, false, 1'100).value() == 84u);
+  BOOST_TEST(schedule.lead() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(another_epoch_is_asked_again_for_what_it_still_has) {
+  auto schedule = every(100);
+  BOOST_TEST(!schedule.again(0, 0));
+  BOOST_TEST(schedule.due(0, false, 0).value() == 100u);
+  BOOST_TEST(schedule.again(60, 10).value() == 100u);
+  BOOST_TEST(schedule.again(100, 20).value() == 100u);
+  BOOST_TEST(!schedule.again(101, 30));
+  BOOST_TEST(schedule.due(101, false, 40).value() == 200u);
+}
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_job_is_asked_once_it_is_past_a_multiple) {
+  auto schedule = every(100, 150);
+  BOOST_TEST(!schedule.due(150, true, 0));
+  BOOST_TEST(!schedule.due(199, true, 0));
+  BOOST_TEST(schedule.due(203, true, 0).value() == 203u);
+  BOOST_TEST(schedule.arrived(203));
+  schedule.written();
+  BOOST_TEST(!schedule.due(299, true, 0));
+  BOOST_TEST(schedule.due(300, true, 0).value() == 300u);
+}
+
+BOOST_AUTO_TEST_CASE(after_a_rollback_the_same_versions_come_again) {
+  auto schedule = every(100);
+  for (auto version : {100u, 200u}) {
+    BOOST_TEST(schedule.due(version - 50, false, 0).value() == version);
+    BOOST_TEST(schedule.arrived(version));
+    schedule.written();
+  }
+  BOOST_TEST(schedule.due(220, false, 0).value() == 300u);
+  schedule.rolled_back(100);
+  BOOST_TEST(schedule.due(100, false, 0).value() == 200u);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_resumes_begins_after_what_it_has) {
+  auto schedule = every(100, 300);
+  BOOST_TEST(schedule.due(300, false, 0).value() == 400u);
+  auto never = every(0);
+  BOOST_TEST(!never.due(1'000, false, 0));
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_stay_and_what_the_run_began_with) {
+  BOOST_TEST(checkpoints_to_remove({5, 4, 3, 2}, 2, {}) == (Places{2, 3}));
+  BOOST_TEST(checkpoints_to_remove({5, 4, 3, 2}, 2, 3) == Places{2});
+  BOOST_TEST(checkpoints_to_remove({5, 5, 4, 3}, 2, {}) == (Places{1, 3}));
+  BOOST_TEST(checkpoints_to_remove({5}, 2, {}).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
