@@ -68,7 +68,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     options_(std::move(options)),
     exporter_(std::move(exporter)),
     async_(job_->options.synchronisation == Synchronisation::async),
-    switch_(first_period(job_->options), job_->options.virtual_ranks),
+    switch_(first_period(*job_), job_->options.virtual_ranks),
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     epoch_plan_(*job_),
@@ -84,7 +84,12 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     faults_(self, options_.job_id),
     snapshots_(*job_),
     record_(job_),
-    end_(job_->total_steps) {}
+    steps_(job_->first_step()),
+    end_(job_->total_steps),
+    checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
+                 *registry_, checkpoint_calls()) {
+  commits_.rollback(steps_);
+}
 
 coordinator_actor::behavior_type CoordinatorState::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
@@ -309,6 +314,7 @@ void CoordinatorState::on_tick() {
   perform(membership_.tick(steady_ms()));
   faults_.tick(now);
   perform(reshaping_.tick(steady_ms()));
+  look_at_checkpoints();
   if (std::exchange(renews_, false))
     renew();
   watch_silence(now);
@@ -319,7 +325,7 @@ void CoordinatorState::on_tick() {
     static_cast<double>(recomputed - std::exchange(recomputed_, recomputed)));
   if (exporter_ && ++ticks_ % 10 == 0)
     exporter_->publish("coordinator", caf_metrics(self_->system()));
-  if (stopped_ && now > stop_deadline_ && stage_ != Stage::over)
+  if (stopped_ && now > stop_deadline_ && stage_ != Stage::concluding)
     fail(stop_why_ + " after step " + std::to_string(steps_)
          + ": nothing was saved, the roles did not stop in time");
   else if (now - touched_

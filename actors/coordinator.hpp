@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_options.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
 
@@ -14,8 +15,11 @@ class MetricExporter;
 struct CoordinatorOptions {
   uint64_t job_id = 0;
   uint64_t term = 1; ///< counts the coordinators of the job (PROTOCOL 15)
-  std::string save; ///< safetensors file; empty: nothing is saved
-  std::string isa;  ///< that holds, for the summary
+  std::string save;  ///< safetensors file; empty: nothing is saved
+  CheckpointOptions checkpoints{};
+  std::string data_fingerprint;
+  std::vector<std::string> first_notes; ///< lines for whoever attaches
+  std::string isa;                      ///< that holds, for the summary
   /// A process reports four times a second; one silent for this long is left
   /// out, also when its connection seems alive (it is stopped, or a network is
   /// dead).

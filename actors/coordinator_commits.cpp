@@ -74,6 +74,7 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   }
   if (steps_ == end_)
     conclude_if_ready();
+  look_at_checkpoints();
   switch_if_drained();
 }
 

@@ -31,15 +31,36 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
 
 void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   touched_ = Clock::now();
-  if (evaluator_)
+  const bool last = whole.version == final_version();
+  const bool evaluates = last || job_->is_snapshot_version(whole.version)
+                         || epoch_ends_.contains(whole.version);
+  checkpoints_.arrived(whole, switch_.now());
+  if (evaluator_ && evaluates)
     for (const auto& part : evaluation_parts(options_.job_id, whole))
       self_->send(evaluator_, part);
-  if (whole.version == final_version()) {
+  if (last) {
     final_ = std::move(whole);
     if (async_)
       final_->version = steps_; // the name told it apart
     conclude_if_ready();
   }
+}
+
+CheckpointDesk::Calls CoordinatorState::checkpoint_calls() {
+  return {[this](uint64_t version) {
+            for_all(SnapshotRequest{fence_, version});
+          },
+          [this](const std::string& line) { note(line); },
+          [this] {
+            touched_ = Clock::now();
+            look_at_checkpoints();
+            conclude_if_ready();
+          }};
+}
+
+void CoordinatorState::look_at_checkpoints() {
+  if (stage_ == Stage::running && fence_.job != 0 && steps_ < end_)
+    checkpoints_.look(steps_, async_);
 }
 
 void CoordinatorState::on(Evaluation evaluation) {
@@ -128,12 +149,17 @@ void CoordinatorState::conclude_if_ready() {
   stage_ = Stage::concluding;
   if (evaluator_ && !final_evaluated_ && !stopped_)
     return;
+  if (digests
+      && !checkpoints_.is_last_written(*final_, switch_.now(),
+                                       stopped_ ? "stopped" : "end"))
+    return;
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
   outcome.leaves_recomputed = commits_.leaves_recomputed();
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
+  outcome.checkpoints = checkpoints_.written();
   if (digests) {
     outcome.tables = tables_of(*job_, *final_);
     outcome.weights_sha256 = weights_sha256(*job_, *final_);
@@ -152,6 +178,9 @@ void CoordinatorState::conclude_if_ready() {
       return;
     }
   }
+  if (const auto folder = checkpoints_.last_folder(); !folder.empty())
+    saved = (options_.save.empty() ? "" : saved + ", ") + "checkpoint in "
+            + folder;
   for (const auto& [step, end] : epoch_ends_)
     tell(end);
   Finished finished{0, saved, record_.summary_json(outcome)};
@@ -159,6 +188,9 @@ void CoordinatorState::conclude_if_ready() {
     finished.status = 130;
     finished.line = stop_why_ + " after step " + std::to_string(steps_) + " of "
                     + std::to_string(job_->total_steps) + ": " + saved;
+  } else if (const auto why = checkpoints_.last_failure(); !why.empty()) {
+    finished.status = 1;
+    finished.line = "the last checkpoint is missing: " + why;
   }
   finish(finished);
 }
@@ -209,6 +241,8 @@ void CoordinatorState::on(const Attach& attach) {
   if (exporter_)
     self_->send(observer,
                 Note{"metrics: http://" + exporter_->address() + "/metrics"});
+  for (const auto& line : options_.first_notes)
+    self_->send(observer, Note{line});
   if (outcome_)
     self_->send(observer, *outcome_);
 }

@@ -47,6 +47,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   }
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
+  checkpoints_.ask_again(steps_);
   faults_.whole(epoch_plan_.whole(present_roles()));
   if (stage_ == Stage::pausing && !async_)
     pause();
@@ -137,11 +138,10 @@ void CoordinatorState::restore_replicas(Activate& message) {
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   message.rollback = true;
+  checkpoints_.go_back(message, switch_);
   message.slices.clear(); // they tell of what is undone
   epoch_plan_.undo();
   const auto undone = commits_.rollback(message.version);
-  if (message.version == 0)
-    switch_.start_over();
   record_.rolled_back(message.version, undone);
   snapshots_.clear();
   epoch_ends_.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_desk.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/coordinator_metrics.hpp"
 #include "actors/epoch_plan.hpp"
@@ -63,11 +64,9 @@ private:
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void replace(RoleId role, const std::string& reason);
-  /// Leaves out members that have gone silent, and asks again for those that
-  /// are lost and whose replacement has not said hello.
+  /// Leaves out silent members; asks again for lost ones that stay away.
   void watch_silence(Clock::time_point now);
-  /// The sender of this message is alive.
-  void heard_sender();
+  void heard_sender(); ///< of this message: it is alive
   void perform(const Membership::Await& await);
   std::set<RoleId> awaited() const;
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
@@ -102,8 +101,7 @@ private:
   void admit(RoleId role);
   /// Whether it is a newcomer's trouble, which stays out, and not the job's.
   bool is_unfit(RoleId role, const std::string& why);
-  /// The next epoch, unless one is on its way.
-  void renew();
+  void renew(); ///< the epoch, unless the next is on its way
 
   // --- commits --------------------------------------------------------------
   bool current(const Fence& fence) const;
@@ -130,6 +128,8 @@ private:
   void on(const SnapshotSlice& slice);
   void on(const RowSnapshot& chunk);
   void snapshot_is_whole(Snapshot whole);
+  CheckpointDesk::Calls checkpoint_calls();
+  void look_at_checkpoints();
   void on(Evaluation evaluation);
   void show_evaluation(const Evaluation& evaluation);
 
@@ -143,8 +143,7 @@ private:
 
   // --- observers, supervision, metrics --------------------------------------
   void drop_observer(const caf::strong_actor_ptr& who);
-  /// Ends when everybody elsewhere has read how the run ended.
-  void leave();
+  void leave(); ///< when everybody elsewhere has read how the run ended
   template <class Message>
   void tell(const Message& message) {
     for (const auto& observer : observers_)
@@ -198,7 +197,7 @@ private:
 
   RunRecord record_;
   uint64_t recomputed_ = 0;
-  uint64_t steps_ = 0;
+  uint64_t steps_;
   uint64_t end_;
   Stage stage_ = Stage::running;
   bool stopped_ = false;
@@ -214,6 +213,7 @@ private:
   std::vector<observer_actor> observers_;
   supervisor_actor supervisor_;
   std::optional<Finished> outcome_;
+  CheckpointDesk checkpoints_;
 };
 
 } // namespace troupe

@@ -1,16 +1,22 @@
 #pragma once
 
+#include "actors/beginning.hpp"
 #include "actors/job.hpp"
 #include "strategies/consistency.hpp"
 
 namespace troupe {
 
-/// How a job begins.
+/// What the flags ask for.
 inline Consistency first_period(const JobOptions& options) {
   Consistency first;
   first.async = options.synchronisation == Synchronisation::async;
   first.staleness = first.async ? options.staleness : -1;
   return first;
+}
+
+/// How a job begins.
+inline Consistency first_period(const Job& job) {
+  return job.beginning ? job.beginning->period() : first_period(job.options);
 }
 
 } // namespace troupe

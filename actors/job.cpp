@@ -1,5 +1,6 @@
 #include "actors/job.hpp"
 
+#include "actors/beginning.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/error.hpp"
 #include "kernels/server_code.hpp"
@@ -25,7 +26,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
   epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
   learning_rate, min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms,
-  sample, samples, evaluates)
+  sample, samples, resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -240,6 +241,19 @@ Job::Job(JobOptions given)
                        + ": cross_replica is not available yet with more than "
                          "one virtual rank; leave it out, or add "
                          "--virtual-ranks 1");
+  if (!options.resume_from.empty()) {
+    beginning = std::make_shared<const Beginning>(*this, options.resume_from);
+    if (beginning->step() > total_steps)
+      throw InputError(options.resume_from + ": is at step "
+                       + std::to_string(beginning->step()) + ", after the "
+                       + std::to_string(total_steps)
+                       + " steps that --steps and --epochs ask for in all; "
+                         "raise them");
+  }
+}
+
+uint64_t Job::first_step() const {
+  return beginning ? beginning->step() : 0;
 }
 
 bool Job::is_snapshot_version(uint64_t version) const {

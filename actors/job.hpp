@@ -16,6 +16,8 @@
 
 namespace troupe {
 
+class Beginning;
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -83,6 +85,9 @@ struct JobOptions {
   /// gradient makes the same job without the data.
   SampleShape sample;
   uint64_t samples = 0;
+  /// Folder of the checkpoint that the job begins with, readable wherever a
+  /// role runs; empty: it begins with what its seed makes.
+  std::string resume_from;
   bool evaluates = false; ///< there are held-out samples: the coordinator says
 };
 
@@ -110,6 +115,8 @@ struct Job {
   Sampling sampling;
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
   LrOptions lr;
+  /// Null: version 0, which the seed makes.
+  std::shared_ptr<const Beginning> beginning;
 
   /// Of options that say how many samples there are, and of what shape; without
   /// a shape, the plan of a model that fits itself to the data is that of its
@@ -120,6 +127,8 @@ struct Job {
   Job(JobOptions options, uint64_t samples);
   Job(JobOptions options, const Dataset& train);
 
+  /// The first version that there is.
+  uint64_t first_step() const;
   /// Versions at which owners send a snapshot for evaluation, the last one
   /// included.
   bool is_snapshot_version(uint64_t version) const;

@@ -1,6 +1,7 @@
 #include "actors/job_runner.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/checkpoint_keeper.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/error_line.hpp"
 #include "actors/node_supervisor.hpp"
@@ -169,6 +170,7 @@ struct LocalCoordinator {
   std::shared_ptr<const Job> job;
   uint64_t job_id = 0;
   coordinator_actor actor;
+  std::shared_ptr<CheckpointLock> lock; ///< of the folder of checkpoints
 };
 
 LocalCoordinator start_coordinator(caf::actor_system& system,
@@ -177,7 +179,12 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
+  auto checkpoints = start_checkpoints(options.checkpoints);
+  started.lock = checkpoints.lock;
+  wanted.resume_from = checkpoints.resume_from;
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
+  const auto fingerprint = data_fingerprint(*started.job, *data.train);
+  check_resumed(*started.job, fingerprint, checkpoints.notes);
   std::shared_ptr<MetricExporter> exporter;
   if (!options.metrics_address.empty()) {
     try {
@@ -190,6 +197,9 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
   CoordinatorOptions how;
   how.job_id = started.job_id;
   how.save = options.save;
+  how.checkpoints = options.checkpoints;
+  how.data_fingerprint = fingerprint;
+  how.first_notes = checkpoints.notes;
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);
   return started;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_options.hpp"
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
 
@@ -39,6 +40,7 @@ struct RunEvents {
 struct RunOptions {
   JobOptions job;
   std::string save;
+  CheckpointOptions checkpoints{};
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   RunEvents events;
 };

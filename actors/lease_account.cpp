@@ -44,6 +44,9 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
       if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
         set.insert(lease);
   book_.restored(std::move(applied));
+  if (!std::exchange(begun_, true) && job_.beginning) // of a step's leases
+    window_leases_ =
+      static_cast<uint32_t>(book_.consumed() % job_.options.virtual_ranks);
   for (const auto& [lease, worker] : held)
     if (book_.is_consumed(lease))
       clocks_.consumed(worker);

@@ -89,6 +89,7 @@ private:
   uint32_t window_losses_ = 0; ///< samples whose loss is in it
   uint32_t window_leases_ = 0;
   uint64_t held_from_ = ~uint64_t{0}; ///< lease
+  bool begun_ = false;                ///< there was an epoch
 };
 
 } // namespace troupe

@@ -100,6 +100,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::StartRole))
 CAF_ADD_TYPE_ID(troupe, (troupe::RetireRole))
 CAF_ADD_TYPE_ID(troupe, (troupe::EpochPause))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshotTaken))
+CAF_ADD_TYPE_ID(troupe, (troupe::SliceHistory))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -1,5 +1,7 @@
 #include "actors/replica_memory.hpp"
 
+#include "actors/beginning.hpp"
+
 #include <algorithm>
 
 namespace troupe {
@@ -32,14 +34,24 @@ VariableBanks::VariableBanks(const Job& job, std::shared_ptr<FlatArrays> arrays,
     first_(first),
     banks_(banks),
     slots_(state_slots(job.options.rule.kind)) {
-  initialise(job);
+  initialise(job, job.beginning.get());
 }
 
 uint32_t VariableBanks::arrays_of(const Job& job, uint32_t banks) {
   return banks * (1 + state_slots(job.options.rule.kind));
 }
 
-void VariableBanks::initialise(const Job& job) {
+void VariableBanks::initialise(const Job& job, const Beginning* beginning) {
+  if (beginning != nullptr) {
+    version_ = beginning->step();
+    auto arrays = all(version_);
+    for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
+      for (uint32_t run = 0; run < arrays.size(); ++run)
+        beginning->read(i, run, 0,
+                        {arrays[run] + job.layout.offsets[i],
+                         job.graph.parameters[i].size()});
+    return;
+  }
   version_ = 0;
   auto arrays = all(0);
   for (auto* array : arrays)

@@ -37,13 +37,14 @@ private:
 /// others too.
 class VariableBanks {
 public:
-  /// Holds version 0.
+  /// Holds what the job begins with.
   VariableBanks(const Job& job, std::shared_ptr<FlatArrays> arrays,
                 uint32_t first, uint32_t banks);
   static uint32_t arrays_of(const Job& job, uint32_t banks);
 
-  /// Goes back to version 0.
-  void initialise(const Job& job);
+  /// Goes back to a checkpoint; null: to version 0.
+  /// Errors: InputError where it cannot be read.
+  void initialise(const Job& job, const Beginning* beginning);
   /// The newest version that is whole.
   uint64_t version() const { return version_; }
   void hold(uint64_t version) { version_ = version; }

@@ -1,7 +1,9 @@
 #include "actors/replica_role.hpp"
 
+#include "actors/beginning.hpp"
 #include "actors/replica_steps.hpp"
 #include "actors/role_frame.hpp"
+#include "kernels/error.hpp"
 #include "monitoring/names.hpp"
 
 #include <utility>
@@ -41,7 +43,11 @@ public:
     return role_behavior(
       self_, context_, [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); }, [this](const Pause& x) { on(x); },
-      [this](const EndAt& x) { on(x); }, [](const SnapshotRequest&) {});
+      [this](const EndAt& x) { on(x); },
+      [this](const SnapshotRequest& x) {
+        if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
+          steps_.want(x.version);
+      });
   }
 
 private:
@@ -116,11 +122,12 @@ private:
       *executor_, self_,
       [this, activation, group] {
         steps_.enter(group);
-        if (activation.rollback && activation.version == 0)
-          steps_.reset();
+        StepOutcome ready;
+        ready.trouble = go_back(activation);
+        if (!ready.trouble.empty())
+          return ready;
         if (activation.synchronise)
           return steps_.synchronise(activation.version, activation.source);
-        StepOutcome ready;
         ready.version = steps_.version();
         ready.taken = true;
         return ready;
@@ -133,6 +140,20 @@ private:
         version_ = begun_ = outcome.version;
         rest(false);
       });
+  }
+
+  /// On the executor. Returns why it cannot.
+  std::string go_back(const Activate& activation) {
+    if (!activation.rollback
+        || (activation.checkpoint.empty()
+            && activation.version != job_.first_step()))
+      return {};
+    try {
+      steps_.reset(beginning_at(job_, activation.checkpoint));
+      return {};
+    } catch (const InputError& failure) {
+      return failure.what();
+    }
   }
 
   /// Tells over what each peer is reached.

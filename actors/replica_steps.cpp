@@ -1,5 +1,6 @@
 #include "actors/replica_steps.hpp"
 
+#include "actors/first_period.hpp"
 #include "kernels/require.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     variables_ = context_.groups->central();
   central_ = variables_ != nullptr;
   make_arrays();
+  count_from_ = first_period(job_).count_from();
   version_ = variables_->version();
 }
 
@@ -80,9 +82,10 @@ ReducerLayout ReplicaSteps::layout() const {
   return layout;
 }
 
-void ReplicaSteps::reset() {
-  variables_->initialise(job_);
-  version_ = 0;
+void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
+  variables_->initialise(job_, beginning.get());
+  count_from_ = beginning ? beginning->period().count_from() : 0;
+  version_ = variables_->version();
 }
 
 void ReplicaSteps::hold(uint64_t version) {
@@ -151,7 +154,7 @@ SumProgram ReplicaSteps::program_of(uint64_t step) const {
 }
 
 UpdateMoment ReplicaSteps::moment(uint64_t step) const {
-  return {step, step, job_.sampling.step(step).count};
+  return {step + count_from_, step, job_.sampling.step(step).count};
 }
 
 /// Points an update of elements from `at` on at the variables.
@@ -236,9 +239,9 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
     if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
                                      Clock::now() + reduce_deadline),
                  outcome)) {
-      // A newcomer's version 0 may lie in the bank that was being filled.
-      if (version_ == 0 && !central_)
-        reset();
+      // A newcomer's first version may lie in the bank that was being filled.
+      if (version_ == job_.first_step() && !central_)
+        reset(job_.beginning);
       return outcome;
     }
   hold(version);
@@ -275,7 +278,8 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   hold(step + 1);
   outcome.version = version_;
   outcome.taken = true;
-  if (version_ == end || job_.is_snapshot_version(version_))
+  if (version_ == end || version_ == wanted_
+      || job_.is_snapshot_version(version_))
     outcome.snapshot = snapshot();
   return outcome;
 }
@@ -381,6 +385,9 @@ std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
       return TensorView::copy({array + at, slice.count});
     };
     SnapshotSlice part{context_.job_id, version_, id, copy(arrays[0]), {}};
+    part.history = {moment(version_).count, // as an owner's slice has them
+                    version_ * job_.options.virtual_ranks,
+                    {}};
     for (size_t i = 1; i < arrays.size(); ++i)
       part.state.push_back(copy(arrays[i]));
     result.push_back(std::move(part));

@@ -7,6 +7,7 @@
 #include "strategies/bucket_tuning.hpp"
 #include "strategies/tree_terms.hpp"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,8 +45,9 @@ public:
   /// What a group needs to know of this replica.
   ReducerLayout layout() const;
 
-  /// Goes back to version 0.
-  void reset();
+  /// Goes back to a checkpoint; null: to version 0.
+  /// Errors: InputError where it cannot be read.
+  void reset(const std::shared_ptr<const Beginning>& beginning);
   /// Joins the group of an epoch; the one before it is let go.
   void enter(std::shared_ptr<ReplicaGroup> group);
   /// All replicas take `version` from the one of index `source`.
@@ -55,6 +57,8 @@ public:
   /// This replica's slices of the version held.
   std::vector<SnapshotSlice> snapshot() const;
 
+  /// A snapshot is wanted of this version, if it is not past; from any thread.
+  void want(uint64_t version) { wanted_ = version; }
   /// Ends what the group does; from any thread.
   void abort(const std::string& reason);
 
@@ -102,6 +106,8 @@ private:
   Reducer* reducer_ = nullptr;
   Reducer::Traffic traffic_; ///< of reducer_, up to the newest step
   uint64_t version_ = 0;
+  std::atomic<uint64_t> wanted_{~uint64_t{0}};
+  uint64_t count_from_ = 0; ///< updates that a version is more than its step
 };
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "actors/run_record.hpp"
 
+#include "actors/beginning.hpp"
 #include "actors/caf_metrics.hpp"
 #include "actors/first_period.hpp"
 #include "actors/version.hpp"
@@ -47,7 +48,15 @@ nlohmann::ordered_json percentiles(const std::vector<float>& values) {
 
 RunRecord::RunRecord(std::shared_ptr<const Job> job) : job_(std::move(job)) {}
 
+uint64_t RunRecord::samples_before(uint64_t version) const {
+  uint64_t sum = 0;
+  for (uint64_t step = 0; step < version; ++step)
+    sum += job_->sampling.step(step).count;
+  return sum;
+}
+
 void RunRecord::begin(Clock::time_point now) {
+  samples_ = samples_before(job_->first_step());
   begin_ = now;
   measured_from_ = now;
   last_commit_ = now;
@@ -57,7 +66,7 @@ void RunRecord::committed(const CommitBook::Commit& commit,
                           Clock::time_point now) {
   samples_ += commit.samples;
   measured_samples_ += commit.samples;
-  if (commit.step + 1 == warm_up_steps) {
+  if (commit.step + 1 == job_->first_step() + warm_up_steps) {
     measured_from_ = now;
     measured_samples_ = 0;
   }
@@ -76,9 +85,7 @@ void RunRecord::committed(const CommitBook::Commit& commit,
 void RunRecord::rolled_back(uint64_t version, uint64_t steps, uint64_t leases) {
   rolled_back_ += steps;
   leases_rolled_back_ += leases;
-  samples_ = 0;
-  for (uint64_t step = 0; step < version; ++step)
-    samples_ += job_->sampling.step(step).count;
+  samples_ = samples_before(version);
   measured_from_ = Clock::now();
   measured_samples_ = 0;
   epoch_loss_sum_ = 0;
@@ -92,7 +99,7 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step,
 
 std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
                                             bool rollback) {
-  const auto mode = switches_.empty() ? to_string(first_period(job_->options))
+  const auto mode = switches_.empty() ? to_string(first_period(*job_))
                                       : switches_.back().mode;
   const bool async = mode != "sync";
   auto kind_of = [&](RoleId role) -> std::string {
@@ -292,7 +299,11 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["duplicates_dropped"] = dropped;
   json["all_reduce"] = {{"sent_bytes", sent_bytes_},
                         {"plain_bytes", plain_bytes_}};
-  json["checkpoints"] = 0;
+  json["checkpoints"] = outcome.checkpoints;
+  json["resumed_from"] = nullptr;
+  if (const auto& from = job_->beginning)
+    json["resumed_from"] = {{"checkpoint", from->folder()},
+                            {"step", from->step()}};
   auto memory = peak_memory_bytes();
   for (const auto& entry : peak_memory_)
     memory += entry.second;

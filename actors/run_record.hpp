@@ -68,7 +68,8 @@ public:
     uint64_t leaves_recomputed = 0;
     uint64_t ranks_left_out = 0; ///< k of n: of all steps together
     uint64_t max_lead = 0; ///< async: of a worker over the slowest, in leases
-    TableSizes tables;     ///< sparse
+    uint64_t checkpoints = 0; ///< written
+    TableSizes tables;        ///< sparse
     std::string weights_sha256;
     std::string state_sha256;
     std::string isa;
@@ -76,6 +77,7 @@ public:
   std::string summary_json(const Outcome& outcome) const;
 
 private:
+  uint64_t samples_before(uint64_t version) const;
   nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
   nlohmann::ordered_json recoveries_json() const;
   nlohmann::ordered_json changes_json() const;

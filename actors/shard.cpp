@@ -1,9 +1,11 @@
 #include "actors/shard.hpp"
 
+#include "actors/beginning.hpp"
 #include "actors/chain_routes.hpp"
 #include "actors/links/link_proxy.hpp"
 #include "actors/shard/lease_slices.hpp"
 #include "actors/shard/step_slices.hpp"
+#include "kernels/error.hpp"
 
 #include <utility>
 
@@ -167,13 +169,40 @@ private:
   void start_epoch(const Activate& activation) {
     if (!shard_.gate.is_sealing(activation.fence))
       return;
-    shard_.gate.open();
-    if (activation.rollback) {
+    if (!activation.rollback) {
+      enter_epoch(activation);
+      return;
+    }
+    shard_.run([this, activation] { return go_back(activation); },
+               [this, activation](const std::string& trouble) {
+                 if (!shard_.gate.is_sealing(activation.fence))
+                   return;
+                 if (!trouble.empty())
+                   shard_.self->send(shard_.context.coordinator,
+                                     Trouble{shard_.context.job_id,
+                                             shard_.context.role, trouble});
+                 else
+                   enter_epoch(activation);
+               });
+  }
+
+  /// On the executor. Returns why it cannot.
+  std::string go_back(const Activate& activation) {
+    try {
       shard_.store->reset(replicated_by(chains_of(activation, shard_.job.plan),
-                                        shard_.context.role.index));
+                                        shard_.context.role.index),
+                          beginning_at(shard_.job, activation.checkpoint));
+      return {};
+    } catch (const InputError& failure) {
+      return failure.what();
+    }
+  }
+
+  void enter_epoch(const Activate& activation) {
+    shard_.gate.open();
+    if (activation.rollback)
       for (auto& part : parts_)
         part->restore();
-    }
     for (auto& part : parts_)
       part->enter_epoch(activation);
     shard_.gate.replay();

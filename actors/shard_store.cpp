@@ -1,5 +1,7 @@
 #include "actors/shard_store.hpp"
 
+#include "actors/beginning.hpp"
+#include "actors/first_period.hpp"
 #include "actors/shard_tables.hpp"
 
 #include <sys/mman.h>
@@ -73,6 +75,8 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
   : job_(job),
     descriptor_(descriptor),
     slots_(state_slots(job.options.rule.kind)),
+    beginning_(job.beginning),
+    from_(first_period(job).count_from()),
     tables_(job.plan.slices.size()) {
   // One for each variable, or a bit for each worker's share.
   most_values_ = 1 + job.plan.variables.size() + job.shares().size();
@@ -114,7 +118,7 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
     return;
   }
   header.magic.store(0);
-  reset(first);
+  reset(first, beginning_);
   header.job = job_id;
   header.bytes = bytes_;
   header.magic.store(magic);
@@ -198,6 +202,8 @@ ShardStore::Target ShardStore::bank(uint32_t slice, uint64_t updates) const {
 void ShardStore::initialise(uint32_t id) {
   auto& entry = record(id);
   entry.word.store(unwritten);
+  if (beginning_)
+    return restore(id);
   const auto& slice = job_.plan.slices[id];
   if (slice.sparse()) {
     open_table(id, 0);
@@ -215,7 +221,33 @@ void ShardStore::initialise(uint32_t id) {
   entry.word.store(1);
 }
 
-void ShardStore::reset(const std::vector<uint32_t>& slices) {
+void ShardStore::restore(uint32_t id) {
+  const auto& slice = job_.plan.slices[id];
+  const auto updates = beginning_->updates(id);
+  if (slice.sparse()) {
+    open_table(id, 0);
+    tables_[id]->clear();
+    beginning_->read_rows(slice, [&](const IdPages& ids, const float* rows) {
+      tables_[id]->put(ids, rows);
+    });
+    tables_[id]->adopt(updates);
+  }
+  const auto first = bank(id, updates);
+  if (!slice.sparse())
+    beginning_->read(slice.variable, 0, slice.offset,
+                     {first.values, slice.count});
+  for (uint32_t slot = 0; slot < slots_ && !slice.sparse(); ++slot)
+    beginning_->read(slice.variable, 1 + slot, slice.offset,
+                     {first.state + slot * slice.count, slice.count});
+  auto& entry = record(id);
+  entry.lineage.store(0);
+  write_leases(entry.leases[updates % 2], beginning_->leases(id));
+  entry.word.store(updates * 2 + 1);
+}
+
+void ShardStore::reset(const std::vector<uint32_t>& slices,
+                       std::shared_ptr<const Beginning> beginning) {
+  beginning_ = std::move(beginning);
   for (uint64_t step = 0; step < 2; ++step)
     for (uint32_t round = 0; round < most_rounds; ++round)
       scalars(step, round).word.store(0);

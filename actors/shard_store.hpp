@@ -33,7 +33,7 @@ public:
   /// Maps `descriptor` (-1: anonymous memory of this process). What it holds
   /// is taken over when it belongs to the same job, otherwise version 0 of
   /// the slices `first` is written: the initial parameters, a pure function of
-  /// the seed.
+  /// the seed; or what Job::beginning has.
   /// Errors: std::runtime_error when the memory cannot be had.
   ShardStore(const Job& job, const std::vector<uint32_t>& first,
              uint64_t job_id, int descriptor);
@@ -102,8 +102,11 @@ public:
   };
   std::vector<Decision> decisions() const; ///< all that is kept
 
-  /// Holds these slices at version 0, and no other.
-  void reset(const std::vector<uint32_t>& slices);
+  /// Holds these slices as they are in `beginning` (null: at version 0), and no
+  /// other.
+  /// Errors: InputError where that cannot be read.
+  void reset(const std::vector<uint32_t>& slices,
+             std::shared_ptr<const Beginning> beginning);
 
 private:
   struct Header;
@@ -115,6 +118,7 @@ private:
   /// Where the result of so many updates lies.
   Target bank(uint32_t slice, uint64_t updates) const;
   void initialise(uint32_t slice);
+  void restore(uint32_t slice);
   void open_table(uint32_t slice, uint64_t version);
 
   const Job& job_;
@@ -127,6 +131,7 @@ private:
   size_t most_values_ = 0;
   size_t scalars_bytes_ = 0; ///< of one round of one step
   bool taken_over_ = false;
+  std::shared_ptr<const Beginning> beginning_; ///< null: version 0
   uint64_t from_ = 0;
   std::vector<std::unique_ptr<SparseTable>> tables_; ///< of those held
 };

@@ -57,6 +57,7 @@ std::optional<Snapshot> SnapshotBook::add(const RowSnapshot& chunk) {
   if (part.chunks[chunk.slice] > 0)
     return std::nullopt;
   part.table_bytes += chunk.bytes;
+  part.slices[chunk.slice].history = chunk.history;
   return arrived(chunk.version, chunk.slice);
 }
 

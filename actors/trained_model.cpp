@@ -1,12 +1,15 @@
 #include "actors/trained_model.hpp"
 
 #include "kernels/auc.hpp"
+#include "kernels/checkpoint/read_checkpoint.hpp"
+#include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/error.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <future>
 #include <numeric>
 
@@ -86,13 +89,30 @@ std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
   return out;
 }
 
+/// The file itself, or that of a checkpoint's folder, or of the newest whole
+/// one in a folder of them.
+std::string weights_file(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(path, failure))
+    return path;
+  const std::string name = "/parameters.safetensors";
+  if (std::filesystem::exists(path + '/' + manifest_name, failure))
+    return path + name;
+  std::vector<std::string> passed_over;
+  if (const auto newest = open_newest(path, passed_over))
+    return newest->folder() + name;
+  throw InputError(path
+                   + ": is a folder without a whole checkpoint; name a file or "
+                     "the --checkpoint-dir of a run");
+}
+
 } // namespace
 
 TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
                                 const std::string& path) {
   TrainedModel out{make_graph(model, shape), {}, {}};
-  auto file = read_safetensors(path);
+  auto file = read_safetensors(weights_file(path));
   Layout layout{out.graph};
   out.parameters = Buffer{layout.total};
   out.parameters.fill(0);

@@ -39,6 +39,9 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps"}, !served,
               with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
+              settings.checkpoints.dir.empty(),
+              "without --checkpoint-dir DIR; add it");
   refuse_idle(flags, {"reject-stale", "staleness-damping", "prefetch"},
               job.synchronisation != Synchronisation::async,
               "without --async; add it");
@@ -173,6 +176,15 @@ bool check_observer(const Settings& settings) {
   const auto& command = settings.command;
   if (command.starts_with("ctl ")) {
     check_control(settings);
+    return true;
+  }
+  if (command.starts_with("checkpoint ")) {
+    if (settings.checkpoint_folder.empty())
+      refuse("'troupe " + command + "' needs the folder, for example troupe "
+             + command + " checkpoints");
+    if (command == "checkpoint export")
+      require_flag(settings, settings.out, "out", "weights.safetensors");
+    check_output("out", settings.out);
     return true;
   }
   if (command == "chaos") {

@@ -90,6 +90,20 @@ void take_control(CommandLine& line, Words& rest) {
     line.flags[what == "consistency" ? "consistency" : "change"] = text;
 }
 
+/// Reads `checkpoint ls DIR` and such.
+void take_checkpoint(CommandLine& line, Words& rest) {
+  const Words known{"ls", "verify", "export"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("checkpoint takes what to do first; use checkpoint ls, "
+                     "verify or export");
+  line.command = "checkpoint " + rest.front();
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["folder"] = rest.front();
+  rest.erase(rest.begin());
+}
+
 /// Reads `chaos [flags] -- train …`.
 void take_job(CommandLine& line, Words& rest) {
   const auto dashes = std::find(rest.begin(), rest.end(), "--");
@@ -117,6 +131,9 @@ void take_operand(CommandLine& line, Words& rest) {
     line.command = "bench " + operand;
   } else if (line.command == "model") {
     take_model(line, rest);
+    return;
+  } else if (line.command == "checkpoint") {
+    take_checkpoint(line, rest);
     return;
   } else if (line.command == "ctl") {
     take_control(line, rest);

@@ -25,7 +25,9 @@ enum CommandBit : unsigned {
   on_ctl = 4096,     ///< ctl consistency
   on_reshape = 8192, ///< ctl shards, workers, rebalance
   on_chaos = 16384,
-  on_move = 32768, ///< ctl move-slices
+  on_move = 32768,    ///< ctl move-slices
+  on_kept = 65536,    ///< checkpoint ls, verify
+  on_export = 131072, ///< checkpoint export
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -56,6 +58,8 @@ struct Flag {
 std::vector<Flag> job_flags();
 /// Those of them that say how workers are kept together.
 std::vector<Flag> consistency_flags();
+/// Flags of checkpoints.
+std::vector<Flag> checkpoint_flags();
 /// Flags that only matter to this process: files, addresses, output.
 std::vector<Flag> process_flags();
 /// Flags of bench all-reduce, null-step and parameter-server; no keys of a

@@ -93,6 +93,18 @@ constexpr Purpose purposes[] = {
    "  troupe chaos --seed 1 --faults 40 --json verdict.json -- train \\\n"
    "    --data synthetic:digits --strategy parameter_server --workers 3 \\\n"
    "    --ps 2 --chain 2 --processes --steps 4000\n"},
+  {"checkpoint ls", "troupe checkpoint ls DIR",
+   "Lists the checkpoints in a --checkpoint-dir, newest first.",
+   "  troupe checkpoint ls checkpoints\n"},
+  {"checkpoint verify", "troupe checkpoint verify DIR",
+   "Reads checkpoints, of a --checkpoint-dir or one of them, and compares "
+   "every byte with the digests in their manifests; names the tensor that is "
+   "damaged.",
+   "  troupe checkpoint verify checkpoints\n"},
+  {"checkpoint export", "troupe checkpoint export DIR --out FILE",
+   "Writes the weights of a checkpoint, or of the newest in a folder, as one "
+   "safetensors file.",
+   "  troupe checkpoint export checkpoints --out digits.safetensors\n"},
   {"ctl consistency",
    "troupe ctl consistency sync|async|staleness:N --coordinator HOST:PORT "
    "--certificates DIR",
@@ -211,10 +223,11 @@ std::string flags_of(const std::string& command) {
 std::string help(const std::string& topic) {
   if (topic.empty() || topic == "help")
     return overview();
-  auto wanted = topic == "bench"   ? std::string{"bench step"}
-                : topic == "model" ? std::string{"model show"}
-                : topic == "ctl"   ? std::string{"ctl consistency"}
-                                   : topic;
+  auto wanted = topic == "bench"        ? std::string{"bench step"}
+                : topic == "model"      ? std::string{"model show"}
+                : topic == "checkpoint" ? std::string{"checkpoint ls"}
+                : topic == "ctl"        ? std::string{"ctl consistency"}
+                                        : topic;
   for (const auto& purpose : purposes) {
     if (wanted != purpose.command)
       continue;

@@ -25,6 +25,8 @@ void add_files(std::vector<Flag>& flags) {
       "write what the run did as one JSON object", text(FIELD(summary)));
   add(flags, on_files, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
+  add(flags, on_export, group, "out", "FILE", "required",
+      "write the weights here (safetensors)", text(FIELD(out)));
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
@@ -122,6 +124,8 @@ std::vector<Flag> process_flags() {
 
 std::vector<Flag> all_flags() {
   auto flags = job_flags();
+  for (auto& flag : checkpoint_flags())
+    flags.push_back(std::move(flag));
   for (auto& flag : process_flags())
     flags.push_back(std::move(flag));
   for (auto& flag : chaos_flags())
@@ -130,18 +134,17 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {{"checkpoint-dir", true}, {"checkpoint-every", true},
-          {"resume", false},        {"timeline", true},
-          {"tensorboard", true},    {"chaos", true}};
+  return {{"timeline", true}, {"tensorboard", true}, {"chaos", true}};
 }
 
 std::vector<std::string> commands() {
-  return {"train",  "plan", "evaluate", "predict", "role",    "bench",
-          "status", "ctl",  "chaos",    "model",   "version", "help"};
+  return {"train", "plan",    "evaluate", "predict", "role",
+          "bench", "status",  "ctl",      "chaos",   "checkpoint",
+          "model", "version", "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node", "launch", "top", "events", "doctor", "checkpoint"};
+  return {"node", "launch", "top", "events", "doctor"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -171,6 +174,10 @@ unsigned bit_of(const std::string& command) {
     return on_status;
   if (command == "model show")
     return on_model;
+  if (command == "checkpoint export")
+    return on_export;
+  if (command.starts_with("checkpoint "))
+    return on_kept;
   if (command == "ctl consistency")
     return on_ctl;
   if (command == "ctl move-slices")

@@ -20,6 +20,7 @@ int play_coordinator(const Settings& settings) {
   run.job = settings.job;
   run.job.processes = true;
   run.save = settings.save;
+  run.checkpoints = settings.checkpoints;
   run.metrics_address = settings.metrics_address;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_options.hpp"
 #include "actors/job.hpp"
 #include "strategies/membership.hpp"
 
@@ -43,6 +44,8 @@ struct Settings {
   JobOptions job;
 
   std::string save; ///< empty: nowhere; so all paths below
+  CheckpointOptions checkpoints;
+  std::string checkpoint_folder; ///< checkpoint: of one or of several
   std::string summary;
   std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
   std::string log_dir;

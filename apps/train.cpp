@@ -14,6 +14,7 @@ int run_train(const Settings& settings) {
   RunOptions run;
   run.job = settings.job;
   run.save = settings.save;
+  run.checkpoints = settings.checkpoints;
   run.metrics_address = settings.metrics_address;
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "monitoring/checkpoint_names.hpp"
 #include "monitoring/names.hpp"
 
 #include <array>
@@ -16,6 +17,11 @@ inline constexpr std::array all{
   evaluation_auc,
   evaluation_perplexity,
   last_commit_timestamp_seconds,
+  checkpoints_total,
+  checkpoint_duration_seconds,
+  checkpoint_bytes,
+  checkpoint_step,
+  checkpoint_timestamp_seconds,
   step_duration_seconds,
   compute_duration_seconds,
   push_duration_seconds,

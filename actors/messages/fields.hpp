@@ -4,6 +4,7 @@
 #include "strategies/rank_tree.hpp"
 
 #include <cstdint>
+#include <vector>
 
 /// What messages are made of, and how their fields are listed for CAF.
 namespace troupe {
@@ -28,6 +29,13 @@ struct Fence {
   }
 };
 
+/// What a slice's state is the outcome of.
+struct SliceHistory {
+  uint64_t updates = 0;     ///< that it has had
+  uint64_t lease_floor = 0; ///< async: the leases among them, as a LeaseSet
+  std::vector<uint64_t> leases_above{};
+};
+
 template <class Inspector>
 bool inspect(Inspector& f, RoleId& x) {
   auto kind = static_cast<uint8_t>(x.kind);
@@ -39,5 +47,7 @@ bool inspect(Inspector& f, RoleId& x) {
 TROUPE_INSPECT(RankRange, TROUPE_FIELD(lo), TROUPE_FIELD(hi))
 TROUPE_INSPECT(Fence, TROUPE_FIELD(job), TROUPE_FIELD(term),
                TROUPE_FIELD(epoch))
+TROUPE_INSPECT(SliceHistory, TROUPE_FIELD(updates), TROUPE_FIELD(lease_floor),
+               TROUPE_FIELD(leases_above))
 
 } // namespace troupe

@@ -10,7 +10,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 14;
+inline constexpr uint32_t message_revision = 15;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now.
@@ -92,6 +92,9 @@ struct Activate {
   Consistency consistency{};        ///< from here on
   /// Ranks of step `version` that nobody has: their owners compute them.
   std::vector<RankRange> missing{};
+  /// Of a rollback: the folder of the checkpoint to restore; empty: what the
+  /// job began with.
+  std::string checkpoint{};
 };
 /// A learner holds all that it was to learn: the next epoch may install it.
 struct CaughtUp {
@@ -129,7 +132,8 @@ TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
                TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks),
-               TROUPE_FIELD(consistency), TROUPE_FIELD(missing))
+               TROUPE_FIELD(consistency), TROUPE_FIELD(missing),
+               TROUPE_FIELD(checkpoint))
 TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(reason))

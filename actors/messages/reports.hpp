@@ -74,8 +74,10 @@ struct SnapshotSlice {
   uint32_t slice = 0;
   TensorView values;
   std::vector<TensorView> state;
+  SliceHistory history{};
 };
-/// Async: send the snapshot of whatever you hold, marked `version`.
+/// Owners send a snapshot of `version` when they have it; async: of whatever
+/// they hold, marked so.
 struct SnapshotRequest {
   Fence fence;
   uint64_t version = 0;
@@ -125,7 +127,8 @@ TROUPE_INSPECT(LeaseApplied, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
 TROUPE_INSPECT(LeaseRefused, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
                TROUPE_FIELD(lease))
 TROUPE_INSPECT(SnapshotSlice, TROUPE_FIELD(job), TROUPE_FIELD(version),
-               TROUPE_FIELD(slice), TROUPE_FIELD(values), TROUPE_FIELD(state))
+               TROUPE_FIELD(slice), TROUPE_FIELD(values), TROUPE_FIELD(state),
+               TROUPE_FIELD(history))
 TROUPE_INSPECT(SnapshotRequest, TROUPE_FIELD(fence), TROUPE_FIELD(version))
 TROUPE_INSPECT(Pause, TROUPE_FIELD(fence))
 TROUPE_INSPECT(Paused, TROUPE_FIELD(fence), TROUPE_FIELD(worker),

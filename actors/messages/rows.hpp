@@ -28,6 +28,7 @@ struct RowSnapshot {
   uint32_t parts = 0; ///< of the slice
   uint64_t bytes = 0; ///< of memory that the part of the table takes
   TensorView rows;
+  SliceHistory history{};
 };
 /// The coordinator has that chunk: the next one may come.
 struct RowSnapshotTaken {
@@ -41,7 +42,7 @@ TROUPE_INSPECT(RowPull, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(version), TROUPE_FIELD(slice), TROUPE_FIELD(ids))
 TROUPE_INSPECT(RowSnapshot, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(slice), TROUPE_FIELD(part), TROUPE_FIELD(parts),
-               TROUPE_FIELD(bytes), TROUPE_FIELD(rows))
+               TROUPE_FIELD(bytes), TROUPE_FIELD(rows), TROUPE_FIELD(history))
 TROUPE_INSPECT(RowSnapshotTaken, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(slice), TROUPE_FIELD(part))
 

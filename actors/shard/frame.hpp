@@ -50,7 +50,7 @@ struct ShardFrame {
     : self(self),
       context(std::move(given)),
       job(*context.job),
-      period(first_period(job.options)),
+      period(first_period(job)),
       metrics(*context.metrics),
       packing(job),
       store(std::move(store)),

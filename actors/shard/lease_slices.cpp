@@ -88,11 +88,7 @@ void LeaseSlices::became_current(uint32_t slice) {
     for (const auto& worker : waiting.mapped())
       give(worker, {slice});
   if (snapshot_)
-    shard_.run([] { return true; },
-               [this, slice, named = *snapshot_](bool) {
-                 send_snapshot(shard_, slice, shard_.store->newest(slice),
-                               named, true);
-               });
+    show({slice}, *snapshot_);
 }
 
 /// Copies between two updates, after every one that came before.
@@ -222,12 +218,30 @@ void LeaseSlices::settle(uint64_t lease) {
 
 void LeaseSlices::snapshot(const SnapshotRequest& request) {
   snapshot_ = request.version;
-  shard_.run([] { return true; },
-             [this, named = request.version](bool) {
-               for (auto slice : served())
-                 send_snapshot(shard_, slice, shard_.store->newest(slice),
-                               named, true);
-             });
+  show(served(), request.version);
+}
+
+/// Copies between two updates: a slice with just the leases it is said to have.
+void LeaseSlices::show(const std::vector<uint32_t>& slices, uint64_t named) {
+  if (!shard_.job.options.digests)
+    return;
+  shard_.run(
+    [this, slices, named] {
+      std::vector<SnapshotSlice> copies;
+      for (auto slice : slices)
+        if (!shard_.job.plan.slices[slice].sparse())
+          copies.push_back(
+            copy_of(shard_, slice, shard_.store->newest(slice), named));
+      return copies;
+    },
+    [this, slices, named](std::vector<SnapshotSlice>& copies) {
+      for (auto& copy : copies)
+        shard_.self->send(shard_.context.coordinator, std::move(copy));
+      for (auto slice : slices)
+        if (shard_.job.plan.slices[slice].sparse())
+          send_snapshot(shard_, slice, shard_.store->newest(slice), named,
+                        named > shard_.job.total_steps);
+    });
 }
 
 } // namespace troupe

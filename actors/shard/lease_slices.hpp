@@ -34,6 +34,7 @@ public:
   void snapshot(const SnapshotRequest& request) override;
 
 private:
+  void show(const std::vector<uint32_t>& slices, uint64_t named);
   struct Owned {
     LeaseSet leases; ///< applied, or on the way to be
     SliceWork work;

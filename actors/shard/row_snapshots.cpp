@@ -1,6 +1,7 @@
 #include "actors/shard/row_snapshots.hpp"
 
 #include "actors/shard/frame.hpp"
+#include "actors/shard/snapshots.hpp"
 #include "actors/shard_tables.hpp"
 
 namespace troupe {
@@ -10,13 +11,15 @@ namespace troupe {
 void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
                          uint64_t named, bool lasting) {
   shard.run(
-    [store = shard.store, slice, version, lasting] {
+    [&shard, store = shard.store, slice, wanted = version, lasting] {
       Open open;
+      const auto version = shard.period.async ? store->newest(slice) : wanted;
       if (!store->holds(slice) || store->table(slice).version() != version)
         return open;
       const auto& table = store->table(slice);
       open.version = version;
       open.bytes = table.bytes();
+      open.history = history_of(shard, slice, version);
       open.pages = chunks_of(table, table.present());
       if (!lasting)
         for (const auto& pages : open.pages)
@@ -39,7 +42,8 @@ void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
                     part,
                     static_cast<uint32_t>(open.pages.size()),
                     open.bytes,
-                    {}};
+                    {},
+                    open.history};
   if (!open.copies.empty()) {
     chunk.rows = open.copies[part];
     shard.self->send(shard.context.coordinator, std::move(chunk));

@@ -27,6 +27,7 @@ private:
   struct Open {
     uint64_t version = 0;
     uint64_t bytes = 0;
+    SliceHistory history;
     std::vector<IdPages> pages;     ///< of each chunk
     std::vector<TensorView> copies; ///< of each chunk, or none yet
   };

@@ -1,24 +1,44 @@
 #include "actors/shard/snapshots.hpp"
 
 namespace troupe {
-void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
-                   uint64_t named, bool lasting) {
-  if (!shard.job.options.digests)
-    return;
+
+SliceHistory history_of(const ShardFrame& shard, uint32_t slice,
+                        uint64_t version) {
+  const auto ranks = shard.job.options.virtual_ranks;
+  const auto& period = shard.period;
+  if (!period.async)
+    return {version + period.count_from(), version * ranks, {}};
+  const auto known = shard.store->leases(slice);
+  const LeaseSet applied{std::max(known.floor(), period.step * ranks),
+                         known.above()};
+  return {version, applied.floor(), applied.above()};
+}
+
+SnapshotSlice copy_of(const ShardFrame& shard, uint32_t slice, uint64_t version,
+                      uint64_t named) {
   const auto& store = *shard.store;
-  if (shard.job.plan.slices[slice].sparse())
-    return shard.snapshots.begin(shard, slice, version, named, lasting);
   const auto count = shard.job.plan.slices[slice].count;
   SnapshotSlice snapshot{
     shard.context.job_id,
     named,
     slice,
     TensorView::copy({store.values(slice, version), count}),
-    {}};
+    {},
+    history_of(shard, slice, version)};
   const auto* state = store.state(slice, version);
   for (uint32_t i = 0; i < state_slots(shard.job.options.rule.kind); ++i)
     snapshot.state.push_back(TensorView::copy({state + i * count, count}));
-  shard.self->send(shard.context.coordinator, std::move(snapshot));
+  return snapshot;
+}
+
+void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
+                   uint64_t named, bool lasting) {
+  if (!shard.job.options.digests)
+    return;
+  if (shard.job.plan.slices[slice].sparse())
+    return shard.snapshots.begin(shard, slice, version, named, lasting);
+  shard.self->send(shard.context.coordinator,
+                   copy_of(shard, slice, version, named));
 }
 
 } // namespace troupe

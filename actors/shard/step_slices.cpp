@@ -14,8 +14,9 @@ StepSlices::StepSlices(ShardFrame& shard)
                     [](uint32_t, const SliceImage&) {},
                     [this](uint32_t slice, uint64_t version) {
                       slices_.at(slice)->version = version;
-                      snapshot(slice);
+                      show(slice);
                       serve(slice);
+                      checkpoint(slice);
                       report_applied();
                     },
                     [this](uint32_t slice, uint32_t follower) {
@@ -39,6 +40,7 @@ void StepSlices::leave_epoch() {
   pulls_.reset(0);
   served_.clear();
   pullers_.clear();
+  wanted_.reset();
   desk_.leave_epoch();
   if (shares_)
     shares_->leave_epoch();
@@ -99,7 +101,7 @@ void StepSlices::enter_epoch(const Activate& activation) {
     shares_->enter_epoch(desk_.decides(), heads_of(chains_.chains()).front(),
                          desk_.decides() ? slices_.at(0)->version : 0);
   for (const auto& [slice, owned] : slices_)
-    snapshot(slice); // an earlier process may have died in between
+    show(slice); // an earlier process may have died in between
   report_applied();
   for (const auto& [slice, owned] : slices_)
     if (owned->ledger.complete()) // its scalars are not known
@@ -344,8 +346,9 @@ void StepSlices::apply(const ChainUpdate& update) {
 
 void StepSlices::on_applied(uint32_t slice) {
   ++slices_.at(slice)->version;
-  snapshot(slice);
+  show(slice);
   serve(slice);
+  checkpoint(slice); // while workers compute
   report_applied();
   show_load();
 }
@@ -378,10 +381,25 @@ void StepSlices::show_load() {
 void StepSlices::end_at(const EndAt& end) {
   end_ = end.step;
   for (const auto& [slice, owned] : slices_)
-    snapshot(slice);
+    show(slice);
 }
 
-void StepSlices::snapshot(uint32_t slice) {
+void StepSlices::snapshot(const SnapshotRequest& request) {
+  wanted_ = request.version;
+  for (const auto& [slice, owned] : slices_)
+    checkpoint(slice);
+}
+
+/// Nobody overwrites the newest version before the next one is pulled from
+/// here, which is after this.
+void StepSlices::checkpoint(uint32_t slice) {
+  const auto version = slices_.at(slice)->version;
+  if (wanted_ == version && serves(slice)
+      && shard_.store->newest(slice) - version < 2)
+    send_snapshot(shard_, slice, version, version, false);
+}
+
+void StepSlices::show(uint32_t slice) {
   if (!serves(slice))
     return;
   const auto& store = *shard_.store;

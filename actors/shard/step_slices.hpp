@@ -42,6 +42,8 @@ public:
   void take(const ChainScalars& scalars) override { desk_.take(scalars); }
   void take(const ScalarsHeld& held) override { desk_.take(held); }
   void end_at(const EndAt& end) override;
+  using ShardPart::snapshot;
+  void snapshot(const SnapshotRequest& request) override;
 
 private:
   struct Owned {
@@ -83,7 +85,9 @@ private:
   void report_applied();
   void show_load();
   /// Sends copies of the versions that the plan (or an early end) names.
-  void snapshot(uint32_t slice);
+  void show(uint32_t slice);
+  /// Sends a copy of the newest version, if that was asked for.
+  void checkpoint(uint32_t slice);
 
   ShardFrame& shard_;
   const std::vector<ScalarRoundKind> rounds_;
@@ -95,6 +99,7 @@ private:
   std::map<uint32_t, size_t>
     served_; ///< by slice: of a dense one, its place at the desk
   std::map<RoleId, worker_actor> pullers_;
+  std::optional<uint64_t> wanted_; ///< for a checkpoint, asked in this epoch
   uint64_t end_;
   uint64_t reported_ = ~uint64_t{0};
 };

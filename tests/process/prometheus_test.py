@@ -45,6 +45,11 @@ EXPECTED = {
     "troupe_evaluation_loss": COORDINATOR,
     "troupe_evaluation_accuracy": COORDINATOR,
     "troupe_last_commit_timestamp_seconds": COORDINATOR,
+    "troupe_checkpoints_total": COORDINATOR,
+    "troupe_checkpoint_duration_seconds": COORDINATOR,
+    "troupe_checkpoint_bytes": COORDINATOR,
+    "troupe_checkpoint_step": COORDINATOR,
+    "troupe_checkpoint_timestamp_seconds": COORDINATOR,
     "troupe_step_duration_seconds": COORDINATOR,
     "troupe_compute_duration_seconds": WORKERS,
     "troupe_push_duration_seconds": WORKERS,
@@ -95,8 +100,8 @@ EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
 
 
 def listed_metrics():
-    """Name -> kind, of names.hpp."""
-    text = (MONITORING / "names.hpp").read_text()
+    """Name -> kind, of names.hpp and its like."""
+    text = "".join(file.read_text() for file in MONITORING.glob("*names.hpp"))
     found = re.findall(r'MetricSample::Kind::(\w+),\s*"(\w+)"', text)
     return {name: kind for kind, name in found}
 
@@ -332,7 +337,8 @@ class RunTest(unittest.TestCase):
             [os.environ["TROUPE"], "train",
              "--strategy", "parameter_server", "--workers", "2", "--ps", "2",
              "--processes", "--data", "synthetic:digits?samples=20000",
-             "--eval-fraction", "0.1", "--epochs", "1000", "--no-color"],
+             "--eval-fraction", "0.1", "--epochs", "1000", "--no-color",
+             "--checkpoint-dir", "kept", "--checkpoint-every", "50"],
             folder.name)
         cls.addClassCleanup(cls.run_.stop)
         found = cls.run_.wait_for_line(

@@ -161,6 +161,10 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
     round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()
     == 1u);
   BOOST_TEST(round_trip(SnapshotRequest{fence, 9}).version == 9u);
+  const auto history = round_trip(SliceHistory{9, 7, {8, 11}});
+  BOOST_TEST(history.updates == 9u);
+  BOOST_TEST(history.lease_floor == 7u);
+  BOOST_TEST(history.leases_above.back() == 11u);
 }
 
 BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {

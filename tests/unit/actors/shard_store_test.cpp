@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_reset_goes_back_to_the_seed) {
   const auto first = store->values(0, 0)[0];
   store->begin(0).values[0] = 5;
   store->commit(0);
-  store->reset(all);
+  store->reset(all, nullptr);
   BOOST_TEST(store->newest(0) == 0u);
   BOOST_TEST(store->values(0, 0)[0] == first);
   BOOST_TEST(store->leases(0).size() == 0u);
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(what_was_decided_outlives_the_process) {
   BOOST_TEST(store->decided(8, 2).empty());
   store->decide(9, 0, {4});
   BOOST_TEST(store->decided(7, 0).empty()); // step 9 proves it applied
-  store->reset(all);
+  store->reset(all, nullptr);
   BOOST_TEST(store->decided(9, 0).empty());
   BOOST_TEST(open()->decided(8, 0).empty());
 }
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(only_slices_that_are_here_cost_memory) {
   ShardStore store{job, {}, job_id, memory};
   BOOST_TEST(store.slices().empty());
   const auto empty = used();
-  store.reset(all);
+  store.reset(all, nullptr);
   const auto full = used();
   BOOST_TEST(full > empty);
   for (auto slice : all)

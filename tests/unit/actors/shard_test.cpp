@@ -126,12 +126,14 @@ BOOST_AUTO_TEST_CASE(a_learner_is_installed_and_the_slices_move) {
   bench.spawn(1,
               std::make_shared<ShardStore>(*bench.job, std::vector<uint32_t>{},
                                            ShardBench::job_id, -1));
-  bench.stores[0]->reset([&] {
-    std::vector<uint32_t> all;
-    for (const auto& slice : bench.job->plan.slices)
-      all.push_back(slice.id);
-    return all;
-  }());
+  bench.stores[0]->reset(
+    [&] {
+      std::vector<uint32_t> all;
+      for (const auto& slice : bench.job->plan.slices)
+        all.push_back(slice.id);
+      return all;
+    }(),
+    nullptr);
   const auto step = [&](uint64_t number, uint32_t head, uint32_t tail) {
     for (const auto& push : bench.pushes(number))
       bench.coordinator->send(bench.shards.at(head), push);

@@ -1,0 +1,112 @@
+#include "actors/checkpoint_rows.hpp"
+
+#include "actors/shard_tables.hpp"
+#include "kernels/error.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+/// Rows that are read at once.
+constexpr uint64_t most_rows = 8192;
+
+std::string ids_name(const std::string& table, uint32_t part) {
+  return table + "/part-" + std::to_string(part) + "/ids";
+}
+
+std::string rows_name(const std::string& table, uint32_t part) {
+  return table + "/part-" + std::to_string(part) + "/rows";
+}
+
+} // namespace
+
+FileToWrite table_file(const Job& job, const Snapshot& snapshot,
+                       std::vector<std::vector<int64_t>>& ids) {
+  FileToWrite out;
+  out.name = "tables.safetensors";
+  ids.assign(job.plan.slices.size(), {});
+  for (const auto& slice : job.plan.slices) {
+    if (!slice.sparse())
+      continue;
+    const auto& table = job.plan.variables[slice.variable].name;
+    const auto width = row_copy_width(job, slice);
+    TensorToWrite rows;
+    rows.name = rows_name(table, slice.partition);
+    auto& of_part = ids[slice.id];
+    for (const auto& chunk : snapshot.rows[slice.id])
+      if (const auto read = read_payload(chunk.span(), width)) {
+        for_each_id(read->pages, [&](uint64_t id) {
+          of_part.push_back(static_cast<int64_t>(id));
+        });
+        rows.parts.push_back(
+          std::as_bytes(std::span{read->values, read->rows * width}));
+      }
+    rows.shape = {of_part.size(), width};
+    out.tensors.push_back({ids_name(table, slice.partition),
+                           "I64",
+                           {of_part.size()},
+                           {std::as_bytes(std::span{of_part})}});
+    out.tensors.push_back(std::move(rows));
+  }
+  return out;
+}
+
+uint32_t table_parts(const CheckpointReader& reader, const std::string& table) {
+  uint32_t parts = 0;
+  while (reader.manifest().find(ids_name(table, parts)) != nullptr)
+    ++parts;
+  return parts;
+}
+
+uint64_t stored_width(const CheckpointReader& reader,
+                      const std::string& table) {
+  const auto* rows = reader.manifest().find(rows_name(table, 0));
+  return rows == nullptr || rows->shape.size() != 2 ? 0 : rows->shape[1];
+}
+
+void read_stored_part(const CheckpointReader& reader, const std::string& table,
+                      uint32_t part, const TakeRows& take) {
+  const auto* ids = reader.manifest().find(ids_name(table, part));
+  const auto* rows = reader.manifest().find(rows_name(table, part));
+  if (ids == nullptr || rows == nullptr || rows->shape.size() != 2
+      || ids->shape != std::vector<uint64_t>{rows->shape[0]}
+      || rows->dtype != "F32" || ids->dtype != "I64")
+    throw InputError(reader.folder() + ": the rows of table " + table
+                     + " are not as they are written; use another checkpoint");
+  const auto width = rows->shape[1];
+  std::vector<uint64_t> some;
+  std::vector<float> values;
+  for (uint64_t begin = 0; begin < rows->shape[0]; begin += most_rows) {
+    const auto count = std::min(most_rows, rows->shape[0] - begin);
+    some.resize(count);
+    values.resize(count * width);
+    reader.read(*ids, begin * sizeof(uint64_t),
+                std::as_writable_bytes(std::span{some}));
+    reader.read(*rows, begin * width * sizeof(float),
+                std::as_writable_bytes(std::span{values}));
+    if (!std::is_sorted(some.begin(), some.end()))
+      throw InputError(reader.folder() + ": the ids of table " + table
+                       + " do not ascend; use another checkpoint");
+    take(pages_of(some), values.data());
+  }
+}
+
+void read_part(const CheckpointReader& reader, const std::string& table,
+               uint32_t partition, uint32_t partitions, const TakeRows& take) {
+  const auto parts = table_parts(reader, table);
+  if (parts == partitions)
+    return read_stored_part(reader, table, partition, take);
+  const auto width = stored_width(reader, table);
+  for (uint32_t part = 0; part < parts; ++part)
+    read_stored_part(reader, table, part,
+                     [&](const IdPages& ids, const float* rows) {
+                       for (const auto& page : ids) {
+                         if (partition_of(page.page, partitions) == partition)
+                           take({page}, rows);
+                         rows += page.count() * width;
+                       }
+                     });
+}
+
+} // namespace troupe
