@@ -296,7 +296,7 @@ class CheckpointTest(unittest.TestCase):
         verdict = troupe("checkpoint", "verify", self.folder)
         self.assertIn(summary["weights_sha256"], verdict.stdout)
         listed = troupe("checkpoint", "ls", self.folder)
-        self.assertRegex(listed.stdout, r"(?m)^60 .* end .* mlp:784-48-10$")
+        self.assertRegex(listed.stdout, r"(?m)^60 .* (end|periodic) .* mlp:784-48-10$")
 
     def test_mistakes_with_the_flags_are_one_line(self):
         for arguments, says in (
