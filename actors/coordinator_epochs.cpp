@@ -101,8 +101,13 @@ bool CoordinatorState::restore_leases() {
 }
 
 void CoordinatorState::restore_steps(Activate& message) {
-  const auto restoration = decide_restoration(epoch_plan_.restorable(),
-                                              commits_.committed());
+  auto restoration = decide_restoration(epoch_plan_.restorable(),
+                                        commits_.committed());
+  if (!restoration.rollback && epoch_plan_.undecided())
+    restoration = {0, true,
+                   "what was decided of step "
+                     + std::to_string(restoration.version)
+                     + " is lost with all who knew it"};
   // A head may have a version that its followers get only now: until they have
   // it, the step is not committed, and may have to be computed again.
   commits_.owners(epoch_plan_.tails(),

@@ -55,11 +55,8 @@ private:
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
-  /// Fills in where a synchronous job goes on.
-  void restore_steps(Activate& message);
-  /// Takes account of the leases that an asynchronous one goes on with; returns
-  /// whether some are undone.
-  bool restore_leases();
+  void restore_steps(Activate& message); ///< where a synchronous job goes on
+  bool restore_leases(); ///< the same, async; returns whether some are undone
   void restore_replicas(Activate& message);
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
@@ -68,7 +65,7 @@ private:
   void watch_silence(Clock::time_point now);
   void heard_sender(); ///< of this message: it is alive
   void perform(const Membership::Await& await);
-  std::set<RoleId> awaited() const;
+  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
   void on(const Sealed& sealed);
   /// Another epoch, unless a loss that explains it is known by the next tick.
@@ -116,8 +113,7 @@ private:
   void on(const LeaseRequest& request);
   void on(const LeaseApplied& applied);
   void on(const LeaseRefused& refused);
-  /// What a step is made of, k of n.
-  void on(const StepShares& shares);
+  void on(const StepShares& shares); ///< what a step is made of, k of n
   void hand_out_leases();
   void snapshot_if_done();
   /// Told apart from the snapshots of epochs before.

@@ -1,5 +1,6 @@
 #include "actors/epoch_plan.hpp"
 
+#include "actors/slice_update.hpp"
 #include "strategies/takeover.hpp"
 
 #include <algorithm>
@@ -77,6 +78,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
         states[{slice.slice, role.index}] = &slice;
       }
   }
+  const auto before = chains_;
   chains_.decide(shards, held, epoch);
   auto state = [&](uint32_t slice, uint32_t shard) {
     auto known = states.find({slice, shard});
@@ -96,6 +98,20 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
       tails_.push_back(state(slice, replicas.back()));
     }
   }
+  undecided_ = lacks_decision(before);
+}
+
+/// Nobody is told of a decision before all replicas of slice 0 have it. One
+/// that was learning then, and has not had all as a replica since, may lack it.
+bool EpochPlan::lacks_decision(const ChainBook& before) const {
+  if (rounds_of(job_.options).empty() && job_.options.backup_workers == 0)
+    return false;
+  const auto& replicas = chains_.chain(0).replicas;
+  const auto& first = heads_.front();
+  return !replicas.empty() && !before.proven(0, replicas.front(), first.epoch)
+         && std::ranges::any_of(heads_, [&](const SliceState& head) {
+              return head.newest > first.newest;
+            });
 }
 
 std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
@@ -111,7 +127,8 @@ std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
       version = std::max(version, head.oldest);
   for (const auto& head : next.heads_)
     if (head.newest < version
-        || (known.leases && lacking(*known.leases, leases_of(head)) > 0))
+        || (known.leases && lacking(*known.leases, leases_of(head)) > 0)
+        || (!known.leases && head.slice == 0 && next.undecided_))
       for (auto shard : chains_.chain(head.slice).replicas)
         if (const RoleId role{RoleKind::shard, shard}; !seals.contains(role))
           out.insert(role);

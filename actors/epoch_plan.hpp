@@ -41,6 +41,9 @@ public:
   /// than that, or too little for the other slices.
   std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
                            const Acknowledged& known) const;
+  /// Tells whether some slices are past a step of which slice 0's head may not
+  /// know what was decided (scalars, or what the step is made of).
+  bool undecided() const { return undecided_; }
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
   /// All go back to version 0: what was said of steps is void.
@@ -76,13 +79,16 @@ public:
 private:
   std::map<uint32_t, LeaseSet>
   applied_at(const std::vector<SliceState>& states) const;
+  /// `before`: the chains of the epoch before this one.
+  bool lacks_decision(const ChainBook& before) const;
   bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
 
   const Job& job_;
   ChainBook chains_;
   std::vector<WorkerRanks> ranks_;
-  std::vector<SliceState> heads_;                       ///< by slice
-  std::vector<SliceState> tails_;                       ///< by slice
+  std::vector<SliceState> heads_; ///< by slice
+  std::vector<SliceState> tails_; ///< by slice
+  bool undecided_ = false;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
 };
 

@@ -25,6 +25,9 @@ ChainBook::ChainBook(std::vector<std::vector<uint32_t>> wanted)
   for (const auto& shards : wanted_) {
     strategies::require(!shards.empty(), "a slice needs a shard");
     chains_.push_back({shards, {}, false});
+    auto& since = since_.emplace_back();
+    for (auto shard : shards)
+      since[shard] = 0;
   }
 }
 
@@ -62,6 +65,19 @@ void ChainBook::decide(const std::set<uint32_t>& present,
   for (uint32_t i = 0; i < chains_.size(); ++i)
     chains_[i] = decide(i, present, held[i]);
   epoch_ = epoch;
+  for (uint32_t i = 0; i < chains_.size(); ++i) {
+    std::map<uint32_t, uint64_t> since;
+    for (auto shard : chains_[i].replicas) {
+      const auto before = since_[i].find(shard);
+      since[shard] = before == since_[i].end() ? epoch : before->second;
+    }
+    since_[i] = std::move(since);
+  }
+}
+
+bool ChainBook::proven(uint32_t slice, uint32_t shard, uint64_t had) const {
+  const auto since = since_.at(slice).find(shard);
+  return since != since_[slice].end() && had >= since->second;
 }
 
 /// The others leave when those who stay have all that was acknowledged. So they

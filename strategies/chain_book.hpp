@@ -44,6 +44,11 @@ public:
   /// Errors: an empty list is a bug and asserts.
   void want(uint32_t slice, std::vector<uint32_t> shards);
 
+  /// Tells whether a replica that had all of the slice last in epoch `had` has
+  /// had it as a replica: what it learnt before may lack what its chain told
+  /// others meanwhile.
+  bool proven(uint32_t slice, uint32_t shard, uint64_t had) const;
+
   /// Tells whether an epoch of these shards could serve every slice: a replica
   /// of each is there.
   bool viable(const std::set<uint32_t>& present) const;
@@ -73,6 +78,8 @@ private:
 
   std::vector<std::vector<uint32_t>> wanted_; ///< by slice
   std::vector<Chain> chains_;
+  /// By slice: since which epoch each replica is one.
+  std::vector<std::map<uint32_t, uint64_t>> since_;
   uint64_t epoch_ = 0; ///< of chains_; 0: not known
 };
 

@@ -130,7 +130,11 @@ void SliceChains::answer(uint32_t slice, const ChainJoin& join) {
   const auto follower = join.follower.index;
   auto& feed = line.feeds.at(follower);
   const ChainState has{join.whole, join.version, join.epoch};
-  switch (feed.machine.joined(has, line.replica.state())) {
+  const auto lacks = feed.machine.joined(has, line.replica.state());
+  if (lacks == ChainFeed::Answer::nothing)
+    return;
+  events_.joined(slice, follower); // first: whoever has all has this as well
+  switch (lacks) {
     case ChainFeed::Answer::nothing:
       return;
     case ChainFeed::Answer::copy:
@@ -142,7 +146,6 @@ void SliceChains::answer(uint32_t slice, const ChainJoin& join) {
         SliceCopy{shard_.gate.active(), slice, join.version, 0, 0, false, {}});
       release(feed, follower);
   }
-  events_.joined(slice, follower);
 }
 
 /// Between two updates; synchronous pulls may still want the older version.

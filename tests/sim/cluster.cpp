@@ -33,8 +33,8 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
     job_(*scenario_.job),
     oracle_(oracle),
     runtime_(seed),
-    job_id_(seed + 1),
-    acknowledged_(scenario_.job->plan.slices.size()) {
+    job_id_(seed + 1) {
+  acknowledged_.resize(job_.plan.slices.size());
   gradient_kind = scenario_.gradient();
   on_compute = [this](uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters) {

@@ -199,16 +199,23 @@ bool Cluster::cut_off() {
 }
 
 /// One after the other, so that some may begin an epoch, or come back, before
-/// the others die.
+/// the others die; one may stand still meanwhile, and have less than the others
+/// have told of.
 bool Cluster::lose_chain() {
   if (activated_ == 0)
     return false;
   auto& draw = runtime_.random();
   const auto& replicas = chains_[draw.below(chains_.size())].replicas;
+  if (!replicas.empty() && draw.chance(50))
+    runtime_.pause(
+      members_.at({RoleKind::shard, replicas[draw.below(replicas.size())]})
+        .process,
+      runtime_.now() + 200'000);
+  const bool keep = draw.chance(50);
   for (auto shard : replicas)
-    runtime_.after(draw.below(2) * draw.below(60'000),
+    runtime_.after(draw.below(60'000),
                    [this, role = RoleId{RoleKind::shard, shard},
-                    with_memory = draw.chance(50)] {
+                    with_memory = !keep && draw.chance(50)] {
                      if (!over_ && members_.contains(role)
                          && runtime_.alive(members_.at(role).process))
                        kill(role, with_memory);

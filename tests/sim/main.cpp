@@ -18,12 +18,17 @@ double seconds() {
          + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-int run_seeds(uint64_t first, uint64_t end, bool trace) {
+/// `only`: worlds whose description has this.
+int run_seeds(uint64_t first, uint64_t end, bool trace,
+              const std::string& only = {}) {
   troupe::sim::Campaign campaign;
   std::set<std::string> seen;
   uint64_t failed = 0;
   const auto begin = seconds();
   for (auto seed = first; seed < end; ++seed) {
+    if (troupe::sim::scenario_of(seed).describe().find(only)
+        == std::string::npos)
+      continue;
     const auto verdict = campaign.run(seed, trace);
     if (verdict.invariant.empty())
       continue;
@@ -50,13 +55,15 @@ bool no_tests() {
 
 } // namespace
 
-/// test_sim --seed N [--trace] | --seeds FIRST END | Boost.Test's options.
+/// test_sim --seed N [--trace] | --seeds FIRST END [WORD, of the worlds that
+/// are meant] | Boost.Test's options.
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], "--seed") == 0) {
     const auto seed = std::stoull(argv[2]);
     return run_seeds(seed, seed + 1, argc > 3);
   }
   if (argc > 3 && std::strcmp(argv[1], "--seeds") == 0)
-    return run_seeds(std::stoull(argv[2]), std::stoull(argv[3]), false);
+    return run_seeds(std::stoull(argv[2]), std::stoull(argv[3]), false,
+                     argc > 4 ? argv[4] : "");
   return boost::unit_test::unit_test_main(no_tests, argc, argv);
 }

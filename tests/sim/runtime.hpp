@@ -42,8 +42,7 @@ public:
   void after(uint64_t delay, std::function<void()> what) {
     at(now_ + delay, std::move(what));
   }
-  /// Runs the next event; false: there is none.
-  bool step();
+  bool step(); ///< runs the next event; false: there is none
 
   // --- processes ------------------------------------------------------------
 
@@ -76,7 +75,6 @@ public:
 
   void send(Address from, Address to, Letter letter);
   void send_later(Address from, Address to, uint64_t delay, Letter letter);
-  /// Calls `what` in the actor's process, after a way there and back.
   void answer(Address actor, std::function<void()> what);
   void monitor(Address watcher, Address target);
 

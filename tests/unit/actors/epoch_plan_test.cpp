@@ -26,11 +26,13 @@ JobOptions chain_of_two() {
 }
 
 struct Chains {
-  Chains() { plan.begin(seals({head, tail}, 0), 1); }
+  explicit Chains(const JobOptions& options = chain_of_two()) : job(options) {
+    plan.begin(seals({head, tail}, 0), 1);
+  }
 
   /// What is said when `shards` hold these versions, and leases below that.
   std::map<RoleId, Sealed> seals(const std::vector<RoleId>& shards,
-                                 uint64_t newest) const {
+                                 uint64_t newest, uint64_t epoch = 1) const {
     std::map<RoleId, Sealed> out;
     out[worker0] = {};
     for (auto shard : shards)
@@ -41,11 +43,11 @@ struct Chains {
                                      {},
                                      newest,
                                      {},
-                                     newest > 0 ? 1u : 0});
+                                     newest > 0 ? epoch : 0});
     return out;
   }
 
-  Job job{chain_of_two()};
+  Job job;
   EpochPlan plan{job};
 };
 
@@ -83,6 +85,28 @@ BOOST_AUTO_TEST_CASE(who_was_no_replica_is_not_awaited) {
   Chains it;
   it.plan.begin(it.seals({tail}, 5), 2);
   BOOST_TEST((it.plan.awaited(it.seals({tail}, 0), {5}) == Roles{}));
+}
+
+// docs/reliability.md, 13793: a learner became a replica without a decision
+// that its chain had told others, and was then alone.
+BOOST_AUTO_TEST_CASE(a_decision_that_only_the_absent_know_is_awaited) {
+  auto options = chain_of_two();
+  options.clip_norm = 1;
+  Chains it{options};
+  it.plan.begin(it.seals({tail}, 5, 1), 2);       // the head has died,
+  it.plan.begin(it.seals({tail}, 6, 2), 3);       // learns
+  it.plan.begin(it.seals({head, tail}, 6, 3), 4); // and is a replica,
+  auto seals = it.seals({head}, 6, 3);            // not current in 4 yet
+  BOOST_TEST((it.plan.awaited(seals, {6}) == Roles{}));
+  seals[head].slices.back().newest = 7;
+  BOOST_TEST((it.plan.awaited(seals, {6}) == Roles{tail}));
+  for (auto& slice : seals[head].slices)
+    slice.epoch = 4;
+  BOOST_TEST((it.plan.awaited(seals, {6}) == Roles{}));
+  for (auto& slice : seals[head].slices)
+    slice.epoch = 3;
+  it.plan.begin(seals, 5);
+  BOOST_TEST(it.plan.undecided());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

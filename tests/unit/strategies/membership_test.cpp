@@ -2,9 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
-#include <random>
-
 using namespace troupe;
 using State = Membership::State;
 
@@ -42,164 +39,6 @@ Action only(const Membership::Actions& actions) {
   BOOST_REQUIRE(std::holds_alternative<Action>(actions.front()));
   return std::get<Action>(actions.front());
 }
-
-/// Feeds random events, late and repeated ones too, and checks every action
-/// against its own account of who is present and who has sealed.
-class RandomRun {
-public:
-  explicit RandomRun(uint32_t seed)
-    : random_(seed),
-      roles_(roles_of(seed)),
-      elastic_(seed % 2 == 1),
-      waits_(seed % 3 == 0),
-      it_(options_of(roles_, elastic_, waits_), 0) {
-    absent_.insert(roles_.begin(), roles_.end());
-    for (auto role : roles_)
-      newest_[role] = 0;
-  }
-
-  void event() {
-    now_ += random_() % 300;
-    auto role = roles_[random_() % roles_.size()];
-    switch (random_() % 8) {
-      case 0:
-      case 1:
-        join(role);
-        break;
-      case 2:
-        lose(role, newest_[role] - back(newest_[role]));
-        break;
-      case 3: // a second copy
-        if (newest_[role] > 0)
-          check(it_.join(role, newest_[role], now_));
-        break;
-      case 4:
-        check(it_.tick(now_));
-        break;
-      default:
-        seal(role, newest_[role] - back(newest_[role]),
-             proposed_ - back(proposed_));
-    }
-  }
-
-  /// No more faults: everybody joins and seals.
-  void settle() {
-    for (auto role : roles_)
-      if (absent_.contains(role))
-        join(role);
-    for (auto role : roles_)
-      seal(role, newest_[role], proposed_);
-    BOOST_TEST((it_.state() == State::active));
-  }
-
-  int activations = 0;
-  int left_out = 0;
-
-private:
-  static std::vector<RoleId> roles_of(uint32_t seed) {
-    std::vector<RoleId> out{shard0};
-    for (uint32_t i = 0; i <= seed % 4; ++i)
-      out.push_back({RoleKind::worker, i});
-    return out;
-  }
-
-  static Membership::Options options_of(const std::vector<RoleId>& roles,
-                                        bool elastic, bool waits) {
-    Membership::Options out;
-    out.roles = roles;
-    if (waits) // for nobody else
-      out.awaited = [] { return std::set<RoleId>{worker0}; };
-    if (elastic) // a shard and a worker
-      out.viable = [](const std::set<RoleId>& present) {
-        return present.contains(shard0) && present.size() > 1;
-      };
-    out.join_deadline_ms = 1'000'000;
-    out.seal_deadline_ms = 1000;
-    return out;
-  }
-
-  /// Now and then 1: an event of the past.
-  uint64_t back(uint64_t newest) {
-    return newest > 0 && random_() % 4 == 0 ? 1 : 0;
-  }
-
-  void join(RoleId role) {
-    absent_.erase(role);
-    sealed_.erase(role);
-    check(it_.join(role, ++newest_[role], now_));
-  }
-
-  void lose(RoleId role, uint64_t incarnation) {
-    if (incarnation == newest_[role])
-      absent_.insert(role);
-    check(it_.lost(role, incarnation, now_));
-  }
-
-  void seal(RoleId role, uint64_t incarnation, uint64_t epoch) {
-    if (epoch == proposed_ && incarnation == newest_[role]
-        && !absent_.contains(role))
-      sealed_.insert(role);
-    check(it_.sealed(role, incarnation, epoch, now_));
-  }
-
-  void check(const Membership::Actions& actions) {
-    for (const auto& action : actions)
-      std::visit([this](const auto& x) { take(x); }, action);
-    BOOST_TEST((it_.state() != State::active || absent_.empty() || elastic_));
-    BOOST_TEST(it_.epoch() == proposed_);
-    auto absent = it_.absent();
-    BOOST_TEST((std::set<RoleId>(absent.begin(), absent.end()) == absent_));
-  }
-
-  void take(const Membership::Propose& x) {
-    BOOST_TEST(x.epoch > proposed_);
-    BOOST_TEST(x.members.size() == roles_.size() - absent_.size());
-    if (!elastic_ || activations == 0)
-      BOOST_TEST(absent_.empty());
-    else
-      BOOST_TEST((x.members.size() > 1 && !absent_.contains(shard0)));
-    proposed_ = x.epoch;
-    sealed_.clear();
-  }
-
-  void take(const Membership::Activate& x) {
-    BOOST_TEST(x.epoch == proposed_);
-    BOOST_TEST(x.epoch > activated_);
-    BOOST_TEST(sealed_.size() == roles_.size() - absent_.size());
-    BOOST_TEST((!waits_ || !absent_.contains(worker0)));
-    activated_ = x.epoch;
-    ++activations;
-  }
-
-  void take(const Membership::LeaveOut& x) {
-    BOOST_TEST(x.incarnation == newest_[x.role]);
-    BOOST_TEST(!sealed_.contains(x.role));
-    absent_.insert(x.role);
-    ++left_out;
-  }
-
-  void take(const Membership::Await& x) {
-    BOOST_TEST((waits_ && x.roles == std::vector<RoleId>{worker0}));
-    BOOST_TEST(absent_.contains(worker0));
-    BOOST_TEST(sealed_.size() == roles_.size() - absent_.size());
-  }
-
-  void take(const Membership::Fail& x) {
-    BOOST_ERROR("nobody stays away that long: " << x.reason);
-  }
-
-  std::mt19937 random_;
-  std::vector<RoleId> roles_;
-  bool elastic_;
-  bool waits_;
-  Membership it_;
-  std::map<RoleId, uint64_t> newest_; ///< incarnation
-  std::set<RoleId> absent_;
-  std::set<RoleId> sealed_; ///< the newest epoch, by the newest incarnation
-  uint64_t now_ = 0;
-  uint64_t proposed_ = 0;
-  uint64_t activated_ = 0;
-};
 
 } // namespace
 
@@ -434,22 +273,6 @@ BOOST_AUTO_TEST_CASE(a_role_may_be_added_and_dismissed) {
   BOOST_TEST(only<Membership::Propose>(it.dismiss(worker1, 2)).members.size()
              == 2u);
   BOOST_TEST(it.join(worker1, 9, 3).empty());
-}
-
-BOOST_AUTO_TEST_CASE(random_events_never_activate_an_incomplete_epoch) {
-  // I4: epochs strictly increase, one decision each. I11: it settles at last.
-  int activations = 0;
-  int left_out = 0;
-  for (uint32_t seed = 0; seed < 500; ++seed) {
-    RandomRun run{seed};
-    for (int i = 0; i < 300; ++i)
-      run.event();
-    run.settle();
-    activations += run.activations;
-    left_out += run.left_out;
-  }
-  BOOST_TEST(activations > 1000); // the events really met
-  BOOST_TEST(left_out > 100);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

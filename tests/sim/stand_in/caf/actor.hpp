@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 /// Stands in for CAF's actors and their systems.
@@ -62,26 +61,15 @@ public:
   typed_response_promise<T> make_response_promise() {
     return {id_, sender_};
   }
-  /// An answer without a value comes after a way there and back. Others are
-  /// not needed: roles reach one another by links here, nobody dials.
-  struct Asked {
-    event_based_actor* self = nullptr;
-    template <class Then, class Failed>
-    void then(Then then, Failed) {
-      if constexpr (std::is_invocable_v<Then>)
-        if (self != nullptr)
-          sim::Runtime::get().answer(self->id_, std::move(then));
-    }
-  };
   template <class To, class Timeout, class Message>
-  Asked request(const To& to, Timeout, Message&& message) {
+  asked request(const To& to, Timeout, Message&& message) {
     if (id_of(to) == 0)
       return {};
     send(to, std::forward<Message>(message));
-    return {this};
+    return {id_};
   }
   template <class... Any>
-  Asked request(Any&&...) {
+  asked request(Any&&...) {
     return {};
   }
 

@@ -65,6 +65,18 @@ private:
 template <>
 class result<void> {};
 
+/// An answer without a value comes after a way there and back. Others are not
+/// needed: roles reach one another by links here, nobody dials.
+struct asked {
+  sim::Address self = 0; ///< 0: nobody was there
+  template <class Then, class Failed>
+  void then(Then then, Failed) const {
+    if constexpr (std::is_invocable_v<Then>)
+      if (self != 0)
+        sim::Runtime::get().answer(self, std::move(then));
+  }
+};
+
 // --- behaviours -------------------------------------------------------------
 
 class behavior {

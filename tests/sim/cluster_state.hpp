@@ -1,0 +1,76 @@
+#pragma once
+
+#include "actors/coordinator.hpp"
+#include "actors/shard_store.hpp"
+#include "strategies/leases.hpp"
+#include "tests/sim/runtime.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::sim {
+
+/// What a Cluster knows of its processes, its faults and what was promised.
+struct ClusterState {
+  /// A role, and the process that it runs in now.
+  struct Member {
+    uint32_t process = 0;
+    std::unique_ptr<caf::actor_system> system;
+    std::shared_ptr<ShardStore> store;
+    int memory = -1;       ///< of a shard: outlives its processes
+    uint32_t memories = 0; ///< that are lost
+    bool up = false;       ///< it has joined
+  };
+
+  uint32_t coordinator_process_ = 0;
+  std::unique_ptr<caf::actor_system> coordinator_system_;
+  coordinator_actor coordinator_;
+  uint32_t supervisor_process_ = 0;
+  Address supervisor_ = 0;
+  std::map<RoleId, Member> members_;
+  std::map<uint32_t, RoleId> roles_; ///< by process
+
+  std::vector<uint64_t> triggers_; ///< steps, falling
+  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  uint32_t changed_ = 0;
+  bool removes_ = false;     ///< a worker's leave was asked for
+  std::set<uint32_t> quick_; ///< shards that are back at once
+  std::set<RoleId> leaving_; ///< they are not started again
+  std::set<RoleId> gone_;    ///< the same, for good, and nobody was told
+  uint64_t step_ = 0;        ///< furthest seen
+  uint64_t computed_ = 0;
+  uint32_t took_effect_ = 0;
+  bool memory_lost_ = false;
+  uint64_t blocked_until_ = 0;
+  bool over_ = false;
+  std::string outcome_line_;
+  std::string summary_;
+  int32_t status_ = 0;
+
+  uint64_t proposed_ = 0;
+  uint64_t activated_ = 0;
+  /// The newest version of a slice that anybody was given, and the processes
+  /// of its replicas then.
+  struct Read {
+    uint64_t version = 0;
+    std::map<uint32_t, std::string> replicas;
+  };
+  std::map<uint32_t, Read> read_;
+  bool beyond_ = false;            ///< more failed than a chain can bear
+  std::vector<SliceChain> chains_; ///< of the newest activation
+  std::vector<uint32_t> active_;   ///< processes of its members
+  std::map<uint32_t, std::string> processes_; ///< of its shards
+  /// Of each replica of the newest activation: memories lost until then.
+  std::vector<std::map<uint32_t, uint32_t>> memories_;
+  std::map<std::string, uint32_t> memory_of_;          ///< the same, by process
+  std::map<uint64_t, std::vector<RankRange>> made_of_; ///< steps, k of n
+  uint64_t rolled_back_ = 0;                           ///< epoch
+  std::vector<LeaseSet> acknowledged_;                 ///< by slice (async)
+  uint64_t lost_leases_ = 0; ///< consumed, and then of no head any more
+  uint64_t pulled_epoch_ = 0;
+};
+
+} // namespace troupe::sim
