@@ -68,8 +68,7 @@ private:
   std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
   void on(const Sealed& sealed);
-  /// Another epoch, unless a loss that explains it is known by the next tick.
-  void on(const LinkLost& lost);
+  void on(const LinkLost& lost); ///< another epoch, if no loss explains it
   void on(const CaughtUp& caught_up);
 
   template <class Message>

@@ -120,11 +120,6 @@ void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
     serve(slice);
 }
 
-bool StepSlices::serves(uint32_t slice) const {
-  const auto* line = chains_.find(slice);
-  return line != nullptr && line->place.tail && line->serves;
-}
-
 void StepSlices::serve(uint32_t id) {
   const auto& slice = shard_.job.plan.slices[id];
   if (slice.sparse())
@@ -235,16 +230,6 @@ void StepSlices::leave_out(uint32_t id) {
     if (std::ranges::none_of(held, [&](RankRange x) { return x.covers(node); }))
       accept(Push{{}, step, node, id, {}});
   }
-}
-
-void StepSlices::take(const AskShares& ask, const shard_actor& asker) {
-  if (shares_)
-    shares_->take(ask, asker);
-}
-
-uint32_t StepSlices::samples_of(uint64_t step) const {
-  return shares_ ? shares_->samples_of(step)
-                 : shard_.job.sampling.step(step).count;
 }
 
 void StepSlices::reduce(uint32_t id) {

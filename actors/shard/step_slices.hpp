@@ -34,7 +34,10 @@ public:
   using ShardPart::take;
   void take(const BlockSums& sums, const shard_actor& asker) override;
   void take(const Scalars& scalars) override;
-  void take(const AskShares& ask, const shard_actor& asker) override;
+  void take(const AskShares& ask, const shard_actor& asker) override {
+    if (shares_)
+      shares_->take(ask, asker);
+  }
   void take(const StepShares& decision) override;
   void take(const ChainJoin& join) override { chains_.take(join); }
   void take(const SliceCopy& copy) override { chains_.take(copy); }
@@ -65,7 +68,10 @@ private:
     }
   };
 
-  bool serves(uint32_t slice) const;
+  bool serves(uint32_t slice) const {
+    const auto* line = chains_.find(slice);
+    return line != nullptr && line->place.tail && line->serves;
+  }
   void serve(uint32_t slice);
   void serve_rows(uint32_t slice);
   /// k of n: nobody waits for a straggler, so what it copies may be overwritten
@@ -74,7 +80,10 @@ private:
   void accept(const Push& push);
   /// Identities for the shares that a slice's step is known to be without.
   void leave_out(uint32_t slice);
-  uint32_t samples_of(uint64_t step) const;
+  uint32_t samples_of(uint64_t step) const {
+    return shares_ ? shares_->samples_of(step)
+                   : shard_.job.sampling.step(step).count;
+  }
   /// The slice's tree is whole: what is left are the rounds of scalars that the
   /// update needs, then the update.
   void reduce(uint32_t slice);
