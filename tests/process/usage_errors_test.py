@@ -175,16 +175,13 @@ class UsageErrors(unittest.TestCase):
             self.assertRegex(done.stderr, rf"^troupe: .*{pattern}.*\n$")
 
     def test_what_is_not_built_yet_is_refused(self):
-        for flag in ("--timeline", "--checkpoint-dir",
-                     "--checkpoint-every", "--resume", "--tensorboard",
-                     "--chaos"):
+        for flag in ("--timeline", "--tensorboard", "--chaos"):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
                             ("--workers", "1:4")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
-        for command in ("launch", "node", "top", "events",
-                        "doctor", "checkpoint"):
+        for command in ("launch", "node", "top", "events", "doctor"):
             self.check([command], 2, f"{command} is not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):
@@ -194,7 +191,7 @@ class UsageErrors(unittest.TestCase):
                               ("lr = \"fast\"\n", r"job\.toml:1: lr"),
                               ("quiet = 1\n", r"job\.toml:1: quiet"),
                               ("lr = = 2\n", r"job\.toml:1: not valid TOML"),
-                              ("resume = true\n", r"job\.toml:1.*not avail")):
+                              ("chaos = \"x\"\n", r"job\.toml:1.*not avail")):
             path.write_text(text)
             self.check(["train", *DIGITS, "--config", "job.toml"], 2, pattern)
         path.unlink()

@@ -5,13 +5,33 @@ using namespace troupe;
 BOOST_FIXTURE_TEST_SUITE(refusals_suite, Bench)
 
 BOOST_AUTO_TEST_CASE(every_flag_not_built_yet_is_refused_and_named) {
-  for (const auto* flag : {"--checkpoint-dir", "--checkpoint-every", "--resume",
-                           "--timeline", "--tensorboard", "--chaos"}) {
+  for (const auto* flag : {"--timeline", "--tensorboard", "--chaos"}) {
     auto message = train_usage({flag, "1"});
     check_has(message, "not available yet");
     check_has(message, flag);
   }
-  check_has(train_usage({"--resume"}), "not available yet");
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_checkpoints_need_a_folder_for_them) {
+  for (const auto* flag : {"--checkpoint-every", "--checkpoint-keep"}) {
+    auto message = train_usage({flag, "1"});
+    check_has(message, "add it");
+    check_has(message, flag);
+  }
+  check_has(train_usage({"--resume"}), "--checkpoint-dir DIR");
+  const auto settings = train({"--checkpoint-dir", "kept", "--resume"});
+  BOOST_CHECK_EQUAL(settings.checkpoints.dir, "kept");
+  BOOST_CHECK(settings.checkpoints.resume);
+  BOOST_CHECK_EQUAL(settings.checkpoints.keep, 3u);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
+  check_has(usage({"checkpoint"}), "what to do first");
+  check_has(usage({"checkpoint", "delete"}), "what to do first");
+  check_has(usage({"checkpoint", "ls"}), "needs the folder");
+  check_has(usage({"checkpoint", "export", "kept"}), "--out");
+  BOOST_CHECK_EQUAL(parse({"checkpoint", "verify", "kept"}).checkpoint_folder,
+                    "kept");
 }
 
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
@@ -28,8 +48,7 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
 }
 
 BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
-  for (const auto* command :
-       {"launch", "node", "top", "events", "doctor", "checkpoint"})
+  for (const auto* command : {"launch", "node", "top", "events", "doctor"})
     check_has(usage({command}), "not available yet");
   check_has(usage({"bench", "convolutions"}), "what to measure first");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");
@@ -171,7 +190,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("[lr]\nx = 1\n"), "lr");
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
-  check_has(complaint("resume = true\n"), "not available yet");
+  check_has(complaint("chaos = \"x\"\n"), "not available yet");
   check_has(complaint("strategy = \"tensor\"\n"), "not available yet");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
