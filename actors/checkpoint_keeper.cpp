@@ -92,14 +92,15 @@ FileToWrite file_of(const Job& job, const Snapshot& snapshot,
 
 } // namespace
 
-CheckpointStart start_checkpoints(const CheckpointOptions& options) {
+CheckpointStart start_checkpoints(const CheckpointOptions& options,
+                                  bool restarted) {
   CheckpointStart start;
   if (options.dir.empty())
     return start;
   start.lock = std::make_shared<CheckpointLock>(options.dir);
   remove_leftovers(real_files(), options.dir);
   const auto dir = std::filesystem::absolute(options.dir).string();
-  if (!options.resume) {
+  if (!options.resume && !restarted) {
     const auto found = find_checkpoints(dir);
     if (!found.empty())
       throw InputError("--checkpoint-dir " + options.dir
@@ -118,7 +119,7 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options) {
     start.notes.push_back("resumed from " + newest->folder() + ", step "
                           + std::to_string(newest->manifest().step)
                           + ", written " + newest->manifest().written_at);
-  } else {
+  } else if (!restarted) {
     start.notes.push_back(
       "--resume: no " + std::string{passed_over.empty() ? "" : "whole "}
       + "checkpoint in " + options.dir + ", so the run begins with step 0");

@@ -22,8 +22,10 @@ struct CheckpointStart {
 
 /// Takes the folder, and finds what the run begins with.
 /// Errors: InputError (the folder cannot be used, another run uses it, it holds
-/// checkpoints and `resume` is not set).
-CheckpointStart start_checkpoints(const CheckpointOptions& options);
+/// checkpoints and `resume` is not set). `restarted`: of a coordinator that
+/// takes over a run under way, whose checkpoints those are.
+CheckpointStart start_checkpoints(const CheckpointOptions& options,
+                                  bool restarted = false);
 
 /// A few samples' bytes as a number: other data are noticed.
 std::string data_fingerprint(const Job& job, const Dataset& data);

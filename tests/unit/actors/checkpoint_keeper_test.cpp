@@ -229,6 +229,14 @@ BOOST_AUTO_TEST_CASE(the_newest_two_stay_and_the_one_that_the_run_began_with) {
   BOOST_TEST(steps == (std::vector<uint64_t>{6, 5, 1}));
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_takes_over_goes_on_in_its_folder) {
+  const auto job = std::make_shared<const Job>(small_job(), 500);
+  BOOST_TEST(start_checkpoints(options(), true).resume_from.empty());
+  const auto folder = write(job, sync_snapshot(*job, 4)).folder;
+  BOOST_TEST(start_checkpoints(options(), true).resume_from == folder);
+  BOOST_CHECK_THROW(start_checkpoints(options()), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(a_failure_is_told_once_and_its_end_too) {
   const auto job = std::make_shared<const Job>(wide_job(), 500);
   MetricRegistry metrics;
