@@ -26,7 +26,7 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_files, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
   add(flags, on_export, group, "out", "FILE", "required",
-      "write the weights here (safetensors)", text(FIELD(out)));
+      "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
