@@ -17,7 +17,7 @@ constexpr uint64_t regressions[] = {52,   89,    128,   983,  5499,
 
 uint64_t seeds_to_run() {
   const auto* text = std::getenv("TROUPE_SIM_SEEDS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20'000;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 18'000;
 }
 
 } // namespace
