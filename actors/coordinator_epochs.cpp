@@ -130,14 +130,17 @@ void CoordinatorState::restore_replicas(Activate& message) {
   message.version = resumption.version;
   message.source = resumption.source;
   message.synchronise = resumption.synchronise;
+  // Who takes the version only now may lose its source before it has it: until
+  // it says that it has, the step is not committed.
+  std::map<uint32_t, uint64_t> replicas;
+  for (const auto& [role, seal] : seals_)
+    replicas[role.index] = seal.version;
+  commits_.owners(std::move(replicas));
   if (resumption.rollback) {
     roll_back(message, resumption.reason);
     return;
   }
-  std::set<uint32_t> replicas;
-  for (const auto& [role, seal] : seals_)
-    replicas.insert(role.index);
-  commits_.owners(replicas, resumption.version);
+  epoch_plan_.tell_held(message);
   committed(commits_.forgive(resumption.version));
 }
 

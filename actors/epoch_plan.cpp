@@ -34,8 +34,9 @@ EpochPlan::EpochPlan(const Job& job)
               : std::vector<std::vector<uint32_t>>{}) {}
 
 bool EpochPlan::viable(const std::set<RoleId>& present) const {
+  // One that is left has all that was committed, or says that it has not.
   if (!is_served())
-    return false;
+    return job_.plan.of_kind(RoleKind::worker).size() > 1 && !present.empty();
   std::set<uint32_t> shards;
   bool works = false;
   for (auto role : present) {
@@ -49,6 +50,7 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
 void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   ranks_.clear();
   computed_.clear();
+  sums_.clear();
   std::vector<RoleId> workers;
   for (const auto& [role, seal] : seals)
     if (role.kind == RoleKind::worker)
@@ -57,9 +59,8 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   for (uint32_t i = 0; i < count; ++i) {
     const auto& seal = seals.at(workers[i]);
     ranks_.push_back(
-      {workers[i], is_served()
-                     ? ranks_of_worker(i, count, job_.options.virtual_ranks)
-                     : job_.plan.role(workers[i]).ranks});
+      {workers[i], ranks_of_worker(i, count, job_.options.virtual_ranks)});
+    sums_[workers[i]] = {seal.version, seal.nodes};
     auto& step = computed_[seal.version];
     step.insert(step.end(), seal.nodes.begin(), seal.nodes.end());
   }
@@ -144,6 +145,13 @@ void EpochPlan::tell(Activate& message) const {
   }
 }
 
+void EpochPlan::tell_held(Activate& message) const {
+  for (auto& worker : message.ranks)
+    if (const auto& [step, nodes] = sums_.at(worker.worker);
+        step == message.version)
+      worker.held = nodes;
+}
+
 void EpochPlan::undo() {
   computed_.clear();
   for (auto& head : heads_)
@@ -204,7 +212,9 @@ std::set<uint32_t> EpochPlan::tails() const {
 bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   using enum StepPhase;
   if (!is_served())
-    return phase == at_once || phase == compute || phase == seal;
+    return phase != pull && phase != forward && phase != copy;
+  if (role.kind == RoleKind::worker)
+    return phase != reduce;
   if (role.kind != RoleKind::shard
       || (phase != pull && phase != reduce && phase != forward))
     return true;

@@ -19,8 +19,8 @@ uint64_t bytes_of(const Slice& slice);
 
 /// What changes from epoch to epoch in a parameter-server job: who keeps which
 /// slice, who computes which virtual rank, what is left of the step that was
-/// under way. Filled in from what the members said when they sealed. With other
-/// strategies all members are needed, and have the plan's ranks.
+/// under way. Filled in from what the members said when they sealed. Replicas
+/// that reduce together keep all slices: they have no chains.
 class EpochPlan {
 public:
   explicit EpochPlan(const Job& job);
@@ -46,6 +46,8 @@ public:
   bool undecided() const { return undecided_; }
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
+  /// Tells replicas which sums of step `message.version` they have.
+  void tell_held(Activate& message) const;
   /// All go back to version 0: what was said of steps is void.
   void undo();
   /// The versions that each slice's head can serve.
@@ -90,6 +92,8 @@ private:
   std::vector<SliceState> tails_; ///< by slice
   bool undecided_ = false;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
+  /// Of replicas: (step, nodes).
+  std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;
 };
 
 } // namespace troupe

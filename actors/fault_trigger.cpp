@@ -8,8 +8,8 @@
 namespace troupe {
 
 void FaultTrigger::arm(StepPhase phase, uint32_t after) {
-  armed_ = phase;
   after_ = phase == StepPhase::at_once ? 0 : after;
+  armed_ = phase;
   pass(StepPhase::at_once);
 }
 
@@ -18,7 +18,7 @@ void FaultTrigger::strike() {
     --after_;
     return;
   }
-  const auto phase = armed_;
+  const auto phase = armed_.load();
   armed_ = StepPhase::none;
   if (own_process_)
     ::kill(getpid(), SIGKILL);

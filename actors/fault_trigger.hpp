@@ -2,12 +2,14 @@
 
 #include "strategies/step_phase.hpp"
 
+#include <atomic>
 #include <cstdint>
 
 namespace troupe {
 
 /// A role's end at a chosen place: kill -9 where the role has a process, an
-/// exception out of its actor where it shares one. Touched by the role's actor.
+/// exception out of its actor where it shares one. Armed by the role's actor;
+/// a phase is passed by one thread.
 class FaultTrigger {
 public:
   explicit FaultTrigger(bool own_process) : own_process_(own_process) {}
@@ -16,7 +18,7 @@ public:
   void arm(StepPhase phase, uint32_t after);
   /// The role is in that phase now.
   void pass(StepPhase phase) {
-    if (phase == armed_) [[unlikely]]
+    if (phase == armed_.load(std::memory_order_relaxed)) [[unlikely]]
       strike();
   }
 
@@ -24,8 +26,8 @@ private:
   void strike();
 
   bool own_process_;
-  StepPhase armed_ = StepPhase::none;
-  uint32_t after_ = 0;
+  std::atomic<StepPhase> armed_{StepPhase::none};
+  std::atomic<uint32_t> after_{0};
 };
 
 } // namespace troupe

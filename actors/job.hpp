@@ -136,8 +136,8 @@ struct Job {
   const std::string& device_of(RoleId worker) const;
   Precision precision() const;
   StalenessDamping damping() const;
-  /// Async: a worker pulls for its next lease while it computes one. auto: where
-  /// there are rows to wait for, and no push is refused for its age.
+  /// Async: a worker pulls for its next lease while it computes one. auto:
+  /// where there are rows to wait for, and no push is refused for its age.
   bool prefetches() const;
   /// The virtual ranks of each worker of the plan, where a step can be made
   /// without some (k of n); otherwise all as one.

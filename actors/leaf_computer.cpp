@@ -202,8 +202,10 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
   std::vector<float*> leaves(ranks);
   std::vector<Sum> held;
   result.leaves.resize(ranks);
+  std::vector<bool> asked(ranks);
   for (size_t i = 0; i < targets.nodes.size(); ++i)
     for (auto rank = targets.nodes[i].lo; rank < targets.nodes[i].hi; ++rank) {
+      asked[rank - first] = true;
       if (sampling_.rank(step, rank).count == 0)
         continue;
       if (rank != targets.nodes[i].lo)
@@ -220,6 +222,9 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
                               leaves[i]);
     else
       result.leaves[i] = LeafLoss{rank, 0, 0};
+  });
+  std::erase_if(result.leaves, [&](const LeafLoss& leaf) {
+    return !asked[leaf.virtual_rank - first];
   });
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     auto* sum = reduce(targets.nodes[i], first, leaves);

@@ -59,7 +59,7 @@ struct StepGradient {
 /// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
 /// Job::layout, aligned to 64 bytes; gaps are left alone.
 struct NodeTargets {
-  std::vector<RankRange> nodes; ///< left to right, without gaps
+  std::vector<RankRange> nodes; ///< left to right
   std::vector<float*> sums;
   const GradientBuckets* buckets = nullptr;
   BucketReady ready; ///< empty: nobody asks before all is done

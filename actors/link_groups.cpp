@@ -74,7 +74,7 @@ void LinkGroups::form(GroupWish wish,
   request.deadline = IoLoop::Clock::now() + form_deadline;
   request.on_down = [names = request.members, down = wish.on_down](
                       uint32_t rank, const std::string& reason) {
-    down(names[rank].name + ": " + reason);
+    down(rank, names[rank].name + ": " + reason);
   };
   node_.form_group(std::move(request),
                    [held, wish = std::move(wish), done = std::move(done),

@@ -28,7 +28,7 @@ struct GroupWish {
   std::vector<Member> members; ///< replicas by rank
   std::shared_ptr<FlatArrays> arrays;
   /// A peer is gone: from any thread, not after the group's end.
-  std::function<void(const std::string& reason)> on_down;
+  std::function<void(uint32_t rank, const std::string& reason)> on_down;
 };
 
 /// How replicas find one another: inside a process, or by links.

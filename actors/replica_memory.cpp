@@ -1,6 +1,7 @@
 #include "actors/replica_memory.hpp"
 
 #include "actors/beginning.hpp"
+#include "kernels/require.hpp"
 
 #include <algorithm>
 
@@ -26,6 +27,15 @@ FlatArrays::FlatArrays(const Job& job, uint32_t arrays, bool shared)
     own_.fill(0);
     first_ = own_.data();
   }
+}
+
+float* FlatArrays::more(uint32_t array) {
+  kernels::require(!segment_, "a memory file does not grow");
+  while (more_.size() <= array) {
+    more_.emplace_back(stride_);
+    more_.back().fill(0);
+  }
+  return more_[array].data();
 }
 
 VariableBanks::VariableBanks(const Job& job, std::shared_ptr<FlatArrays> arrays,

@@ -19,6 +19,8 @@ public:
   FlatArrays(const Job& job, uint32_t arrays, bool shared);
 
   float* at(uint32_t array) const { return first_ + array * stride_; }
+  /// Beyond those, made when it is first asked for; in own memory only.
+  float* more(uint32_t array);
   uint64_t stride() const { return stride_; } ///< elements
   /// Null: own memory.
   const SharedSegment* segment() const {
@@ -28,6 +30,7 @@ public:
 private:
   std::optional<SharedSegment> segment_;
   Buffer own_;
+  std::vector<Buffer> more_;
   uint64_t stride_;
   float* first_;
 };

@@ -58,13 +58,19 @@ private:
       return;
     steps_.abort("the epoch has ended");
     run_on(
-      *executor_, self_, [this] { return steps_.version(); },
-      [this, fence = proposal.fence](uint64_t version) {
+      *executor_, self_,
+      [this] {
+        return std::pair{steps_.version(), steps_.held()};
+      },
+      [this, fence = proposal.fence](const auto& has) {
         if (!gate_.is_sealing(fence))
           return;
-        self_->send(
-          context_.coordinator,
-          Sealed{fence, context_.role, context_.incarnation, {}, version});
+        self_->send(context_.coordinator, Sealed{fence,
+                                                 context_.role,
+                                                 context_.incarnation,
+                                                 {},
+                                                 has.first,
+                                                 has.second});
         context_.faults->pass(StepPhase::seal);
       });
   }
@@ -72,16 +78,19 @@ private:
   void on(const Activate& activation) {
     if (!gate_.is_sealing(activation.fence))
       return;
+    peers_.clear();
+    GroupWish wish;
+    wish.fence = activation.fence;
+    for (const auto& member : activation.members)
+      if (member.role.kind == RoleKind::worker) {
+        peers_.push_back(member.role);
+        wish.members.push_back(member);
+      }
     if (steps_.alone()) {
       enter(activation, nullptr);
       return;
     }
-    GroupWish wish;
-    wish.fence = activation.fence;
-    wish.layout = steps_.layout();
-    for (const auto& member : activation.members)
-      if (member.role.kind == RoleKind::worker)
-        wish.members.push_back(member);
+    wish.layout = steps_.layout(start_of(activation));
     wish.arrays = steps_.arrays();
     auto handle = caf::actor_cast<caf::weak_actor_ptr>(self_);
     const auto tell = [handle](std::function<void()> then) {
@@ -89,14 +98,29 @@ private:
         caf::anon_send(caf::actor_cast<caf::actor>(self),
                        Completion{std::move(then)});
     };
-    wish.on_down = [this, tell](const std::string& reason) {
-      tell([this, reason] { steps_.abort(reason); });
+    wish.on_down = [this, tell, fence = activation.fence](
+                     uint32_t rank, const std::string& reason) {
+      tell([this, fence, rank, reason] {
+        if (gate_.sealing() == fence) // else it is of another group
+          steps_.lost(rank, reason);
+      });
     };
     context_.groups->form(
       std::move(wish),
       [this, tell, activation](std::shared_ptr<ReplicaGroup> group) {
         tell([this, activation, group] { enter(activation, group); });
       });
+  }
+
+  /// Members have their places in order of their names.
+  ReplicaStart start_of(const Activate& activation) const {
+    ReplicaStart start;
+    for (const auto& member : activation.ranks) {
+      if (member.worker == context_.role)
+        start.rank = static_cast<uint32_t>(start.members.size());
+      start.members.push_back({member.ranks, member.held});
+    }
+    return start;
   }
 
   /// The group is there: all begin at the activation's version.
@@ -121,15 +145,18 @@ private:
     run_on(
       *executor_, self_,
       [this, activation, group] {
-        steps_.enter(group);
         StepOutcome ready;
         ready.trouble = go_back(activation);
         if (!ready.trouble.empty())
           return ready;
-        if (activation.synchronise)
-          return steps_.synchronise(activation.version, activation.source);
+        steps_.enter(group, start_of(activation));
         ready.version = steps_.version();
         ready.taken = true;
+        if (activation.synchronise)
+          ready = steps_.synchronise(activation.version, activation.source);
+        // Who is gone may have taken its share of a snapshot along.
+        if (ready.taken && job_.is_snapshot_version(ready.version))
+          ready.snapshot = steps_.snapshot();
         return ready;
       },
       [this, fence = activation.fence](StepOutcome& outcome) {
@@ -138,7 +165,10 @@ private:
         if (failed(outcome))
           return;
         version_ = begun_ = outcome.version;
-        rest(false);
+        self_->send(context_.coordinator,
+                    Applied{fence, context_.role, version_, 0, 0, 0});
+        show(outcome);
+        rest(!outcome.snapshot.empty());
       });
   }
 
@@ -162,9 +192,8 @@ private:
       link_gauge(peer, carrier).set(0);
     links_.clear();
     for (uint32_t rank = 0; rank < group.carriers.size(); ++rank)
-      if (rank != context_.role.index)
-        links_.emplace_back(to_string(RoleId{RoleKind::worker, rank}),
-                            group.carriers[rank]);
+      if (peers_[rank] != context_.role)
+        links_.emplace_back(to_string(peers_[rank]), group.carriers[rank]);
     for (const auto& [peer, carrier] : links_)
       link_gauge(peer, carrier).set(1);
   }
@@ -212,8 +241,7 @@ private:
   }
 
   void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {
-    for (const auto& slice : outcome.snapshot)
-      self_->send(context_.coordinator, slice);
+    show(outcome);
     if (!gate_.is_active(fence))
       return;                              // sealed meanwhile
     if (failed(outcome) || !outcome.taken) // or a step before it was not
@@ -230,6 +258,11 @@ private:
                                               outcome.traffic.sent_bytes,
                                               outcome.traffic.plain_bytes});
     rest(!outcome.snapshot.empty());
+  }
+
+  void show(const StepOutcome& outcome) {
+    for (const auto& slice : outcome.snapshot)
+      self_->send(context_.coordinator, slice);
   }
 
   // --- ending early ---------------------------------------------------------
@@ -276,6 +309,7 @@ private:
   Counter& plain_;
   Gauge& queue_;
   EpochGate gate_;
+  std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
   uint64_t version_ = 0; ///< of the newest turn that is known to be over
   uint64_t begun_ = 0;   ///< first step not begun

@@ -16,22 +16,6 @@ using Clock = std::chrono::steady_clock;
 /// before; this is for what nobody thought of.
 constexpr auto reduce_deadline = std::chrono::seconds{60};
 
-/// Addends that a replica leaves to whoever sums, where those read memory: a
-/// pass over its gradients less for each.
-constexpr uint32_t shared_vectors = 4;
-
-bool any_order(const Job& job) {
-  return job.options.reduction == "fast";
-}
-
-/// The nodes that a replica brings.
-std::vector<RankRange> nodes_of(const Job& job, RankRange ranks, bool shared) {
-  if (any_order(job))
-    return {ranks};
-  auto nodes = maximal_nodes(ranks, job.options.virtual_ranks);
-  return shared ? split_nodes(std::move(nodes), shared_vectors) : nodes;
-}
-
 uint32_t banks_of(uint32_t replicas) {
   return replicas == 1 ? 1 : 2;
 }
@@ -42,19 +26,18 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   : context_(context),
     job_(*context.job),
     executor_(executor),
+    replicas_(
+      static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
     by_place_(job_.plan.slices.size()),
     computer_(context.job, context.data.train, executor_,
-              parse_device(job_.plan.role(context.role).device)) {
-  plan_ = job_.plan.role(context_.role);
-  replicas_ = static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size());
+              parse_device(job_.plan.role(context.role).device)),
+    sums_(job_, replicas_, !context.own_process) {
   layouts_ = bucket_layouts(job_, alone());
   std::iota(by_place_.begin(), by_place_.end(), 0);
   std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
     return job_.flat_offset(job_.plan.slices[a])
            < job_.flat_offset(job_.plan.slices[b]);
   });
-  most_vectors_ = static_cast<uint32_t>(
-    alone() ? 1 : nodes_of(job_, plan_.ranks, true).size());
   if (context_.groups)
     variables_ = context_.groups->central();
   central_ = variables_ != nullptr;
@@ -67,16 +50,27 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
 void ReplicaSteps::make_arrays() {
   const auto banks = banks_of(replicas_);
   const auto own = central_ ? 0 : VariableBanks::arrays_of(job_, banks);
-  arrays_ = std::make_shared<FlatArrays>(job_, most_vectors_ + own,
+  const auto first = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
+  arrays_ = std::make_shared<FlatArrays>(job_, first + own,
                                          context_.own_process && !alone());
   if (!central_)
-    variables_ = std::make_shared<VariableBanks>(job_, arrays_, most_vectors_,
-                                                 banks);
+    variables_ = std::make_shared<VariableBanks>(job_, arrays_, first, banks);
 }
 
-ReducerLayout ReplicaSteps::layout() const {
-  ReducerLayout layout{context_.role.index, replicas_, layouts_[0].runs,
-                       layouts_[0].hash};
+/// Scalars of the step need the whole gradient first; and a device of several
+/// threads updates with all of them.
+bool ReplicaSteps::updates_in_parts() const {
+  return rounds_of(job_.options).empty()
+         && (executor_.threads() == 1 || shares_variables());
+}
+
+float* ReplicaSteps::whole_sum() const {
+  return alone() ? targets_.sums.front() : arrays_->at(sums_.arrays());
+}
+
+ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
+  ReducerLayout layout{start.rank, static_cast<uint32_t>(start.members.size()),
+                       layouts_[0].runs, layouts_[0].hash};
   if (job_.options.all_reduce == "reduction_to_one_device")
     layout.summing = 1;
   return layout;
@@ -85,25 +79,25 @@ ReducerLayout ReplicaSteps::layout() const {
 void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
   variables_->initialise(job_, beginning.get());
   count_from_ = beginning ? beginning->period().count_from() : 0;
-  version_ = variables_->version();
+  hold(variables_->version());
 }
 
 void ReplicaSteps::hold(uint64_t version) {
   version_ = version;
   variables_->hold(version);
+  sums_.end_step();
+  point_at_sums();
 }
 
-void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
-  const bool shared = group && group->shares_memory;
-  nodes_.clear();
-  for (const auto& role : job_.plan.of_kind(RoleKind::worker))
-    nodes_.push_back(nodes_of(job_, role.ranks, shared));
-  targets_.nodes = nodes_[context_.role.index];
-  if (alone())
-    targets_.nodes = {plan_.ranks};
-  targets_.sums.clear();
-  for (uint32_t i = 0; i < targets_.nodes.size(); ++i)
-    targets_.sums.push_back(arrays_->at(i));
+void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
+                         ReplicaStart start) {
+  sums_.begin_epoch(std::move(start), group && group->shares_memory);
+  point_at_sums();
+  const auto owners = assign(job_.plan.slices, sums_.members());
+  own_slices_.clear();
+  for (const auto& slice : job_.plan.slices)
+    if (owners[slice.id] == sums_.rank())
+      own_slices_.push_back(slice.id);
   tuning_ = BucketTuning{static_cast<uint32_t>(layouts_.size())};
   targets_.buckets = &buckets();
   targets_.ready = {};
@@ -116,7 +110,13 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group) {
     targets_.ready = [this](uint32_t bucket) {
       reducer_->ready(bucket);
       reducer_->progress();
+      context_.faults->pass(StepPhase::push);
     };
+}
+
+void ReplicaSteps::point_at_sums() {
+  targets_.nodes = sums_.left();
+  targets_.sums = sums_.left_in(*arrays_);
 }
 
 void ReplicaSteps::abort(const std::string& reason) {
@@ -126,31 +126,13 @@ void ReplicaSteps::abort(const std::string& reason) {
     reducer_->abort(reason);
 }
 
-SumProgram ReplicaSteps::program_of(uint64_t step) const {
-  const auto ranks = job_.options.virtual_ranks;
-  std::vector<bool> filled(ranks);
-  for (uint32_t rank = 0; rank < ranks; ++rank)
-    filled[rank] = job_.sampling.rank(step, rank).count > 0;
-  std::vector<TreeTerm> terms;
-  if (!any_order(job_)) {
-    terms = tree_terms(nodes_, filled);
-  } else {
-    // A tree over the replicas, each with all it has.
-    std::vector<std::vector<RankRange>> members;
-    std::vector<bool> brings;
-    for (uint32_t i = 0; i < nodes_.size(); ++i) {
-      const auto own = nodes_[i].front();
-      members.push_back({{i, i + 1}});
-      brings.push_back(
-        std::find(filled.begin() + own.lo, filled.begin() + own.hi, true)
-        != filled.begin() + own.hi);
-    }
-    terms = tree_terms(members, brings);
+void ReplicaSteps::lost(uint32_t rank, const std::string& reason) {
+  {
+    std::lock_guard lock{mutex_};
+    if (reducer_ != nullptr)
+      reducer_->lost(rank);
   }
-  SumProgram program;
-  for (const auto& term : terms)
-    program.push_back({term.member, term.node, term.merges});
-  return program;
+  abort(reason);
 }
 
 UpdateMoment ReplicaSteps::moment(uint64_t step) const {
@@ -224,6 +206,7 @@ bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
   const auto result = reducer_->finish(begin + reduce_deadline);
   outcome.wait_seconds +=
     std::chrono::duration<double>(Clock::now() - begin).count();
+  context_.faults->pass(StepPhase::reduce);
   const auto so_far = reducer_->traffic();
   outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;
   outcome.traffic.plain_bytes += so_far.plain_bytes - traffic_.plain_bytes;
@@ -244,7 +227,9 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
         reset(job_.beginning);
       return outcome;
     }
-  hold(version);
+  // What others hold of the step that follows counts: it is not over.
+  version_ = version;
+  variables_->hold(version);
   outcome.version = version;
   outcome.taken = true;
   return outcome;
@@ -255,8 +240,13 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
 void ReplicaSteps::move_to_new_arrays() {
   if (central_)
     return; // of one process, whose threads do not stop
+  const auto before = arrays_;
   const auto old = std::exchange(variables_, nullptr);
   make_arrays();
+  const auto sums = sums_.all_in(*before);
+  const auto there = sums_.all_in(*arrays_);
+  for (size_t i = 0; i < sums.size(); ++i)
+    std::copy_n(sums[i], job_.layout.total, there[i]);
   const auto from = old->all(version_);
   const auto to = variables_->all(version_);
   for (size_t i = 0; i < from.size(); ++i)
@@ -270,11 +260,18 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   if (step != version_ || !can_begin())
     return outcome;
   const auto begin = Clock::now();
-  if (!(alone() ? take_alone(step, outcome) : take_in_group(step, outcome)))
-    return outcome;
+  bool taken = alone() ? take_alone(step, outcome)
+                       : take_in_group(step, outcome);
   const std::chrono::duration<double> took = Clock::now() - begin;
-  if (!alone() && !tune(took.count(), outcome))
+  taken = taken && (alone() || tune(took.count(), outcome));
+  if (!taken) {
+    if (outcome.computed)
+      sums_.keep(outcome.gradient);
     return outcome;
+  }
+  auto& leaves = outcome.gradient.leaves;
+  const auto& held = sums_.held_leaves();
+  leaves.insert(leaves.end(), held.begin(), held.end());
   hold(step + 1);
   outcome.version = version_;
   outcome.taken = true;
@@ -312,7 +309,8 @@ bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
   outcome.gradient = computer_.compute(step, targets_,
                                        variables_->parameters(step));
   outcome.trouble = outcome.gradient.trouble;
-  if (outcome.trouble.empty())
+  outcome.computed = outcome.trouble.empty();
+  if (outcome.computed)
     return true;
   abort(outcome.trouble);
   return false;
@@ -328,21 +326,18 @@ bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
 bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
   ReduceStep sum;
   sum.step = step;
-  sum.program = program_of(step);
-  sum.vectors = targets_.sums;
+  sum.program = sums_.program(step);
+  sum.vectors = sums_.all_in(*arrays_);
+  sum.keeps_vectors = sums_.outlive_steps();
   const auto work = [&] { return compute(step, outcome); };
-  // Scalars of the step need the whole gradient first; and a device of several
-  // threads updates with all of them.
-  const bool in_parts = rounds_of(job_.options).empty()
-                        && (executor_.threads() == 1 || shares_variables());
-  if (in_parts) {
+  if (updates_in_parts()) {
     sum.results = variables_->all(step + 1);
     sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
       update_run(step, {}, begin, end, at);
     };
     return reduce(std::move(sum), work, outcome);
   }
-  sum.results = {targets_.sums.front()};
+  sum.results = {whole_sum()};
   if (!reduce(std::move(sum), work, outcome))
     return false;
   if (!shares_variables()) {
@@ -353,12 +348,12 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
   const auto scalars = whole_scalars(
     job_, &executor_, moment(step), [&](const Slice& slice, UpdateArgs& args) {
       const auto at = job_.flat_offset(slice);
-      arguments(step, at, targets_.sums.front() + at, args);
+      arguments(step, at, whole_sum() + at, args);
     });
   ReduceStep apply;
   apply.step = step;
   apply.program = {{0, 0, 0}};
-  apply.vectors = {targets_.sums.front()};
+  apply.vectors = {whole_sum()};
   apply.results = variables_->all(step + 1);
   apply.update = [&](uint64_t begin, uint64_t end, const float* at) {
     update_run(step, scalars, begin, end, at);
@@ -371,14 +366,14 @@ void ReplicaSteps::update_whole(uint64_t step) {
   whole_update(job_, &executor_, moment(step),
                [&](const Slice& slice, UpdateArgs& args) {
                  const auto at = job_.flat_offset(slice);
-                 arguments(step, at, targets_.sums.front() + at, args);
+                 arguments(step, at, whole_sum() + at, args);
                });
 }
 
 std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
   std::vector<SnapshotSlice> result;
   const auto arrays = variables_->all(version_);
-  for (auto id : plan_.slices) {
+  for (auto id : own_slices_) {
     const auto& slice = job_.plan.slices[id];
     const auto at = job_.flat_offset(slice);
     const auto copy = [&](const float* array) {

@@ -2,10 +2,10 @@
 
 #include "actors/leaf_computer.hpp"
 #include "actors/replica_group.hpp"
+#include "actors/replica_sums.hpp"
 #include "actors/role_context.hpp"
 #include "actors/slice_update.hpp"
 #include "strategies/bucket_tuning.hpp"
-#include "strategies/tree_terms.hpp"
 
 #include <atomic>
 #include <memory>
@@ -19,6 +19,7 @@ namespace troupe {
 struct StepOutcome {
   uint64_t version = 0;     ///< held now
   bool taken = false;       ///< the step brought the replica to `version`
+  bool computed = false;    ///< this replica's leaves are summed
   StepGradient gradient;    ///< leaves and time; no nodes
   double wait_seconds = 0;  ///< from the whole gradient to the whole sum
   Reducer::Traffic traffic; ///< of this step
@@ -34,7 +35,8 @@ struct StepOutcome {
 ///
 /// Two banks of variables: a step reads version s and writes s + 1, whoever
 /// writes; nobody touches s until all have s + 1 (PROTOCOL 9). A replica
-/// without peers updates in place.
+/// without peers updates in place. Where a step fails, what was computed of it
+/// is kept for the next epoch.
 class ReplicaSteps {
 public:
   ReplicaSteps(const RoleContext& context, Executor& executor);
@@ -43,30 +45,37 @@ public:
   std::shared_ptr<FlatArrays> arrays() const { return arrays_; }
   bool alone() const { return replicas_ == 1; }
   /// What a group needs to know of this replica.
-  ReducerLayout layout() const;
+  ReducerLayout layout(const ReplicaStart& start) const;
+  /// Nodes of step version() whose sums it holds.
+  std::vector<RankRange> held() const { return sums_.held(); }
 
   /// Goes back to a checkpoint; null: to version 0.
   /// Errors: InputError where it cannot be read.
   void reset(const std::shared_ptr<const Beginning>& beginning);
   /// Joins the group of an epoch; the one before it is let go.
-  void enter(std::shared_ptr<ReplicaGroup> group);
+  void enter(std::shared_ptr<ReplicaGroup> group, ReplicaStart start);
   /// All replicas take `version` from the one of index `source`.
   StepOutcome synchronise(uint64_t version, uint32_t source);
   /// Takes `step`, if that is the next one. `end`: the version the run ends at.
   StepOutcome take(uint64_t step, uint64_t end);
-  /// This replica's slices of the version held.
+  /// This replica's share of the slices, of the version held.
   std::vector<SnapshotSlice> snapshot() const;
 
   /// A snapshot is wanted of this version, if it is not past; from any thread.
   void want(uint64_t version) { wanted_ = version; }
   /// Ends what the group does; from any thread.
   void abort(const std::string& reason);
+  /// The same: a member's process has ended.
+  void lost(uint32_t rank, const std::string& reason);
 
 private:
   void hold(uint64_t version);
   bool can_begin();
   bool shares_variables() const { return central_; }
-  SumProgram program_of(uint64_t step) const;
+  bool updates_in_parts() const;
+  /// Where the sum goes of a step that is not updated in parts.
+  float* whole_sum() const;
+  void point_at_sums();
   bool compute(uint64_t step, StepOutcome& outcome);
   const GradientBuckets& buckets() const { return layouts_[tuning_.next()]; }
   bool tune(double seconds, StepOutcome& outcome);
@@ -87,18 +96,17 @@ private:
   RoleContext context_;
   const Job& job_;
   Executor& executor_;
-  uint32_t replicas_ = 0;
-  RolePlan plan_;
+  uint32_t replicas_;
   std::vector<GradientBuckets> layouts_; ///< to choose from
   BucketTuning tuning_{1};
   std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
   LeafComputer computer_;
-  uint32_t most_vectors_;
+  ReplicaSums sums_;
+  std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<VariableBanks> variables_;
   bool central_ = false; ///< all replicas of the process have the same
-  NodeTargets targets_;
-  std::vector<std::vector<RankRange>> nodes_; ///< of all replicas
+  NodeTargets targets_;  ///< what is left to compute of the step
 
   std::mutex mutex_; ///< of group_ and aborted_ against abort()
   bool aborted_ = false;

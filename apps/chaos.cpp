@@ -104,6 +104,10 @@ int run_chaos(const Settings& settings) {
                                   surroundings_of_process());
   if (!job.job.processes)
     throw UsageError("troupe chaos kills processes: give the job --processes");
+  if (job.quiet)
+    throw UsageError(
+      "troupe chaos reads where the coordinator is from what the "
+      "job prints: leave out its --quiet");
   const Plan plan = Job{job.job, job.job.global_batch}.plan;
   RunFolder folder;
   const auto weights = folder.file("weights.safetensors");

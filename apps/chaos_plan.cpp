@@ -20,7 +20,8 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed)
     random_(seed) {
   using enum StepPhase;
   if (owners_ == 0) {
-    cases_ = {{at_once, RoleKind::worker}, {compute, RoleKind::worker}};
+    for (auto phase : {at_once, compute, push, reduce})
+      cases_.push_back({phase, RoleKind::worker});
   } else {
     for (auto phase : {pull, compute, push})
       cases_.push_back({phase, RoleKind::worker});

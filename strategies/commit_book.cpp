@@ -1,6 +1,7 @@
 #include "strategies/commit_book.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 
@@ -14,6 +15,10 @@ void CommitBook::owners(const std::set<uint32_t>& owners, uint64_t version) {
   versions_.clear();
   for (auto owner : owners)
     versions_[owner] = version;
+}
+
+void CommitBook::owners(std::map<uint32_t, uint64_t> versions) {
+  versions_ = std::move(versions);
 }
 
 std::vector<CommitBook::Commit>

@@ -33,6 +33,8 @@ public:
   std::vector<Commit> leaves(uint64_t step, const std::vector<Leaf>& leaves);
   /// From here on these owners, each at `version`, and no others.
   void owners(const std::set<uint32_t>& owners, uint64_t version);
+  /// The same, each at a version of its own.
+  void owners(std::map<uint32_t, uint64_t> versions);
   /// Owner `index` now holds `version` in all its slices.
   std::vector<Commit> applied(uint32_t index, uint64_t version);
   /// A step has exactly these ranks.

@@ -33,7 +33,7 @@ Resumption decide_resumption(const std::vector<uint64_t>& versions,
   found.synchronise = *std::min_element(versions.begin(), versions.end())
                       < *newest;
   found.rollback = *newest < committed;
-  found.reason = "worker:" + std::to_string(found.source) + " has version "
+  found.reason = "the newest replica has version "
                  + std::to_string(found.version)
                  + (found.rollback ? " of " + std::to_string(committed)
                                        + ", and nobody has more"

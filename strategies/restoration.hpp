@@ -29,7 +29,7 @@ Restoration decide_restoration(const std::vector<Restorable>& slices,
 /// Where a job of replicas goes on, each of which holds every slice.
 struct Resumption {
   uint64_t version = 0;
-  uint32_t source = 0;      ///< lowest index of a replica that has it
+  uint32_t source = 0;      ///< lowest place of a replica that has it
   bool synchronise = false; ///< some have it not: they take it from `source`
   bool rollback = false;    ///< committed steps are undone
   std::string reason;

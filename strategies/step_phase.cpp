@@ -25,7 +25,7 @@ StepPhase step_phase(const std::string& name) {
 std::vector<StepPhase> phases_of(RoleKind kind) {
   using enum StepPhase;
   if (kind == RoleKind::worker)
-    return {at_once, pull, compute, push, seal};
+    return {at_once, pull, compute, push, reduce, seal};
   if (kind == RoleKind::shard)
     return {at_once, pull, reduce, forward, seal, copy};
   return {};

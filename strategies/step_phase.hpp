@@ -15,8 +15,9 @@ enum class StepPhase : uint8_t {
   at_once, ///< wherever it is
   pull,    ///< a worker has some of what it pulls; a tail has been asked
   compute, ///< a gradient is being computed
-  push,    ///< some of a step's pushes are sent
-  reduce,  ///< a slice's tree is complete, nothing is forwarded or applied
+  push,    ///< some of a step's pushes, or buckets, are sent
+  reduce,  ///< a slice's tree is complete, nothing is forwarded or applied; a
+           ///< replica has the whole sum, others may not
   forward, ///< an update is forwarded, not acknowledged
   seal,    ///< sealed, not active
   copy,    ///< a replacement has some of what it is to hold

@@ -74,11 +74,12 @@ void DirectExchange::start(ReduceStep step) {
         && peer.scratch.size() == 0)
       peer.scratch = Buffer{grid_.longest_chunk()};
   }
-  if (step_.update && own_.empty() && spare_home_.size() == 0)
+  const bool in_place = !own_.empty() && !step_.keeps_vectors;
+  if (step_.update && !in_place && spare_home_.size() == 0)
     spare_home_ = Buffer{grid_.elements()};
-  home_ = !step_.update  ? step_.results.at(0)
-          : own_.empty() ? spare_home_.data()
-                         : own_[0];
+  home_ = !step_.update ? step_.results.at(0)
+          : in_place    ? own_[0]
+                        : spare_home_.data();
   from_.resize(terms_.size());
   ready_ = 0;
   summed_ = {};

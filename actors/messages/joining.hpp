@@ -77,6 +77,8 @@ struct Member {
 struct WorkerRanks {
   RoleId worker;
   RankRange ranks;
+  /// Replicas: nodes of the step that the epoch begins with whose sums it has.
+  std::vector<RankRange> held{};
 };
 struct Activate {
   Fence fence;
@@ -85,7 +87,7 @@ struct Activate {
   bool rollback = false;          ///< owners restore `version` first
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
   bool synchronise = false; ///< replicas: all take `version` from `source`
-  uint32_t source = 0;      ///< index of a replica that has it
+  uint32_t source = 0;      ///< place of a replica that has it
   /// Of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
@@ -127,7 +129,8 @@ TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
                TROUPE_FIELD(version), TROUPE_FIELD(nodes))
 TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(links))
-TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks))
+TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks),
+               TROUPE_FIELD(held))
 TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(version), TROUPE_FIELD(rollback),
                TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),

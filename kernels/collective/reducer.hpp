@@ -63,13 +63,16 @@ struct ReducerLayout {
 struct ReduceStep {
   uint64_t step = 0;
   SumProgram program;          ///< equal on all members
-  std::vector<float*> vectors; ///< this member's addends; may be overwritten
+  std::vector<float*> vectors; ///< this member's addends
   /// What all members hold equally when finish() has returned done.
   std::vector<float*> results;
   /// Empty: results[0] is the sum; it may be vectors[0]. Otherwise it is called
   /// for every element by at least one member, in this member's calls of
   /// progress() and finish(); what it writes to results reaches all members.
   RunUpdate update;
+  /// The vectors stay as they are, whatever becomes of the step, unless they
+  /// are results too; else they may be overwritten.
+  bool keeps_vectors = false;
 };
 
 /// One member's part in a group that reduces buckets of gradients together.
@@ -96,6 +99,9 @@ public:
   /// Ends what is under way and all that follows, as soon as it can on every
   /// member.
   virtual void abort(const std::string& reason) = 0;
+  /// That member's process has ended: it touches nothing any more, so nobody
+  /// need wait for it to leave. From any thread; abort() follows.
+  virtual void lost(uint32_t /*member*/) {}
 
   // Outside steps; all members make the same calls in the same order. Shapes:
   // data [count], which may differ from call to call; in shared memory 64-byte

@@ -59,7 +59,8 @@ SharedReducer::SharedReducer(void* control, ReducerLayout layout,
     contributed_(sequence_),
     target_(sequence_),
     ordinal_(sequence_),
-    next_ordinal_(sequence_) {
+    next_ordinal_(sequence_),
+    lost_(layout_.members) {
   if (control_->members != layout_.members)
     throw InputError("shared reducer: its control memory is for "
                      + std::to_string(control_->members) + " members, not "
@@ -357,7 +358,7 @@ std::string SharedReducer::still_busy() {
   const auto limit = Clock::now() + time_to_leave;
   for (uint32_t i = 0; i < layout_.members; ++i) {
     std::atomic_ref busy(control_->member(i).busy);
-    while (busy.load(std::memory_order_seq_cst) != 0) {
+    while (busy.load(std::memory_order_seq_cst) != 0 && !lost_[i]) {
       if (Clock::now() >= limit)
         return member_name(i);
       std::this_thread::yield();

@@ -59,11 +59,12 @@ public:
   void start(ReduceStep step) override;
   void ready(uint32_t bucket) override;
   void progress() override;
-  /// Waits by turning for a while, then sleeping. Where a process died inside a
-  /// sum, an aborted finish waits a second for it to leave, then says in its
-  /// reason that the memory is not to be used again.
+  /// Waits by turning for a while, then sleeping. Where a member that is not
+  /// lost stops inside a sum, an aborted finish waits a second for it to leave,
+  /// then says in its reason that the memory is not to be used again.
   CollectiveResult finish(Deadline deadline) override;
   void abort(const std::string& reason) override;
+  void lost(uint32_t member) override { lost_[member] = true; }
   std::string name() const override { return "shared memory"; }
 
 private:
@@ -112,6 +113,7 @@ private:
   bool compared_ = false;
   bool differs_ = false;
   std::atomic_flag ending_; ///< a thread of this member ends the group
+  std::vector<std::atomic<bool>> lost_; ///< members
 };
 
 } // namespace troupe

@@ -48,6 +48,24 @@ class Chaos(unittest.TestCase):
                 self.assertGreaterEqual(verdict["by_phase"].get(phase, 0),
                                         max(1, KILLS // 20))
 
+    def test_replicas_repair_a_step_of_theirs_wherever_one_dies(self):
+        for link in ("shm", "tcp"):
+            verdict = self.chaos(
+                "--model", "mlp:784-64-10", "--steps", STEPS, "--strategy",
+                "multi_worker_mirrored", "--workers", "4", "--processes",
+                "--seed", "5", "--epochs", "0", "--link", link, "--data",
+                "synthetic:digits?samples=2000")
+            self.assertEqual(verdict["deaths"], KILLS)
+            self.assertEqual(verdict["steps_rolled_back"], 0)
+            self.assertEqual(verdict["weights_sha256"],
+                             verdict["undisturbed"]["weights_sha256"])
+            # Of V = 4 each has one; two where another is away.
+            self.assertLessEqual(verdict["leaves_recomputed"], 2 * KILLS)
+            if KILLS >= 12:
+                for phase in ("compute", "push", "reduce", "seal"):
+                    self.assertGreaterEqual(verdict["by_phase"].get(phase, 0),
+                                            max(1, KILLS // 20))
+
     def test_asynchronous_updates_are_counted_once_in_every_slice(self):
         verdict = self.chaos("--model", "count:1ms-50000", "--async",
                              "--optimizer", "sgd", "--lr", "1", "--steps",
@@ -67,7 +85,10 @@ class Chaos(unittest.TestCase):
                 ([], "takes the job after --"),
                 (["--", "plan"], "takes the job after --"),
                 (["--", "train", "--data", "synthetic:digits"],
-                 "give the job --processes")):
+                 "give the job --processes"),
+                (["--", "train", "--data", "synthetic:digits", "--quiet",
+                  "--strategy", "parameter_server", "--processes"],
+                 "leave out its --quiet")):
             done = subprocess.run([TROUPE, "chaos", *arguments],
                                   capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2)

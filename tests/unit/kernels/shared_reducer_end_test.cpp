@@ -253,6 +253,43 @@ BOOST_AUTO_TEST_CASE(an_end_at_any_moment_comes_to_all_at_the_same_collective) {
   BOOST_TEST(completed > 0u);
 }
 
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_lost_member_inside_a_sum) {
+  constexpr size_t count = 5'000;
+  for (const bool told : {true, false}) {
+    Control control(2);
+    std::atomic<bool> inside = false;
+    std::atomic<bool> leave = false;
+    CollectiveResult end;
+    in_threads(2, [&](uint32_t rank) {
+      SharedReducer reducer(control.get(), layout_of(rank, 2, {{0, count}}));
+      Buffer data(count);
+      Buffer sum(count);
+      data.fill(1);
+      ReduceStep step{0, fixed_tree(2), {data.data()}, {sum.data()}, {}};
+      step.update = [&](uint64_t, uint64_t, const float*) {
+        inside = inside || rank == 1;
+        while (rank == 1 && !leave)
+          std::this_thread::yield();
+      };
+      reducer.start(std::move(step));
+      reducer.ready(0);
+      if (rank == 1) {
+        reducer.finish(soon());
+        return;
+      }
+      while (!inside)
+        std::this_thread::yield();
+      if (told)
+        reducer.lost(1);
+      reducer.abort("member 1 died");
+      end = reducer.finish(soon());
+      leave = true;
+    });
+    BOOST_TEST((end.end == CollectiveEnd::aborted));
+    BOOST_TEST(end.spoils_memory == !told);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_update_that_throws_ends_all) {
   constexpr size_t count = 9'000;
   Control control(2);

@@ -105,4 +105,13 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(book.leaves_recomputed() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(what_one_owner_alone_has_is_committed_once_all_have_it) {
+  CommitBook book{1, 2};
+  book.owners({{0, 0}, {1, 1}});
+  BOOST_TEST(book.forgive(1).empty());
+  BOOST_TEST(book.committed() == 0u);
+  BOOST_TEST(book.applied(0, 1).size() == 1u);
+  BOOST_TEST(book.committed() == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

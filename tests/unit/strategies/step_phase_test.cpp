@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(each_kind_of_role_has_phases_of_its_own) {
   for (auto kind : {RoleKind::worker, RoleKind::shard})
     for (auto phase : phases_of(kind))
       BOOST_TEST((phase != StepPhase::none));
-  BOOST_TEST(phases_of(RoleKind::worker).size() == 5u);
+  BOOST_TEST(phases_of(RoleKind::worker).size() == 6u);
   BOOST_TEST(phases_of(RoleKind::shard).size() == 6u);
   BOOST_TEST(phases_of(RoleKind::evaluator).empty());
 }

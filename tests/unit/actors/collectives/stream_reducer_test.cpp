@@ -64,6 +64,7 @@ struct Case {
   StreamOptions options;
   SumProgram program;   ///< empty: vector 0 of all
   uint32_t vectors = 1; ///< of each member
+  bool keeps_vectors = false;
   enum { sum, update_all, share } mode = sum;
 };
 
@@ -89,6 +90,7 @@ std::vector<std::vector<float>> run(Case at) {
       ReduceStep work;
       work.step = step;
       work.program = at.program;
+      work.keeps_vectors = at.keeps_vectors;
       for (auto& vector : vectors)
         work.vectors.push_back(vector.data());
       work.results = {out.data()};
@@ -111,6 +113,9 @@ std::vector<std::vector<float>> run(Case at) {
         for (uint64_t i = 0; i < at.count; ++i)
           if (second[i] != 2 * out[i])
             ends[rank].reason = "the second result is wrong";
+      for (uint32_t v = 0; at.keeps_vectors && v < at.vectors; ++v)
+        if (vectors[v] != vector_of(rank, v, at.count))
+          ends[rank].reason = "an addend was overwritten";
     }
   });
   for (const auto& end : ends) {
@@ -194,6 +199,22 @@ BOOST_AUTO_TEST_CASE(programs_with_several_vectors_and_missing_terms_hold) {
   at.options.algorithm = StreamAlgorithm::automatic;
   at.mode = Case::share;
   check_nearly(at);
+}
+
+BOOST_AUTO_TEST_CASE(addends_that_are_to_be_kept_stay_as_they_are) {
+  Case at;
+  at.members = 3;
+  at.count = 50'003;
+  at.buckets = 2;
+  at.steps = 2;
+  at.vectors = 2;
+  at.program = {{0, 0, 0}, {0, 1, 1}, {1, 0, 0},
+                {1, 1, 1}, {2, 0, 0}, {2, 1, 3}};
+  at.keeps_vectors = true;
+  for (auto mode : {Case::sum, Case::update_all, Case::share}) {
+    at.mode = mode;
+    check_bits(at);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_fast_algorithm_sums) {
