@@ -4,6 +4,7 @@
 #include "actors/coordinator_state.hpp"
 #include "actors/evaluator.hpp"
 #include "actors/first_period.hpp"
+#include "actors/journal/history.hpp"
 #include "actors/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
 
@@ -22,7 +23,8 @@ constexpr auto tick_period = std::chrono::milliseconds{100};
 
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
-                   std::function<std::set<RoleId>()> awaited) {
+                   std::function<std::set<RoleId>()> awaited,
+                   const JobHistory* past = nullptr) {
   Membership::Options options;
   options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
@@ -32,6 +34,16 @@ membership_options(const Job& job, const EpochPlan& plan,
   for (const auto& role : job.plan.roles)
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
       options.roles.push_back(role.role);
+  if (past) {
+    options.epoch = past->epoch;
+    options.roles.insert(options.roles.end(), past->joined.begin(),
+                         past->joined.end());
+    std::erase_if(options.roles,
+                  [&](RoleId role) { return past->left.contains(role); });
+    for (const auto& [role, incarnation] : past->members)
+      if (!past->left.contains(role))
+        options.gather.insert(role);
+  }
   return options;
 }
 
@@ -71,10 +83,12 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     switch_(first_period(*job_), job_->options.virtual_ranks),
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
+    journal_(options_.journal, options_.term),
     epoch_plan_(*job_),
     reshaping_(reshaping_options(*job_), epoch_plan_.chains()),
-    membership_(membership_options(*job_, epoch_plan_,
-                                   [this] { return awaited(); }),
+    membership_(membership_options(
+                  *job_, epoch_plan_, [this] { return awaited(); },
+                  options_.past.get()),
                 steady_ms()),
     commits_(
       job_->options.virtual_ranks,
@@ -89,13 +103,17 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
                  *registry_, checkpoint_calls()) {
   commits_.rollback(steps_);
+  if (options_.past)
+    resume(*options_.past);
 }
 
 coordinator_actor::behavior_type CoordinatorState::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
   self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
-  self_->set_exit_handler(
-    [this](const caf::exit_msg& x) { self_->quit(x.reason); });
+  self_->set_exit_handler([this](const caf::exit_msg& x) {
+    write_end();
+    self_->quit(x.reason);
+  });
   if (data_.eval)
     evaluator_ = spawn_evaluator(self_->system(),
                                  RoleContext{job_,
@@ -176,6 +194,7 @@ void CoordinatorState::on(const Join& join) {
     return;
   if (known != present_.end())
     lose(join.role, known->second.incarnation);
+  lost_.erase(join.role);
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
                          Clock::now()};
@@ -229,7 +248,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (stage_ == Stage::over)
     return;
   lost_[role] = Clock::now();
-  record_.lost(role, Clock::now(), commits_.committed(), faults_.lost(role));
+  lost(role, Clock::now(), faults_.lost(role));
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
@@ -297,6 +316,11 @@ caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
   if (stage_ != Stage::running || steps_ >= end_)
     return caf::make_error(caf::sec::request_receiver_down,
                            "the run is ending");
+  if (fault.role.kind == RoleKind::coordinator)
+    return begun_ && job_->options.processes
+             ? faults_.inject_own(fault, journal_)
+             : caf::make_error(caf::sec::invalid_argument,
+                               "nobody would start this coordinator again");
   const auto present = present_.find(fault.role);
   return faults_.inject(
     fault, present == present_.end() ? role_actor{} : present->second.actor,
@@ -311,6 +335,7 @@ void CoordinatorState::on_tick() {
     return;
   }
   const auto now = Clock::now();
+  write_commits();
   perform(membership_.tick(steady_ms()));
   faults_.tick(now);
   perform(reshaping_.tick(steady_ms()));
@@ -320,13 +345,11 @@ void CoordinatorState::on_tick() {
   watch_silence(now);
   if (stage_ == Stage::over)
     return;
-  const auto recomputed = commits_.leaves_recomputed();
-  metrics_.recomputed.add(
-    static_cast<double>(recomputed - std::exchange(recomputed_, recomputed)));
+  metrics_.recomputed_so_far(commits_.leaves_recomputed());
   if (exporter_ && ++ticks_ % 10 == 0)
     exporter_->publish("coordinator", caf_metrics(self_->system()));
-  if (stopped_ && now > stop_deadline_ && stage_ != Stage::concluding)
-    fail(stop_why_ + " after step " + std::to_string(steps_)
+  if (stop_.asked && now > stop_.deadline && stage_ != Stage::concluding)
+    fail(stop_.why + " after step " + std::to_string(steps_)
          + ": nothing was saved, the roles did not stop in time");
   else if (now - touched_
            > std::chrono::milliseconds{options_.stall_deadline_ms})

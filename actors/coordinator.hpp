@@ -3,19 +3,28 @@
 #include "actors/checkpoint_options.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
+#include "actors/journal/event.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 namespace troupe {
 
 class MetricExporter;
+struct JobHistory;
 
 /// What the coordinator does beside deciding membership.
 struct CoordinatorOptions {
   uint64_t job_id = 0;
   uint64_t term = 1; ///< counts the coordinators of the job (PROTOCOL 15)
-  std::string save;  ///< safetensors file; empty: nothing is saved
+  std::shared_ptr<JournalSink> journal; ///< null: none is kept
+  /// What the coordinators before this one left; null: it is the first.
+  std::shared_ptr<const JobHistory> past;
+  /// When this process began: the one before was dead by then.
+  std::chrono::steady_clock::time_point began =
+    std::chrono::steady_clock::now();
+  std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches

@@ -7,6 +7,10 @@ namespace {
 
 constexpr auto progress_period = std::chrono::milliseconds{100};
 
+bool eval_is_due(const JobOptions& options, uint64_t data_epoch) {
+  return options.eval_every > 0 && data_epoch % options.eval_every == 0;
+}
+
 } // namespace
 
 bool CoordinatorState::current(const Fence& fence) const {
@@ -41,7 +45,9 @@ void CoordinatorState::on(const Applied& applied) {
 void CoordinatorState::committed(
   const std::vector<CommitBook::Commit>& commits) {
   for (auto commit : commits) {
-    if (job_->options.backup_workers == 0)
+    if (commit.samples == 0) // nobody is left who knows
+      commit.loss = record_.last_loss();
+    if (!async_ && job_->options.backup_workers == 0)
       commit.samples = job_->sampling.step(commit.step).count;
     committed(commit);
   }
@@ -52,6 +58,9 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   touched_ = now;
   steps_ = commit.step + 1;
   record_.committed(commit, now);
+  journal_.committed(commit.step);
+  for (const auto& row : record_.take_recovered())
+    journal_.recovery(row);
   metrics_.steps.add();
   metrics_.samples.add(commit.samples);
   metrics_.loss.set(commit.loss);
@@ -86,7 +95,7 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
                {}};
   const bool due = evaluator_
                    && (steps_ == end_ || job_->is_snapshot_version(steps_)
-                       || (async_ && eval_is_due(data_epoch)));
+                       || (async_ && eval_is_due(job_->options, data_epoch)));
   if (!due) {
     tell(end);
     return;
@@ -96,11 +105,6 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
     for_all(SnapshotRequest{fence_, steps_});
   if (auto done = evaluations_.find(steps_); done != evaluations_.end())
     show_evaluation(done->second);
-}
-
-bool CoordinatorState::eval_is_due(uint64_t data_epoch) const {
-  return job_->options.eval_every > 0
-         && data_epoch % job_->options.eval_every == 0;
 }
 
 void CoordinatorState::on(const LeaseRequest& request) {

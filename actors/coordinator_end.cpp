@@ -74,6 +74,10 @@ void CoordinatorState::on(Evaluation evaluation) {
   if (async_ && evaluation.version == final_async_version())
     evaluation.version = steps_;
   record_.evaluated(evaluation);
+  std::vector<std::pair<std::string, double>> measures;
+  for (const auto& measure : evaluation.measures)
+    measures.emplace_back(measure.name, measure.value);
+  journal_.evaluated(evaluation.version, evaluation.samples, measures);
   for (const auto& measure : evaluation.measures)
     for (const auto* gauge :
          {&metrics::evaluation_loss, &metrics::evaluation_accuracy,
@@ -98,9 +102,9 @@ void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
 void CoordinatorState::on(const StopRequest& request) {
   if (stage_ != Stage::running)
     return;
-  stopped_ = true;
-  stop_why_ = request.why;
-  stop_deadline_ = Clock::now()
+  stop_.asked = true;
+  stop_.why = request.why;
+  stop_.deadline = Clock::now()
                    + std::chrono::milliseconds{options_.stop_deadline_ms};
   stage_ = Stage::pausing;
   if (async_)
@@ -147,11 +151,11 @@ void CoordinatorState::conclude_if_ready() {
       || (!async_ && (commits_.committed() != end_)))
     return;
   stage_ = Stage::concluding;
-  if (evaluator_ && !final_evaluated_ && !stopped_)
+  if (evaluator_ && !final_evaluated_ && !stop_.asked)
     return;
   if (digests
       && !checkpoints_.is_last_written(*final_, switch_.now(),
-                                       stopped_ ? "stopped" : "end"))
+                                       stop_.asked ? "stopped" : "end"))
     return;
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
@@ -184,9 +188,9 @@ void CoordinatorState::conclude_if_ready() {
   for (const auto& [step, end] : epoch_ends_)
     tell(end);
   Finished finished{0, saved, record_.summary_json(outcome)};
-  if (stopped_) {
+  if (stop_.asked) {
     finished.status = 130;
-    finished.line = stop_why_ + " after step " + std::to_string(steps_) + " of "
+    finished.line = stop_.why + " after step " + std::to_string(steps_) + " of "
                     + std::to_string(job_->total_steps) + ": " + saved;
   } else if (const auto why = checkpoints_.last_failure(); !why.empty()) {
     finished.status = 1;
@@ -197,7 +201,7 @@ void CoordinatorState::conclude_if_ready() {
 
 void CoordinatorState::fail(const std::string& line) {
   if (stage_ != Stage::over)
-    finish(Finished{stopped_ ? 130 : 1, line, ""});
+    finish(Finished{stop_.asked ? 130 : 1, line, ""});
 }
 
 void CoordinatorState::finish(const Finished& finished) {
@@ -223,8 +227,10 @@ void CoordinatorState::drop_observer(const caf::strong_actor_ptr& who) {
 
 void CoordinatorState::leave() {
   const bool alone = present_.empty() && !supervisor_ && observers_.empty();
-  if (alone || Clock::now() > leave_deadline_)
-    self_->quit();
+  if (!alone && Clock::now() <= leave_deadline_)
+    return;
+  write_end();
+  self_->quit();
 }
 
 void CoordinatorState::on(const Attach& attach) {
@@ -249,6 +255,7 @@ void CoordinatorState::on(const Attach& attach) {
 
 void CoordinatorState::on(const RoleDied& died) {
   metrics_.restarts.add();
+  journal_.restarted(died.role, died.how);
   note(died.how);
 }
 

@@ -35,6 +35,14 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   else
     restore_steps(message);
   switch_or_go_on(message);
+  write_down(std::move(message), undone);
+}
+
+/// The epoch is decided for good: its members are told.
+void CoordinatorState::announce(const Activate& message, bool undone) {
+  if (std::exchange(options_.past, nullptr))
+    note("the coordinator is back, its term is "
+         + std::to_string(options_.term));
   if (!begun_) {
     begun_ = true;
     record_.begin(Clock::now());
@@ -88,6 +96,7 @@ bool CoordinatorState::restore_leases() {
     const auto steps = steps_ - resumed.step;
     steps_ = resumed.step;
     record_.rolled_back(steps_, steps, resumed.lost);
+    journal_.rolled_back(steps_, steps, "a chain has lost leases");
     snapshots_.clear();
     epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
     note("rollback to step " + std::to_string(steps_) + ", "
@@ -95,8 +104,7 @@ bool CoordinatorState::restore_leases() {
          + std::to_string(resumed.lost) + " leases, computed again for it");
   }
   if (!final_)
-    for (const auto& commit : resumed.completed)
-      committed(commit);
+    committed(resumed.completed);
   return undone;
 }
 
@@ -118,8 +126,11 @@ void CoordinatorState::restore_steps(Activate& message) {
   else
     committed(commits_.forgive(restoration.version));
   message.missing = epoch_plan_.missing(message.version);
-  committed(
-    commits_.excuse(message.version, epoch_plan_.orphaned(message.version)));
+  // What workers have reported of that step may have died with a coordinator.
+  const std::vector<RankRange> all{{0, job_->options.virtual_ranks}};
+  committed(commits_.excuse(
+    message.version,
+    options_.past ? all : epoch_plan_.orphaned(message.version)));
 }
 
 void CoordinatorState::restore_replicas(Activate& message) {
@@ -151,6 +162,7 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   epoch_plan_.undo();
   const auto undone = commits_.rollback(message.version);
   record_.rolled_back(message.version, undone);
+  journal_.rolled_back(message.version, undone, reason);
   snapshots_.clear();
   epoch_ends_.clear();
   note("rollback to step " + std::to_string(message.version) + ", "
@@ -166,6 +178,7 @@ void CoordinatorState::on(const Sealed& sealed) {
     return;
   seals_[sealed.role] = sealed;
   heard_sender();
+  faults_.pass_own(StepPhase::seal);
   perform(membership_.sealed(sealed.role, sealed.incarnation,
                              sealed.fence.epoch, steady_ms()));
 }

@@ -16,6 +16,12 @@ struct CoordinatorMetrics {
       restarts(registry.counter(metrics::restarts_total)),
       epoch(registry.gauge(metrics::membership_epoch)),
       recomputed(registry.counter(metrics::leaves_recomputed_total)) {}
+
+  void recomputed_so_far(uint64_t leaves) {
+    recomputed.add(static_cast<double>(leaves - leaves_recomputed));
+    leaves_recomputed = leaves;
+  }
+
   MetricRegistry& registry;
   Counter& steps;
   Counter& samples;
@@ -25,6 +31,7 @@ struct CoordinatorMetrics {
   Counter& restarts;
   Gauge& epoch;
   Counter& recomputed;
+  uint64_t leaves_recomputed = 0; ///< that are in it
 };
 
 } // namespace troupe

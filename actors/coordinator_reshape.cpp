@@ -68,6 +68,7 @@ void CoordinatorState::retire(RoleId role) {
   }
   seals_.erase(role);
   lost_.erase(role);
+  journal_.left(role);
   if (role.kind == RoleKind::shard)
     loads_.forget(role.index);
   const auto finish = [this, actor] {
@@ -86,6 +87,8 @@ void CoordinatorState::answer(const Reshaping::Answer& answer) {
   record_.change_ends(answer.done ? reshaping_.moved_slices() : 0,
                       answer.done ? reshaping_.moved_bytes() : 0,
                       proposed_.epoch, Clock::now());
+  if (answer.done)
+    journal_.changed(record_.newest_change());
   note(answer.line);
   if (!reshaper_)
     return;
@@ -97,6 +100,10 @@ void CoordinatorState::answer(const Reshaping::Answer& answer) {
 }
 
 void CoordinatorState::admit(RoleId role) {
+  const auto& planned = job_->plan.roles;
+  if (std::ranges::none_of(planned,
+                           [&](const auto& x) { return x.role == role; }))
+    journal_.joined(role);
   membership_.expect(role);
   const bool pending = reshaping_.pending();
   perform(reshaping_.joining(role, steady_ms()));

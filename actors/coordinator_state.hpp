@@ -5,9 +5,11 @@
 #include "actors/coordinator_metrics.hpp"
 #include "actors/epoch_plan.hpp"
 #include "actors/fault_desk.hpp"
+#include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/present_role.hpp"
 #include "actors/run_record.hpp"
+#include "actors/run_stage.hpp"
 #include "actors/snapshot_book.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
@@ -23,13 +25,7 @@
 
 namespace troupe {
 
-/// The run goes through
-///
-///   running -> pausing -> ending -> concluding -> over
-///      |    (Ctrl-C only)    ^
-///      +---------------------+   the last step is committed
-///
-/// and from anywhere to over when it fails.
+/// Where a run is: run_stage.hpp.
 class CoordinatorState {
 public:
   using Clock = std::chrono::steady_clock;
@@ -43,7 +39,7 @@ public:
   coordinator_actor::behavior_type make_behavior();
 
 private:
-  enum class Stage { running, pausing, ending, concluding, over };
+  using Stage = RunStage;
 
   // --- joining and epochs ---------------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
@@ -55,6 +51,7 @@ private:
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
+  void announce(const Activate& message, bool undone);
   void restore_steps(Activate& message); ///< where a synchronous job goes on
   bool restore_leases(); ///< the same, async; returns whether some are undone
   void restore_replicas(Activate& message);
@@ -77,6 +74,13 @@ private:
       self_->send(present.actor, message);
   }
 
+  // --- coordinator_journal.cpp -----------------------------------------------
+  void resume(const JobHistory& past);
+  void write_down(Activate message, bool undone);
+  void write_commits();
+  void write_end();
+  void lost(RoleId role, Clock::time_point when, StepPhase phase);
+
   // --- switching between sync and async (coordinator_switch.cpp) ------------
   caf::result<Note> on(const SwitchConsistency& wanted);
   /// Lets the members finish the steps they have begun.
@@ -85,7 +89,6 @@ private:
   /// Asks for the next epoch when all of them are applied.
   void switch_if_drained();
   bool is_drained() const;
-  /// The epoch that begins is the one that switches, or goes on as before.
   void switch_or_go_on(Activate& message);
 
   // --- who takes part, who keeps which slice (coordinator_reshape.cpp) ------
@@ -106,7 +109,6 @@ private:
   void committed(const std::vector<CommitBook::Commit>& commits);
   void committed(const CommitBook::Commit& commit);
   void epoch_ended(uint64_t data_epoch);
-  bool eval_is_due(uint64_t data_epoch) const;
 
   // --- leases (async) -------------------------------------------------------
   void on(const LeaseRequest& request);
@@ -162,6 +164,8 @@ private:
   std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
 
+  JobJournal journal_;
+  std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before
   EpochPlan epoch_plan_;
   Reshaping reshaping_;
   ShardLoads loads_;
@@ -191,13 +195,10 @@ private:
   bool final_evaluated_ = false;
 
   RunRecord record_;
-  uint64_t recomputed_ = 0;
   uint64_t steps_;
   uint64_t end_;
   Stage stage_ = Stage::running;
-  bool stopped_ = false;
-  std::string stop_why_;
-  Clock::time_point stop_deadline_;
+  StopWish stop_;
   Clock::time_point leave_deadline_;
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point touched_;

@@ -106,6 +106,7 @@ void CoordinatorState::switch_or_go_on(Activate& message) {
       }
     }
     record_.switched(steps_, mode, Clock::now());
+    journal_.switched(steps_, mode);
     const Note line{mode + " from step " + std::to_string(steps_) + " on"};
     tell(line);
     for (auto& promise : std::exchange(switchers_, {}))

@@ -58,6 +58,40 @@ FaultDesk::inject(const InjectFault& fault, const role_actor& actor,
   return asked.promise;
 }
 
+caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
+                                        JobJournal& journal) {
+  const auto phases = read_phases(fault.phases, RoleKind::coordinator);
+  if (phases.size() != 1)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "the coordinator has no phase " + fault.phases
+                             + ", but " + list_of(RoleKind::coordinator));
+  const auto phase = phases.front();
+  if (own_promise_)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "the coordinator has a fault to come already");
+  // A promise stays in this thread: its count of copies is not made for two.
+  own_promise_ = self_->make_response_promise<Note>();
+  const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
+  journal.fault(phase, [this, handle, phase] {
+    Completion written{[this, phase] {
+      if (!own_promise_) // too late
+        return;
+      own_promise_->deliver(
+        Note{"the coordinator is to die in " + to_string(phase)});
+      own_phase_ = phase;
+    }};
+    caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(written));
+  });
+  Completion too_late{[this, &journal] {
+    own_.arm(StepPhase::none, 0);
+    own_promise_.reset();
+    journal.fault(StepPhase::none, {});
+  }};
+  self_->delayed_send(self_, std::chrono::milliseconds{fault.deadline_ms},
+                      std::move(too_late));
+  return *own_promise_;
+}
+
 void FaultDesk::arm(Asked& asked, const role_actor& actor) {
   asked.armed = actor;
   self_->send(actor, ArmFault{job_, asked.phases.front(), asked.after});
@@ -99,6 +133,8 @@ void FaultDesk::over() {
 }
 
 void FaultDesk::tick(Clock::time_point now) {
+  if (own_phase_ != StepPhase::none)
+    own_.arm(std::exchange(own_phase_, StepPhase::none), 0);
   for (auto next = asked_.begin(); next != asked_.end();) {
     auto& [role, asked] = *next;
     if (asked.phases.empty() || now < asked.deadline) {

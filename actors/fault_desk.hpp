@@ -1,11 +1,14 @@
 #pragma once
 
+#include "actors/fault_trigger.hpp"
 #include "actors/interfaces.hpp"
+#include "actors/journal/job_journal.hpp"
 
 #include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -26,6 +29,11 @@ public:
   caf::result<Note> inject(const InjectFault& fault, const role_actor& actor,
                            const std::function<bool(StepPhase)>& passes,
                            Clock::time_point now);
+  /// The coordinator itself dies, from the next tick on, and another follows.
+  /// Answered before, for nobody could afterwards.
+  caf::result<Note> inject_own(const InjectFault& fault, JobJournal& journal);
+  /// The coordinator is in that phase now.
+  void pass_own(StepPhase phase) { own_.pass(phase); }
   /// Another process plays the role.
   void joined(RoleId role, const role_actor& actor);
   /// Returns the phase that the role was to die in; `none`: this was no fault
@@ -53,6 +61,9 @@ private:
   coordinator_actor::pointer self_;
   uint64_t job_;
   std::map<RoleId, Asked> asked_;
+  std::optional<caf::typed_response_promise<Note>> own_promise_;
+  FaultTrigger own_{true};
+  StepPhase own_phase_ = StepPhase::none; ///< not armed yet
 };
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/fault_injector.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/control_line.hpp"
 #include "actors/error_line.hpp"
 #include "actors/interfaces.hpp"
 
@@ -30,6 +31,9 @@ FaultAnswer answer_to(const caf::error& why) {
     return {refused, line_of(why)};
   if (why == caf::sec::request_timeout)
     return {not_seen, line_of(why)};
+  if (why == caf::sec::request_receiver_down
+      && line_of(why).find("under way") != std::string::npos)
+    return {cut_off, line_of(why)};
   return {over, "the run is over"};
 }
 
@@ -41,12 +45,19 @@ public:
     : config_{load_credentials(certificates)},
       system_{config_},
       self_{system_} {
-    coordinator_ = caf::actor_cast<coordinator_actor>(
+    ControlLineOptions line;
+    line.first = caf::actor_cast<coordinator_actor>(
       connect(system_, coordinator, connect_deadline_ms));
+    line.address = coordinator;
+    line.role.kind = RoleKind::coordinator;
+    coordinator_ = spawn_control_line(system_, std::move(line));
     self_->monitor(coordinator_);
     self_->send(coordinator_, Attach{false});
   }
-  ~Session() { self_->send(coordinator_, Detach{}); }
+  ~Session() {
+    self_->send(coordinator_, Detach{});
+    caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
+  }
 
   std::vector<FaultAnswer> inject(const std::vector<FaultWish>& wishes,
                                   milliseconds deadline) {
@@ -67,21 +78,51 @@ public:
           answers.push_back({FaultAnswer::Kind::done, x.line});
         },
         [&](const caf::error& why) { answers.push_back(answer_to(why)); });
+    for (size_t i = 0; i < wishes.size(); ++i)
+      if (wishes[i].role.kind == RoleKind::coordinator
+          && answers[i].kind == FaultAnswer::Kind::done)
+        await_return(answers, answers[i], deadline + repair_deadline);
     return answers;
+  }
+
+  /// The coordinator has said that it is about to die. Who was to die with it
+  /// is not heard of: it was there to tell.
+  void await_return(std::vector<FaultAnswer>& answers, FaultAnswer& own,
+                    milliseconds deadline) {
+    const auto end = Clock::now() + deadline;
+    bool back = false;
+    while (!back && !over_ && Clock::now() < end)
+      hear([&](const std::string& line) {
+        back = back || line.starts_with("the coordinator is back");
+      });
+    if (over_)
+      own = {FaultAnswer::Kind::over, "the run is over"};
+    else if (!back)
+      own = {FaultAnswer::Kind::not_seen, "the coordinator lives"};
+    else
+      for (auto& answer : answers)
+        if (answer.kind == FaultAnswer::Kind::cut_off)
+          answer = {FaultAnswer::Kind::done, "died with the coordinator"};
   }
 
   uint64_t wait_for_step(uint64_t step, milliseconds deadline) {
     const auto end = Clock::now() + deadline;
     while (!over_ && step_ < step && Clock::now() < end)
-      self_->receive([&](const Progress& x) { step_ = x.step; },
-                     [](const EpochEnd&) {}, [](const Note&) {},
-                     [&](const Finished&) { over_ = true; },
-                     [&](const caf::down_msg&) { over_ = true; },
-                     caf::after(milliseconds{50}) >> [] {});
+      hear([](const std::string&) {});
     return step_;
   }
 
 private:
+  template <class Noted>
+  void hear(Noted noted) {
+    self_->receive([&](const Progress& x) { step_ = x.step; },
+                   [](const EpochEnd&) {},
+                   [&](const Note& x) { noted(x.line); },
+                   [&](const Finished&) { over_ = true; },
+                   [&](const caf::down_msg&) { over_ = true; },
+                   caf::after(milliseconds{50}) >> [] {});
+  }
+
   ActorConfig config_;
   caf::actor_system system_;
   caf::scoped_actor self_;

@@ -24,6 +24,7 @@ struct FaultAnswer {
     refused,  ///< it cannot come to that phase now
     not_seen, ///< it did not come to that phase in time
     over,     ///< there is no job any more
+    cut_off,  ///< nobody knows: the coordinator is gone, another will follow
   };
   Kind kind = Kind::over;
   std::string line;

@@ -2,10 +2,14 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/checkpoint_keeper.hpp"
-#include "actors/coordinator.hpp"
+#include "actors/control_line.hpp"
 #include "actors/error_line.hpp"
+#include "actors/journal/history.hpp"
+#include "actors/journal/journal_writer.hpp"
+#include "actors/kept_coordinator.hpp"
 #include "actors/node_supervisor.hpp"
 #include "actors/role_host.hpp"
+#include "actors/run_journal.hpp"
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
 #include "monitoring/metrics.hpp"
@@ -13,9 +17,8 @@
 #include <sys/random.h>
 
 #include <atomic>
-#include <cstring>
-#include <future>
 #include <memory>
+#include <thread>
 
 namespace troupe {
 namespace {
@@ -28,7 +31,7 @@ constexpr auto watch_period = std::chrono::milliseconds{100};
 /// How long roles may take to end by themselves after the run.
 constexpr uint64_t end_deadline_ms = 1'000;
 constexpr uint64_t connect_deadline_ms = 5'000;
-constexpr uint64_t coordinator_start_deadline_ms = 60'000;
+constexpr std::chrono::seconds publish_deadline{5};
 
 uint64_t make_job_id() {
   uint64_t id = 0;
@@ -147,8 +150,10 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         result = {x.status, x.line, x.summary};
         over = true;
       },
-      [&](const caf::down_msg&) {
-        result = {stopping ? 130 : 1, "the coordinator died", ""};
+      [&](const caf::down_msg& down) {
+        result = {stopping ? 130 : 1,
+                  down.reason ? line_of(down.reason) : "the coordinator died",
+                  ""};
         over = true;
       },
       caf::after(watch_period) >> [] {});
@@ -171,31 +176,43 @@ struct LocalCoordinator {
   uint64_t job_id = 0;
   coordinator_actor actor;
   std::shared_ptr<CheckpointLock> lock; ///< of the folder of checkpoints
+  std::string metrics_address;          ///< bound; empty: none
 };
+
+std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
+  try {
+    return address.empty() ? nullptr
+                           : std::make_shared<MetricExporter>(address);
+  } catch (const std::runtime_error& failure) {
+    throw InputError(failure.what());
+  }
+}
 
 LocalCoordinator start_coordinator(caf::actor_system& system,
                                    const RunOptions& options,
-                                   const JobData& data) {
+                                   const JobData& data,
+                                   const RunJournal& journal, uint64_t job_id) {
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
-  auto checkpoints = start_checkpoints(options.checkpoints);
+  const auto& past = journal.past;
+  auto checkpoints = start_checkpoints(options.checkpoints, past != nullptr);
   started.lock = checkpoints.lock;
-  wanted.resume_from = checkpoints.resume_from;
+  // One that follows goes on where the first one began.
+  wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);
   check_resumed(*started.job, fingerprint, checkpoints.notes);
-  std::shared_ptr<MetricExporter> exporter;
-  if (!options.metrics_address.empty()) {
-    try {
-      exporter = std::make_shared<MetricExporter>(options.metrics_address);
-    } catch (const std::runtime_error& failure) {
-      throw InputError(failure.what());
-    }
-  }
-  started.job_id = make_job_id();
+  auto exporter = make_exporter(past ? past->metrics_address
+                                     : options.metrics_address);
+  started.metrics_address = exporter ? exporter->address() : std::string{};
+  started.job_id = past ? past->job : job_id;
   CoordinatorOptions how;
   how.job_id = started.job_id;
+  how.term = journal.term;
+  how.journal = journal.writer;
+  how.past = past;
+  how.began = options.began;
   how.save = options.save;
   how.checkpoints = options.checkpoints;
   how.data_fingerprint = fingerprint;
@@ -203,6 +220,29 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);
   return started;
+}
+
+std::function<void(const std::string&)>
+say_broken_journal(const RunEvents& events) {
+  return [note = events.note](const std::string& line) {
+    if (note)
+      note(line);
+  };
+}
+
+/// The port of the coordinator before may still be closing.
+std::string publish_again(caf::actor_system& system,
+                          const caf::strong_actor_ptr& whom,
+                          const std::string& address) {
+  const auto deadline = std::chrono::steady_clock::now() + publish_deadline;
+  for (;;)
+    try {
+      return publish(system, whom, address);
+    } catch (const InputError&) {
+      if (std::chrono::steady_clock::now() > deadline)
+        throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    }
 }
 
 std::vector<RoleId> roles_of(const Plan& plan) {
@@ -249,10 +289,14 @@ std::string reshape_job(const std::string& coordinator,
 }
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
+  const auto job_id = make_job_id();
+  const auto journal = open_journal(options.journal, false, job_id,
+                                    to_json(options.job),
+                                    say_broken_journal(options.events));
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = start_coordinator(system, options, data);
+  auto coordinator = start_coordinator(system, options, data, journal, job_id);
   SupervisorOptions supervise;
   supervise.roles = roles_of(coordinator.job->plan);
   supervise.job = coordinator.job;
@@ -269,14 +313,23 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
 RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
+  const auto job_id = make_job_id();
+  const auto journal = open_journal(options.journal, true, job_id,
+                                    to_json(options.job),
+                                    say_broken_journal(options.events));
   ActorConfig config{load_credentials(process.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = start_coordinator(system, options, data);
+  auto coordinator = start_coordinator(system, options, data, journal, job_id);
   try {
-    auto address =
-      publish(system, caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor),
-              process.listen);
+    const auto actor =
+      caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor);
+    const bool known = journal.past && !journal.past->address.empty();
+    const auto address = known
+                           ? publish_again(system, actor, journal.past->address)
+                           : publish(system, actor, process.listen);
+    journal.listens(address, coordinator.metrics_address,
+                    coordinator.job->options.resume_from);
     if (options.events.note)
       options.events.note(listening_prefix + address);
   } catch (...) {
@@ -296,69 +349,22 @@ RunResult run_coordinator_process(const RunOptions& options,
   return result;
 }
 
-namespace {
-
-/// What the coordinator's process said first: its address, or how it failed.
-struct CoordinatorStart {
-  std::string address;
-  RunResult failure;
-};
-
-CoordinatorStart start_coordinator_process(ChildProcesses& processes,
-                                           const LaunchOptions& launch,
-                                           const RunEvents& events) {
-  auto promise = std::make_shared<std::promise<CoordinatorStart>>();
-  auto answered = std::make_shared<std::atomic<bool>>(false);
-  auto future = promise->get_future();
-  std::vector<std::string> arguments{launch.program};
-  arguments.insert(arguments.end(), launch.coordinator_arguments.begin(),
-                   launch.coordinator_arguments.end());
-  processes.start(
-    arguments, -1,
-    [promise, answered, on_line = launch.on_line](const std::string& line) {
-      if (line.starts_with(listening_prefix) && !answered->exchange(true))
-        promise->set_value({line.substr(strlen(listening_prefix)), {}});
-      else if (on_line)
-        on_line("coordinator", line);
-    },
-    [promise, answered](const ChildProcesses::Exit& exit) {
-      if (answered->exchange(true))
-        return;
-      CoordinatorStart start;
-      start.failure = {exit.status > 0 ? exit.status : 1,
-                       "the coordinator ended with " + exit.describe(), ""};
-      for (const auto& line : exit.last_lines)
-        if (line.starts_with("troupe: "))
-          start.failure.line = line.substr(8);
-      promise->set_value(start);
-    });
-  const auto deadline =
-    std::chrono::steady_clock::now()
-    + std::chrono::milliseconds{coordinator_start_deadline_ms};
-  while (future.wait_for(watch_period) != std::future_status::ready) {
-    if (auto why = events.stop ? events.stop() : ""; !why.empty())
-      return {"", {130, why + " before the first step: nothing was saved", ""}};
-    if (std::chrono::steady_clock::now() > deadline)
-      throw InputError("the coordinator did not start within "
-                       + std::to_string(coordinator_start_deadline_ms / 1000)
-                       + " s");
-  }
-  return future.get();
-}
-
-} // namespace
-
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
   auto processes = std::make_shared<ChildProcesses>();
-  auto start = start_coordinator_process(*processes, launch, options.events);
+  auto kept = std::make_shared<KeptCoordinator>(processes, launch);
+  auto start = kept->start(options.events);
   if (start.address.empty())
     return start.failure;
   ActorConfig config{load_credentials(launch.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = caf::actor_cast<coordinator_actor>(
+  ControlLineOptions line;
+  line.first = caf::actor_cast<coordinator_actor>(
     connect(system, start.address, end_deadline_ms));
+  line.address = start.address;
+  line.role.kind = RoleKind::coordinator;
+  auto coordinator = spawn_control_line(system, std::move(line));
   if (options.events.note)
     options.events.note("coordinator: " + start.address + ", certificates "
                         + launch.certificates);
@@ -367,6 +373,7 @@ RunResult run_processes(const RunOptions& options,
   SupervisorOptions supervise;
   supervise.roles = roles_of(job.plan);
   supervise.processes = processes;
+  supervise.coordinator = kept;
   supervise.program = launch.program;
   supervise.arguments = {"--coordinator", start.address, "--certificates",
                          launch.certificates};
@@ -380,6 +387,8 @@ RunResult run_processes(const RunOptions& options,
   self->send(coordinator, Detach{});
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   processes->wait_all(end_deadline_ms);
+  kept->watch({});
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ struct RunOptions {
   std::string save;
   CheckpointOptions checkpoints{};
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
+  std::string journal;         ///< file; empty: none is kept
+  /// When this process began: of one that follows a coordinator that died.
+  std::chrono::steady_clock::time_point began =
+    std::chrono::steady_clock::now();
   RunEvents events;
 };
 
@@ -65,7 +70,8 @@ std::string reshape_job(const std::string& coordinator,
                         const std::string& what);
 
 /// Runs the coordinator (with its evaluator) in this process and waits for the
-/// other roles, which are started elsewhere.
+/// other roles, which are started elsewhere. With a journal that is there, it
+/// goes on with the job of that.
 struct CoordinatorProcess {
   std::string listen = "127.0.0.1:0";
   std::string certificates; ///< folder
@@ -80,6 +86,7 @@ struct LaunchOptions {
   /// Arguments that make `program` the job's coordinator.
   std::vector<std::string> coordinator_arguments;
   std::string certificates; ///< folder
+  std::string journal;      ///< of the coordinator, which it goes on from
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

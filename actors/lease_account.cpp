@@ -31,6 +31,37 @@ void LeaseAccount::worker_lost(uint32_t worker) {
   waiting_.erase(worker);
 }
 
+void LeaseAccount::resume(uint64_t steps, uint64_t samples) {
+  before_ = Before{steps, samples};
+}
+
+uint64_t LeaseAccount::samples_of(uint64_t lease) const {
+  const auto ranks = job_.options.virtual_ranks;
+  return job_.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
+    .count;
+}
+
+/// What is consumed beyond what the earlier coordinator had counted, as steps;
+/// nobody knows their losses any more.
+std::vector<CommitBook::Commit> LeaseAccount::catch_up() {
+  const auto ranks = job_.options.virtual_ranks;
+  const auto before = *std::exchange(before_, std::nullopt);
+  uint64_t samples = 0;
+  for (uint64_t lease = 0; lease < book_.granted(); ++lease)
+    if (book_.is_consumed(lease))
+      samples += samples_of(lease);
+  const auto steps = book_.consumed() / ranks;
+  window_leases_ = static_cast<uint32_t>(book_.consumed() % ranks);
+  owed_ = before.steps > steps ? before.steps - steps : 0;
+  const auto unseen = static_cast<uint32_t>(
+    samples > before.samples ? samples - before.samples : 0);
+  std::vector<CommitBook::Commit> out;
+  for (auto step = before.steps; step < steps; ++step)
+    out.push_back({step});
+  window_.samples = unseen;
+  return out;
+}
+
 LeaseAccount::Resumed
 LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
                           std::map<uint32_t, LeaseSet> applied,
@@ -53,6 +84,8 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
     else
       clocks_.taken_back(worker);
   members(seals);
+  if (before_)
+    return {0, step, catch_up()};
   Resumed out{lacking(before, book_.consumed_leases()), step, {}};
   if (out.lost > 0)
     out.step = undo(out.lost, step);
@@ -169,9 +202,7 @@ void LeaseAccount::refused(uint64_t lease) {
 std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
                                                          uint64_t step) {
   const auto ranks = job_.options.virtual_ranks;
-  window_.samples +=
-    job_.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
-      .count;
+  window_.samples += static_cast<uint32_t>(samples_of(lease));
   if (auto known = losses_.extract(lease)) {
     window_.loss += known.mapped().loss_sum;
     window_losses_ += known.mapped().samples;
@@ -179,6 +210,12 @@ std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
   if (++window_leases_ < ranks)
     return std::nullopt;
   window_leases_ = 0;
+  if (owed_ > 0) {
+    --owed_;
+    window_ = {};
+    window_losses_ = 0;
+    return std::nullopt;
+  }
   window_.step = step;
   if (window_losses_ > 0)
     window_.loss /= window_losses_;

@@ -22,6 +22,9 @@ public:
   // --- who is there ---------------------------------------------------------
 
   void worker_lost(uint32_t worker);
+  /// An earlier coordinator counted so many steps and samples. The first epoch
+  /// says what is consumed; more steps than that are not counted again.
+  void resume(uint64_t steps, uint64_t samples);
   struct Resumed {
     uint64_t lost = 0; ///< consumed leases that a slice's head lacks
     uint64_t step = 0; ///< with them undone: where the count of steps goes on
@@ -76,6 +79,8 @@ public:
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
+  std::vector<CommitBook::Commit> catch_up();
+  uint64_t samples_of(uint64_t lease) const;
 
   uint64_t undo(uint64_t leases, uint64_t step);
   void members(const std::map<RoleId, Sealed>& seals);
@@ -90,6 +95,12 @@ private:
   uint32_t window_leases_ = 0;
   uint64_t held_from_ = ~uint64_t{0}; ///< lease
   bool begun_ = false;                ///< there was an epoch
+  struct Before {                     ///< as an earlier coordinator counted
+    uint64_t steps = 0;
+    uint64_t samples = 0;
+  };
+  std::optional<Before> before_;
+  uint64_t owed_ = 0; ///< steps that were counted, and have to be made again
 };
 
 } // namespace troupe

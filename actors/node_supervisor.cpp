@@ -1,5 +1,6 @@
 #include "actors/node_supervisor.hpp"
 
+#include "actors/kept_coordinator.hpp"
 #include "actors/local_groups.hpp"
 #include "actors/role_host.hpp"
 #include "strategies/restart_budget.hpp"
@@ -43,6 +44,8 @@ public:
       [this](const caf::exit_msg& x) { self_->quit(x.reason); });
     self_->monitor(coordinator_);
     self_->send(coordinator_, Attach{true});
+    if (options_.coordinator)
+      watch_coordinator();
     for (auto role : options_.roles)
       start(role);
     return {
@@ -141,6 +144,45 @@ private:
         died(RoleId{role}, caf::to_string(down.reason));
         return;
       }
+  }
+
+  void watch_coordinator() {
+    auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
+    options_.coordinator->watch(
+      [this, handle](const ChildProcesses::Exit& exit) {
+        caf::anon_send(handle,
+                       Completion{[this, exit] { coordinator_died(exit); }});
+      });
+  }
+
+  /// One that ended by itself would do so again.
+  void coordinator_died(const ChildProcesses::Exit& exit) {
+    if (over_)
+      return;
+    if (exit.signal == 0) {
+      end_run(line_of(exit));
+      return;
+    }
+    const RoleId role{RoleKind::coordinator, 0};
+    const auto verdict = budget_.died(role, exit.describe());
+    if (!verdict.restart) {
+      end_run(verdict.reason);
+      return;
+    }
+    try {
+      options_.coordinator->restart();
+      self_->send(coordinator_, RoleDied{role, verdict.reason});
+    } catch (const std::exception& failure) {
+      end_run(failure.what());
+    }
+  }
+
+  /// There is nobody else to say it: who watches the run hears it from here.
+  void end_run(const std::string& why) {
+    over_ = true;
+    self_->send_exit(caf::actor_cast<caf::actor>(
+                       caf::actor_cast<caf::strong_actor_ptr>(coordinator_)),
+                     caf::make_error(caf::sec::runtime_error, why));
   }
 
   void died(RoleId role, const std::string& how) {

@@ -10,6 +10,8 @@
 
 namespace troupe {
 
+class KeptCoordinator;
+
 /// What a node supervisor runs: roles as actors of this process, or each as a
 /// process of its own.
 struct SupervisorOptions {
@@ -23,6 +25,8 @@ struct SupervisorOptions {
 
   // Processes: `program role NAME` and these arguments; null: actors.
   std::shared_ptr<ChildProcesses> processes;
+  /// The coordinator, where its process is this node's to start again.
+  std::shared_ptr<KeptCoordinator> coordinator;
   std::string program;
   std::vector<std::string> arguments;
   /// Receives each line a role prints, on another thread.

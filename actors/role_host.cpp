@@ -1,6 +1,7 @@
 #include "actors/role_host.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/control_line.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
 #include "actors/link_terms.hpp"
@@ -20,6 +21,7 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
+#include <thread>
 
 namespace troupe {
 
@@ -118,15 +120,32 @@ std::string probe_hash(const Job& job, const std::string& device) {
 
 namespace {
 
+constexpr std::chrono::seconds hello_deadline{30};
+
+/// Nobody speaks to the coordinator any more.
+struct LineEnd {
+  coordinator_actor line;
+  ~LineEnd() { caf::anon_send_exit(line, caf::exit_reason::user_shutdown); }
+};
+
 JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
                   RoleId role) {
   JobInfo info;
-  std::string refused;
-  self->request(coordinator, std::chrono::seconds{10}, Hello{role})
-    .receive([&](JobInfo& given) { info = std::move(given); },
-             [&](const caf::error& why) { refused = caf::to_string(why); });
-  if (!refused.empty())
-    throw InputError(to_string(role) + ": the coordinator refused: " + refused);
+  caf::error refused;
+  const auto deadline = std::chrono::steady_clock::now() + hello_deadline;
+  do {
+    refused = {};
+    self->request(coordinator, std::chrono::seconds{10}, Hello{role})
+      .receive([&](JobInfo& given) { info = std::move(given); },
+               [&](const caf::error& why) { refused = why; });
+    if (refused != caf::sec::request_receiver_down)
+      break;
+    std::this_thread::sleep_for(
+      std::chrono::milliseconds{50}); // being restarted
+  } while (std::chrono::steady_clock::now() < deadline);
+  if (refused)
+    throw InputError(to_string(role)
+                     + ": the coordinator refused: " + caf::to_string(refused));
   return info;
 }
 
@@ -188,8 +207,13 @@ void run_role_process(const RoleProcessOptions& options) {
   ActorConfig config{load_credentials(options.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = caf::actor_cast<coordinator_actor>(
+  ControlLineOptions line;
+  line.first = caf::actor_cast<coordinator_actor>(
     connect(system, options.coordinator, options.connect_deadline_ms));
+  line.address = options.coordinator;
+  line.role = options.role;
+  const auto coordinator = spawn_control_line(system, std::move(line));
+  const LineEnd end{coordinator};
   auto info = say_hello(self, coordinator, options.role);
   RoleContext context;
   context.job_id = info.job;

@@ -3,6 +3,7 @@
 #include "actors/beginning.hpp"
 #include "actors/caf_metrics.hpp"
 #include "actors/first_period.hpp"
+#include "actors/unix_time.hpp"
 #include "actors/version.hpp"
 #include "kernels/replica.hpp"
 
@@ -95,6 +96,7 @@ void RunRecord::rolled_back(uint64_t version, uint64_t steps, uint64_t leases) {
 void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step,
                      StepPhase phase) {
   recoveries_.push_back({"", role, now, std::nullopt, step, phase});
+  recoveries_.back().detected_ms = to_unix_ms(now);
 }
 
 std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
@@ -106,6 +108,8 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
     const bool back = present.contains(role);
     if (rollback)
       return "rollback";
+    if (role.kind == RoleKind::coordinator)
+      return "coordinator_restarted";
     if (role.kind == RoleKind::shard)
       return back ? "shard_restored" : "chain_repaired";
     if (back)
@@ -153,6 +157,8 @@ void RunRecord::paused(uint64_t epoch, RoleId role, double seconds) {
 
 nlohmann::ordered_json RunRecord::changes_json() const {
   auto json = nlohmann::ordered_json::array();
+  for (const auto& change : past_changes_)
+    json.push_back(nlohmann::ordered_json::parse(change));
   for (const auto& change : changes_) {
     if (!change.end)
       continue;
@@ -292,7 +298,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
       std::ranges::count_if(recoveries_, [](const Recovery& x) {
         return x.role.kind == RoleKind::worker;
       });
-  uint64_t dropped = 0;
+  auto dropped = past_duplicates_;
   for (const auto& entry : duplicates_)
     dropped += entry.second;
   json["changes"] = changes_json();

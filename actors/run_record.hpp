@@ -2,6 +2,7 @@
 
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/run_counts.hpp"
 #include "actors/snapshot_book.hpp"
 #include "strategies/commit_book.hpp"
 
@@ -15,6 +16,8 @@
 #include <vector>
 
 namespace troupe {
+
+struct JobHistory;
 
 /// What the coordinator writes down of a run: times of commits, losses,
 /// recoveries; becomes the summary of CLI.md.
@@ -63,6 +66,18 @@ public:
   double take_epoch_loss();
   size_t recoveries() const { return recoveries_.size(); }
 
+  // --- for the journal (run_record_journal.cpp) ------------------------------
+
+  /// Goes on from what an earlier coordinator wrote down.
+  void resume(const JobHistory& past);
+  RunCounts counts() const; ///< but those of CommitBook
+  /// The newest loss.
+  RecoveryRow newest_loss() const { return recoveries_.back().row(); }
+  /// Those after which steps have gone on since the last call.
+  std::vector<RecoveryRow> take_recovered();
+  /// The newest change, as the summary has it; empty: none is over.
+  std::string newest_change() const;
+
   struct Outcome {
     uint64_t steps = 0;
     uint64_t leaves_recomputed = 0;
@@ -81,15 +96,6 @@ private:
   nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
   nlohmann::ordered_json recoveries_json() const;
   nlohmann::ordered_json changes_json() const;
-
-  struct Recovery {
-    std::string kind;
-    RoleId role;
-    Clock::time_point detected;
-    std::optional<Clock::time_point> resumed;
-    uint64_t step;
-    StepPhase phase;
-  };
 
   struct Switch {
     uint64_t step;
@@ -133,6 +139,8 @@ private:
   std::optional<Evaluation> evaluation_;
   std::map<std::pair<RoleId, uint64_t>, uint64_t> duplicates_;
   std::map<RoleId, uint64_t> peak_memory_;
+  std::vector<std::string> past_changes_; ///< JSON, of earlier coordinators
+  uint64_t past_duplicates_ = 0;
   uint64_t refused_stale_ = 0; ///< pushes
   uint64_t sent_bytes_ = 0;
   uint64_t plain_bytes_ = 0;

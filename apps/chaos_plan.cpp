@@ -30,7 +30,9 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed)
     if (chain_ > 1)
       cases_.push_back({forward, RoleKind::shard});
   }
+  cases_.push_back({at_once, RoleKind::coordinator});
   if (workers_ + owners_ > 1) {
+    cases_.push_back({seal, RoleKind::coordinator});
     cases_.push_back({seal, RoleKind::worker});
     if (owners_ > 0)
       cases_.push_back({seal, RoleKind::shard});
@@ -42,12 +44,16 @@ uint64_t ChaosPlan::draw(uint64_t low, uint64_t high) {
 }
 
 RoleId ChaosPlan::any(RoleKind kind) {
+  if (kind == RoleKind::coordinator)
+    return {kind, 0};
   const auto count = kind == RoleKind::shard ? owners_ * chain_ : workers_;
   return {kind, static_cast<uint32_t>(draw(0, count - 1))};
 }
 
-/// Workers count as chains of one.
+/// Workers count as chains of one, and so does the coordinator.
 uint32_t ChaosPlan::chain_of(RoleId role) const {
+  if (role.kind == RoleKind::coordinator)
+    return owners_ + workers_;
   return role.kind == RoleKind::shard ? role.index % owners_
                                       : owners_ + role.index;
 }

@@ -150,6 +150,7 @@ void check_bench(const Settings& settings) {
 
 void check_files(const Settings& settings) {
   check_output("save", settings.save);
+  check_output("journal", settings.journal);
   check_output("summary", settings.summary);
   check_output("out", settings.out);
   check_output("json", settings.json);
@@ -191,6 +192,12 @@ bool check_observer(const Settings& settings) {
     if (settings.chaos.job.empty() || settings.chaos.job.front() != "train")
       refuse("'troupe chaos' takes the job after --, for example troupe chaos "
              "--faults 8 -- train --strategy parameter_server --processes");
+    return true;
+  }
+  if (command == "events") {
+    if (settings.events.path.empty())
+      refuse("'troupe events' needs the journal of a run, or the folder that "
+             "it was given as --log-dir, for example troupe events run.db");
     return true;
   }
   if (command == "status") {

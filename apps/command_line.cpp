@@ -145,6 +145,9 @@ void take_operand(CommandLine& line, Words& rest) {
     line.topic = operand;
   } else if (line.command == "role") {
     line.role = operand;
+  } else if (line.command == "events") {
+    if (!operand.empty())
+      line.flags["path"] = operand;
   } else if (line.command == "status") {
     if (!operand.empty())
       line.flags["metrics-address"] = address_of(operand);

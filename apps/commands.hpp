@@ -16,6 +16,7 @@ int run_bench_parameter_server(const Settings& settings);
 int run_checkpoint(const Settings& settings);
 int run_chaos(const Settings& settings);
 int run_status(const Settings& settings);
+int run_events(const Settings& settings);
 int run_ctl_consistency(const Settings& settings);
 int run_ctl_reshape(const Settings& settings);
 int run_plan(const Settings& settings);

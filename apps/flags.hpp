@@ -28,6 +28,7 @@ enum CommandBit : unsigned {
   on_move = 32768,    ///< ctl move-slices
   on_kept = 65536,    ///< checkpoint ls, verify
   on_export = 131072, ///< checkpoint export
+  on_events = 262144,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -67,6 +68,8 @@ std::vector<Flag> process_flags();
 std::vector<Flag> bench_flags();
 /// Flags of chaos; no keys of a file.
 std::vector<Flag> chaos_flags();
+/// Flags of events; no keys of a file.
+std::vector<Flag> events_flags();
 /// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();
 

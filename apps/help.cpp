@@ -84,10 +84,17 @@ constexpr Purpose purposes[] = {
    "Shows a running job: its epoch and step, its roles, and over what they are "
    "linked. The address is the one that the run printed as metrics.",
    "  troupe status 127.0.0.1:9400\n"},
+  {"events", "troupe events FILE|DIR [flags]",
+   "Shows what the coordinator of a run wrote into its journal: epochs, "
+   "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "
+   "its --log-dir.",
+   "  troupe events run.db --kind recovery\n"
+   "  troupe events logs --role ps:1 --since-step 500 --json\n"},
   {"chaos", "troupe chaos [flags] -- train FLAGS --processes",
    "Runs a job while killing its roles, each in a chosen phase of a step: "
    "pull, "
-   "compute, push, reduce, forward, seal, copy (of a repair). Never are two of "
+   "compute, push, reduce, forward, seal, copy (of a repair), and its "
+   "coordinator. Never are two of "
    "one chain down at once. Then runs it undisturbed and says whether the "
    "weights are the same, how many died where, and when steps went on.",
    "  troupe chaos --seed 1 --faults 40 --json verdict.json -- train \\\n"

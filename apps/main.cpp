@@ -46,6 +46,8 @@ int dispatch(const Settings& settings) {
     return run_chaos(settings);
   if (command == "status")
     return run_status(settings);
+  if (command == "events")
+    return run_events(settings);
   if (command == "ctl consistency")
     return run_ctl_consistency(settings);
   if (command.starts_with("ctl "))

@@ -87,6 +87,12 @@ void add_output(std::vector<Flag>& flags) {
       "error: no notes; warning: restarts and recoveries; info, debug: also "
       "what the roles' processes print",
       choice(FIELD(log_level), {"error", "warning", "info", "debug"}));
+  add(flags, on_train | on_role, group, "journal", "FILE",
+      "with processes: a private file, or journal.db in --log-dir",
+      "keep what the coordinator decides here, for troupe events and for the "
+      "coordinator that follows one that died; role coordinator: goes on with "
+      "the job of a file that is there",
+      text(FIELD(journal)));
   add(flags, on_runs, group, "log-every", "N", "0, a line an epoch",
       "steps between plain lines of progress",
       whole(FIELD(log_every), 0, 1'000'000'000'000'000));
@@ -130,6 +136,8 @@ std::vector<Flag> all_flags() {
     flags.push_back(std::move(flag));
   for (auto& flag : chaos_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : events_flags())
+    flags.push_back(std::move(flag));
   return flags;
 }
 
@@ -138,13 +146,13 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",    "evaluate", "predict", "role",
-          "bench", "status",  "ctl",      "chaos",   "checkpoint",
-          "model", "version", "help"};
+  return {"train",      "plan",   "evaluate", "predict", "role",
+          "bench",      "status", "events",   "ctl",     "chaos",
+          "checkpoint", "model",  "version",  "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node", "launch", "top", "events", "doctor"};
+  return {"node", "launch", "top", "doctor"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -172,6 +180,8 @@ unsigned bit_of(const std::string& command) {
     return on_chaos;
   if (command == "status")
     return on_status;
+  if (command == "events")
+    return on_events;
   if (command == "model show")
     return on_model;
   if (command == "checkpoint export")

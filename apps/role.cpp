@@ -8,10 +8,13 @@
 
 #include <unistd.h>
 
+#include <chrono>
+
 namespace troupe {
 namespace {
 
 int play_coordinator(const Settings& settings) {
+  const auto began = std::chrono::steady_clock::now();
   Interrupt interrupt;
   select_isa(settings.job.isa);
   Console console{settings.quiet, settings.color, isatty(STDOUT_FILENO) != 0,
@@ -22,6 +25,8 @@ int play_coordinator(const Settings& settings) {
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
   run.metrics_address = settings.metrics_address;
+  run.journal = settings.journal;
+  run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.
   run.events.note = [&console](const std::string& line) {

@@ -37,6 +37,15 @@ struct ChaosOptions {
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 
+/// What `troupe events` shows.
+struct EventsOptions {
+  std::string path;
+  std::string kind; ///< empty: all
+  std::string role; ///< the same
+  uint64_t since_step = 0;
+  bool json = false;
+};
+
 /// What one call of the program is to do: parsed and checked once, then passed
 /// as plain values.
 struct Settings {
@@ -47,6 +56,7 @@ struct Settings {
   CheckpointOptions checkpoints;
   std::string checkpoint_folder; ///< checkpoint: of one or of several
   std::string summary;
+  std::string journal;
   std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
   std::string log_dir;
   std::string log_level = "warning"; ///< error, warning, info or debug
@@ -66,6 +76,7 @@ struct Settings {
   uint32_t repetitions = 20; ///< bench kernels: of each kernel
   BenchOptions bench;
   ChaosOptions chaos;
+  EventsOptions events;
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string consistency; ///< ctl: sync, async or staleness:N

@@ -16,6 +16,7 @@ int run_train(const Settings& settings) {
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
   run.metrics_address = settings.metrics_address;
+  run.journal = settings.journal;
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")
     run.events.note = {};

@@ -44,6 +44,22 @@ void ChainBook::want(uint32_t slice, std::vector<uint32_t> shards) {
   wanted_.at(slice) = std::move(shards);
 }
 
+void ChainBook::resume(std::vector<std::vector<uint32_t>> replicas,
+                       std::vector<std::vector<uint32_t>> wanted,
+                       uint64_t epoch) {
+  strategies::require(replicas.size() == chains_.size()
+                        && wanted.size() == wanted_.size(),
+                      "one list for each slice");
+  wanted_ = std::move(wanted);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    chains_[i] = {std::move(replicas[i]), {}, false};
+    since_[i].clear(); // since when is not written down: the newest is safe
+    for (auto shard : chains_[i].replicas)
+      since_[i][shard] = epoch;
+  }
+  epoch_ = epoch;
+}
+
 bool ChainBook::viable(const std::set<uint32_t>& present) const {
   return missing(present).empty();
 }

@@ -49,6 +49,11 @@ public:
   /// others meanwhile.
   bool proven(uint32_t slice, uint32_t shard, uint64_t had) const;
 
+  /// An earlier coordinator's newest epoch had these chains and wishes.
+  /// Errors: another number of slices is a bug and asserts.
+  void resume(std::vector<std::vector<uint32_t>> replicas,
+              std::vector<std::vector<uint32_t>> wanted, uint64_t epoch);
+
   /// Tells whether an epoch of these shards could serve every slice: a replica
   /// of each is there.
   bool viable(const std::set<uint32_t>& present) const;

@@ -24,7 +24,8 @@ void CommitBook::owners(std::map<uint32_t, uint64_t> versions) {
 std::vector<CommitBook::Commit>
 CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
   if (step < committed_) {
-    recomputed_ += partial_ ? 0 : leaves.size();
+    for (const auto& leaf : leaves)
+      recomputed_ += is_late(step, leaf.virtual_rank) ? 0 : 1;
     return {};
   }
   auto& known = leaves_[step];
@@ -61,6 +62,14 @@ CommitBook::made_of(uint64_t step, const std::vector<RankRange>& ranks) {
   return settle();
 }
 
+/// Its step was committed without it; the second time it is not.
+bool CommitBook::is_late(uint64_t step, uint32_t rank) {
+  if (partial_)
+    return true;
+  auto missed = missed_.find(step);
+  return missed != missed_.end() && missed->second.erase(rank) > 0;
+}
+
 /// The loss of every leaf that is in the step is known, or will not come.
 bool CommitBook::whole(uint64_t step) {
   auto seen = seen_[step];
@@ -95,6 +104,24 @@ CommitBook::excuse(uint64_t step, const std::vector<RankRange>& ranks) {
   return settle();
 }
 
+void CommitBook::resume(uint64_t committed, uint64_t leaves_recomputed,
+                        uint64_t ranks_left_out) {
+  rollback(committed);
+  recomputed_ = leaves_recomputed;
+  left_out_ = ranks_left_out;
+}
+
+/// Remembers whose reports were not waited for; they are a few steps late.
+void CommitBook::miss(uint64_t step) {
+  constexpr uint64_t kept_steps = 64;
+  const auto& seen = seen_[step];
+  for (uint32_t rank = 0; rank < virtual_ranks_; ++rank)
+    if (seen.empty() || !seen[rank])
+      missed_[step].insert(rank);
+  if (!missed_.empty() && missed_.begin()->first + kept_steps < step)
+    missed_.erase(missed_.begin());
+}
+
 uint64_t CommitBook::rollback(uint64_t version) {
   const auto undone = committed_ > version ? committed_ - version : 0;
   committed_ = version;
@@ -105,6 +132,7 @@ uint64_t CommitBook::rollback(uint64_t version) {
   seen_.clear();
   excused_.clear();
   in_.clear();
+  missed_.clear();
   return undone;
 }
 
@@ -129,6 +157,7 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
     left_out_ += std::count(in.begin(), in.end(), false);
     commit.loss = commit.samples > 0 ? sum / commit.samples : 0;
     commits.push_back(commit);
+    miss(committed_);
     leaves_.erase(committed_);
     seen_.erase(committed_);
     excused_.erase(committed_);

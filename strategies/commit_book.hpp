@@ -48,6 +48,10 @@ public:
   /// with the report: nobody waits for it.
   std::vector<Commit> excuse(uint64_t step,
                              const std::vector<RankRange>& ranks);
+  /// An earlier coordinator's account, as far as it is known: the owners may be
+  /// further.
+  void resume(uint64_t committed, uint64_t leaves_recomputed,
+              uint64_t ranks_left_out);
   /// All owners went back to `version`; returns the number of committed steps
   /// that this undid.
   uint64_t rollback(uint64_t version);
@@ -61,6 +65,8 @@ private:
   std::vector<Commit> settle();
 
   bool whole(uint64_t step);
+  bool is_late(uint64_t step, uint32_t rank);
+  void miss(uint64_t step);
 
   uint32_t virtual_ranks_;
   bool partial_;
@@ -68,7 +74,8 @@ private:
   std::map<uint64_t, std::vector<Leaf>> leaves_; ///< by step, per rank
   std::map<uint64_t, std::vector<bool>> seen_;
   std::map<uint64_t, std::vector<bool>> excused_;
-  std::map<uint64_t, std::vector<bool>> in_; ///< partial: who is in it
+  std::map<uint64_t, std::vector<bool>> in_;      ///< partial: who is in it
+  std::map<uint64_t, std::set<uint32_t>> missed_; ///< ranks, by step
   uint64_t committed_ = 0;
   uint64_t forgiven_ = 0; ///< below it, losses may be missing
   uint64_t recomputed_ = 0;

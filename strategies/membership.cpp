@@ -46,7 +46,11 @@ std::string to_string(RoleId role) {
 }
 
 Membership::Membership(Options options, uint64_t now_ms)
-  : options_(std::move(options)), forming_since_ms_(now_ms) {
+  : options_(std::move(options)),
+    epoch_(options_.epoch),
+    begun_(options_.epoch > 0),
+    gather_(options_.gather),
+    forming_since_ms_(now_ms) {
   strategies::require(!options_.roles.empty(), "an epoch needs a member");
   absent_ = {options_.roles.begin(), options_.roles.end()};
 }
@@ -65,6 +69,7 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
     return {};
   present_.emplace(role, incarnation);
   absent_.erase(role);
+  gather_.erase(role);
   return go_on(now_ms);
 }
 
@@ -86,6 +91,7 @@ Membership::Actions Membership::dismiss(RoleId role, uint64_t now_ms) {
   if (was_present)
     remove(role, now_ms);
   absent_.erase(role);
+  gather_.erase(role);
   return was_present && state_ != State::failed ? go_on(now_ms) : Actions{};
 }
 
@@ -142,6 +148,11 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
       out.push_back(std::move(action));
     return out;
   }
+  if (!gather_.empty() && state_ == State::forming
+      && elapsed(forming_since_ms_, now_ms) >= options_.gather_deadline_ms) {
+    gather_.clear();
+    return go_on(now_ms);
+  }
   if (state_ != State::forming
       || elapsed(forming_since_ms_, now_ms) < options_.join_deadline_ms)
     return out;
@@ -174,7 +185,7 @@ std::vector<RoleId> Membership::awaited() const {
 bool Membership::enough() const {
   if (absent_.empty())
     return true;
-  if (!begun_ || !options_.viable)
+  if (!begun_ || !options_.viable || !gather_.empty())
     return false;
   std::set<RoleId> members;
   for (auto [role, incarnation] : present_)

@@ -38,7 +38,8 @@ std::string to_string(RoleId role);
 /// Enough for the first epoch are all roles; later those that `viable` accepts,
 /// so that survivors go on at once and a newcomer is taken in by the epoch that
 /// its join brings. Too few past `join_deadline_ms` end the job; so does an
-/// absent member without which something would be lost, as the seals tell.
+/// absent member without which something would be lost, as the seals tell. A
+/// membership that follows an earlier one first gathers who was there.
 class Membership {
 public:
   enum class State { forming, sealing, active, failed };
@@ -53,6 +54,12 @@ public:
     std::function<std::set<RoleId>()> awaited;
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
+    /// Of an earlier coordinator's membership: its newest epoch (0: there was
+    /// none), and the members of it, who are waited for (PROTOCOL 16): all of
+    /// them, or so long.
+    uint64_t epoch = 0;
+    std::set<RoleId> gather{};
+    uint64_t gather_deadline_ms = 1'000;
   };
 
   /// Ask each member to seal: stop, report, drop the epoch before.
@@ -120,8 +127,9 @@ private:
   Options options_;
   State state_ = State::forming;
   uint64_t epoch_ = 0;
-  bool begun_ = false; ///< an epoch has been active
-  bool waits_ = false; ///< for one that holds what nobody present does
+  bool begun_ = false;      ///< an epoch has been active
+  bool waits_ = false;      ///< for one that holds what nobody present does
+  std::set<RoleId> gather_; ///< waited for, not here yet
   uint64_t proposed_ms_ = 0;
   std::map<RoleId, uint64_t> present_; ///< role -> incarnation
   std::map<RoleId, uint64_t> gone_;    ///< role -> newest one removed

@@ -47,6 +47,18 @@ uint32_t Reshaping::count(RoleKind kind) const {
 
 // --- who belongs to the job -------------------------------------------------
 
+void Reshaping::resume(const std::set<RoleId>& joined,
+                       const std::set<RoleId>& left) {
+  for (const auto& known : {joined, left})
+    for (auto role : known)
+      next_index_[role.kind] = std::max(next_index_[role.kind], role.index + 1);
+  roles_.insert(joined.begin(), joined.end());
+  for (auto role : left)
+    roles_.erase(role);
+  retired_ = left;
+  proven_ = roles_;
+}
+
 std::string Reshaping::refusal(RoleId role) const {
   constexpr uint32_t most_index = 4096;
   if (roles_.contains(role))

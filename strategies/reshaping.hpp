@@ -61,6 +61,8 @@ public:
   // --- who belongs to the job -----------------------------------------------
 
   const std::set<RoleId>& roles() const { return roles_; }
+  /// An earlier coordinator took these in, and let those go.
+  void resume(const std::set<RoleId>& joined, const std::set<RoleId>& left);
   /// Why a role that says hello may not take part; empty: it may.
   std::string refusal(RoleId role) const;
   /// A role nobody expected was started by hand: it may join.

@@ -1,5 +1,5 @@
 """troupe chaos: roles die in chosen phases of a step, and nothing is lost.
-TROUPE_KILLS sets the number of deaths (default 12: each phase once)."""
+TROUPE_KILLS sets the number of deaths (default 15: each phase once)."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import json
@@ -10,7 +10,7 @@ import unittest
 
 from cluster import TROUPE
 
-KILLS = int(os.environ.get("TROUPE_KILLS", "12"))
+KILLS = int(os.environ.get("TROUPE_KILLS", "15"))
 SEED = os.environ.get("TROUPE_KILLS_SEED", "1")
 STEPS = str(120 * (KILLS + 2))
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
@@ -42,7 +42,7 @@ class Chaos(unittest.TestCase):
         self.assertEqual(verdict["steps_rolled_back"], 0)
         self.assertEqual(verdict["weights_sha256"],
                          verdict["undisturbed"]["weights_sha256"])
-        if KILLS >= 12:
+        if KILLS >= 15:
             for phase in ("pull", "compute", "push", "reduce", "forward",
                           "seal", "copy"):
                 self.assertGreaterEqual(verdict["by_phase"].get(phase, 0),

@@ -181,7 +181,7 @@ class UsageErrors(unittest.TestCase):
         for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu"),
                             ("--workers", "1:4")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
-        for command in ("launch", "node", "top", "events", "doctor"):
+        for command in ("launch", "node", "top", "doctor"):
             self.check([command], 2, f"{command} is not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):

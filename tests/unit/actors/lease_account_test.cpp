@@ -105,3 +105,87 @@ BOOST_AUTO_TEST_CASE(a_loss_within_a_step_undoes_no_step) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+constexpr RoleId worker{RoleKind::worker, 0};
+constexpr RoleId shard{RoleKind::shard, 0};
+
+/// One worker, one shard, 4 leases a step, 10 steps of 64 samples (the eighth
+/// has 52: an epoch's end).
+struct Followed {
+  static JobOptions options() {
+    auto out = small_job();
+    out.strategy = Strategy::parameter_server;
+    out.synchronisation = Synchronisation::async;
+    out.workers = 1;
+    out.shards = 1;
+    out.epochs = 0;
+    out.steps = 10;
+    return out;
+  }
+
+  /// An epoch in which the shard has applied the first `leases`.
+  std::vector<CommitBook::Commit> begin(uint64_t leases, uint64_t step) {
+    std::map<RoleId, Sealed> seals;
+    seals[worker].role = worker;
+    seals[shard].role = shard;
+    const std::map<uint32_t, LeaseSet> applied{{0, LeaseSet{leases, {}}}};
+    return account.begin_epoch(seals, applied, applied, step).completed;
+  }
+  /// Computes all that is left; returns the steps that are reported.
+  std::vector<CommitBook::Commit> finish(uint64_t step) {
+    std::vector<CommitBook::Commit> out;
+    while (!account.done()) {
+      account.ask(0, 8);
+      for (auto lease : account.hand_out()[0]) {
+        account.computed(lease, {0, 1.0, 1});
+        if (auto commit = account.applied({{}, shard, lease, 0},
+                                          step + out.size()))
+          out.push_back(*commit);
+      }
+    }
+    return out;
+  }
+  static uint64_t samples(const std::vector<CommitBook::Commit>& commits) {
+    uint64_t sum = 0;
+    for (const auto& commit : commits)
+      sum += commit.samples;
+    return sum;
+  }
+
+  Job job{options(), 500};
+  LeaseAccount account{job};
+  const uint64_t all = 500 + 2 * 64; ///< samples of ten steps
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(lease_account_that_follows, Followed)
+
+BOOST_AUTO_TEST_CASE(an_account_goes_on_with_what_the_shards_have) {
+  account.resume(3, 3 * 64);
+  const auto caught_up = begin(4 * 5 + 2, 3); // two steps more, and a half
+  BOOST_REQUIRE_EQUAL(caught_up.size(), 2u);
+  BOOST_TEST(caught_up.front().step == 3u);
+  const auto rest = finish(5);
+  BOOST_TEST(rest.size() == 5u);
+  BOOST_TEST(3 * 64 + samples(caught_up) + samples(rest) == all);
+}
+
+BOOST_AUTO_TEST_CASE(steps_that_were_counted_are_not_counted_again) {
+  account.resume(6, 6 * 64);
+  BOOST_TEST(begin(4 * 5, 6).empty()); // a tail has not had all it is to get
+  const auto rest = finish(6);
+  BOOST_TEST(rest.size() == 4u);
+  BOOST_TEST(rest.front().step == 6u);
+}
+
+BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {
+  account.resume(3, 3 * 64);
+  begin(4 * 3, 3);
+  BOOST_TEST(begin(4 * 3, 3).empty());
+  BOOST_TEST(finish(3).size() == 7u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(every_phase_comes_as_often_as_the_others) {
   const auto plan = served(3, 2, 2);
   ChaosPlan chaos{plan, 1};
   std::map<StepPhase, int> count;
-  for (int i = 0; i < 900; ++i)
+  for (int i = 0; i < 1100; ++i)
     ++count[chaos.next(9).wishes.front().phases.back()];
   for (auto phase :
        {StepPhase::pull, StepPhase::compute, StepPhase::push, StepPhase::reduce,
@@ -70,6 +70,18 @@ BOOST_AUTO_TEST_CASE(two_of_one_chain_never_die_at_once) {
                  < (wish.role.kind == RoleKind::shard ? 4u : 3u));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_coordinator_dies_too_alone_and_while_others_do) {
+  ChaosPlan chaos{served(3, 2, 2), 3};
+  std::map<size_t, int> strikes;
+  for (int i = 0; i < 110; ++i) {
+    const auto strike = chaos.next(9);
+    if (strike.wishes.front().role.kind == RoleKind::coordinator)
+      ++strikes[strike.wishes.size()];
+  }
+  BOOST_TEST(strikes[1] == 10);
+  BOOST_TEST(strikes[2] == 10);
 }
 
 BOOST_AUTO_TEST_CASE(no_more_die_than_are_asked_for) {

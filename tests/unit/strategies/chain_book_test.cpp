@@ -284,4 +284,15 @@ BOOST_AUTO_TEST_CASE(moves_and_deaths_keep_what_was_acknowledged) {
   BOOST_TEST(moves > 5000); // they come to an end
 }
 
+BOOST_AUTO_TEST_CASE(a_book_goes_on_where_an_earlier_one_ended) {
+  ChainBook book{{{0, 1}, {1, 0}}};
+  book.resume({{2, 1}, {1}}, {{2, 1}, {1, 2}}, 9);
+  BOOST_TEST(book.chain(0).replicas == (std::vector<uint32_t>{2, 1}));
+  BOOST_TEST(book.wanted(1) == (std::vector<uint32_t>{1, 2}));
+  BOOST_TEST(book.viable({1}));
+  BOOST_TEST(!book.viable({0, 2})); // neither keeps the second slice
+  book.decide({1, 2}, {{{2, 9, 5}, {1, 9, 5}}, {{1, 9, 5}}}, 10);
+  BOOST_TEST(book.chain(1).learners == (std::vector<uint32_t>{2}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -114,4 +114,24 @@ BOOST_AUTO_TEST_CASE(what_one_owner_alone_has_is_committed_once_all_have_it) {
   BOOST_TEST(book.committed() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_book_goes_on_where_an_earlier_one_ended) {
+  CommitBook book{2, 1};
+  book.resume(10, 3, 1);
+  BOOST_TEST(book.committed() == 10u);
+  BOOST_TEST(book.leaves_recomputed() == 3u);
+  BOOST_TEST(book.ranks_left_out() == 1u);
+  // The owner is two steps further, and nobody knows their losses any more.
+  book.owners({0}, 12);
+  const auto commits = book.forgive(12);
+  BOOST_REQUIRE_EQUAL(commits.size(), 2u);
+  BOOST_TEST(commits.front().step == 10u);
+  BOOST_TEST(commits.front().samples == 0u);
+  BOOST_TEST(book.committed() == 12u);
+  // A report that comes late is not of a leaf that was computed twice.
+  book.leaves(11, {{0, 1, 1}});
+  BOOST_TEST(book.leaves_recomputed() == 3u);
+  book.leaves(11, {{0, 1, 1}});
+  BOOST_TEST(book.leaves_recomputed() == 4u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace troupe {
+
+/// One line of a job's journal: what its coordinator decided or saw. The kinds,
+/// and what each says, are those of job_journal.hpp.
+struct JournalEvent {
+  uint64_t id = 0;      ///< from 1, without gaps; given when it is written
+  uint64_t unix_ms = 0; ///< by the clock of the coordinator's machine
+  uint64_t term = 0;    ///< of the coordinator
+  std::string kind;
+  std::string body; ///< a JSON object
+};
+
+/// Where a coordinator's journal goes.
+class JournalSink {
+public:
+  virtual ~JournalSink() = default;
+
+  /// Writes the event after those before it; never blocks. `synced`, if any, is
+  /// called on another thread once it would outlive this machine's power.
+  virtual void append(JournalEvent event, std::function<void()> synced) = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,118 @@
+#include "actors/journal/history.hpp"
+
+#include "actors/journal/role_text.hpp"
+#include "kernels/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::json;
+using Lists = std::vector<std::vector<uint32_t>>;
+
+RoleId role_of(const Json& body) {
+  return role_from_text(body.at("role").get<std::string>());
+}
+
+StepPhase phase_of(const Json& body) {
+  return step_phase(body.value("phase", std::string{}));
+}
+
+void read_epoch(const Json& body, JobHistory& history) {
+  history.epoch = body.at("epoch");
+  history.members.clear();
+  for (const auto& [name, incarnation] : body.at("members").items())
+    history.members[role_from_text(name)] = incarnation.get<uint64_t>();
+  history.chains = body.at("chains").get<Lists>();
+  history.wanted = body.contains("wanted") ? body.at("wanted").get<Lists>()
+                                           : history.chains;
+  const auto& period = body.at("consistency");
+  history.consistency = {period.at("async"), period.at("staleness"),
+                         period.at("period"), period.at("step"),
+                         period.at("updates")};
+  history.period_epoch = body.at("period_epoch");
+  if (body.at("rollback").get<bool>())
+    history.steps = body.at("version");
+}
+
+void read_commits(const Json& body, JobHistory& history) {
+  history.steps = body.at("first").get<uint64_t>()
+                  + body.at("count").get<uint64_t>();
+  history.counts.visit([&](const char* name, auto& value) {
+    value = body.at(name).get<std::remove_reference_t<decltype(value)>>();
+  });
+}
+
+/// The newest that is open of a role is the one that is over.
+void read_recovery(const Json& body, JobHistory& history) {
+  const auto role = role_of(body);
+  const auto detected = body.at("detected_ms").get<uint64_t>();
+  auto found =
+    std::ranges::find_if(history.recoveries, [&](const RecoveryRow& x) {
+      return x.role == role && x.detected_ms == detected && x.resumed_ms == 0;
+    });
+  if (found == history.recoveries.end())
+    found = history.recoveries.insert(found, RecoveryRow{});
+  *found = {body.at("kind"),       role,           phase_of(body), detected,
+            body.at("resumed_ms"), body.at("step")};
+}
+
+void read_event(const JournalEvent& event, JobHistory& history) {
+  const auto body = Json::parse(event.body);
+  const auto& kind = event.kind;
+  history.term = std::max(history.term, event.term);
+  if (kind == "job") {
+    history.job = body.at("job");
+    history.asked = body.at("asked");
+  } else if (kind == "address") {
+    history.address = body.at("coordinator");
+    history.metrics_address = body.at("metrics");
+    history.resume_from = body.at("resume_from");
+  } else if (kind == "epoch") {
+    read_epoch(body, history);
+  } else if (kind == "commits") {
+    read_commits(body, history);
+  } else if (kind == "death") {
+    history.recoveries.push_back({"", role_of(body), phase_of(body),
+                                  body.at("detected_ms"), 0, body.at("step")});
+    if (role_of(body).kind == RoleKind::coordinator)
+      history.fault = StepPhase::none; // this was it
+  } else if (kind == "recovery") {
+    read_recovery(body, history);
+  } else if (kind == "joined") {
+    history.joined.insert(role_of(body));
+  } else if (kind == "left") {
+    history.joined.erase(role_of(body));
+    history.left.insert(role_of(body));
+  } else if (kind == "consistency") {
+    history.switches.push_back(
+      {body.at("step"), body.at("mode"), event.unix_ms});
+  } else if (kind == "change") {
+    history.changes.push_back(event.body);
+  } else if (kind == "evaluation") {
+    history.evaluation = event.body;
+  } else if (kind == "fault") {
+    history.fault = phase_of(body);
+  } else if (kind == "over") {
+    history.over = true;
+  }
+}
+
+} // namespace
+
+JobHistory read_history(const std::vector<JournalEvent>& events) {
+  JobHistory history;
+  for (const auto& event : events)
+    try {
+      read_event(event, history);
+    } catch (const std::exception& failure) {
+      throw InputError("event " + std::to_string(event.id) + " (" + event.kind
+                       + "): " + failure.what());
+    }
+  return history;
+}
+
+} // namespace troupe

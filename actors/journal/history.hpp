@@ -1,0 +1,55 @@
+#pragma once
+
+#include "actors/journal/event.hpp"
+#include "actors/run_counts.hpp"
+#include "strategies/consistency.hpp"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a journal says of its job: all that a later coordinator begins with.
+struct JobHistory {
+  uint64_t job = 0;
+  std::string asked;           ///< JobOptions as JSON, as they were given
+  uint64_t term = 0;           ///< of the newest coordinator
+  std::string address;         ///< where it listened; empty: it did not yet
+  std::string metrics_address; ///< empty: none
+  std::string resume_from;     ///< the checkpoint it began with; empty: none
+
+  uint64_t epoch = 0;                 ///< newest that was decided; 0: none
+  std::map<RoleId, uint64_t> members; ///< of it, with their incarnations
+  /// Of each slice: replicas, head first, in that epoch; and who shall keep it.
+  std::vector<std::vector<uint32_t>> chains;
+  std::vector<std::vector<uint32_t>> wanted;
+  Consistency consistency;
+  uint64_t period_epoch = 0; ///< the first of the period
+  std::set<RoleId> joined;   ///< beyond the plan
+  std::set<RoleId> left;     ///< for good
+
+  uint64_t steps = 0; ///< known to be committed: there may be more
+  RunCounts counts;
+  std::vector<RecoveryRow> recoveries;
+  struct Switch {
+    uint64_t step = 0;
+    std::string mode;
+    uint64_t unix_ms = 0;
+  };
+  std::vector<Switch> switches;
+  std::vector<std::string> changes; ///< each JSON, as the summary has it
+  std::string evaluation;           ///< JSON of the newest; empty: none
+  /// Where the coordinator is to die by its own hand, or none.
+  StepPhase fault = StepPhase::none;
+  bool over = false;
+};
+
+/// Adds up a journal from its beginning. Kinds that are not known are left to
+/// those who know them.
+/// Errors: InputError naming the event that does not say what its kind says.
+JobHistory read_history(const std::vector<JournalEvent>& events);
+
+} // namespace troupe

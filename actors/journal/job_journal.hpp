@@ -1,0 +1,95 @@
+#pragma once
+
+#include "actors/journal/event.hpp"
+#include "actors/run_counts.hpp"
+#include "strategies/consistency.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// A decided epoch: what the next coordinator must know of it.
+struct EpochRow {
+  uint64_t epoch = 0;
+  uint64_t version = 0; ///< where it begins
+  bool rollback = false;
+  std::map<RoleId, uint64_t> members; ///< with their incarnations
+  std::vector<std::vector<uint32_t>> chains;
+  std::vector<std::vector<uint32_t>> wanted;
+  Consistency consistency;
+  uint64_t period_epoch = 0;
+};
+
+/// What a coordinator writes into its journal (PROTOCOL 15, 16):
+///
+///   coordinator a coordinator has begun; its term is the event's
+///   job         the job and what was asked for
+///   address     where this coordinator listens
+///   epoch       decided: nobody is told before it is synced
+///   commits     history: several steps at once, with the counts so far
+///   death       a role is lost
+///   recovery    steps go on after that
+///   rollback    steps are undone
+///   restart     a supervisor has started a role again
+///   joined/left a role beyond the plan; a role that goes for good
+///   consistency a period begins
+///   change      a wish to reshape the job is fulfilled
+///   evaluation  what held-out samples gave
+///   fault       this coordinator is about to die on purpose
+///   over        the run has ended
+///
+/// Without a sink nothing is written.
+class JobJournal {
+public:
+  JobJournal() = default;
+  JobJournal(std::shared_ptr<JournalSink> sink, uint64_t term)
+    : sink_(std::move(sink)), term_(term) {}
+
+  void began(bool again, std::function<void()> synced);
+  void job(uint64_t job, const std::string& asked);
+  void address(const std::string& coordinator, const std::string& metrics,
+               const std::string& resume_from);
+  /// Calls synced() on another thread; at once where nothing is written.
+  void epoch(const EpochRow& row, std::function<void()> synced);
+  /// Remembers a commit; flush() writes what is remembered.
+  void committed(uint64_t step);
+  bool has_commits() const { return steps_ > 0; }
+  void flush(RunCounts counts);
+  void death(const RecoveryRow& row);
+  void recovery(const RecoveryRow& row);
+  void rolled_back(uint64_t version, uint64_t undone,
+                   const std::string& reason);
+  void restarted(RoleId role, const std::string& how);
+  void joined(RoleId role);
+  void left(RoleId role);
+  void switched(uint64_t step, const std::string& mode);
+  void changed(const std::string& json);
+  void evaluated(uint64_t version, uint64_t samples,
+                 const std::vector<std::pair<std::string, double>>& measures);
+  void fault(StepPhase phase, std::function<void()> synced);
+  void over(int status, const std::string& line);
+  /// Of any other kind: history for people.
+  void note(const std::string& kind, const nlohmann::json& body);
+
+private:
+  void write(const std::string& kind, const nlohmann::json& body,
+             std::function<void()> synced = {});
+
+  std::shared_ptr<JournalSink> sink_;
+  uint64_t term_ = 0;
+  uint64_t first_ = 0; ///< of the commits that are remembered
+  uint64_t steps_ = 0;
+};
+
+/// Now, by the machine's clock, in Unix milliseconds.
+uint64_t unix_ms();
+
+} // namespace troupe

@@ -1,0 +1,215 @@
+#include "actors/journal/journal_file.hpp"
+
+#include "kernels/crc32c.hpp"
+#include "kernels/error.hpp"
+
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr int application = 0x54524a31; // "TRJ1"
+constexpr int schema = 1;
+constexpr int busy_ms = 2'000;
+
+/// One statement; its columns and parameters are numbered as SQLite does.
+class Statement {
+public:
+  Statement(sqlite3* database, const char* text) : database_(database) {
+    if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr)
+        != SQLITE_OK)
+      throw InputError(sqlite3_errmsg(database));
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  void bind(int at, uint64_t value) {
+    sqlite3_bind_int64(statement_, at, static_cast<sqlite3_int64>(value));
+  }
+  void bind(int at, const std::string& value) {
+    sqlite3_bind_text(statement_, at, value.data(),
+                      static_cast<int>(value.size()), SQLITE_TRANSIENT);
+  }
+  bool step() {
+    const auto result = sqlite3_step(statement_);
+    if (result != SQLITE_ROW && result != SQLITE_DONE)
+      throw InputError(sqlite3_errmsg(database_));
+    return result == SQLITE_ROW;
+  }
+  void reset() { sqlite3_reset(statement_); }
+  uint64_t number(int column) const {
+    return static_cast<uint64_t>(sqlite3_column_int64(statement_, column));
+  }
+  std::string text(int column) const {
+    const auto* bytes = sqlite3_column_blob(statement_, column);
+    const auto size = sqlite3_column_bytes(statement_, column);
+    return bytes ? std::string{static_cast<const char*>(bytes),
+                               static_cast<size_t>(size)}
+                 : std::string{};
+  }
+
+private:
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+uint32_t check_of(uint32_t before, const JournalEvent& event) {
+  const auto text =
+    std::to_string(event.id) + '|' + std::to_string(event.unix_ms) + '|'
+    + std::to_string(event.term) + '|' + event.kind + '|' + event.body;
+  return crc32c(before, text.data(), text.size());
+}
+
+} // namespace
+
+struct JournalFile::Impl {
+  std::string path;
+  sqlite3* database = nullptr;
+  uint64_t last = 0; ///< event's number
+  uint32_t check = 0;
+
+  ~Impl() { sqlite3_close_v2(database); }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw InputError("journal " + path + ": " + why);
+  }
+
+  void run(const char* text) const {
+    char* why = nullptr;
+    if (sqlite3_exec(database, text, nullptr, nullptr, &why) == SQLITE_OK)
+      return;
+    std::string line = why ? why : sqlite3_errmsg(database);
+    sqlite3_free(why);
+    throw InputError(line);
+  }
+
+  uint64_t pragma(const char* text) const {
+    Statement statement{database, text};
+    return statement.step() ? statement.number(0) : 0;
+  }
+
+  void open(Open how) {
+    namespace fs = std::filesystem;
+    std::error_code failure;
+    const bool there = fs::exists(path, failure);
+    if (how == Open::create && there)
+      refuse("is there already, perhaps with another run (`troupe events "
+             + path + "` shows it); remove it or name another file");
+    if (how != Open::create && !there)
+      refuse("there is no such file");
+    const auto flags = how == Open::read
+                         ? SQLITE_OPEN_READONLY
+                         : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    if (sqlite3_open_v2(path.c_str(), &database, flags, nullptr) != SQLITE_OK)
+      refuse(sqlite3_errmsg(database));
+    sqlite3_busy_timeout(database, busy_ms);
+    sqlite3_extended_result_codes(database, 1);
+    if (how == Open::create)
+      make();
+    if (pragma("PRAGMA application_id") != application)
+      refuse("is no journal of a run");
+    if (const auto found = pragma("PRAGMA user_version"); found != schema)
+      refuse("is of version " + std::to_string(found) + ", this program reads "
+             + std::to_string(schema) + ": use the troupe that wrote it");
+    if (how != Open::read)
+      run("PRAGMA synchronous=FULL");
+  }
+
+  void make() const {
+    run("PRAGMA journal_mode=WAL");
+    run(("BEGIN; PRAGMA application_id=" + std::to_string(application)
+         + "; PRAGMA user_version=" + std::to_string(schema)
+         + "; CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
+           "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
+           "NULL, checksum INTEGER NOT NULL); COMMIT")
+          .c_str());
+  }
+
+  /// Calls see(event) for each; leaves number and checksum of the last.
+  template <class See>
+  void walk(See see) {
+    last = 0;
+    check = 0;
+    Statement rows{database, "SELECT id, unix_ms, term, kind, body, checksum "
+                             "FROM events ORDER BY id"};
+    while (rows.step()) {
+      JournalEvent event{rows.number(0), rows.number(1), rows.number(2),
+                         rows.text(3), rows.text(4)};
+      const auto found = rows.number(5);
+      if (event.id != last + 1)
+        throw InputError("event " + std::to_string(last + 1) + " is missing");
+      check = check_of(check, event);
+      if (check != found)
+        throw InputError("event " + std::to_string(event.id)
+                         + " does not fit its checksum");
+      last = event.id;
+      see(std::move(event));
+    }
+  }
+};
+
+JournalFile::JournalFile(const std::string& path, Open how)
+  : impl_(std::make_unique<Impl>()) {
+  impl_->path = path;
+  try {
+    impl_->open(how);
+    if (how != Open::read)
+      impl_->walk([](const JournalEvent&) {});
+  } catch (const InputError& failure) {
+    const std::string line = failure.what();
+    if (line.starts_with("journal "))
+      throw;
+    impl_->refuse("damaged, or not a journal: " + line);
+  }
+}
+
+JournalFile::~JournalFile() = default;
+JournalFile::JournalFile(JournalFile&&) noexcept = default;
+JournalFile& JournalFile::operator=(JournalFile&&) noexcept = default;
+
+std::vector<JournalEvent> JournalFile::events() const {
+  std::vector<JournalEvent> out;
+  try {
+    impl_->walk([&](JournalEvent&& x) { out.push_back(std::move(x)); });
+  } catch (const InputError& failure) {
+    impl_->refuse(std::string{"damaged: "} + failure.what()
+                  + "; nothing that follows can be believed");
+  }
+  return out;
+}
+
+void JournalFile::append(std::vector<JournalEvent>& events) {
+  auto last = impl_->last;
+  auto check = impl_->check;
+  try {
+    impl_->run("BEGIN IMMEDIATE");
+    Statement row{impl_->database,
+                  "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"};
+    for (auto& event : events) {
+      event.id = ++last;
+      check = check_of(check, event);
+      row.reset();
+      row.bind(1, event.id);
+      row.bind(2, event.unix_ms);
+      row.bind(3, event.term);
+      row.bind(4, event.kind);
+      row.bind(5, event.body);
+      row.bind(6, uint64_t{check});
+      row.step();
+    }
+    row.reset();
+    impl_->run("COMMIT");
+  } catch (const InputError& failure) {
+    const std::string why = failure.what();
+    sqlite3_exec(impl_->database, "ROLLBACK", nullptr, nullptr, nullptr);
+    impl_->refuse("cannot be written: " + why);
+  }
+  impl_->last = last;
+  impl_->check = check;
+}
+
+} // namespace troupe

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "actors/journal/event.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A journal on disk: one SQLite file in WAL mode, synced with each append.
+/// Each event carries a checksum over itself and the one before it, so that
+/// none can be changed, left out or put in unseen.
+class JournalFile {
+public:
+  enum class Open {
+    create, ///< a new file
+    resume, ///< one that is there, to write on
+    read,   ///< one that another process may be writing
+  };
+
+  /// Errors: InputError with one line: what is wrong with the file, and what to
+  /// do (missing, there already, no journal, of another version, damaged).
+  JournalFile(const std::string& path, Open how);
+  ~JournalFile();
+  JournalFile(JournalFile&&) noexcept;
+  JournalFile& operator=(JournalFile&&) noexcept;
+
+  /// All events, checked.
+  /// Errors: InputError naming the first that is damaged.
+  std::vector<JournalEvent> events() const;
+
+  /// Writes all of them or none; fills in their numbers.
+  /// Errors: InputError with the system's reason (disk full).
+  void append(std::vector<JournalEvent>& events);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace troupe

@@ -1,0 +1,119 @@
+#include "actors/kept_coordinator.hpp"
+
+#include "kernels/error.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds ask_period{100};
+constexpr std::chrono::seconds start_deadline{60};
+
+} // namespace
+
+struct KeptCoordinator::Shared {
+  std::mutex mutex;
+  std::function<void(const ChildProcesses::Exit&)> died;
+  std::optional<ChildProcesses::Exit> unseen; ///< ended while nobody watched
+  int pid = 0;
+  bool listens = false;
+  std::promise<Start> first;
+};
+
+std::string line_of(const ChildProcesses::Exit& exit) {
+  for (const auto& line : exit.last_lines)
+    if (line.starts_with("troupe: "))
+      return line.substr(8);
+  return "the coordinator ended with " + exit.describe();
+}
+
+KeptCoordinator::KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
+                                 const LaunchOptions& launch)
+  : processes_(std::move(processes)),
+    launch_(launch),
+    shared_(std::make_shared<Shared>()) {}
+
+void KeptCoordinator::run(
+  std::function<void(const std::string&)> on_address,
+  std::function<void(const ChildProcesses::Exit&)> on_exit) {
+  std::vector<std::string> arguments{launch_.program};
+  arguments.insert(arguments.end(), launch_.coordinator_arguments.begin(),
+                   launch_.coordinator_arguments.end());
+  const auto pid = processes_->start(
+    std::move(arguments), -1,
+    [on_address = std::move(on_address),
+     on_line = launch_.on_line](const std::string& line) {
+      if (line.starts_with(listening_prefix))
+        on_address(line.substr(strlen(listening_prefix)));
+      else if (on_line)
+        on_line("coordinator", line);
+    },
+    std::move(on_exit));
+  const std::lock_guard guard{shared_->mutex};
+  shared_->pid = pid;
+}
+
+KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
+  auto future = shared_->first.get_future();
+  run(
+    [shared = shared_](const std::string& address) {
+      const std::lock_guard guard{shared->mutex};
+      if (!std::exchange(shared->listens, true))
+        shared->first.set_value({address, {}});
+    },
+    [shared = shared_](const ChildProcesses::Exit& exit) {
+      const std::unique_lock guard{shared->mutex};
+      if (!std::exchange(shared->listens, true))
+        shared->first.set_value(
+          {"", {exit.status > 0 ? exit.status : 1, line_of(exit), ""}});
+      else if (shared->died)
+        shared->died(exit);
+      else
+        shared->unseen = exit;
+    });
+  const auto deadline = std::chrono::steady_clock::now() + start_deadline;
+  while (future.wait_for(ask_period) != std::future_status::ready) {
+    if (auto why = events.stop ? events.stop() : ""; !why.empty())
+      return {"", {130, why + " before the first step: nothing was saved", ""}};
+    if (std::chrono::steady_clock::now() > deadline)
+      throw InputError("the coordinator did not start within "
+                       + std::to_string(start_deadline.count()) + " s");
+  }
+  return future.get();
+}
+
+void KeptCoordinator::watch(
+  std::function<void(const ChildProcesses::Exit&)> died) {
+  const std::lock_guard guard{shared_->mutex};
+  shared_->died = std::move(died);
+  if (auto unseen = std::exchange(shared_->unseen, std::nullopt);
+      unseen && shared_->died)
+    shared_->died(*unseen);
+}
+
+void KeptCoordinator::restart() {
+  if (launch_.journal.empty() || !std::filesystem::exists(launch_.journal))
+    throw InputError("the coordinator died, and there is no journal "
+                     + launch_.journal + " to go on from");
+  run([](const std::string&) {},
+      [shared = shared_](const ChildProcesses::Exit& exit) {
+        const std::lock_guard guard{shared->mutex};
+        if (shared->died)
+          shared->died(exit);
+        else
+          shared->unseen = exit;
+      });
+}
+
+int KeptCoordinator::pid() const {
+  const std::lock_guard guard{shared_->mutex};
+  return shared_->pid;
+}
+
+} // namespace troupe

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "actors/coordinator.hpp"
+#include "actors/journal/job_journal.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+class JournalWriter;
+struct JobHistory;
+
+/// The journal of a run as its coordinator's process opens it.
+struct RunJournal {
+  std::shared_ptr<JournalWriter> writer;  ///< null: none is kept
+  std::shared_ptr<const JobHistory> past; ///< null: the job begins
+  uint64_t term = 1;
+
+  /// Writes down that the coordinator listens there.
+  /// The job began with the checkpoint in `resume_from`, or with none.
+  void listens(const std::string& address, const std::string& metrics,
+               const std::string& resume_from) const;
+};
+
+/// Opens the journal at `path`, empty: none. Where `resumes`, one that is there
+/// is gone on with, in the next term, which is synced before this returns. A
+/// job that begins is written down as `job` and `asked` (JobOptions as JSON).
+/// `failed` is told once, on another thread, when it cannot be written.
+/// Errors: InputError where it is of another job, of a run that is over,
+/// damaged, or there already.
+RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
+                        const std::string& asked,
+                        std::function<void(const std::string&)> failed);
+
+} // namespace troupe

@@ -1,0 +1,191 @@
+#include "actors/journal/journal_file.hpp"
+#include "actors/journal/journal_writer.hpp"
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+
+using namespace troupe;
+
+namespace {
+
+struct Folder {
+  Folder() {
+    std::string name = "/tmp/troupe-journal-XXXXXX";
+    folder = mkdtemp(name.data());
+    path = folder + "/journal.db";
+  }
+  ~Folder() { std::filesystem::remove_all(folder); }
+
+  std::vector<JournalEvent> three() const {
+    std::vector<JournalEvent> out;
+    for (uint64_t i = 1; i <= 3; ++i)
+      out.push_back(
+        {0, 1000 + i, 1, "note", R"({"n":)" + std::to_string(i) + '}'});
+    return out;
+  }
+  void write_three() const {
+    JournalFile file{path, JournalFile::Open::create};
+    auto events = three();
+    file.append(events);
+  }
+  /// As somebody who knows SQLite but not the checksums.
+  void meddle(const std::string& statement) const {
+    sqlite3* database = nullptr;
+    BOOST_REQUIRE_EQUAL(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+    BOOST_REQUIRE_EQUAL(sqlite3_exec(database, statement.c_str(), nullptr,
+                                     nullptr, nullptr),
+                        SQLITE_OK);
+    sqlite3_close(database);
+  }
+  std::string refusal(JournalFile::Open how) const {
+    try {
+      JournalFile file{path, how};
+      file.events();
+    } catch (const InputError& failure) {
+      const std::string line = failure.what();
+      BOOST_TEST(line.find(path) != std::string::npos);
+      BOOST_TEST(line.find('\n') == std::string::npos);
+      return line;
+    }
+    return "accepted";
+  }
+
+  std::string folder;
+  std::string path;
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(journal_file, Folder)
+
+BOOST_AUTO_TEST_CASE(what_was_appended_is_read_back_with_its_numbers) {
+  write_three();
+  {
+    JournalFile file{path, JournalFile::Open::resume};
+    std::vector<JournalEvent> more{{0, 2000, 2, "epoch", "{}"}};
+    file.append(more);
+    BOOST_TEST(more.front().id == 4u);
+  }
+  const auto events = JournalFile{path, JournalFile::Open::read}.events();
+  BOOST_REQUIRE_EQUAL(events.size(), 4u);
+  for (uint64_t i = 0; i < 4; ++i)
+    BOOST_TEST(events[i].id == i + 1);
+  BOOST_TEST(events[1].body == R"({"n":2})");
+  BOOST_TEST(events[1].unix_ms == 1002u);
+  BOOST_TEST(events[3].term == 2u);
+  BOOST_TEST(events[3].kind == "epoch");
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_sees_what_a_writer_has_appended_so_far) {
+  JournalFile file{path, JournalFile::Open::create};
+  auto events = three();
+  file.append(events);
+  const JournalFile reader{path, JournalFile::Open::read};
+  BOOST_TEST(reader.events().size() == 3u);
+  events = three();
+  file.append(events);
+  BOOST_TEST(reader.events().size() == 6u);
+}
+
+BOOST_AUTO_TEST_CASE(a_changed_a_lost_and_an_added_event_are_found) {
+  for (const auto* statement :
+       {"UPDATE events SET body='{\"n\":9}' WHERE id=2",
+        "UPDATE events SET unix_ms=0 WHERE id=2",
+        "DELETE FROM events WHERE id=2",
+        "INSERT INTO events VALUES (4, 0, 1, 'epoch', '{}', 0)"}) {
+    std::filesystem::remove(path);
+    write_three();
+    meddle(statement);
+    BOOST_TEST(has(refusal(JournalFile::Open::read), "damaged: event "));
+    BOOST_TEST(has(refusal(JournalFile::Open::resume), "event "));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_flipped_byte_of_the_file_goes_unseen) {
+  write_three();
+  std::string bytes;
+  {
+    std::ifstream file{path, std::ios::binary};
+    bytes.assign(std::istreambuf_iterator<char>{file}, {});
+  }
+  const auto at = bytes.find(R"({"n":2})");
+  BOOST_REQUIRE(at != std::string::npos);
+  bytes[at + 5] ^= 1;
+  std::ofstream{path, std::ios::binary} << bytes;
+  BOOST_TEST(
+    has(refusal(JournalFile::Open::read), "does not fit its checksum"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_journal_is_refused_in_one_line) {
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "no such file"));
+  BOOST_TEST(has(refusal(JournalFile::Open::resume), "no such file"));
+  std::ofstream{path} << "step,loss\n1,0.5\n";
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "not a journal"));
+  std::filesystem::remove(path);
+  meddle("CREATE TABLE events (id INTEGER)");
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "is no journal of a run"));
+}
+
+BOOST_AUTO_TEST_CASE(another_version_and_a_file_that_is_there_are_refused) {
+  write_three();
+  BOOST_TEST(has(refusal(JournalFile::Open::create), "is there already"));
+  meddle("PRAGMA user_version=99");
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "of version 99"));
+}
+
+BOOST_AUTO_TEST_CASE(a_writer_syncs_in_order_and_tells) {
+  {
+    JournalWriter writer{
+      JournalFile{path, JournalFile::Open::create}, path, {}};
+    std::promise<size_t> synced;
+    for (auto& event : three())
+      writer.append(std::move(event), {});
+    writer.append({0, 5, 1, "epoch", "{}"}, [&] {
+      synced.set_value(
+        JournalFile{path, JournalFile::Open::read}.events().size());
+    });
+    BOOST_TEST(synced.get_future().get() == 4u);
+    writer.append({0, 6, 1, "over", "{}"}, {});
+  }
+  const auto events = JournalFile{path, JournalFile::Open::read}.events();
+  BOOST_REQUIRE_EQUAL(events.size(), 5u); // the last one was not waited for
+  BOOST_TEST(events.back().kind == "over");
+}
+
+BOOST_AUTO_TEST_CASE(
+  a_journal_that_cannot_be_written_is_said_once_and_put_aside) {
+  std::string said;
+  int lines = 0;
+  {
+    JournalFile file{path, JournalFile::Open::create};
+    meddle("DROP TABLE events");
+    JournalWriter writer{std::move(file), path, [&](const std::string& line) {
+                           said = line;
+                           ++lines;
+                         }};
+    for (int i = 0; i < 3; ++i) {
+      std::promise<void> gone_on;
+      writer.append({0, 0, 1, "epoch", "{}"}, [&] { gone_on.set_value(); });
+      gone_on.get_future().get();
+    }
+  }
+  BOOST_TEST(lines == 1);
+  BOOST_TEST(has(said, "cannot be written"));
+  BOOST_TEST(!std::filesystem::exists(path));
+  BOOST_TEST(std::filesystem::exists(path + ".broken"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
