@@ -40,7 +40,6 @@ public:
 
 private:
   using Stage = RunStage;
-
   // --- joining and epochs ---------------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);

@@ -138,7 +138,8 @@ struct Followed {
     std::vector<CommitBook::Commit> out;
     while (!account.done()) {
       account.ask(0, 8);
-      for (auto lease : account.hand_out()[0]) {
+      const auto granted = account.hand_out();
+      for (auto lease : granted.at(0)) {
         account.computed(lease, {0, 1.0, 1});
         if (auto commit = account.applied({{}, shard, lease, 0},
                                           step + out.size()))
