@@ -138,6 +138,7 @@ void CoordinatorState::on(const Paused& paused) {
     return;
   }
   end_ = last;
+  snapshots_.again(end_); // it may have been shown as the end of a data epoch
   stage_ = Stage::ending;
   for_all(EndAt{fence_, end_});
   conclude_if_ready();
@@ -244,6 +245,8 @@ void CoordinatorState::on(const Attach& attach) {
   auto observer = caf::actor_cast<observer_actor>(self_->current_sender());
   self_->monitor(observer);
   observers_.push_back(observer);
+  if (options_.term > 1 && !options_.past) // that line came before it did
+    self_->send(observer, Note{back_line(options_.term)});
   if (exporter_)
     self_->send(observer,
                 Note{"metrics: http://" + exporter_->address() + "/metrics"});

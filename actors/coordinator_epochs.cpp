@@ -41,8 +41,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
 /// The epoch is decided for good: its members are told.
 void CoordinatorState::announce(const Activate& message, bool undone) {
   if (std::exchange(options_.past, nullptr))
-    note("the coordinator is back, its term is "
-         + std::to_string(options_.term));
+    note(back_line(options_.term));
   if (!begun_) {
     begun_ = true;
     record_.begin(Clock::now());

@@ -78,7 +78,10 @@ caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
         return;
       own_promise_->deliver(
         Note{"the coordinator is to die in " + to_string(phase)});
-      own_phase_ = phase;
+      if (phase == StepPhase::at_once)
+        own_phase_ = phase; // when that has been sent
+      else
+        own_.arm(phase, 0);
     }};
     caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(written));
   });

@@ -5,6 +5,8 @@
 #include "actors/error_line.hpp"
 #include "actors/interfaces.hpp"
 
+#include <map>
+
 namespace troupe {
 namespace {
 
@@ -67,17 +69,21 @@ public:
         InjectFault{wish.role, names_of(wish.phases), wish.after,
                     static_cast<uint64_t>(deadline.count())});
     };
-    std::vector<decltype(ask(wishes.front()))> asked;
-    asked.reserve(wishes.size());
-    for (const auto& wish : wishes)
-      asked.push_back(ask(wish));
-    std::vector<FaultAnswer> answers;
-    for (auto& pending : asked)
-      pending.receive(
-        [&](const Note& x) {
-          answers.push_back({FaultAnswer::Kind::done, x.line});
-        },
-        [&](const caf::error& why) { answers.push_back(answer_to(why)); });
+    std::vector<FaultAnswer> answers(wishes.size());
+    // The coordinator answers when it is armed: only then may another role die
+    // and make it seal.
+    for (const bool own : {true, false}) {
+      std::map<size_t, decltype(ask(wishes.front()))> asked;
+      for (size_t i = 0; i < wishes.size(); ++i)
+        if ((wishes[i].role.kind == RoleKind::coordinator) == own)
+          asked.emplace(i, ask(wishes[i]));
+      for (auto& [i, pending] : asked)
+        pending.receive(
+          [&, at = i](const Note& x) {
+            answers[at] = {FaultAnswer::Kind::done, x.line};
+          },
+          [&, at = i](const caf::error& why) { answers[at] = answer_to(why); });
+    }
     for (size_t i = 0; i < wishes.size(); ++i)
       if (wishes[i].role.kind == RoleKind::coordinator
           && answers[i].kind == FaultAnswer::Kind::done)

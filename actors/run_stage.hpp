@@ -22,4 +22,9 @@ struct StopWish {
   std::chrono::steady_clock::time_point deadline;
 };
 
+/// What observers are told when a coordinator goes on from a journal.
+inline std::string back_line(uint64_t term) {
+  return "the coordinator is back, its term is " + std::to_string(term);
+}
+
 } // namespace troupe

@@ -31,6 +31,8 @@ public:
   std::optional<Snapshot> add(const SnapshotSlice& slice);
   std::optional<Snapshot> add(const RowSnapshot& chunk);
   void clear() { partial_.clear(); }
+  /// That version comes again, and is wanted again.
+  void again(uint64_t version) { partial_.erase(version); }
 
 private:
   struct Partial {
