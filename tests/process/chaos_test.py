@@ -13,6 +13,8 @@ from cluster import TROUPE
 KILLS = int(os.environ.get("TROUPE_KILLS", "15"))
 SEED = os.environ.get("TROUPE_KILLS_SEED", "1")
 STEPS = str(120 * (KILLS + 2))
+# Of a millisecond each: a role, or the coordinator, is back within some hundred.
+MORE_STEPS = str(3 * int(STEPS))
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
           "--chain", "2", "--processes", "--seed", "5", "--epochs", "0",
           "--partitioner", "max_size:65536",
@@ -51,7 +53,7 @@ class Chaos(unittest.TestCase):
     def test_replicas_repair_a_step_of_theirs_wherever_one_dies(self):
         for link in ("shm", "tcp"):
             verdict = self.chaos(
-                "--model", "mlp:784-64-10", "--steps", STEPS, "--strategy",
+                "--model", "mlp:784-64-10", "--steps", MORE_STEPS, "--strategy",
                 "multi_worker_mirrored", "--workers", "4", "--processes",
                 "--seed", "5", "--epochs", "0", "--link", link, "--data",
                 "synthetic:digits?samples=2000")
@@ -67,12 +69,10 @@ class Chaos(unittest.TestCase):
                                             max(1, KILLS // 20))
 
     def test_asynchronous_updates_are_counted_once_in_every_slice(self):
-        # Of a millisecond each: a role comes back within some hundred.
-        steps = 3 * int(STEPS)
         verdict = self.chaos("--model", "count:1ms-50000", "--async",
                              "--optimizer", "sgd", "--lr", "1", "--steps",
-                             str(steps), *SERVED)
-        self.assertEqual(verdict["count"]["expected"], 4 * steps)
+                             MORE_STEPS, *SERVED)
+        self.assertEqual(verdict["count"]["expected"], 4 * int(MORE_STEPS))
         self.assertEqual(verdict["count"]["least"],
                          verdict["count"]["largest"])
 
