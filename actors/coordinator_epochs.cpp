@@ -39,7 +39,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
 }
 
 /// The epoch is decided for good: its members are told.
-void CoordinatorState::announce(const Activate& message, bool undone) {
+void CoordinatorState::announce(const Activate& message) {
   if (std::exchange(options_.past, nullptr))
     note(back_line(options_.term));
   if (!begun_) {
@@ -47,8 +47,7 @@ void CoordinatorState::announce(const Activate& message, bool undone) {
     record_.begin(Clock::now());
     touched_ = Clock::now();
   } else {
-    for (const auto& kind :
-         record_.resumed(present_roles(), message.rollback || undone))
+    for (const auto& kind : record_.resumed(present_roles()))
       metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
         .add();
   }

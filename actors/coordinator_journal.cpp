@@ -81,19 +81,19 @@ void CoordinatorState::write_down(Activate message, bool undone) {
   row.consistency = switch_.now();
   row.period_epoch = period_epoch_;
   if (!options_.journal) {
-    announce(message, undone);
+    announce(message);
     return;
   }
   fence_ = {}; // until it is written, nobody is in it
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
-  journal_.epoch(row, [this, handle, undone, message = std::move(message)] {
+  journal_.epoch(row, [this, handle, message = std::move(message)] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle),
-                   Completion{[this, message, undone] {
+                   Completion{[this, message] {
                      if (proposed_ != message.fence
                          || membership_.state() != Membership::State::active)
                        return; // somebody was lost meanwhile
                      fence_ = message.fence;
-                     announce(message, undone);
+                     announce(message);
                    }});
   });
 }

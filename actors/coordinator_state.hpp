@@ -50,7 +50,7 @@ private:
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
-  void announce(const Activate& message, bool undone);
+  void announce(const Activate& message);
   void restore_steps(Activate& message); ///< where a synchronous job goes on
   bool restore_leases(); ///< the same, async; returns whether some are undone
   void restore_replicas(Activate& message);

@@ -54,7 +54,7 @@ public:
   void reset(const std::shared_ptr<const Beginning>& beginning);
   /// Joins the group of an epoch; the one before it is let go.
   void enter(std::shared_ptr<ReplicaGroup> group, ReplicaStart start);
-  /// All replicas take `version` from the one of index `source`.
+  /// All replicas take `version` from the one in place `source`.
   StepOutcome synchronise(uint64_t version, uint32_t source);
   /// Takes `step`, if that is the next one. `end`: the version the run ends at.
   StepOutcome take(uint64_t step, uint64_t end);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -84,6 +85,7 @@ void RunRecord::committed(const CommitBook::Commit& commit,
 }
 
 void RunRecord::rolled_back(uint64_t version, uint64_t steps, uint64_t leases) {
+  rollback_untold_ = true;
   rolled_back_ += steps;
   leases_rolled_back_ += leases;
   samples_ = samples_before(version);
@@ -99,8 +101,8 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step,
   recoveries_.back().detected_ms = to_unix_ms(now);
 }
 
-std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present,
-                                            bool rollback) {
+std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
+  const bool rollback = std::exchange(rollback_untold_, false);
   const auto mode = switches_.empty() ? to_string(first_period(*job_))
                                       : switches_.back().mode;
   const bool async = mode != "sync";

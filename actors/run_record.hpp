@@ -35,10 +35,10 @@ public:
   /// `phase`: of the fault that was asked for, or none.
   void lost(RoleId role, Clock::time_point now, uint64_t step,
             StepPhase phase = StepPhase::none);
-  /// The epoch after the loss is active, with these roles. Returns the kind of
-  /// each recovery that it completes.
-  std::vector<std::string> resumed(const std::set<RoleId>& present,
-                                   bool rollback);
+  /// The epoch after the loss is active, with these roles: its members have
+  /// been told, and of a rollback since the last such epoch too. Returns the
+  /// kind of each recovery that it completes.
+  std::vector<std::string> resumed(const std::set<RoleId>& present);
   /// A worker pushed a step and had the next version after so long; 0: did not.
   void exchanged(double seconds);
   void evaluated(const Evaluation& evaluation);
@@ -127,6 +127,7 @@ private:
   Clock::time_point last_commit_;
   uint64_t samples_ = 0;
   uint64_t measured_samples_ = 0;
+  bool rollback_untold_ = false; ///< no epoch has begun with it yet
   uint64_t rolled_back_ = 0;
   uint64_t leases_rolled_back_ = 0;
   double last_loss_ = 0;

@@ -125,25 +125,21 @@ int verify(const std::string& folder) {
 }
 
 int export_weights(const std::string& folder, const std::string& out) {
-  std::unique_ptr<CheckpointReader> reader;
-  for (const auto& path : checkpoints_in(folder)) {
-    reader = std::make_unique<CheckpointReader>(path); // newest, not another
-    break;
-  }
-  if (const auto damages = reader->damages(); !damages.empty())
+  const CheckpointReader reader{checkpoints_in(folder).front()};
+  if (const auto damages = reader.damages(); !damages.empty())
     throw InputError(damages.front() + "; export another");
-  if (has_tables(*reader))
-    throw InputError(reader->folder()
+  if (has_tables(reader))
+    throw InputError(reader.folder()
                      + ": has sparse tables by rows, not whole; resume it with "
                        "--save FILE instead, which writes all of them");
-  const auto weights = parameters_of(*reader);
+  const auto weights = parameters_of(reader);
   write_safetensors(out, weights,
                     {{"format", "pt"},
-                     {"model", fact(reader->manifest(), "model")},
-                     {"step", std::to_string(reader->manifest().step)}});
+                     {"model", fact(reader.manifest(), "model")},
+                     {"step", std::to_string(reader.manifest().step)}});
   std::printf("step %llu of %s written to %s, weights_sha256 %s\n",
-              static_cast<unsigned long long>(reader->manifest().step),
-              reader->folder().c_str(), out.c_str(),
+              static_cast<unsigned long long>(reader.manifest().step),
+              reader.folder().c_str(), out.c_str(),
               tensors_sha256(weights).c_str());
   return 0;
 }

@@ -10,24 +10,23 @@ namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
 
-/// An asynchronous job of one worker and two shards, both of which consume:
-/// 4 leases are a step.
-struct Account {
-  Account() : job(options()), leases(job) {
-    leases.begin_epoch(seals, {{0, {}}, {1, {}}}, {{0, {}}, {1, {}}}, 0);
-  }
+/// Asynchronous, one worker, 4 leases a step, 10 steps of 64 samples (the
+/// eighth has 52: an epoch's end).
+Job small_async_job(uint32_t shards) {
+  auto job = small_job();
+  job.strategy = Strategy::parameter_server;
+  job.synchronisation = Synchronisation::async;
+  job.workers = 1;
+  job.shards = shards;
+  job.epochs = 0;
+  job.steps = 10;
+  return {job, 500};
+}
 
-  static JobOptions options() {
-    auto job = small_job();
-    job.strategy = Strategy::parameter_server;
-    job.synchronisation = Synchronisation::async;
-    job.shards = 2;
-    job.epochs = 0;
-    job.steps = 10;
-    job.samples = 500;
-    job.sample.features = {20};
-    job.sample.classes = 4;
-    return job;
+/// Two shards, both of which consume.
+struct Account {
+  Account() {
+    leases.begin_epoch(seals, {{0, {}}, {1, {}}}, {{0, {}}, {1, {}}}, 0);
   }
 
   /// Every shard applies these leases; steps are counted.
@@ -48,8 +47,8 @@ struct Account {
                               {{0, first}, {1, second}}, steps);
   }
 
-  Job job;
-  LeaseAccount leases;
+  Job job = small_async_job(2);
+  LeaseAccount leases{job};
   std::map<RoleId, Sealed> seals{{worker0, {}}};
   uint64_t steps = 0;
 };
@@ -108,27 +107,14 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-constexpr RoleId worker{RoleKind::worker, 0};
 constexpr RoleId shard{RoleKind::shard, 0};
 
-/// One worker, one shard, 4 leases a step, 10 steps of 64 samples (the eighth
-/// has 52: an epoch's end).
+/// One shard.
 struct Followed {
-  static JobOptions options() {
-    auto out = small_job();
-    out.strategy = Strategy::parameter_server;
-    out.synchronisation = Synchronisation::async;
-    out.workers = 1;
-    out.shards = 1;
-    out.epochs = 0;
-    out.steps = 10;
-    return out;
-  }
-
   /// An epoch in which the shard has applied the first `leases`.
   std::vector<CommitBook::Commit> begin(uint64_t leases, uint64_t step) {
     std::map<RoleId, Sealed> seals;
-    seals[worker].role = worker;
+    seals[worker0].role = worker0;
     seals[shard].role = shard;
     const std::map<uint32_t, LeaseSet> applied{{0, LeaseSet{leases, {}}}};
     return account.begin_epoch(seals, applied, applied, step).completed;
@@ -155,7 +141,7 @@ struct Followed {
     return sum;
   }
 
-  Job job{options(), 500};
+  Job job = small_async_job(1);
   LeaseAccount account{job};
   const uint64_t all = 500 + 2 * 64; ///< samples of ten steps
 };

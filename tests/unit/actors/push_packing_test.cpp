@@ -94,13 +94,12 @@ BOOST_AUTO_TEST_CASE(jobs_learn_from_packed_pushes_of_every_kind) {
       options.chain = 2;
       options.compress = kind;
       options.reduction = "fast";
-      options.epochs = 40;
+      options.epochs = async ? 80 : 40; // in any order: more of them
       options.learning_rate = 1e-2;
       if (async)
         options.synchronisation = Synchronisation::async;
       const auto summary = run(options);
-      // By chance 0.25. The order of asynchronous pushes moves some samples.
-      BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.6,
+      BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.8,
                  kind << " " << async << ": " << summary["eval"]["accuracy"]);
     }
 }

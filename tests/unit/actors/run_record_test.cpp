@@ -1,0 +1,45 @@
+#include "actors/run_record.hpp"
+#include "small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId worker1{RoleKind::worker, 1};
+using Kinds = std::vector<std::string>;
+
+struct Bench {
+  Bench() { record.begin({}); }
+
+  RunRecord record{std::make_shared<Job>(small_job(), 500)};
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(run_record, Bench)
+
+BOOST_AUTO_TEST_CASE(a_recovery_is_named_after_what_made_up_for_the_loss) {
+  record.lost(worker0, {}, 5);
+  record.lost(worker1, {}, 5);
+  BOOST_TEST((record.resumed({worker1})
+              == Kinds{"ranks_taken_over", "worker_restarted"}));
+  BOOST_TEST(record.resumed({worker0, worker1}).empty());
+}
+
+// An epoch that is decided, and left before its members hear of it, has
+// undone its steps all the same.
+BOOST_AUTO_TEST_CASE(a_rollback_names_what_is_lost_until_an_epoch_begins) {
+  record.lost(worker0, {}, 5);
+  record.rolled_back(0, 5);
+  record.lost(worker1, {}, 0);
+  BOOST_TEST(
+    (record.resumed({worker0, worker1}) == Kinds{"rollback", "rollback"}));
+  record.lost(worker1, {}, 2);
+  BOOST_TEST((record.resumed({worker0, worker1}) == Kinds{"worker_restarted"}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
