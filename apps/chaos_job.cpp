@@ -2,6 +2,7 @@
 
 #include "kernels/error.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <utility>
 
@@ -10,7 +11,7 @@ namespace troupe {
 ChaosJob::ChaosJob(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(),
                    std::filesystem::read_symlink("/proc/self/exe").string());
-  processes_.start(
+  launcher_ = processes_.start(
     std::move(arguments), -1,
     [this](const std::string& line) {
       const std::string first = "coordinator: ";
@@ -44,12 +45,16 @@ ChaosJob::Address ChaosJob::address(std::chrono::milliseconds deadline) {
                    "what keeps it quiet");
 }
 
-void ChaosJob::finish(std::chrono::milliseconds deadline) {
+void ChaosJob::interrupt() {
+  processes_.signal(launcher_, SIGINT);
+}
+
+void ChaosJob::finish(std::chrono::milliseconds deadline, int status) {
   std::unique_lock guard{lock_};
   if (!changed_.wait_for(guard, deadline, [&] { return exit_.has_value(); }))
     throw InputError("the job did not end within "
                      + std::to_string(deadline.count() / 1000) + " s");
-  if (exit_->signal != 0 || exit_->status != 0)
+  if (exit_->signal != 0 || exit_->status != status)
     throw InputError("the job ended with " + exit_->describe()
                      + (exit_->last_lines.empty()
                           ? std::string{}

@@ -24,14 +24,20 @@ public:
   /// Waits until the job says where its coordinator is.
   /// Errors: InputError with what the job said instead.
   Address address(std::chrono::milliseconds deadline);
-  /// Waits for its end. Errors: InputError where it fails or does not end.
-  void finish(std::chrono::milliseconds deadline);
+  /// The process that starts those of the roles.
+  int launcher() const { return launcher_; }
+  /// Presses Ctrl-C: the run saves what it has and ends with 130.
+  void interrupt();
+  /// Waits for its end. Errors: InputError where it ends with another status,
+  /// or does not end.
+  void finish(std::chrono::milliseconds deadline, int status = 0);
 
 private:
   std::mutex lock_;
   std::condition_variable changed_;
   std::optional<Address> address_;
   std::optional<ChildProcesses::Exit> exit_;
+  int launcher_ = 0;
   ChildProcesses processes_; ///< last: its thread uses what is above
 };
 

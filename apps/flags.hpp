@@ -29,6 +29,7 @@ enum CommandBit : unsigned {
   on_kept = 65536,    ///< checkpoint ls, verify
   on_export = 131072, ///< checkpoint export
   on_events = 262144,
+  on_recovery = 524288, ///< bench recovery
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -66,7 +67,7 @@ std::vector<Flag> process_flags();
 /// Flags of bench all-reduce, null-step and parameter-server; no keys of a
 /// file.
 std::vector<Flag> bench_flags();
-/// Flags of chaos; no keys of a file.
+/// Flags of chaos and bench recovery; no keys of a file.
 std::vector<Flag> chaos_flags();
 /// Flags of events; no keys of a file.
 std::vector<Flag> events_flags();

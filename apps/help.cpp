@@ -172,6 +172,13 @@ constexpr Purpose purposes[] = {
    "shard, of dense parameters and of pairs of a key and a value, against "
    "ps-lite where tests/peers/build found it.",
    "  troupe bench parameter-server --rounds 5 --json server.json\n"},
+  {"bench recovery", "troupe bench recovery [flags]",
+   "Measures how long a job of processes makes no step after a role was killed "
+   "or stopped: from the signal to the first step committed without that role, "
+   "both by this machine's clock. Its weights are those of one device in the "
+   "end, or nothing is measured.",
+   "  troupe bench recovery --trials 50 --json recovery.json\n"
+   "  troupe bench recovery --kinds worker,shard --trials 10\n"},
   {"model show", "troupe model show [M] [flags]",
    "Prints a model: its operators with shapes, parameters, FLOPs and memory, "
    "or its graph for Graphviz, or a model file that makes it.",

@@ -30,7 +30,9 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
-  add(flags, on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos,
+  add(flags,
+      on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos
+        | on_recovery,
       group, "json", "FILE", "none", "write the figures as a JSON list",
       text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
@@ -176,6 +178,8 @@ unsigned bit_of(const std::string& command) {
     return on_null;
   if (command == "bench parameter-server")
     return on_server;
+  if (command == "bench recovery")
+    return on_recovery;
   if (command == "chaos")
     return on_chaos;
   if (command == "status")

@@ -37,6 +37,13 @@ struct ChaosOptions {
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 
+/// What `troupe bench recovery` measures.
+struct RecoveryOptions {
+  uint64_t seed = 0;
+  uint32_t trials = 50;           ///< of each kind
+  std::vector<std::string> kinds; ///< empty: all
+};
+
 /// What `troupe events` shows.
 struct EventsOptions {
   std::string path;
@@ -76,6 +83,7 @@ struct Settings {
   uint32_t repetitions = 20; ///< bench kernels: of each kernel
   BenchOptions bench;
   ChaosOptions chaos;
+  RecoveryOptions recovery;
   EventsOptions events;
   std::string format = "table"; ///< model show: table, dot or json
 

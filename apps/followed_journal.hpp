@@ -1,0 +1,50 @@
+#pragma once
+
+#include "strategies/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A running job as its journal tells of it, which another process writes.
+/// Times are Unix milliseconds, by the clock of the machine.
+class FollowedJournal {
+public:
+  struct Recovery {
+    std::string kind; ///< "ranks_taken_over", …
+    std::string role;
+    uint64_t detected_ms = 0;
+    uint64_t resumed_ms = 0; ///< when the first step after it was committed
+  };
+
+  /// `plan`: whom a whole job consists of.
+  FollowedJournal(std::string path, const Plan& plan);
+
+  /// Reads what has come since. A journal that is not there yet is empty.
+  /// Errors: InputError where it is damaged.
+  void read();
+  /// Everybody takes part, and each slice has all its replicas.
+  bool whole() const { return whole_; }
+  /// The first recovery of a role that was lost then, or later.
+  std::optional<Recovery> recovery_of(const std::string& role,
+                                      uint64_t since_ms) const;
+  const std::vector<Recovery>& recoveries() const { return recoveries_; }
+  uint64_t steps() const { return steps_; } ///< committed
+
+private:
+  void take(const std::string& kind, const std::string& body);
+
+  std::string path_;
+  size_t members_ = 0; ///< of a whole job
+  uint32_t chain_ = 0; ///< replicas of each slice; 0: they have none
+  uint64_t seen_ = 0;  ///< newest event
+  bool whole_ = false;
+  uint64_t steps_ = 0;
+  std::vector<Recovery> recoveries_;
+};
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "apps/chaos_job.hpp"
+#include "apps/followed_journal.hpp"
+#include "apps/role_processes.hpp"
+#include "apps/run_folder.hpp"
+#include "strategies/plan.hpp"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What happens to which role, and what the next commit may take.
+struct RecoveryKind {
+  const char* name;
+  const char* what; ///< in words
+  bool replicas;    ///< the job all-reduces; else it has shards, chains of 2
+  RoleKind role;
+  bool stops;       ///< SIGSTOP for 10 s; else SIGKILL
+  double median_ms; ///< bars
+  double worst_ms;
+};
+/// Those that `troupe bench recovery` knows.
+const std::vector<RecoveryKind>& recovery_kinds();
+
+/// A job of processes whose roles are killed or stopped, one after another.
+class RecoveryTrials {
+public:
+  /// Starts the job and waits until all take part in it.
+  RecoveryTrials(const RecoveryKind& kind, uint64_t seed);
+
+  /// Strikes a random role at a random moment of a whole job. Returns the
+  /// milliseconds from the signal to the first step that is committed without
+  /// it, and waits until the job is whole again.
+  /// Errors: InputError where that does not happen in time.
+  double strike();
+  /// Ends the job.
+  /// Errors: InputError where its weights are not those of one device, a step
+  /// was rolled back or a process is left.
+  void finish();
+
+private:
+  std::string draw_role();
+  void look_until_whole();
+
+  const RecoveryKind& kind_;
+  RunFolder folder_;
+  std::vector<std::string> arguments_;
+  Plan plan_;
+  FollowedJournal journal_;
+  ChaosJob job_;
+  RoleProcesses processes_;
+  std::mt19937_64 random_;
+};
+
+} // namespace troupe

@@ -1,0 +1,135 @@
+#include "apps/role_processes.hpp"
+
+#include "kernels/error.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+/// State and parent of a process, from behind its name in /proc/PID/stat.
+struct Status {
+  char state = 0;
+  int parent = 0;
+};
+
+Status status_of(int pid) {
+  const auto text = text_of("/proc/" + std::to_string(pid) + "/stat");
+  Status status;
+  if (const auto name_end = text.rfind(')'); name_end != std::string::npos)
+    std::istringstream{text.substr(name_end + 1)} >> status.state
+      >> status.parent;
+  return status;
+}
+
+/// The role that a command line names; empty: it is none of a role.
+std::string role_of(int pid) {
+  const auto words = text_of("/proc/" + std::to_string(pid) + "/cmdline");
+  std::istringstream in{words};
+  std::string program;
+  std::string command;
+  std::string role;
+  std::getline(in, program, '\0');
+  std::getline(in, command, '\0');
+  std::getline(in, role, '\0');
+  return command == "role" ? role : std::string{};
+}
+
+} // namespace
+
+HeldProcess::HeldProcess(int pid)
+  : pid_(pid), descriptor_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
+  if (descriptor_ < 0)
+    throw InputError("process " + std::to_string(pid)
+                     + " cannot be held: " + std::strerror(errno));
+}
+
+HeldProcess::~HeldProcess() {
+  if (descriptor_ >= 0)
+    close(descriptor_);
+}
+
+HeldProcess::HeldProcess(HeldProcess&& other) noexcept
+  : pid_(other.pid_), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+bool HeldProcess::signal(int number) const {
+  return syscall(SYS_pidfd_send_signal, descriptor_, number, nullptr, 0) == 0;
+}
+
+bool HeldProcess::ended(int wait_ms) const {
+  pollfd polled{descriptor_, POLLIN, 0};
+  return poll(&polled, 1, wait_ms) > 0;
+}
+
+bool HeldProcess::stopped() const {
+  return status_of(pid_).state == 'T';
+}
+
+void RoleProcesses::look() {
+  role_pid_.clear();
+  for (const auto& entry : fs::directory_iterator{"/proc"}) {
+    const auto name = entry.path().filename().string();
+    if (!std::ranges::all_of(name, [](unsigned char c) {
+          return std::isdigit(c) != 0;
+        }))
+      continue;
+    const auto pid = std::stoi(name);
+    if (status_of(pid).parent != launcher_)
+      continue;
+    if (!seen_.contains(pid))
+      try {
+        seen_.emplace(pid, HeldProcess{pid});
+      } catch (const InputError&) {
+        continue; // it has ended meanwhile
+      }
+    // Read once it is held, so that it is this process's.
+    const auto role = role_of(pid);
+    if (role.empty() || seen_.at(pid).ended())
+      continue;
+    role_pid_[role] = pid;
+    names_[pid] = role;
+  }
+}
+
+const HeldProcess* RoleProcesses::playing(const std::string& role) const {
+  const auto found = role_pid_.find(role);
+  return found == role_pid_.end() ? nullptr : &seen_.at(found->second);
+}
+
+std::vector<std::string> RoleProcesses::left(int wait_ms) const {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::milliseconds{wait_ms};
+  std::vector<std::string> out;
+  for (const auto& [pid, process] : seen_) {
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - Clock::now());
+    if (process.ended(static_cast<int>(std::max<int64_t>(0, rest.count()))))
+      continue;
+    const auto name = names_.find(pid);
+    out.push_back((name == names_.end() ? "process" : name->second) + " ("
+                  + std::to_string(pid) + ")");
+  }
+  return out;
+}
+
+} // namespace troupe
