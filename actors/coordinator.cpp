@@ -47,6 +47,15 @@ membership_options(const Job& job, const EpochPlan& plan,
   return options;
 }
 
+SilenceWatch::Options silence_options(const Job& job,
+                                      const CoordinatorOptions& options) {
+  auto out = options.silence;
+  if (!job.options.processes)
+    out.least_ms = out.most_ms = options.actor_silence_deadline_ms;
+  out.tick_ms = tick_period.count();
+  return out;
+}
+
 Reshaping::Options reshaping_options(const Job& job) {
   Reshaping::Options options;
   options.roles = membership_options(job, EpochPlan{job}, {}).roles;
@@ -100,6 +109,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     record_(job_),
     steps_(job_->first_step()),
     end_(job_->total_steps),
+    silence_(silence_options(*job_, options_), steady_ms()),
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
                  *registry_, checkpoint_calls()) {
   commits_.rollback(steps_);
@@ -125,7 +135,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
                                              registry_});
   if (exporter_)
     exporter_->attach("coordinator", *registry_);
-  ticked_ = touched_ = Clock::now();
+  touched_ = Clock::now();
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   return {
     [this](const Hello& x) { return on(x); },
@@ -196,8 +206,8 @@ void CoordinatorState::on(const Join& join) {
     lose(join.role, known->second.incarnation);
   lost_.erase(join.role);
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
-                         Clock::now()};
+  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  silence_.joined(join.role, steady_ms());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
@@ -244,6 +254,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
 
 void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   present_.erase(role);
+  silence_.gone(role);
   seals_.erase(role);
   if (stage_ == Stage::over)
     return;
@@ -258,6 +269,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   present_.erase(leave.role);
+  silence_.gone(leave.role);
   fence_ = {};
   replace(leave.role, leave.reason);
   perform(reshaping_.lost(leave.role));
@@ -271,21 +283,14 @@ void CoordinatorState::replace(RoleId role, const std::string& reason) {
 }
 
 void CoordinatorState::watch_silence(Clock::time_point now) {
-  // Whoever could not be heard because this process was stopped has not been
-  // silent.
-  const auto late = now - std::exchange(ticked_, now);
-  if (late > 3 * tick_period)
-    for (auto& [role, present] : present_)
-      present.heard += late;
-  const auto limit_ms = job_->options.processes
-                          ? options_.silence_deadline_ms
-                          : options_.actor_silence_deadline_ms;
-  for (const auto& [role, present] : std::map{present_})
-    if (now - present.heard > std::chrono::milliseconds{limit_ms}) {
-      const auto incarnation = present.incarnation;
-      replace(role, "silent for " + std::to_string(limit_ms / 1000) + " s");
-      lose(role, incarnation);
-    }
+  for (const auto& silent : silence_.tick(steady_ms())) {
+    const auto present = present_.find(silent.role);
+    if (present == present_.end()) // left out with another one
+      continue;
+    const auto incarnation = present->second.incarnation;
+    replace(silent.role, silent.reason);
+    lose(silent.role, incarnation);
+  }
   const std::chrono::milliseconds back{options_.return_deadline_ms};
   for (auto& [role, since] : lost_)
     if (supervisor_ && now - since > back)
@@ -296,7 +301,7 @@ void CoordinatorState::heard_sender() {
   for (auto& [role, present] : present_)
     if (caf::actor_cast<caf::strong_actor_ptr>(present.actor)
         == self_->current_sender())
-      present.heard = Clock::now();
+      silence_.heard(role, steady_ms());
 }
 
 void CoordinatorState::on(const LinkLost& lost) {

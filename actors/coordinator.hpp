@@ -4,6 +4,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
 #include "actors/journal/event.hpp"
+#include "strategies/silence_watch.hpp"
 
 #include <chrono>
 #include <memory>
@@ -29,10 +30,10 @@ struct CoordinatorOptions {
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
-  /// A process reports four times a second; one silent for this long is left
-  /// out, also when its connection seems alive (it is stopped, or a network is
-  /// dead).
-  uint64_t silence_deadline_ms = 2'000;
+  /// A process reports four times a second; one that is silent for too long is
+  /// left out, also when its connection seems alive (it is stopped, or a
+  /// network is dead).
+  SilenceWatch::Options silence{};
   /// Roles as actors of one process report every second: nothing but a lack of
   /// cores keeps one of them silent.
   uint64_t actor_silence_deadline_ms = 5'000;

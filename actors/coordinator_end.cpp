@@ -263,8 +263,7 @@ void CoordinatorState::on(const RoleDied& died) {
 }
 
 void CoordinatorState::on(const MetricsReport& report) {
-  if (auto known = present_.find(report.role); known != present_.end())
-    known->second.heard = Clock::now();
+  silence_.heard(report.role, steady_ms());
   if (report.samples.empty())
     return;
   if (report.role.kind == RoleKind::shard)

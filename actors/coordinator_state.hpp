@@ -202,7 +202,7 @@ private:
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point touched_;
   Clock::time_point shown_;
-  Clock::time_point ticked_;
+  SilenceWatch silence_;
   uint64_t ticks_ = 0;
 
   std::vector<observer_actor> observers_;

@@ -2,7 +2,6 @@
 
 #include "actors/interfaces.hpp"
 
-#include <chrono>
 #include <string>
 
 namespace troupe {
@@ -13,7 +12,6 @@ struct PresentRole {
   role_actor actor;
   std::string endpoint;
   std::string links;
-  std::chrono::steady_clock::time_point heard;
 };
 
 } // namespace troupe

@@ -22,6 +22,7 @@ using Words = std::vector<std::string>;
 constexpr std::chrono::seconds deadline{60};
 constexpr std::chrono::seconds end_deadline{600};
 constexpr std::chrono::seconds stopped_for{10};
+constexpr std::chrono::seconds settle{6};
 constexpr milliseconds look_period{50};
 constexpr uint64_t least_wait_ms = 200;
 constexpr uint64_t most_wait_ms = 700;
@@ -120,6 +121,7 @@ RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed)
     processes_(job_.launcher()),
     random_(seed) {
   look_until_whole();
+  std::this_thread::sleep_for(settle); // until silence is judged as ever
 }
 
 void RecoveryTrials::look_until_whole() {

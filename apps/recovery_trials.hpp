@@ -29,7 +29,7 @@ const std::vector<RecoveryKind>& recovery_kinds();
 /// A job of processes whose roles are killed or stopped, one after another.
 class RecoveryTrials {
 public:
-  /// Starts the job and waits until all take part in it.
+  /// Starts the job and waits until all take part in it, and some seconds.
   RecoveryTrials(const RecoveryKind& kind, uint64_t seed);
 
   /// Strikes a random role at a random moment of a whole job. Returns the
