@@ -168,7 +168,7 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
 }
 
 void CoordinatorState::on(const Sealed& sealed) {
-  if (sealed.fence != proposed_)
+  if (sealed.fence != proposed_ || stage_ == Stage::over)
     return;
   auto known = present_.find(sealed.role);
   if (known == present_.end()

@@ -111,10 +111,11 @@ uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
 void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
   std::set<uint32_t> workers;
   for (const auto& [role, seal] : seals)
-    if (role.kind == RoleKind::worker) {
+    if (role.kind == RoleKind::worker)
       workers.insert(role.index);
-      book_.worker_lost(role.index); // it asks again in the new epoch
-    }
+  // Who is in the new epoch asks again; who is not may never come back.
+  for (const auto& [lease, worker] : std::map{book_.holders()})
+    book_.worker_lost(worker);
   clocks_.members(workers);
   waiting_.clear();
 }

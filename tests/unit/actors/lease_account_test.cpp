@@ -9,6 +9,7 @@ using namespace troupe::test;
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId worker1{RoleKind::worker, 1};
 
 /// Asynchronous, one worker, 4 leases a step, 10 steps of 64 samples (the
 /// eighth has 52: an epoch's end).
@@ -90,6 +91,21 @@ BOOST_AUTO_TEST_CASE(consumed_leases_that_nobody_holds_are_undone) {
   account.consume(3, 40);
   BOOST_TEST(account.leases.done());
   BOOST_TEST(account.steps == 10u); // 3 are in the first of them
+}
+
+// docs/reliability.md, 18901: a worker did not seal, was left out and then
+// removed; what it had been given was given to nobody else.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_left_out_keeps_no_lease) {
+  Account account;
+  account.seals = {{worker0, {}}, {worker1, {}}};
+  account.begin_epoch({}, {});
+  account.leases.ask(1, 4);
+  account.leases.hand_out();
+  account.seals.erase(worker1);
+  account.begin_epoch({}, {});
+  account.leases.ask(0, 6);
+  const std::vector<uint64_t> all{0, 1, 2, 3, 4, 5};
+  BOOST_TEST(account.leases.hand_out().at(0) == all);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_within_a_step_undoes_no_step) {
