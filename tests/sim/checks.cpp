@@ -83,27 +83,29 @@ void Cluster::check_leases_of(const Activate& activation) {
     const LeaseSet has{head.lease_floor,
                        {head.leases_above.begin(), head.leases_above.end()}};
     const auto gone = lacking(consumed, has);
-    const auto read = read_.find(head.slice);
-    if (gone > 0
-        && (remembered(head.slice)
-            || (read != read_.end() && survives(head.slice))))
+    const bool kept = remembered(head.slice)
+                      || (read_.contains(head.slice) && survives(head.slice));
+    if (gone > 0 && kept)
       throw Violation("I2", "epoch " + std::to_string(activation.fence.epoch)
                               + " begins without " + std::to_string(gone)
                               + " leases of slice " + std::to_string(head.slice)
                               + " that were consumed");
+    beyond_ = beyond_ || !kept; // some may be lost that nobody heard of here
     lost = std::max(lost, gone);
     auto& acknowledged = acknowledged_[head.slice];
     acknowledged = intersection(acknowledged, has);
   }
   lost_leases_ += lost;
-  beyond_ = beyond_ || lost > 0;
 }
 
 void Cluster::check(const Activate& activation) {
   if (activation.fence.epoch <= activated_)
     return;
   if (activation.rollback && !memories_.empty()) {
-    bool all = true;
+    // Who has not gone back yet when the next epoch comes goes back in that.
+    bool all = std::ranges::any_of(read_, [](const auto& x) {
+      return x.second.version > 0;
+    });
     for (const auto& chain : chains_)
       all = all && remembered(chain.slice);
     if (all)
@@ -197,8 +199,10 @@ void Cluster::check_store(uint32_t shard) const {
       oracle_->check(job_, job_.plan.slices[slice], newest, values,
                      to_string(role));
     else if (scenario_.kind == Scenario::Kind::backup) {
-      // The word of the newest may have died with its decider.
-      if (over_ || newest == 0 || made_of_.contains(newest - 1))
+      // The word of the newest may have died with its decider; a replica that
+      // was away while steps were undone comes back with them.
+      if (store.lineage(slice) >= rolled_back_
+          && (over_ || newest == 0 || made_of_.contains(newest - 1)))
         check_shares(job_, job_.plan.slices[slice], newest, made_of_, values,
                      to_string(role));
     } else

@@ -16,9 +16,12 @@ namespace {
 /// A process is there for its actor after so long.
 constexpr uint64_t boot[2] = {1'000, 40'000};
 constexpr uint64_t quick_boot[2] = {100, 4'000};
+constexpr uint64_t slow_boot[2] = {40'000, 400'000};
 /// How long a role that is to leave may take.
 constexpr uint64_t retire_deadline = 2'000'000;
 constexpr uint64_t hello_deadline = 1'000'000;
+/// Before, when, or after a proposal is no longer waited for.
+constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 /// Of a run after its last fault, without any, in virtual time (I11).
 constexpr uint64_t patience = 60'000'000;
 /// How long the others may take to go after the end.
@@ -59,6 +62,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
     std::make_unique<caf::actor_system>(coordinator_process_);
   CoordinatorOptions options;
   options.job_id = job_id_;
+  options.actor_silence_deadline_ms = silence_ms[job_id_ % 3];
   coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
                                    options, nullptr);
   supervisor_process_ = runtime_.new_process("supervisor", false,
@@ -114,7 +118,9 @@ void Cluster::start(RoleId role) {
     ended(role, process, how);
   });
   const bool quick = role.kind == RoleKind::shard && quick_.erase(role.index);
-  const auto& time = quick ? quick_boot : boot;
+  const auto& time = quick                             ? quick_boot
+                     : runtime_.random().below(8) == 0 ? slow_boot
+                                                       : boot;
   runtime_.after(runtime_.random().between(time[0], time[1]),
                  [this, role, process] {
                    if (runtime_.alive(process))

@@ -37,10 +37,13 @@ void Cluster::ask_for_change() {
   if (over_)
     return;
   auto& draw = runtime_.random();
-  std::vector<std::string> workers, shards;
-  for (const auto& [role, member] : members_)
+  std::vector<std::string> workers, shards, away;
+  for (const auto& [role, member] : members_) {
     (role.kind == RoleKind::worker ? workers : shards)
       .push_back(to_string(role));
+    if (role.kind == RoleKind::worker && !member.up)
+      away.push_back(to_string(role));
+  }
   const auto any = [&](const std::vector<std::string>& names) {
     return names[draw.below(names.size())];
   };
@@ -53,6 +56,8 @@ void Cluster::ask_for_change() {
       if (!gone_.empty())
         return;
       removes_ = true;
+      if (!away.empty() && draw.chance(80))
+        workers = away;
       what = "workers remove " + any(workers);
       break;
     case 2:

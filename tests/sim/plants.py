@@ -85,6 +85,11 @@ PLANTS = [
     (23, "a lease that comes twice is acknowledged before it is applied",
      "actors/shard/lease_slices.cpp", "|| in_flight_.contains(lease))",
      "|| (in_flight_.contains(lease) && !PLANTED(23)))"),
+    (24, "a worker that is left out keeps its leases",
+     "actors/lease_account.cpp",
+     "    book_.worker_lost(worker);\n  clocks_",
+     "    if (!PLANTED(24) || workers.contains(worker))\n"
+     "      book_.worker_lost(worker);\n  clocks_"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -11,13 +11,13 @@ using namespace troupe;
 namespace {
 
 /// Seeds that once found a bug: docs/reliability.md says which.
-constexpr uint64_t regressions[] = {52,   89,    128,   983,  5499,
-                                    5518, 5562,  5978,  8110, 8555,
-                                    9984, 13793, 19654, 19700};
+constexpr uint64_t regressions[] = {52,   89,   128,   983,   2866,  4188,
+                                    5499, 5518, 5562,  5978,  8110,  8555,
+                                    8943, 9984, 13793, 17342, 19654, 19700};
 
 uint64_t seeds_to_run() {
   const auto* text = std::getenv("TROUPE_SIM_SEEDS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 18'000;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20'000;
 }
 
 } // namespace

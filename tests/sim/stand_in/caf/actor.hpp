@@ -62,7 +62,7 @@ public:
     return {id_, sender_};
   }
   template <class To, class Timeout, class Message>
-  asked request(const To& to, Timeout, Message&& message) {
+  asked request(To&& to, Timeout&&, Message&& message) {
     if (id_of(to) == 0)
       return {};
     send(to, std::forward<Message>(message));
