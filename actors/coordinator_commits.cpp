@@ -39,7 +39,7 @@ void CoordinatorState::on(const Applied& applied) {
   record_.duplicates(applied.owner, present_[applied.owner].incarnation,
                      applied.duplicates);
   record_.sent(applied.sent_bytes, applied.plain_bytes);
-  committed(commits_.applied(applied.owner.index, applied.version));
+  committed(commits_.applied(owner_key(applied.owner), applied.version));
 }
 
 void CoordinatorState::committed(

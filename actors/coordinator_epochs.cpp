@@ -32,6 +32,8 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     undone = restore_leases();
   else if (job_->plan.owner_kind == RoleKind::worker)
     restore_replicas(message);
+  else if (job_->plan.dense_reduced)
+    restore_hybrid(message);
   else
     restore_steps(message);
   switch_or_go_on(message);
@@ -143,7 +145,7 @@ void CoordinatorState::restore_replicas(Activate& message) {
   // it says that it has, the step is not committed.
   std::map<uint32_t, uint64_t> replicas;
   for (const auto& [role, seal] : seals_)
-    replicas[role.index] = seal.version;
+    replicas[owner_key(role)] = seal.version;
   commits_.owners(std::move(replicas));
   if (resumption.rollback) {
     roll_back(message, resumption.reason);
@@ -151,6 +153,27 @@ void CoordinatorState::restore_replicas(Activate& message) {
   }
   epoch_plan_.tell_held(message);
   committed(commits_.forgive(resumption.version));
+}
+
+/// Rows are with shards, the rest with every worker. What shards hold of a step
+/// tells nothing of the dense sums, so the workers' own word counts alone.
+void CoordinatorState::restore_hybrid(Activate& message) {
+  const auto resumption = decide_resumption(
+    epoch_plan_.restorable(), epoch_plan_.reduced(), commits_.committed());
+  message.version = resumption.version;
+  message.source = resumption.source;
+  message.synchronise = resumption.synchronise;
+  commits_.owners(epoch_plan_.holders(resumption.version));
+  if (resumption.rollback) {
+    roll_back(message, resumption.reason);
+    return;
+  }
+  epoch_plan_.tell_held(message);
+  committed(commits_.forgive(resumption.version));
+  // What workers have reported of that step may have died with a coordinator.
+  if (options_.past)
+    committed(
+      commits_.excuse(message.version, {{0, job_->options.virtual_ranks}}));
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {

@@ -54,6 +54,7 @@ private:
   void restore_steps(Activate& message); ///< where a synchronous job goes on
   bool restore_leases(); ///< the same, async; returns whether some are undone
   void restore_replicas(Activate& message);
+  void restore_hybrid(Activate& message);
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void replace(RoleId role, const std::string& reason);

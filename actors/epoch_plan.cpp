@@ -27,6 +27,11 @@ uint64_t bytes_of(const Slice& slice) {
   return sizeof(float) * (slice.sparse() ? slice.expected : slice.count);
 }
 
+uint32_t owner_key(RoleId owner) {
+  const uint32_t workers = uint32_t{1} << 31;
+  return owner.index + (owner.kind == RoleKind::worker ? workers : 0);
+}
+
 EpochPlan::EpochPlan(const Job& job)
   : job_(job),
     chains_(job.plan.owner_kind == RoleKind::shard
@@ -51,6 +56,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   ranks_.clear();
   computed_.clear();
   sums_.clear();
+  reduced_.clear();
   std::vector<RoleId> workers;
   for (const auto& [role, seal] : seals)
     if (role.kind == RoleKind::worker)
@@ -61,6 +67,9 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
     ranks_.push_back(
       {workers[i], ranks_of_worker(i, count, job_.options.virtual_ranks)});
     sums_[workers[i]] = {seal.version, seal.nodes};
+    if (!seal.slices.empty())
+      reduced_[workers[i]] = {seal.slices.front().oldest,
+                              seal.slices.front().newest};
     auto& step = computed_[seal.version];
     step.insert(step.end(), seal.nodes.begin(), seal.nodes.end());
   }
@@ -91,6 +100,8 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   tails_.clear();
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
     const auto& replicas = chains_.chain(slice).replicas;
+    if (!job_.plan.on_shards(slice))
+      continue;
     if (replicas.empty()) {
       heads_.push_back(state(slice, ~uint32_t{0}));
       tails_.push_back(heads_.back());
@@ -172,6 +183,22 @@ uint64_t EpochPlan::everywhere(uint64_t version) const {
   return version;
 }
 
+std::vector<Restorable> EpochPlan::reduced() const {
+  std::vector<Restorable> out;
+  for (const auto& [role, held] : reduced_)
+    out.push_back(held);
+  return out;
+}
+
+std::map<uint32_t, uint64_t> EpochPlan::holders(uint64_t version) const {
+  std::map<uint32_t, uint64_t> out;
+  for (auto tail : tails())
+    out[owner_key({RoleKind::shard, tail})] = everywhere(version);
+  for (const auto& [role, held] : reduced_)
+    out[owner_key(role)] = std::min(held.newest, version);
+  return out;
+}
+
 std::vector<RankRange> EpochPlan::missing(uint64_t version) const {
   const auto ranks = job_.options.virtual_ranks;
   std::vector<RankRange> held;
@@ -214,7 +241,7 @@ bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   if (!is_served())
     return phase != pull && phase != forward && phase != copy;
   if (role.kind == RoleKind::worker)
-    return phase != reduce;
+    return phase != reduce || job_.plan.dense_reduced;
   if (role.kind != RoleKind::shard
       || (phase != pull && phase != reduce && phase != forward))
     return true;
@@ -250,10 +277,10 @@ std::map<uint32_t, uint64_t> EpochPlan::kept_bytes() const {
 std::map<uint32_t, LeaseSet>
 EpochPlan::applied_at(const std::vector<SliceState>& states) const {
   std::map<uint32_t, LeaseSet> out;
-  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
-    if (const auto& replicas = chains_.chain(slice).replicas;
+  for (const auto& state : states)
+    if (const auto& replicas = chains_.chain(state.slice).replicas;
         !replicas.empty()) {
-      const auto applied = leases_of(states[slice]);
+      const auto applied = leases_of(state);
       auto [at, first] = out.emplace(replicas.back(), applied);
       if (!first)
         at->second = intersection(at->second, applied);

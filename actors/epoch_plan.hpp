@@ -17,10 +17,14 @@ namespace troupe {
 /// What a slice takes; of a part of a sparse table: were all rows there.
 uint64_t bytes_of(const Slice& slice);
 
+/// The number under which CommitBook knows who applies steps.
+uint32_t owner_key(RoleId owner);
+
 /// What changes from epoch to epoch in a parameter-server job: who keeps which
 /// slice, who computes which virtual rank, what is left of the step that was
 /// under way. Filled in from what the members said when they sealed. Replicas
-/// that reduce together keep all slices: they have no chains.
+/// that reduce together keep all slices: they have no chains. Nor have the
+/// slices that every worker keeps beside shards.
 class EpochPlan {
 public:
   explicit EpochPlan(const Job& job);
@@ -55,6 +59,10 @@ public:
   /// The newest version, at most `version`, that all replicas of every slice
   /// hold.
   uint64_t everywhere(uint64_t version) const;
+  /// The versions of what every worker keeps, by place.
+  std::vector<Restorable> reduced() const;
+  /// Who commits steps there, by owner_key(), at most at `version`.
+  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
   /// The ranks of step `version` that neither owners nor workers hold.
   std::vector<RankRange> missing(uint64_t version) const;
 
@@ -88,12 +96,13 @@ private:
   const Job& job_;
   ChainBook chains_;
   std::vector<WorkerRanks> ranks_;
-  std::vector<SliceState> heads_; ///< by slice
-  std::vector<SliceState> tails_; ///< by slice
+  std::vector<SliceState> heads_; ///< of slices on shards
+  std::vector<SliceState> tails_; ///< the same
   bool undecided_ = false;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
   /// Of replicas: (step, nodes).
   std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;
+  std::map<RoleId, Restorable> reduced_; ///< of every worker, if it keeps some
 };
 
 } // namespace troupe

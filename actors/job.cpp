@@ -21,7 +21,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
   staleness, reject_stale, staleness_damping, prefetch, backup_workers,
   slow_worker, devices, threads_per_device, workers, shards, chain, processes,
-  partitioner, tables, table_bytes, table_idle_steps, table_keep_count,
+  partitioner, tables, dense, table_bytes, table_idle_steps, table_keep_count,
   table_fill, digests, reduction, all_reduce, compress, plugin, server_filter,
   server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
   epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
@@ -82,6 +82,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.all_reduce = options.all_reduce;
   wanted.compresses = options.compress != "none";
   wanted.backup_workers = options.backup_workers;
+  wanted.dense_reduced = options.dense == "all_reduced";
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner
@@ -173,9 +174,31 @@ Graph graph_of(const JobOptions& options) {
   return graph;
 }
 
+/// Dense layers are reduced between workers only beside tables on shards.
+void check_dense(const JobOptions& options, const Graph& graph,
+                 const std::vector<uint32_t>& tables) {
+  if (options.dense != "all_reduced"
+      || options.strategy != Strategy::parameter_server)
+    return;
+  if (sparse_parameters(graph).empty())
+    throw UsageError("--dense all_reduced: --model " + options.model
+                     + " has no table that only ids read; use --strategy "
+                       "multi_worker_mirrored, which reduces all of it");
+  if (sparse_parameters(graph).size() == graph.parameters.size())
+    throw UsageError("--dense all_reduced: --model " + options.model
+                     + " has nothing but tables; use --dense shards");
+  if (tables.empty())
+    throw UsageError(
+      "--dense all_reduced needs sparse tables, which --tables "
+      "dense, --clip-norm, --optimizer lamb, --backup-workers, "
+      "--server-filter and --server-rule do without; drop those, "
+      "or use --dense shards");
+}
+
 /// Norms over all parameters are sums over blocks that span pages of a table
 /// (PROTOCOL 5): those steps have dense tables.
-std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
+std::vector<uint32_t> sparse_tables(const JobOptions& options,
+                                    const Graph& graph) {
   const bool served = options.strategy == Strategy::parameter_server;
   if (!served || options.tables == "dense")
     return {};
@@ -194,6 +217,12 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
   return norms || skips || own_code ? std::vector<uint32_t>{} : tables;
+}
+
+std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
+  auto tables = sparse_tables(options, graph);
+  check_dense(options, graph, tables);
+  return tables;
 }
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {

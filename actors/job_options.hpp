@@ -41,6 +41,9 @@ struct JobOptions {
   /// Of parameter_server: sparse where the model allows it and no step needs
   /// norms over all parameters; dense. auto: sparse where that is possible.
   std::string tables = "auto";
+  /// Of parameter_server with sparse tables: who keeps the dense variables.
+  /// shards; all_reduced: every worker, which reduce the gradients together.
+  std::string dense = "shards";
   uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
   uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
   uint32_t table_keep_count = 0; ///< touched so often, they stay longer

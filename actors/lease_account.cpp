@@ -9,7 +9,11 @@ namespace {
 /// Shards beyond the number of slices own nothing and apply nothing; they are
 /// the last ones.
 uint32_t owners_with_slices(const Plan& plan) {
-  return *std::max_element(plan.owner.begin(), plan.owner.end()) + 1;
+  uint32_t owners = 0;
+  for (auto owner : plan.owner)
+    if (owner != Plan::every_worker)
+      owners = std::max(owners, owner + 1);
+  return owners;
 }
 
 std::optional<uint64_t> bound_of(int64_t staleness) {

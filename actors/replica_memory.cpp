@@ -52,11 +52,14 @@ uint32_t VariableBanks::arrays_of(const Job& job, uint32_t banks) {
 }
 
 void VariableBanks::initialise(const Job& job, const Beginning* beginning) {
+  const auto keeps = [&](uint32_t parameter) { // tables are with shards
+    return std::ranges::find(job.tables, parameter) == job.tables.end();
+  };
   if (beginning != nullptr) {
     version_ = beginning->step();
     auto arrays = all(version_);
     for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
-      for (uint32_t run = 0; run < arrays.size(); ++run)
+      for (uint32_t run = 0; run < arrays.size() && keeps(i); ++run)
         beginning->read(i, run, 0,
                         {arrays[run] + job.layout.offsets[i],
                          job.graph.parameters[i].size()});
@@ -67,9 +70,10 @@ void VariableBanks::initialise(const Job& job, const Beginning* beginning) {
   for (auto* array : arrays)
     std::fill_n(array, job.layout.total, 0.0f);
   for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
-    initialize(job.graph, job.options.seed, i, 0,
-               arrays[0] + job.layout.offsets[i],
-               job.graph.parameters[i].size());
+    if (keeps(i))
+      initialize(job.graph, job.options.seed, i, 0,
+                 arrays[0] + job.layout.offsets[i],
+                 job.graph.parameters[i].size());
 }
 
 float* VariableBanks::parameters(uint64_t version) const {
@@ -86,6 +90,29 @@ std::vector<float*> VariableBanks::all(uint64_t version) const {
   for (uint32_t i = 0; i <= slots_; ++i)
     arrays.push_back(parameters(version) + i * stride());
   return arrays;
+}
+
+std::vector<SnapshotSlice> snapshot_of(const Job& job, uint64_t job_id,
+                                       const VariableBanks& variables,
+                                       uint64_t version, uint64_t updates,
+                                       const std::vector<uint32_t>& slices) {
+  std::vector<SnapshotSlice> result;
+  const auto arrays = variables.all(version);
+  for (auto id : slices) {
+    const auto& slice = job.plan.slices[id];
+    const auto at = job.flat_offset(slice);
+    const auto copy = [&](const float* array) {
+      return TensorView::copy({array + at, slice.count});
+    };
+    SnapshotSlice part{job_id, version, id, copy(arrays[0]), {}};
+    part.history = {updates, // as an owner's slice has them
+                    version * job.options.virtual_ranks,
+                    {}};
+    for (size_t i = 1; i < arrays.size(); ++i)
+      part.state.push_back(copy(arrays[i]));
+    result.push_back(std::move(part));
+  }
+  return result;
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "actors/messages.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/collective/shared_segment.hpp"
 
@@ -66,5 +67,11 @@ private:
   uint32_t slots_;
   std::atomic<uint64_t> version_{0};
 };
+
+/// These slices of a version that is held whole, which `updates` have made.
+std::vector<SnapshotSlice> snapshot_of(const Job& job, uint64_t job_id,
+                                       const VariableBanks& variables,
+                                       uint64_t version, uint64_t updates,
+                                       const std::vector<uint32_t>& slices);
 
 } // namespace troupe

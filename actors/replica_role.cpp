@@ -1,6 +1,7 @@
 #include "actors/replica_role.hpp"
 
 #include "actors/beginning.hpp"
+#include "actors/replica_meeting.hpp"
 #include "actors/replica_steps.hpp"
 #include "actors/role_frame.hpp"
 #include "kernels/error.hpp"
@@ -81,46 +82,25 @@ private:
     peers_.clear();
     GroupWish wish;
     wish.fence = activation.fence;
-    for (const auto& member : activation.members)
-      if (member.role.kind == RoleKind::worker) {
-        peers_.push_back(member.role);
-        wish.members.push_back(member);
-      }
+    wish.members = computing_members(activation);
+    for (const auto& member : wish.members)
+      peers_.push_back(member.role);
     if (steps_.alone()) {
       enter(activation, nullptr);
       return;
     }
-    wish.layout = steps_.layout(start_of(activation));
+    wish.layout = steps_.layout(start_of(activation, context_.role));
     wish.arrays = steps_.arrays();
-    auto handle = caf::actor_cast<caf::weak_actor_ptr>(self_);
-    const auto tell = [handle](std::function<void()> then) {
-      if (auto self = handle.lock())
-        caf::anon_send(caf::actor_cast<caf::actor>(self),
-                       Completion{std::move(then)});
-    };
-    wish.on_down = [this, tell, fence = activation.fence](
-                     uint32_t rank, const std::string& reason) {
-      tell([this, fence, rank, reason] {
+    form_group(
+      self_, *context_.groups, std::move(wish),
+      [this, fence = activation.fence](uint32_t rank,
+                                       const std::string& reason) {
         if (gate_.sealing() == fence) // else it is of another group
           steps_.lost(rank, reason);
+      },
+      [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
+        enter(activation, group);
       });
-    };
-    context_.groups->form(
-      std::move(wish),
-      [this, tell, activation](std::shared_ptr<ReplicaGroup> group) {
-        tell([this, activation, group] { enter(activation, group); });
-      });
-  }
-
-  /// Members have their places in order of their names.
-  ReplicaStart start_of(const Activate& activation) const {
-    ReplicaStart start;
-    for (const auto& member : activation.ranks) {
-      if (member.worker == context_.role)
-        start.rank = static_cast<uint32_t>(start.members.size());
-      start.members.push_back({member.ranks, member.held});
-    }
-    return start;
   }
 
   /// The group is there: all begin at the activation's version.
@@ -149,7 +129,7 @@ private:
         ready.trouble = go_back(activation);
         if (!ready.trouble.empty())
           return ready;
-        steps_.enter(group, start_of(activation));
+        steps_.enter(group, start_of(activation, context_.role));
         ready.version = steps_.version();
         ready.taken = true;
         if (activation.synchronise)

@@ -371,23 +371,8 @@ void ReplicaSteps::update_whole(uint64_t step) {
 }
 
 std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
-  std::vector<SnapshotSlice> result;
-  const auto arrays = variables_->all(version_);
-  for (auto id : own_slices_) {
-    const auto& slice = job_.plan.slices[id];
-    const auto at = job_.flat_offset(slice);
-    const auto copy = [&](const float* array) {
-      return TensorView::copy({array + at, slice.count});
-    };
-    SnapshotSlice part{context_.job_id, version_, id, copy(arrays[0]), {}};
-    part.history = {moment(version_).count, // as an owner's slice has them
-                    version_ * job_.options.virtual_ranks,
-                    {}};
-    for (size_t i = 1; i < arrays.size(); ++i)
-      part.state.push_back(copy(arrays[i]));
-    result.push_back(std::move(part));
-  }
-  return result;
+  return snapshot_of(job_, context_.job_id, *variables_, version_,
+                     moment(version_).count, own_slices_);
 }
 
 } // namespace troupe

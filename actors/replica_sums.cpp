@@ -23,7 +23,27 @@ DivisionOptions division(const Job& job, bool shared) {
           shared ? shared_addends : 1};
 }
 
+std::vector<bool> filled_ranks(const Job& job, uint64_t step) {
+  const auto ranks = job.options.virtual_ranks;
+  std::vector<bool> filled(ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    filled[rank] = job.sampling.rank(step, rank).count > 0;
+  return filled;
+}
+
+SumProgram program_of(const std::vector<TreeTerm>& terms) {
+  SumProgram program;
+  for (const auto& term : terms)
+    program.push_back({term.member, term.node, term.merges});
+  return program;
+}
+
 } // namespace
+
+SumProgram tree_program(const Job& job, uint64_t step,
+                        const std::vector<std::vector<RankRange>>& nodes) {
+  return program_of(tree_terms(nodes, filled_ranks(job, step)));
+}
 
 ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows)
   : job_(job), alone_(replicas == 1), most_(1) {
@@ -118,30 +138,20 @@ std::vector<float*> ReplicaSums::left_in(FlatArrays& arrays) const {
 }
 
 SumProgram ReplicaSums::program(uint64_t step) const {
-  const auto ranks = job_.options.virtual_ranks;
-  std::vector<bool> filled(ranks);
-  for (uint32_t rank = 0; rank < ranks; ++rank)
-    filled[rank] = job_.sampling.rank(step, rank).count > 0;
-  std::vector<TreeTerm> terms;
-  if (!any_order(job_)) {
-    terms = tree_terms(nodes_, filled);
-  } else {
-    // A tree over the replicas, each with all it has.
-    std::vector<std::vector<RankRange>> members;
-    std::vector<bool> brings;
-    for (uint32_t i = 0; i < nodes_.size(); ++i) {
-      const auto own = nodes_[i].front();
-      members.push_back({{i, i + 1}});
-      brings.push_back(
-        std::find(filled.begin() + own.lo, filled.begin() + own.hi, true)
-        != filled.begin() + own.hi);
-    }
-    terms = tree_terms(members, brings);
+  if (!any_order(job_))
+    return tree_program(job_, step, nodes_);
+  // A tree over the replicas, each with all it has.
+  const auto filled = filled_ranks(job_, step);
+  std::vector<std::vector<RankRange>> members;
+  std::vector<bool> brings;
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    const auto own = nodes_[i].front();
+    members.push_back({{i, i + 1}});
+    brings.push_back(
+      std::find(filled.begin() + own.lo, filled.begin() + own.hi, true)
+      != filled.begin() + own.hi);
   }
-  SumProgram program;
-  for (const auto& term : terms)
-    program.push_back({term.member, term.node, term.merges});
-  return program;
+  return program_of(tree_terms(members, brings));
 }
 
 } // namespace troupe

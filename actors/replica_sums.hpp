@@ -16,6 +16,11 @@ struct ReplicaStart {
   std::vector<StepMember> members; ///< what they hold of the first step
 };
 
+/// How the members' nodes become the step's sum along the fixed tree; one
+/// without a sample is left out.
+SumProgram tree_program(const Job& job, uint64_t step,
+                        const std::vector<std::vector<RankRange>>& nodes);
+
 /// What a replica adds to a step's sum: nodes of the fixed tree, each in an
 /// array of its own. Sums of a step that failed stay for the next epoch, which
 /// may begin with the same step: then nobody computes them again.

@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/control_line.hpp"
+#include "actors/hybrid_worker.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
 #include "actors/link_terms.hpp"
@@ -42,6 +43,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
                                    store->memory().size(), state_descriptor);
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_shard(system, context, std::move(store)));
+  } else if (job.plan.dense_reduced) {
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_hybrid_worker(system, context));
   } else if (job.plan.owner_kind == RoleKind::shard) {
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
@@ -232,9 +236,10 @@ void run_role_process(const RoleProcessOptions& options) {
     if (options.role.kind == RoleKind::worker)
       context.data = load_own_data(context.job->options);
     links.emplace(system, link_options(*context.job, options), context.metrics);
-    if (context.job->plan.owner_kind == RoleKind::worker)
+    const auto& plan = context.job->plan;
+    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
       context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
-    else
+    if (plan.owner_kind == RoleKind::shard)
       context.links = links->messages();
     actor = spawn_role(system, context, options.state_descriptor);
     if (options.role.kind == RoleKind::shard)

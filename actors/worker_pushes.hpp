@@ -85,6 +85,8 @@ private:
   template <class Self>
   void push_slice(Self* self, const Fence& fence, uint64_t step,
                   const std::vector<NodeSum>& sums, const Slice& slice) {
+    if (!job_.plan.on_shards(slice.id))
+      return;
     for (const auto& sum : sums) {
       if (there_.has(slice.id, step, sum.node))
         continue;

@@ -46,8 +46,8 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               job.synchronisation != Synchronisation::async,
               "without --async; add it");
   refuse_idle(flags,
-              {"tables", "table-fill", "table-bytes", "table-idle-steps",
-               "table-keep-count"},
+              {"tables", "dense", "table-fill", "table-bytes",
+               "table-idle-steps", "table-keep-count"},
               !served, with + "; add --strategy parameter_server");
   if (job.processes && !has_workers)
     refuse("--processes has no effect " + with

@@ -193,6 +193,11 @@ void add_places(std::vector<Flag>& flags) {
         "of parameter_server, embeddings by rows that are made on first use "
         "and pulled where a batch has their ids: sparse; whole: dense",
         choice(FIELD(job.tables), {"auto", "sparse", "dense"})},
+       {"dense", "NAME", text_flag, "shards",
+        "of parameter_server with sparse tables, who keeps the dense "
+        "variables: shards; every worker, gradients reduced between them: "
+        "all_reduced",
+        choice(FIELD(job.dense), {"shards", "all_reduced"})},
        {"table-fill", "", toggle_flag, "rows are made on first use",
         "sparse tables: all rows are there from the beginning",
         toggle(FIELD(job.table_fill), true)},

@@ -23,7 +23,6 @@ size_t place_in(const std::vector<uint32_t>& list, uint32_t x) {
 ChainBook::ChainBook(std::vector<std::vector<uint32_t>> wanted)
   : wanted_(std::move(wanted)) {
   for (const auto& shards : wanted_) {
-    strategies::require(!shards.empty(), "a slice needs a shard");
     chains_.push_back({shards, {}, false});
     auto& since = since_.emplace_back();
     for (auto shard : shards)
@@ -68,7 +67,7 @@ std::set<uint32_t> ChainBook::missing(const std::set<uint32_t>& present) const {
   std::set<uint32_t> out;
   for (const auto& chain : chains_) {
     auto is_present = [&](uint32_t x) { return present.contains(x); };
-    if (std::ranges::none_of(chain.replicas, is_present))
+    if (std::ranges::none_of(chain.replicas, is_present)) // of none: no one
       out.insert(chain.replicas.begin(), chain.replicas.end());
   }
   return out;
@@ -120,6 +119,8 @@ ChainBook::Chain ChainBook::decide(uint32_t slice,
                                    std::vector<Held> held) const {
   const auto& wanted = wanted_[slice];
   const auto& before = chains_[slice].replicas;
+  if (wanted.empty())
+    return {};
   std::erase_if(held,
                 [&](const Held& x) { return !present.contains(x.shard); });
   Chain out;

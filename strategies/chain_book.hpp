@@ -33,7 +33,8 @@ public:
     bool lost = false; ///< nobody holds it: the wanted begin again
   };
 
-  /// `wanted` names the shards of each slice, the head first.
+  /// `wanted` names the shards of each slice, the head first; none: no shard
+  /// ever keeps it.
   explicit ChainBook(std::vector<std::vector<uint32_t>> wanted);
 
   size_t slices() const { return wanted_.size(); }

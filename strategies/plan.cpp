@@ -98,6 +98,24 @@ std::optional<std::string> mistake_of_backups(const PlanOptions& x) {
   return std::nullopt;
 }
 
+std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
+  if (!x.dense_reduced)
+    return std::nullopt;
+  if (x.strategy != Strategy::parameter_server)
+    return "--dense all_reduced is for parameter_server, which has tables on "
+           "shards: add --strategy parameter_server, or drop it";
+  if (x.synchronisation == Synchronisation::async)
+    return std::string{"--dense all_reduced has synchronous steps only: drop "
+                       "--async, or use --dense shards"};
+  if (x.backup_workers > 0)
+    return std::string{"--dense all_reduced waits for every worker: drop "
+                       "--backup-workers, or use --dense shards"};
+  if (x.compresses)
+    return std::string{"--compress packs what is pushed of dense variables: "
+                       "drop it, or use --dense shards"};
+  return std::nullopt;
+}
+
 std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
@@ -144,6 +162,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
            + " need a global batch of at least "
            + std::to_string(x.virtual_ranks) + ": add --global-batch "
            + std::to_string(x.virtual_ranks);
+  if (auto mistake = mistake_of_dense(x))
+    return mistake;
   if (auto mistake = mistake_of_backups(x))
     return mistake;
   return mistake_of_reduction(x);
@@ -153,7 +173,9 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
   if (x.synchronisation == Synchronisation::async)
     return "none: a shard applies each push on arrival";
   if (x.strategy == Strategy::parameter_server)
-    return "at the shards, fixed tree";
+    return std::string{"at the shards, "}
+           + (x.dense_reduced ? "dense variables by direct exchange, " : "")
+           + "fixed tree";
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -162,6 +184,18 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
   if (x.all_reduce != "auto")
     return x.all_reduce + ", " + order;
   return x.any_order ? order : "direct exchange, " + order;
+}
+
+/// Shards keep the parts of sparse tables, every worker the rest.
+std::vector<uint32_t> owners_of_tables(const std::vector<Slice>& slices,
+                                       uint32_t owners) {
+  std::vector<Slice> parts;
+  std::ranges::copy_if(slices, std::back_inserter(parts), &Slice::sparse);
+  const auto of_parts = assign(parts, owners);
+  std::vector<uint32_t> out(slices.size(), Plan::every_worker);
+  for (size_t i = 0; i < parts.size(); ++i)
+    out[parts[i].id] = of_parts[i];
+  return out;
 }
 
 } // namespace
@@ -181,9 +215,16 @@ const RolePlan& Plan::role(RoleId role) const {
   return *found;
 }
 
+bool Plan::on_shards(uint32_t slice) const {
+  strategies::require(slice < owner.size(), "a slice outside the plan");
+  return owner_kind == RoleKind::shard && owner[slice] != every_worker;
+}
+
 std::vector<uint32_t> Plan::replicas(uint32_t slice) const {
   strategies::require(slice < owner.size(), "a slice outside the plan");
   std::vector<uint32_t> out;
+  if (owner[slice] == every_worker)
+    return out;
   for (uint32_t k = 0; k < chain; ++k)
     out.push_back(owner[slice] + k * owners);
   return out;
@@ -207,14 +248,19 @@ bool make_plan(const PlanOptions& options,
   out.global_batch = options.global_batch;
   out.variables = variables;
   out.slices = cut(variables, options.partitioner);
-  out.owner = assign(out.slices, owners);
+  out.dense_reduced = options.dense_reduced;
+  out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
+                                    : assign(out.slices, owners);
   out.owners = owners;
   out.chain = options.chain;
   out.owner_kind = served ? RoleKind::shard : RoleKind::worker;
   out.reduction = reduction_of(options, workers);
   std::vector<std::vector<uint32_t>> owned(owners);
+  std::vector<uint32_t> reduced;
   for (const auto& slice : out.slices)
-    owned[out.owner[slice.id]].push_back(slice.id);
+    (out.owner[slice.id] == Plan::every_worker ? reduced
+                                               : owned[out.owner[slice.id]])
+      .push_back(slice.id);
   const auto& devices = options.devices;
   out.roles.push_back({{RoleKind::coordinator, 0}, "cpu", {}, {}});
   out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
@@ -222,7 +268,7 @@ bool make_plan(const PlanOptions& options,
     out.roles.push_back({{RoleKind::worker, i},
                          devices[i % devices.size()],
                          ranks_of_worker(i, workers, options.virtual_ranks),
-                         served ? std::vector<uint32_t>{} : owned[i]});
+                         served ? reduced : owned[i]});
   if (served)
     for (uint32_t i = 0; i < owners * options.chain; ++i)
       out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i % owners]});

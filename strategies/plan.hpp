@@ -39,6 +39,9 @@ struct PlanOptions {
   std::string all_reduce = "auto";
   bool compresses = false;
   uint32_t backup_workers = 0; ///< that a synchronous step does not wait for
+  /// parameter_server: workers keep dense variables and reduce their gradients;
+  /// shards keep sparse tables only.
+  bool dense_reduced = false;
 };
 
 struct RolePlan {
@@ -58,17 +61,24 @@ struct Plan {
   uint32_t global_batch = 64;
   std::vector<Variable> variables;
   std::vector<Slice> slices;
-  std::vector<uint32_t> owner; ///< per slice: index of the owning role
-  uint32_t owners = 0;         ///< so many, each with `chain` replicas
+  /// Per slice: index of the owning role, or every_worker.
+  std::vector<uint32_t> owner;
+  static constexpr uint32_t every_worker = ~uint32_t{0};
+  uint32_t owners = 0; ///< so many, each with `chain` replicas
   uint32_t chain = 1;
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
+  bool dense_reduced = false; ///< every worker keeps the dense variables
+
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
   const RolePlan& role(RoleId role) const;
-  /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …
+  /// Tells whether shards keep the slice.
+  bool on_shards(uint32_t slice) const;
+  /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …;
+  /// nobody of what every worker keeps.
   std::vector<uint32_t> replicas(uint32_t slice) const;
 };
 

@@ -94,12 +94,16 @@ std::string variables_of(const Plan& plan) {
   struct Place {
     std::vector<uint32_t> slices;
     std::set<RoleId> owners;
+    bool every_worker = false;
   };
   std::vector<Place> places(plan.variables.size());
   for (const auto& slice : plan.slices) {
     auto& place = places[slice.variable];
     place.slices.push_back(slice.id);
-    place.owners.insert({plan.owner_kind, plan.owner[slice.id]});
+    if (plan.owner[slice.id] == Plan::every_worker)
+      place.every_worker = true;
+    else
+      place.owners.insert({plan.owner_kind, plan.owner[slice.id]});
   }
   std::vector<Row> rows{{"variable", "shape", "bytes", "slices", "owners"}};
   for (size_t i = 0; i < plan.variables.size(); ++i) {
@@ -107,7 +111,7 @@ std::string variables_of(const Plan& plan) {
     std::string shape;
     for (auto extent : variable.shape)
       shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    std::string owners;
+    std::string owners = places[i].every_worker ? "every worker" : "";
     for (auto role : places[i].owners)
       owners += (owners.empty() ? "" : ",") + to_string(role);
     if (variable.partitions > 0)

@@ -41,4 +41,33 @@ Resumption decide_resumption(const std::vector<uint64_t>& versions,
   return found;
 }
 
+Resumption decide_resumption(const std::vector<Restorable>& slices,
+                             const std::vector<Restorable>& replicas,
+                             uint64_t committed) {
+  strategies::require(!replicas.empty(), "no replica to go on with");
+  uint64_t newest = 0;
+  for (const auto& replica : replicas)
+    newest = std::max(newest, replica.newest);
+  for (const auto& slice : slices)
+    newest = std::min(newest, slice.newest);
+  const auto has = [newest](const Restorable& x) {
+    return x.oldest <= newest && newest <= x.newest;
+  };
+  const auto source = std::ranges::find_if(replicas, has);
+  Resumption found;
+  if (newest < committed || source == replicas.end()
+      || !std::ranges::all_of(slices, has)) {
+    found.rollback = true;
+    found.reason = "no version is left whole with shards and workers, who have "
+                   + std::to_string(newest) + " of "
+                   + std::to_string(std::max(newest, committed));
+    return found;
+  }
+  found.version = newest;
+  found.source = static_cast<uint32_t>(source - replicas.begin());
+  found.synchronise = !std::ranges::all_of(replicas, has);
+  found.reason = "shards and workers have version " + std::to_string(newest);
+  return found;
+}
+
 } // namespace troupe

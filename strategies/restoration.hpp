@@ -42,4 +42,13 @@ struct Resumption {
 Resumption decide_resumption(const std::vector<uint64_t>& versions,
                              uint64_t committed);
 
+/// The same where shards hold slices, and replicas the rest: the newest version
+/// that every slice has and some replica had whole, which is at most a step
+/// behind either. So a step is repaired as long as one side has not finished
+/// it, and both go on alike. `replicas` by place.
+/// Errors: no replicas are a bug and assert.
+Resumption decide_resumption(const std::vector<Restorable>& slices,
+                             const std::vector<Restorable>& replicas,
+                             uint64_t committed);
+
 } // namespace troupe

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/replica_group.hpp"
+#include "actors/replica_sums.hpp"
+
+#include <functional>
+#include <utility>
+
+namespace troupe {
+
+/// What a member that computes begins an epoch with. Members have their places
+/// in order of their names.
+inline ReplicaStart start_of(const Activate& activation, RoleId role) {
+  ReplicaStart start;
+  for (const auto& member : activation.ranks) {
+    if (member.worker == role)
+      start.rank = static_cast<uint32_t>(start.members.size());
+    start.members.push_back({member.ranks, member.held});
+  }
+  return start;
+}
+
+/// Those members, by place.
+inline std::vector<Member> computing_members(const Activate& activation) {
+  std::vector<Member> out;
+  for (const auto& member : activation.members)
+    if (member.role.kind == RoleKind::worker)
+      out.push_back(member);
+  return out;
+}
+
+/// Forms the group that `wish` describes, but for who is told of a peer's end.
+/// lost(rank, reason) and then(group) are called in the actor's context, never
+/// after it has ended.
+template <class Self, class Lost, class Then>
+void form_group(Self* self, GroupMaker& groups, GroupWish wish, Lost lost,
+                Then then) {
+  auto handle = caf::actor_cast<caf::weak_actor_ptr>(self);
+  const auto tell = [handle](std::function<void()> what) {
+    if (auto actor = handle.lock())
+      caf::anon_send(caf::actor_cast<caf::actor>(actor),
+                     Completion{std::move(what)});
+  };
+  wish.on_down = [tell, lost](uint32_t rank, const std::string& reason) {
+    tell([lost, rank, reason] { lost(rank, reason); });
+  };
+  groups.form(std::move(wish),
+              [tell, then](std::shared_ptr<ReplicaGroup> group) {
+                tell([then, group] { then(group); });
+              });
+}
+
+} // namespace troupe
