@@ -58,9 +58,8 @@ private:
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void replace(RoleId role, const std::string& reason);
-  /// Leaves out silent members; asks again for lost ones that stay away.
-  void watch_silence(Clock::time_point now);
-  void heard_sender(); ///< of this message: it is alive
+  void watch_silence(Clock::time_point now); ///< and for who stays away
+  void heard_sender();                       ///< of this message: it is alive
   void perform(const Membership::Await& await);
   std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Fail& failure) { fail(failure.reason); }

@@ -7,7 +7,8 @@
 ///   observer <- coordinator <-> node supervisor, evaluator, and
 ///
 ///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator,
-///                      shard <-> shard of slice 0 in steps that need scalars
+///                      shard <-> shard of slice 0 in steps that need scalars;
+///                      with --dense all_reduced workers meet in a group, too
 ///   mirrored and its kin: coordinator <-> replica; replicas meet in a group
 ///                      (kernels/collective/reducer.hpp), not by messages
 namespace troupe {

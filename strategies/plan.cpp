@@ -98,6 +98,9 @@ std::optional<std::string> mistake_of_backups(const PlanOptions& x) {
   return std::nullopt;
 }
 
+/// Members of a group in shared memory.
+constexpr uint32_t most_reducing = 256;
+
 std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   if (!x.dense_reduced)
     return std::nullopt;
@@ -110,6 +113,9 @@ std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   if (x.backup_workers > 0)
     return std::string{"--dense all_reduced waits for every worker: drop "
                        "--backup-workers, or use --dense shards"};
+  if (x.workers > most_reducing)
+    return "--dense all_reduced sums between at most "
+           + std::to_string(most_reducing) + " workers: use --dense shards";
   if (x.compresses)
     return std::string{"--compress packs what is pushed of dense variables: "
                        "drop it, or use --dense shards"};

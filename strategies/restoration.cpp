@@ -49,7 +49,8 @@ Resumption decide_resumption(const std::vector<Restorable>& slices,
   for (const auto& replica : replicas)
     newest = std::max(newest, replica.newest);
   for (const auto& slice : slices)
-    newest = std::min(newest, slice.newest);
+    if (slice.newest < newest)
+      newest = slice.newest;
   const auto has = [newest](const Restorable& x) {
     return x.oldest <= newest && newest <= x.newest;
   };

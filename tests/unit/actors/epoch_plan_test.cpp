@@ -109,4 +109,37 @@ BOOST_AUTO_TEST_CASE(a_decision_that_only_the_absent_know_is_awaited) {
   BOOST_TEST(it.plan.undecided());
 }
 
+// Beside tables on shards, workers commit steps too: with the version they
+// hold.
+BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
+  JobOptions options;
+  options.model = "dlrm";
+  options.data = "synthetic:clicks?samples=400&buckets=3000";
+  options.strategy = Strategy::parameter_server;
+  options.dense = "all_reduced";
+  options.devices = {"cpu:0"};
+  const Job job{options, load_dataset(parse_data_spec(options.data))};
+  EpochPlan plan{job};
+  BOOST_TEST(plan.viable({worker0, head}));
+  BOOST_TEST(!plan.viable({worker0}));
+  std::map<RoleId, Sealed> seals;
+  for (const auto& slice : job.plan.slices)
+    seals[slice.sparse() ? head : worker0].slices.push_back(
+      {slice.id, 6, 7, {}, 0, {}, 1});
+  seals[worker0].version = 7;
+  seals[worker0].nodes = {{0, 2}};
+  plan.begin(seals, 2);
+  BOOST_TEST(plan.restorable().size() < job.plan.slices.size());
+  BOOST_TEST(plan.everywhere(9) == 7u);
+  BOOST_REQUIRE(plan.reduced().size() == 1u);
+  BOOST_TEST(plan.reduced()[0].oldest == 6u);
+  const std::map<uint32_t, uint64_t> holders{{owner_key(head), 7},
+                                             {owner_key(worker0), 7}};
+  BOOST_TEST((plan.holders(7) == holders));
+  Activate message;
+  plan.tell(message);
+  for (const auto& slice : job.plan.slices)
+    BOOST_TEST(message.chains.at(slice.id).replicas.empty() != slice.sparse());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

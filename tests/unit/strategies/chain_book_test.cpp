@@ -295,4 +295,16 @@ BOOST_AUTO_TEST_CASE(a_book_goes_on_where_an_earlier_one_ended) {
   BOOST_TEST(book.chain(1).learners == (std::vector<uint32_t>{2}));
 }
 
+BOOST_AUTO_TEST_CASE(a_slice_that_no_shard_keeps_is_missed_by_nobody) {
+  ChainBook book{{{}, {0}}};
+  BOOST_TEST(book.viable({0}));
+  BOOST_TEST((book.missing({1}) == std::set<uint32_t>{0}));
+  book.decide({0, 1}, {{}, {{0, 0, 3}}}, 1);
+  BOOST_TEST(book.chain(0).replicas.empty());
+  BOOST_TEST(book.chain(0).learners.empty());
+  BOOST_TEST(!book.chain(0).lost);
+  BOOST_TEST(book.settled());
+  BOOST_TEST(!book.leaving());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -292,4 +292,51 @@ BOOST_AUTO_TEST_CASE(names_of_strategies_read_back) {
   BOOST_TEST((untouched == Strategy::tensor));
 }
 
+BOOST_AUTO_TEST_CASE(every_worker_may_keep_what_is_no_table) {
+  auto variables = some_variables;
+  variables.push_back({"table", {5000, 16}, 4});
+  auto options = parameter_server(2, 3);
+  options.chain = 2;
+  options.dense_reduced = true;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, variables, plan, error));
+  std::vector<uint32_t> dense;
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.on_shards(slice.id) == slice.sparse());
+    BOOST_TEST(plan.replicas(slice.id).size() == (slice.sparse() ? 2u : 0u));
+    if (!slice.sparse())
+      dense.push_back(slice.id);
+  }
+  for (const auto& worker : plan.of_kind(RoleKind::worker))
+    BOOST_TEST((worker.slices == dense));
+  // Four parts for three shards: one has two.
+  size_t parts = 0;
+  for (const auto& shard : plan.of_kind(RoleKind::shard)) {
+    BOOST_TEST(!shard.slices.empty());
+    parts += shard.slices.size();
+  }
+  BOOST_TEST(parts == 2 * 4u);
+  BOOST_TEST(to_table(plan).find("every worker") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(dense_variables_are_reduced_beside_synchronous_shards) {
+  auto options = mirrored(2);
+  options.dense_reduced = true;
+  BOOST_TEST(refusal(options).find("add --strategy parameter_server")
+             != std::string::npos);
+  options = parameter_server(2, 1);
+  options.dense_reduced = true;
+  options.synchronisation = Synchronisation::async;
+  BOOST_TEST(refusal(options).find("drop --async") != std::string::npos);
+  options.synchronisation = Synchronisation::sync;
+  options.any_order = true;
+  options.backup_workers = 1;
+  BOOST_TEST(refusal(options).find("drop --backup-workers")
+             != std::string::npos);
+  options.backup_workers = 0;
+  options.compresses = true;
+  BOOST_TEST(refusal(options).find("--compress") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

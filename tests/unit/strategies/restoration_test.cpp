@@ -48,4 +48,38 @@ BOOST_AUTO_TEST_CASE(replicas_roll_back_only_if_all_that_committed_are_gone) {
   BOOST_TEST(!decide_resumption({0, 5}, 5).rollback);
 }
 
+BOOST_AUTO_TEST_CASE(what_shards_or_workers_have_not_finished_is_repaired) {
+  // A worker has reduced step 4, of which a slice lacks pushes.
+  auto found = decide_resumption({{4, 5}, {3, 4}}, {{4, 5}, {3, 4}}, 4);
+  BOOST_TEST(found.version == 4u);
+  BOOST_TEST(!found.synchronise);
+  BOOST_TEST(!found.rollback);
+  // All slices have applied it, and no worker has reduced it.
+  found = decide_resumption({{4, 5}, {4, 5}}, {{3, 4}, {4, 4}}, 4);
+  BOOST_TEST(found.version == 4u);
+  BOOST_TEST(!found.rollback);
+}
+
+BOOST_AUTO_TEST_CASE(workers_take_a_version_that_one_has_and_all_slices_have) {
+  auto found = decide_resumption({{4, 5}, {5, 6}}, {{0, 0}, {3, 4}, {4, 5}}, 4);
+  BOOST_TEST(found.version == 5u);
+  BOOST_TEST(found.source == 2u);
+  BOOST_TEST(found.synchronise);
+  BOOST_TEST(!found.rollback);
+}
+
+BOOST_AUTO_TEST_CASE(a_version_that_one_side_alone_has_left_is_a_rollback) {
+  // All workers are new, and the slices have let go of version 0.
+  auto found = decide_resumption({{4, 5}, {4, 5}}, {{0, 0}, {0, 0}}, 0);
+  BOOST_TEST(found.rollback);
+  BOOST_TEST(found.version == 0u);
+  BOOST_TEST(!found.synchronise);
+  // A slice has lost its state.
+  BOOST_TEST(decide_resumption({{4, 5}, {0, 0}}, {{4, 5}}, 0).rollback);
+  // Nobody has what was committed.
+  BOOST_TEST(decide_resumption({{4, 5}}, {{4, 4}}, 5).rollback);
+  // A newcomer's version 0 is of no use to who is a step further.
+  BOOST_TEST(!decide_resumption({{0, 1}}, {{0, 0}, {0, 1}}, 0).rollback);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
