@@ -56,7 +56,7 @@ void CoordinatorState::announce(const Activate& message) {
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
   checkpoints_.ask_again(steps_);
-  faults_.whole(epoch_plan_.whole(present_roles()));
+  faults_.whole(epoch_plan_.whole(present_roles(), message.version));
   if (stage_ == Stage::pausing && !async_)
     pause();
   else if (stage_ == Stage::ending && end_ != job_->total_steps)

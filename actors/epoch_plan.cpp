@@ -258,8 +258,12 @@ bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   return false;
 }
 
-std::set<RoleId> EpochPlan::whole(const std::set<RoleId>& present) const {
+std::set<RoleId> EpochPlan::whole(const std::set<RoleId>& present,
+                                  uint64_t version) const {
   auto out = present;
+  for (const auto& [role, held] : reduced_) // else it is about to take that
+    if (version < held.oldest || held.newest < version)
+      out.erase(role);
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     for (auto learner : chains_.chain(slice).learners)
       out.erase({RoleKind::shard, learner});

@@ -80,8 +80,10 @@ public:
   std::map<uint32_t, LeaseSet> promised() const { return applied_at(heads_); }
   /// Tells whether the role goes through such a phase in this epoch.
   bool passes(RoleId role, StepPhase phase) const;
-  /// Those of `present` that have caught up with all that they are to hold.
-  std::set<RoleId> whole(const std::set<RoleId>& present) const;
+  /// Those of `present` that have caught up with all that they are to hold, in
+  /// an epoch that begins at `version`.
+  std::set<RoleId> whole(const std::set<RoleId>& present,
+                         uint64_t version) const;
   /// What each shard of the epoch keeps as a replica.
   std::map<uint32_t, uint64_t> kept_bytes() const;
   size_t workers() const { return ranks_.size(); }

@@ -17,6 +17,7 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed)
   : workers_(static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
     chain_(plan.chain),
+    pair_(plan.dense_reduced && workers_ == 2),
     random_(seed) {
   using enum StepPhase;
   if (owners_ == 0) {
@@ -50,12 +51,13 @@ RoleId ChaosPlan::any(RoleKind kind) {
   return {kind, static_cast<uint32_t>(draw(0, count - 1))};
 }
 
-/// Workers count as chains of one, and so does the coordinator.
+/// Workers count as chains of one, and so does the coordinator; but two that
+/// alone keep the dense variables are a chain.
 uint32_t ChaosPlan::chain_of(RoleId role) const {
   if (role.kind == RoleKind::coordinator)
     return owners_ + workers_;
   return role.kind == RoleKind::shard ? role.index % owners_
-                                      : owners_ + role.index;
+                                      : owners_ + (pair_ ? 0 : role.index);
 }
 
 ChaosPlan::Strike ChaosPlan::next(uint64_t most) {

@@ -39,6 +39,7 @@ private:
   uint32_t workers_;
   uint32_t owners_; ///< chains of shards
   uint32_t chain_;
+  bool pair_; ///< the workers are two, and keep the dense variables
   std::vector<Case> cases_;
   size_t next_ = 0;
   std::mt19937_64 random_;

@@ -136,6 +136,8 @@ BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
   const std::map<uint32_t, uint64_t> holders{{owner_key(head), 7},
                                              {owner_key(worker0), 7}};
   BOOST_TEST((plan.holders(7) == holders));
+  BOOST_TEST((plan.whole({worker0, head}, 7) == Roles{worker0, head}));
+  BOOST_TEST((plan.whole({worker0, head}, 8) == Roles{head}));
   Activate message;
   plan.tell(message);
   for (const auto& slice : job.plan.slices)

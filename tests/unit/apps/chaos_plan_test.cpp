@@ -107,4 +107,22 @@ BOOST_AUTO_TEST_CASE(a_strike_goes_to_another_replica_of_its_chain) {
   BOOST_TEST(!ChaosPlan(served(3, 2, 1), 1).redirect(strike));
 }
 
+BOOST_AUTO_TEST_CASE(two_workers_that_keep_the_dense_variables_are_a_chain) {
+  auto plan = served(2, 2, 1);
+  const auto both_die = [&] {
+    ChaosPlan chaos{plan, 3};
+    for (int i = 0; i < 500; ++i) {
+      const auto strike = chaos.next(9);
+      if (strike.wishes.size() == 2
+          && strike.wishes[0].role.kind == RoleKind::worker
+          && strike.wishes[1].role.kind == RoleKind::worker)
+        return true;
+    }
+    return false;
+  };
+  BOOST_TEST(both_die());
+  plan.dense_reduced = true;
+  BOOST_TEST(!both_die());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
