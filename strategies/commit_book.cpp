@@ -97,7 +97,7 @@ std::vector<CommitBook::Commit> CommitBook::forgive(uint64_t version) {
 std::vector<CommitBook::Commit>
 CommitBook::excuse(uint64_t step, const std::vector<RankRange>& ranks) {
   auto& excused = excused_[step];
-  excused.assign(virtual_ranks_, false);
+  excused.resize(virtual_ranks_); // what an epoch before excused stays so
   for (auto range : ranks)
     for (auto rank = range.lo; rank < range.hi && rank < virtual_ranks_; ++rank)
       excused[rank] = true;

@@ -64,6 +64,15 @@ BOOST_AUTO_TEST_CASE(what_not_every_owner_has_is_not_committed_by_forgiving) {
   BOOST_TEST(book.applied(1, 1).size() == 1u); // its losses stay forgiven
 }
 
+// docs/reliability.md, 3454: reports had died with a coordinator, and a second
+// epoch came before the step was over.
+BOOST_AUTO_TEST_CASE(what_an_epoch_excuses_stays_excused) {
+  CommitBook book{2, 1};
+  BOOST_TEST(book.excuse(0, {{0, 2}}).empty());
+  BOOST_TEST(book.excuse(0, {}).empty());
+  BOOST_TEST(book.applied(0, 1).size() == 1u);
+}
+
 // Symptom: a run stood still after its last step (found by simulation). Cause:
 // a worker's gradient had reached the shards and its report had died with it;
 // no survivor computes what owners have, so the report never came.
