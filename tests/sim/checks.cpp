@@ -8,13 +8,16 @@
 
 namespace troupe::sim {
 
-void Cluster::on_message(uint32_t, uint32_t to, const Letter& letter) {
-  if (const auto* propose = letter.as<Propose>())
+void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
+  if (const auto* propose = letter.as<Propose>()) {
+    check_decided(from, propose->fence, false);
     check(*propose);
-  else if (const auto* activation = letter.as<Activate>())
+  } else if (const auto* activation = letter.as<Activate>()) {
+    check_decided(from, activation->fence, true);
     check(*activation);
-  else if (const auto* sealed = letter.as<Sealed>();
-           sealed != nullptr && to == coordinator_process_)
+  }
+  if (const auto* sealed = letter.as<Sealed>();
+      sealed != nullptr && to == coordinator_process_)
     check(*sealed);
   else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
@@ -36,6 +39,19 @@ void Cluster::note_shares(const StepShares& shares) {
     throw Violation("I1", "step " + std::to_string(shares.step)
                             + " is decided a second time");
   known->second = shares.shares;
+}
+
+/// PROTOCOL 15: a term is one coordinator's, and what it tells of an epoch it
+/// has written down.
+void Cluster::check_decided(uint32_t from, const Fence& fence, bool announced) {
+  const auto [known, fresh] = coordinators_.emplace(fence.term, from);
+  if (!fresh && known->second != from)
+    throw Violation("I4", "two coordinators decide in term "
+                            + std::to_string(fence.term));
+  if (announced && scenario_.kept && !disk_.full
+      && disk_.newest_epoch() < fence.epoch)
+    throw Violation("I4", "epoch " + std::to_string(fence.epoch)
+                            + " begins, and the journal does not know");
 }
 
 void Cluster::check(const Propose& propose) {
@@ -257,7 +273,9 @@ void Cluster::check_end() const {
     throw Violation("I4", "steps were rolled back");
   if (scenario_.async()) {
     const uint64_t told = summary["consistency"]["leases_rolled_back"];
-    if (told < lost_leases_ || (told > 0 && !beyond_))
+    // What a coordinator that died had counted, the next one cannot miss.
+    const bool forgotten = coordinators_.size() > 1;
+    if ((told < lost_leases_ && !forgotten) || (told > 0 && !beyond_))
       throw Violation("I2", std::to_string(lost_leases_)
                               + " leases were lost, and " + std::to_string(told)
                               + " declared");

@@ -20,8 +20,10 @@ constexpr uint64_t slow_boot[2] = {40'000, 400'000};
 /// How long a role that is to leave may take.
 constexpr uint64_t retire_deadline = 2'000'000;
 constexpr uint64_t hello_deadline = 1'000'000;
-/// Before, when, or after a proposal is no longer waited for.
-constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
+constexpr uint64_t ask_again = 50'000;
+constexpr uint64_t longest_stop = 8'000'000;
+/// Within it the end of a run is heard of by those who look after its roles.
+constexpr uint64_t end_is_known = 100'000;
 /// Of a run after its last fault, without any, in virtual time (I11).
 constexpr uint64_t patience = 60'000'000;
 /// How long the others may take to go after the end.
@@ -56,22 +58,17 @@ Cluster::~Cluster() {
 }
 
 Cluster::Result Cluster::run(uint32_t faults) {
-  coordinator_process_ = runtime_.new_process("coordinator", false,
-                                              [](const std::string&) {});
-  coordinator_system_ =
-    std::make_unique<caf::actor_system>(coordinator_process_);
-  CoordinatorOptions options;
-  options.job_id = job_id_;
-  options.actor_silence_deadline_ms = silence_ms[job_id_ % 3];
-  coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
-                                   options, nullptr);
+  start_coordinator();
   supervisor_process_ = runtime_.new_process("supervisor", false,
                                              [](const std::string&) {});
   supervisor_ = runtime_.new_endpoint(supervisor_process_,
                                       [this](Address, const Letter& letter) {
                                         supervise(letter);
                                       });
-  runtime_.send(supervisor_, coordinator_.id, letter(Attach{true}));
+  supervisor_system_ = std::make_unique<caf::actor_system>(supervisor_process_);
+  to_coordinator_ =
+    line_to_coordinator(*supervisor_system_, {RoleKind::coordinator, 0}).id;
+  runtime_.send(supervisor_, to_coordinator_, letter(Attach{true}));
   for (const auto& role : job_.plan.roles)
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
       start(role.role);
@@ -92,7 +89,9 @@ Cluster::Result Cluster::run(uint32_t faults) {
          && runtime_.now() < ended + leaving && runtime_.step())
     ;
   const auto left = runtime_.now(); // who joined too late hears of it now
-  while (runtime_.now() < left + 2 * hello_deadline && runtime_.step())
+  const auto until = left + 2 * hello_deadline
+                     + (scenario_.kept ? most_away + longest_stop : 0);
+  while (runtime_.now() < until && runtime_.step())
     ;
   if (oracle_ != nullptr)
     check_end();
@@ -129,6 +128,13 @@ void Cluster::start(RoleId role) {
 }
 
 void Cluster::say_hello(RoleId role, uint32_t process) {
+  if (scenario_.kept && !runtime_.alive(coordinator_process_)) {
+    runtime_.after(ask_again, [this, role, process] {
+      if (runtime_.alive(process))
+        say_hello(role, process);
+    });
+    return;
+  }
   const auto loader = runtime_.new_endpoint(
     process, [this, role, process](Address, const Letter& letter) {
       auto known = members_.find(role);
@@ -156,7 +162,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info) {
   context.job_id = info.job;
   context.role = role;
   context.incarnation = info.incarnation;
-  context.coordinator = coordinator_;
+  context.coordinator = line_to_coordinator(*member.system, role);
   context.metrics = std::make_shared<MetricRegistry>();
   context.links = std::make_shared<MessageLinks>(member.process);
   runtime_.spawning(member.process);
@@ -175,7 +181,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info) {
     actor = spawn_shard(*member.system, context, member.store).id;
     runtime_.accept(member.process, actor);
   }
-  runtime_.send(actor, coordinator_.id,
+  runtime_.send(actor, context.coordinator.id,
                 letter(Join{job_id_,
                             role,
                             info.incarnation,
@@ -194,8 +200,13 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
     forget(role);
     return;
   }
-  if (how == done) // its state is looked at when all have ended
+  if (how == done) { // its state is looked at when all have ended
+    runtime_.after(end_is_known, [this, role, process] {
+      if (!over_) // who told it so has died before it told others
+        ended(role, process, "it has ended");
+    });
     return;
+  }
   member.up = false;
   member.store = nullptr;
   if (over_)
@@ -206,7 +217,7 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
   }
   const auto verdict = budget_.died(role, how);
   runtime_.after(100, [this, role, verdict] {
-    runtime_.send(supervisor_, coordinator_.id,
+    runtime_.send(supervisor_, to_coordinator_,
                   letter(RoleDied{role, verdict.reason}));
     if (leaving_.contains(role))
       forget(role);

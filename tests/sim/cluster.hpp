@@ -4,6 +4,7 @@
 #include "actors/shard_store.hpp"
 #include "strategies/restart_budget.hpp"
 #include "tests/sim/cluster_state.hpp"
+#include "tests/sim/journal_disk.hpp"
 #include "tests/sim/oracle.hpp"
 #include "tests/sim/runtime.hpp"
 #include "tests/sim/scenario.hpp"
@@ -49,6 +50,14 @@ public:
   Coverage coverage{};
 
 private:
+  // --- the coordinator (cluster_coordinator.cpp) ----------------------------
+  void start_coordinator();
+  void coordinator_ended(const std::string& how);
+  bool kill_coordinator();
+  /// What stands for it in a process, as its role sees it.
+  coordinator_actor line_to_coordinator(caf::actor_system& system, RoleId role);
+  void check_decided(uint32_t from, const Fence& fence, bool announced);
+
   // --- processes ------------------------------------------------------------
   void start(RoleId role);
   void say_hello(RoleId role, uint32_t process);
@@ -106,6 +115,8 @@ private:
   Runtime runtime_;
   uint64_t job_id_;
   RestartBudget budget_{1'000'000};
+  JournalDisk disk_;
+  std::shared_ptr<SimulatedJournal> journal_; ///< of the newest coordinator
 };
 
 } // namespace troupe::sim

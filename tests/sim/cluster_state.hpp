@@ -13,6 +13,9 @@
 
 namespace troupe::sim {
 
+/// How long members wait for another coordinator, in µs.
+inline constexpr uint64_t most_away = 5'000'000;
+
 /// What a Cluster knows of its processes, its faults and what was promised.
 struct ClusterState {
   /// A role, and the process that it runs in now.
@@ -28,7 +31,10 @@ struct ClusterState {
   uint32_t coordinator_process_ = 0;
   std::unique_ptr<caf::actor_system> coordinator_system_;
   coordinator_actor coordinator_;
+  std::map<uint64_t, uint32_t> coordinators_; ///< processes, by term
   uint32_t supervisor_process_ = 0;
+  std::unique_ptr<caf::actor_system> supervisor_system_;
+  Address to_coordinator_ = 0; ///< where the supervisor sends
   Address supervisor_ = 0;
   std::map<RoleId, Member> members_;
   std::map<uint32_t, RoleId> roles_; ///< by process

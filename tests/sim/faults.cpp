@@ -74,7 +74,8 @@ void Cluster::ask_for_change() {
       what = "move-slices " + any(shards) + ' ' + any(shards);
   }
   runtime_.note("asked for: " + what);
-  runtime_.send(supervisor_, coordinator_.id, letter(ReshapeJob{what}));
+  if (runtime_.alive(coordinator_process_))
+    runtime_.send(supervisor_, coordinator_.id, letter(ReshapeJob{what}));
 }
 
 void Cluster::inject() {
@@ -128,6 +129,14 @@ bool Cluster::inject(Fault fault) {
       runtime_.pause(coordinator_process_,
                      now + draw.between(50'000, 3'000'000));
       return true;
+    case Fault::kill_coordinator:
+      return kill_coordinator();
+    case Fault::slow_disk:
+      disk_.slow_until = now + draw.between(50'000, 1'000'000);
+      return scenario_.kept;
+    case Fault::full_disk: // no coordinator may die from here on
+      return scenario_.kept && triggers_.empty()
+             && !std::exchange(disk_.full, true);
     case Fault::lose_chain:
       return lose_chain();
   }

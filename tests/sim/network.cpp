@@ -12,6 +12,7 @@ namespace {
 /// How soon a process notices that a connection of its own has ended.
 constexpr uint64_t notice[2] = {50, 3'000};
 constexpr uint64_t link_deadline = 5'000'000;
+constexpr uint64_t dial_deadline = 2'000'000;
 
 } // namespace
 
@@ -29,6 +30,21 @@ void Runtime::answer(Address actor, std::function<void()> what) {
   const auto process = entities_[actor].process;
   in_process(process, 2 * random_.between(pace.latency[0], pace.latency[1]),
              entities_[actor].actor, std::move(what));
+}
+
+void Runtime::dial(Address from, std::function<void(Address found)> done) {
+  const auto process = entities_[from].process;
+  const auto there = entities_[listens_].process;
+  auto time = 2 * random_.between(pace.latency[0], pace.latency[1]);
+  for (auto way : {std::pair{process, there}, std::pair{there, process}})
+    if (auto found = blocked_.find(way);
+        found != blocked_.end() && found->second > now_)
+      time = std::max(time, found->second - now_);
+  const auto at = time < dial_deadline ? listens_ : 0;
+  later(from, std::min(time, dial_deadline),
+        [this, at, done = std::move(done)] {
+          done(at != 0 && alive(entities_[at].process) ? at : 0);
+        });
 }
 
 Stream& Runtime::control(uint32_t from, uint32_t to) {

@@ -90,6 +90,28 @@ PLANTS = [
      "    book_.worker_lost(worker);\n  clocks_",
      "    if (!PLANTED(24) || workers.contains(worker))\n"
      "      book_.worker_lost(worker);\n  clocks_"),
+    (25, "a coordinator begins in the term of the one before",
+     "actors/journal/history.cpp", "std::max(history.term, event.term)",
+     "std::max(history.term, event.term - (PLANTED(25) ? 1 : 0))"),
+    (26, "an epoch begins before the journal has it",
+     "actors/coordinator_journal.cpp", "  fence_ = {}; // until",
+     "  if (PLANTED(26)) {\n    journal_.epoch(row, [] {});\n"
+     "    announce(message);\n    return;\n  }\n"
+     "  fence_ = {}; // until"),
+    (27, "a new coordinator does not wait for the members of the last epoch",
+     "actors/coordinator.cpp",
+     "      if (!past->left.contains(role))\n        options.gather",
+     "      if (!past->left.contains(role) && !PLANTED(27))\n"
+     "        options.gather"),
+    (28, "a new coordinator waits for reports that died with the old one",
+     "actors/coordinator_epochs.cpp", "options_.past ? all",
+     "options_.past && !PLANTED(28) ? all"),
+    (29, "a new coordinator gives incarnations out again",
+     "actors/coordinator_journal.cpp", "incarnations_ = options_.term << 32",
+     "incarnations_ = PLANTED(29) ? 0 : options_.term << 32"),
+    (30, "a member does not introduce itself to a new coordinator",
+     "actors/control_line.cpp", "    for (const auto& said : introductions_)\n",
+     "    for (const auto& said : introductions_)\n      if (!PLANTED(30))\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -25,8 +25,43 @@ bool behavior::operator()(event_based_actor& self,
 void event_based_actor::receive(sim::Address sender,
                                 const sim::Letter& letter) {
   sender_ = sender;
-  behavior_(*this, letter);
+  element_.sender = {{sender}};
+  message any{letter};
+  if (!is_answer(letter) && !behavior_(*this, letter) && on_any_)
+    on_any_(this, any);
   sender_ = 0;
+}
+
+void event_based_actor::await(sim::Address from, const sim::Type* type,
+                              uint64_t deadline_us,
+                              std::function<void(const void*)> then,
+                              std::function<void(const error&)> failed) {
+  const auto number = ++asked_;
+  awaited_.push_back({number, from, type, std::move(then), std::move(failed)});
+  sim::Runtime::get().later(id_, deadline_us, [this, number] {
+    for (auto i = awaited_.begin(); i != awaited_.end(); ++i)
+      if (i->number == number) {
+        auto late = std::move(i->failed);
+        awaited_.erase(i);
+        late(sec::request_timeout);
+        return;
+      }
+  });
+}
+
+bool event_based_actor::is_answer(const sim::Letter& letter) {
+  const auto* failure = letter.as<error>();
+  for (auto i = awaited_.begin(); i != awaited_.end(); ++i)
+    if (i->from == sender_ && (failure != nullptr || i->type == letter.type)) {
+      auto waits = std::move(*i);
+      awaited_.erase(i);
+      if (failure != nullptr)
+        waits.failed(*failure);
+      else
+        waits.then(letter.value.get());
+      return true;
+    }
+  return false;
 }
 
 void event_based_actor::down(sim::Address source, const std::string& why) {
@@ -202,6 +237,11 @@ Address Runtime::new_endpoint(uint32_t process, Handler handler) {
   entities_[address].handler = std::move(handler);
   processes_[process].actors.push_back(address);
   return address;
+}
+
+void Runtime::later(Address actor, uint64_t delay, std::function<void()> what) {
+  in_process(entities_[actor].process, delay, entities_[actor].actor,
+             std::move(what));
 }
 
 uint32_t Runtime::process_of(Address address) const {

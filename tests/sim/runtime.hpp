@@ -44,8 +44,6 @@ public:
   }
   bool step(); ///< runs the next event; false: there is none
 
-  // --- processes ------------------------------------------------------------
-
   using Ended = std::function<void(const std::string& how)>;
   /// `ended` is called when it ends by itself or is killed.
   uint32_t new_process(std::string name, bool computes, Ended ended);
@@ -64,8 +62,6 @@ public:
     return processes_[process].tasks > 0;
   }
 
-  // --- actors ---------------------------------------------------------------
-
   Address new_address(uint32_t process);
   void keep(uint32_t process, std::shared_ptr<caf::event_based_actor> actor);
   using Handler = std::function<void(Address sender, const Letter& letter)>;
@@ -76,7 +72,12 @@ public:
   void send(Address from, Address to, Letter letter);
   void send_later(Address from, Address to, uint64_t delay, Letter letter);
   void answer(Address actor, std::function<void()> what);
+  void later(Address actor, uint64_t delay, std::function<void()> what);
   void monitor(Address watcher, Address target);
+  /// Who is found where the coordinator listens; it is alive.
+  void listens(Address actor) { listens_ = actor; }
+  /// Calls done() with it, or with 0, after a way there and back.
+  void dial(Address from, std::function<void(Address found)> done);
 
   // --- links and faults of the network --------------------------------------
 
@@ -99,15 +100,13 @@ public:
   void repeat(uint64_t until, uint32_t percent, uint64_t later);
   uint64_t repeated() const { return network_.repeated; }
 
-  /// Is shown each message that arrives: its sender's and receiver's process.
+  /// Is shown each message that arrives: sender's and receiver's process.
   using Tap = std::function<void(uint32_t from, uint32_t to, const Letter&)>;
   void tap(Tap tap) { tap_ = std::move(tap); }
   bool trace = false;
   void note(const std::string& line);
   /// Messages of that type under way.
   uint64_t under_way(const Type* type) const;
-
-  // --- executors (seams.cpp) ------------------------------------------------
 
   uint32_t spawning() const { return spawning_; }
   void spawning(uint32_t process) { spawning_ = process; }
@@ -145,6 +144,7 @@ private:
   Disturbance network_;
   uint32_t spawning_ = 0;
   Tap tap_;
+  Address listens_ = 0;
 };
 
 } // namespace troupe::sim

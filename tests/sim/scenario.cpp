@@ -9,11 +9,11 @@
 namespace troupe::sim {
 
 std::string to_string(Fault fault) {
-  constexpr const char* names[] = {"kill worker", "kill shard", "kill host",
-                                   "pause",       "stop",       "cut link",
-                                   "cut control", "one way",    "delay",
-                                   "repeat",      "cut off",    "clock jump",
-                                   "lose chain"};
+  constexpr const char* names[] = {
+    "kill worker", "kill shard",  "kill host",        "pause",     "stop",
+    "cut link",    "cut control", "one way",          "delay",     "repeat",
+    "cut off",     "clock jump",  "kill coordinator", "slow disk", "full disk",
+    "lose chain"};
   return names[static_cast<int>(fault)];
 }
 
@@ -108,6 +108,7 @@ Scenario scenario_of(uint64_t seed) {
   out.reckless = draw.below(12) == 0;
   if (draw.below(3) == 0)
     out.changes = static_cast<uint32_t>(draw.between(1, 3));
+  out.kept = draw.below(3) == 0;
   return out;
 }
 
@@ -118,6 +119,7 @@ Scenario undisturbed(const Scenario& scenario) {
   out.chain = 1;
   out.changes = 0;
   out.reckless = false;
+  out.kept = false;
   if (out.kind == Kind::backup) // nothing is compared with it
     out.workers = 2;
   make_job(out, scenario.job->options.virtual_ranks);
@@ -133,7 +135,7 @@ std::string Scenario::describe() const {
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
-         + (reckless ? ", reckless" : "");
+         + (reckless ? ", reckless" : "") + (kept ? ", kept" : "");
 }
 
 } // namespace troupe::sim

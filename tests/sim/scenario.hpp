@@ -22,11 +22,15 @@ enum class Fault : uint8_t {
   repeat,  ///< messages come again, some of them much later
   cut_off, ///< nothing gets from a process to another one; then it dies
   clock,   ///< the coordinator's clock is far ahead when it wakes
+  // Of coordinators that keep a journal and are started again:
+  kill_coordinator, ///< and now and then some role with it
+  slow_disk,
+  full_disk, ///< the journal breaks; the run goes on
   /// In reckless worlds only: all replicas of a chain die within some
   /// milliseconds, some of them with their memory.
   lose_chain,
 };
-inline constexpr uint32_t fault_kinds = 13;
+inline constexpr uint32_t fault_kinds = 16;
 std::string to_string(Fault fault);
 
 /// What the members were doing when a fault came.
@@ -59,6 +63,8 @@ struct Scenario {
   int64_t staleness = -1;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   bool reckless = false; ///< more fails than the job promises to survive
+  /// The coordinator has a process of its own and a journal, and may die.
+  bool kept = false;
   std::shared_ptr<const Job> job;
 
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }

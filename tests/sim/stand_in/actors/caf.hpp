@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/sim/stand_in/caf/actor.hpp"
+#include "tests/sim/stand_in/caf/system.hpp"
 
 #include <cstddef>
 #include <memory>

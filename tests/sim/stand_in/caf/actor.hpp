@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-/// Stands in for CAF's actors and their systems.
+/// Stands in for CAF's actors.
 namespace caf {
 
 // --- actors -----------------------------------------------------------------
@@ -27,6 +27,9 @@ public:
   sim::Address id() const { return id_; }
   actor_addr address() const { return {{id_}}; }
   strong_actor_ptr current_sender() const { return {{sender_}}; }
+  strong_actor_ptr ctrl() const { return {{id_}}; }
+  void* context() const { return nullptr; }
+  const mailbox_element* current_mailbox_element() const { return &element_; }
 
   template <class To, class Message>
   void send(const To& to, Message&& message) {
@@ -61,11 +64,22 @@ public:
   typed_response_promise<T> make_response_promise() {
     return {id_, sender_};
   }
+  template <class Handler>
+  void set_default_handler(Handler handler) {
+    on_any_ = std::move(handler);
+  }
   template <class To, class Timeout, class Message>
-  asked request(To&& to, Timeout&&, Message&& message) {
+  asked request(To&& to, Timeout&& deadline, Message&& message) {
     if (id_of(to) == 0)
       return {};
     send(to, std::forward<Message>(message));
+    return {this, id_of(to),
+            static_cast<uint64_t>(
+              std::chrono::duration_cast<std::chrono::microseconds>(deadline)
+                .count())};
+  }
+  template <class To, class Timeout, class Host, class Port>
+  dialled request(To&&, Timeout&&, const connect_atom&, Host&&, Port&&) {
     return {id_};
   }
   template <class... Any>
@@ -78,9 +92,22 @@ public:
   void down(sim::Address source, const std::string& why);
   bool quits() const { return quits_; }
   const error& reason() const { return reason_; }
+  /// Once `from` has sent a value of that type, or an error, or too late.
+  void await(sim::Address from, const sim::Type* type, uint64_t deadline_us,
+             std::function<void(const void*)> then,
+             std::function<void(const error&)> failed);
   void begin(caf::behavior behavior) { behavior_ = std::move(behavior); }
 
 private:
+  struct Awaited {
+    uint64_t number;
+    sim::Address from;
+    const sim::Type* type;
+    std::function<void(const void*)> then;
+    std::function<void(const error&)> failed;
+  };
+  bool is_answer(const sim::Letter& letter);
+
   actor_system& system_;
   sim::Address id_;
   sim::Address sender_ = 0;
@@ -88,7 +115,22 @@ private:
   error reason_;
   caf::behavior behavior_;
   std::function<void(const down_msg&)> on_down_;
+  std::function<skippable_result(event_based_actor*, message&)> on_any_;
+  mailbox_element element_;
+  std::vector<Awaited> awaited_;
+  uint64_t asked_ = 0;
 };
+
+template <class Then, class Value, class Failed>
+void asked::await(Then then, void (Then::*)(const Value&) const,
+                  Failed failed) const {
+  self->await(
+    whom, sim::type_of<Value>(), deadline_us,
+    [then = std::move(then)](const void* value) {
+      then(*static_cast<const Value*>(value));
+    },
+    std::move(failed));
+}
 
 template <class... Signatures>
 typed_actor<Signatures...>::typed_actor(event_based_actor* self)
@@ -98,52 +140,6 @@ template <class T>
 void behavior::answer(event_based_actor& self, result<T> given) {
   if constexpr (!std::is_void_v<T>)
     given.answer(self.id(), self.current_sender().id);
-}
-
-/// One for each simulated process.
-class actor_system {
-public:
-  explicit actor_system(uint32_t process) : process_(process) {}
-
-  template <class Implementation, class... Arguments>
-  typename Implementation::handle_type spawn(Arguments&&... arguments) {
-    using State = typename Implementation::state_type;
-    struct Actor : event_based_actor {
-      using event_based_actor::event_based_actor;
-      std::optional<State> state;
-    };
-    auto& runtime = sim::Runtime::get();
-    auto made = std::make_unique<Actor>(*this, runtime.new_address(process_));
-    auto* self = made.get();
-    runtime.note(runtime.name(process_) + " runs a " + State::name);
-    runtime.keep(process_, std::move(made));
-    self->state.emplace(self, std::forward<Arguments>(arguments)...);
-    self->begin(self->state->make_behavior());
-    typename Implementation::handle_type out;
-    out.id = self->id();
-    return out;
-  }
-
-  struct Registry {
-    template <class Handle>
-    Handle get(const std::string&) const {
-      return {};
-    }
-  };
-  Registry registry() const { return {}; }
-  struct OpensslManager {
-    actor actor_handle() const { return {}; }
-  };
-  OpensslManager openssl_manager() const { return {}; }
-
-private:
-  uint32_t process_;
-};
-
-template <class Message>
-void anon_send(const handle& to, Message&& message) {
-  sim::Runtime::get().send(to.id, to.id,
-                           sim::letter(std::forward<Message>(message)));
 }
 
 } // namespace caf

@@ -1,30 +1,17 @@
 #pragma once
 
-#include "tests/sim/stand_in/caf/handle.hpp"
+#include "tests/sim/stand_in/caf/message.hpp"
 
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-/// Stands in for CAF's messages, their handlers and answers.
+/// Stands in for the handlers of CAF's messages, and for answers.
 namespace caf {
-
-// --- messages ---------------------------------------------------------------
-
-struct down_msg {
-  actor_addr source;
-  error reason;
-};
-struct exit_msg {
-  actor_addr source;
-  error reason;
-};
-struct tick_atom {};
-inline constexpr tick_atom tick_atom_v{};
-struct connect_atom {};
-inline constexpr connect_atom connect_atom_v{};
 
 /// The answer to a request, to whoever asked.
 template <class T>
@@ -65,15 +52,41 @@ private:
 template <>
 class result<void> {};
 
-/// An answer without a value comes after a way there and back. Others are not
-/// needed: roles reach one another by links here, nobody dials.
+/// What a request comes back with: nothing, after a way there and back, or one
+/// value of the type that `then` takes.
 struct asked {
-  sim::Address self = 0; ///< 0: nobody was there
+  event_based_actor* self = nullptr; ///< null: nobody was there
+  sim::Address whom = 0;
+  uint64_t deadline_us = 0;
+
   template <class Then, class Failed>
-  void then(Then then, Failed) const {
+  void then(Then then, Failed failed) const {
+    if (self == nullptr)
+      return;
     if constexpr (std::is_invocable_v<Then>)
-      if (self != 0)
-        sim::Runtime::get().answer(self, std::move(then));
+      sim::Runtime::get().answer(id_of(self), std::move(then));
+    else
+      await(std::move(then), &Then::operator(), std::move(failed));
+  }
+
+private:
+  template <class Then, class Value, class Failed>
+  void
+  await(Then then, void (Then::*)(const Value&) const, Failed failed) const;
+};
+
+/// Of a way to a coordinator.
+struct dialled {
+  sim::Address self = 0;
+  template <class Then, class Failed>
+  void then(Then then, Failed failed) const {
+    sim::Runtime::get().dial(self, [then, failed](sim::Address found) {
+      strong_actor_ptr there{{found}};
+      if (found != 0)
+        then(node_id{}, there, std::set<std::string>{});
+      else
+        failed(error{sec::runtime_error, "connection refused"});
+    });
   }
 };
 
@@ -83,7 +96,8 @@ class behavior {
 public:
   behavior() = default;
   template <class... Handlers>
-  requires(sizeof...(Handlers) > 1)
+  requires((sizeof...(Handlers) > 0)
+           && (!std::is_same_v<Handlers, behavior> && ...))
     behavior(Handlers... handlers) { // NOLINT: as CAF's
     (add(std::move(handlers), &Handlers::operator()), ...);
   }

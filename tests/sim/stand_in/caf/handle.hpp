@@ -58,7 +58,17 @@ struct handle {
   friend auto operator<=>(const handle&, const handle&) = default;
 };
 struct actor_addr : handle {};
-struct strong_actor_ptr : handle {};
+class message;
+struct message_id;
+struct strong_actor_ptr : handle {
+  strong_actor_ptr& operator=(std::nullptr_t) {
+    id = 0;
+    return *this;
+  }
+  const strong_actor_ptr* operator->() const { return this; }
+  void enqueue(const strong_actor_ptr& sender, message_id, const message& what,
+               void* context) const;
+};
 struct actor : handle {};
 struct node_id {};
 

@@ -1,0 +1,84 @@
+#include "actors/control_line.hpp"
+#include "actors/journal/history.hpp"
+#include "actors/journal/job_journal.hpp"
+#include "tests/sim/cluster.hpp"
+
+// The coordinator: it ends, and another one goes on from its journal.
+
+namespace troupe::sim {
+namespace {
+
+/// Until another coordinator listens.
+constexpr uint64_t boot[2] = {5'000, 250'000};
+/// Before, when, or after a proposal is no longer waited for.
+constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
+
+} // namespace
+
+void Cluster::start_coordinator() {
+  coordinator_process_ = runtime_.new_process("coordinator", false,
+                                              [this](const std::string& how) {
+                                                coordinator_ended(how);
+                                              });
+  coordinator_system_ =
+    std::make_unique<caf::actor_system>(coordinator_process_);
+  CoordinatorOptions options;
+  options.job_id = job_id_;
+  options.actor_silence_deadline_ms = silence_ms[job_id_ % 3];
+  if (scenario_.kept) {
+    if (!disk_.events.empty()) {
+      options.past = std::make_shared<JobHistory>(read_history(disk_.events));
+      options.term = options.past->term + 1;
+    }
+    // It listens once this is synced.
+    const auto unix = unix_ms();
+    std::vector<JournalEvent> first;
+    if (!options.past)
+      first.push_back(
+        {0, unix, options.term, "job",
+         "{\"job\":" + std::to_string(job_id_) + ",\"asked\":\"\"}"});
+    first.push_back({0, unix, options.term, "coordinator", "{}"});
+    disk_.add(std::move(first));
+    journal_ = std::make_shared<SimulatedJournal>(coordinator_process_, disk_);
+    options.journal = journal_;
+  }
+  coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
+                                   options, nullptr);
+  runtime_.listens(coordinator_.id);
+}
+
+void Cluster::coordinator_ended(const std::string& how) {
+  if (over_ || !scenario_.kept)
+    return;
+  journal_->crash();
+  runtime_.send(supervisor_, to_coordinator_,
+                letter(RoleDied{{RoleKind::coordinator, 0}, how}));
+  runtime_.after(runtime_.random().between(boot[0], boot[1]), [this] {
+    if (!over_)
+      start_coordinator();
+  });
+}
+
+coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
+                                               RoleId role) {
+  if (!scenario_.kept)
+    return coordinator_;
+  ControlLineOptions options;
+  options.first = coordinator_;
+  options.address = "127.0.0.1:1"; // the simulator knows who listens
+  options.role = role;
+  options.deadline = std::chrono::milliseconds{most_away / 1'000};
+  return spawn_control_line(system, std::move(options));
+}
+
+bool Cluster::kill_coordinator() {
+  if (!scenario_.kept || disk_.full || !runtime_.alive(coordinator_process_))
+    return false;
+  auto& draw = runtime_.random();
+  if (draw.chance(30))
+    kill_some(draw.chance(50) ? RoleKind::worker : RoleKind::shard, false);
+  runtime_.kill(coordinator_process_, "killed");
+  return true;
+}
+
+} // namespace troupe::sim
