@@ -149,6 +149,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const StepShares& x) { on(x); },
     [this](const SwitchConsistency& x) { return on(x); },
     [this](const InjectFault& x) { return on(x); },
+    [this](const FaultStruck& x) { faults_.struck(x); },
     [this](const ReshapeJob& x) { return on(x); },
     [this](const EpochPause& x) {
       if (x.fence.job == options_.job_id)
@@ -322,10 +323,17 @@ caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
     return caf::make_error(caf::sec::request_receiver_down,
                            "the run is ending");
   if (fault.role.kind == RoleKind::coordinator)
-    return begun_ && job_->options.processes
+    return begun_ && job_->options.processes && fault.kind == FaultKind::kill
              ? faults_.inject_own(fault, journal_)
              : caf::make_error(caf::sec::invalid_argument,
-                               "nobody would start this coordinator again");
+                               "the coordinator of processes can be killed, "
+                               "and nothing else");
+  if (fault.kind != FaultKind::kill && !job_->options.processes)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "roles of one process can only be killed");
+  if (fault.kind == FaultKind::cut && job_->plan.owner_kind != RoleKind::shard)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "links of an all-reduce are not cut on purpose");
   const auto present = present_.find(fault.role);
   return faults_.inject(
     fault, present == present_.end() ? role_actor{} : present->second.actor,

@@ -52,6 +52,8 @@ FaultDesk::inject(const InjectFault& fault, const role_actor& actor,
   auto& asked = asked_[fault.role];
   asked.phases = std::move(phases);
   asked.after = fault.after;
+  asked.kind = fault.kind;
+  asked.amount = fault.amount;
   asked.deadline = now + std::chrono::milliseconds{fault.deadline_ms};
   asked.promise = self_->make_response_promise<Note>();
   arm(asked, actor);
@@ -81,12 +83,12 @@ caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
       if (phase == StepPhase::at_once)
         own_phase_ = phase; // when that has been sent
       else
-        own_.arm(phase, 0);
+        own_.arm({FaultKind::kill, phase});
     }};
     caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(written));
   });
   Completion too_late{[this, &journal] {
-    own_.arm(StepPhase::none, 0);
+    own_.arm({});
     own_promise_.reset();
     journal.fault(StepPhase::none, {});
   }};
@@ -97,7 +99,8 @@ caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
 
 void FaultDesk::arm(Asked& asked, const role_actor& actor) {
   asked.armed = actor;
-  self_->send(actor, ArmFault{job_, asked.phases.front(), asked.after});
+  self_->send(actor, ArmFault{job_, asked.phases.front(), asked.after,
+                              asked.kind, asked.amount});
 }
 
 void FaultDesk::joined(RoleId role, const role_actor& actor) {
@@ -114,16 +117,32 @@ StepPhase FaultDesk::lost(RoleId role) {
   const auto phase = asked.phases.front();
   asked.phases.pop_front();
   asked.after = 0;
-  asked.died += (asked.died.empty() ? "" : ", then in ") + to_string(phase);
+  const bool killed = asked.kind == FaultKind::kill;
+  asked.died += asked.died.empty()
+                  ? (killed ? "died in "
+                            : "was lost by " + to_string(asked.kind) + " in ")
+                  : ", then in ";
+  asked.died += to_string(phase);
   return phase;
+}
+
+void FaultDesk::struck(const FaultStruck& fault) {
+  const auto asked = asked_.find(fault.role);
+  if (fault.job != job_ || asked == asked_.end() || asked->second.phases.empty()
+      || asked->second.phases.front() != fault.phase)
+    return; // it was left out meanwhile
+  asked->second.promise.deliver(Note{to_string(fault.role) + " bore "
+                                     + to_string(asked->second.kind) + " in "
+                                     + to_string(fault.phase)});
+  asked_.erase(asked);
 }
 
 void FaultDesk::whole(const std::set<RoleId>& roles) {
   for (auto role : roles)
     if (auto asked = asked_.find(role);
         asked != asked_.end() && asked->second.phases.empty()) {
-      asked->second.promise.deliver(Note{
-        to_string(role) + " died in " + asked->second.died + " and is back"});
+      asked->second.promise.deliver(
+        Note{to_string(role) + ' ' + asked->second.died + " and is back"});
       asked_.erase(asked);
     }
 }
@@ -137,7 +156,7 @@ void FaultDesk::over() {
 
 void FaultDesk::tick(Clock::time_point now) {
   if (own_phase_ != StepPhase::none)
-    own_.arm(std::exchange(own_phase_, StepPhase::none), 0);
+    own_.arm({FaultKind::kill, std::exchange(own_phase_, StepPhase::none)});
   for (auto next = asked_.begin(); next != asked_.end();) {
     auto& [role, asked] = *next;
     if (asked.phases.empty() || now < asked.deadline) {

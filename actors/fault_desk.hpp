@@ -39,6 +39,8 @@ public:
   /// Returns the phase that the role was to die in; `none`: this was no fault
   /// of ours.
   StepPhase lost(RoleId role);
+  /// What was to happen to the role has, and it lives.
+  void struck(const FaultStruck& fault);
   /// These play their roles in full again.
   void whole(const std::set<RoleId>& roles);
   /// The run is over: nothing more will come.
@@ -50,10 +52,12 @@ private:
   struct Asked {
     std::deque<StepPhase> phases; ///< that are still to come
     uint32_t after = 0;
+    FaultKind kind = FaultKind::kill;
+    uint32_t amount = 0;
     Clock::time_point deadline;
     role_actor armed;
     caf::typed_response_promise<Note> promise;
-    std::string died; ///< where so far
+    std::string died; ///< how and where so far
   };
 
   void arm(Asked& asked, const role_actor& actor);

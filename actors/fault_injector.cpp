@@ -64,10 +64,11 @@ public:
   std::vector<FaultAnswer> inject(const std::vector<FaultWish>& wishes,
                                   milliseconds deadline) {
     const auto ask = [&](const FaultWish& wish) {
-      return self_->request(
-        coordinator_, deadline + repair_deadline,
-        InjectFault{wish.role, names_of(wish.phases), wish.after,
-                    static_cast<uint64_t>(deadline.count())});
+      return self_->request(coordinator_, deadline + repair_deadline,
+                            InjectFault{wish.role, names_of(wish.phases),
+                                        wish.after,
+                                        static_cast<uint64_t>(deadline.count()),
+                                        wish.kind, wish.amount});
     };
     std::vector<FaultAnswer> answers(wishes.size());
     // The coordinator answers when it is armed: only then may another role die

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "strategies/fault_kind.hpp"
 #include "strategies/step_phase.hpp"
 
 #include <chrono>
@@ -10,17 +11,19 @@
 
 namespace troupe {
 
-/// A death that is asked for: of `role`, in the first of `phases`; then of its
-/// replacement in the second, and so on.
+/// A fault that is asked for: of `role`, in the first of `phases`; where it
+/// dies, of its replacement in the second, and so on.
 struct FaultWish {
   RoleId role;
   std::vector<StepPhase> phases;
-  uint32_t after = 0; ///< so often the role passes the first phase alive
+  uint32_t after = 0; ///< so often the role passes the first phase unharmed
+  FaultKind kind = FaultKind::kill;
+  uint32_t amount = 0; ///< as InjectFault
 };
 
 struct FaultAnswer {
   enum class Kind {
-    done,     ///< it died there, and the job is whole again
+    done,     ///< it happened there, and the job is whole again
     refused,  ///< it cannot come to that phase now
     not_seen, ///< it did not come to that phase in time
     over,     ///< there is no job any more

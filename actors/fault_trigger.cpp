@@ -6,11 +6,27 @@
 #include <stdexcept>
 
 namespace troupe {
+namespace {
 
-void FaultTrigger::arm(StepPhase phase, uint32_t after) {
-  after_ = phase == StepPhase::at_once ? 0 : after;
-  armed_ = phase;
+/// Some twenty steps of a small model.
+constexpr std::chrono::milliseconds slowness{25};
+
+} // namespace
+
+void FaultTrigger::arm(const Fault& fault) {
+  armed_ = StepPhase::none;
+  kind_ = fault.kind;
+  after_ = fault.phase == StepPhase::at_once ? 0 : fault.after;
+  amount_ = fault.amount;
+  armed_ = fault.phase;
   pass(StepPhase::at_once);
+}
+
+std::chrono::milliseconds FaultTrigger::delay() const {
+  const auto until = slow_until_.load(std::memory_order_relaxed);
+  if (until == 0 || Clock::now().time_since_epoch().count() > until)
+    return std::chrono::milliseconds{0};
+  return slowness;
 }
 
 void FaultTrigger::strike() {
@@ -18,12 +34,23 @@ void FaultTrigger::strike() {
     --after_;
     return;
   }
-  const auto phase = armed_.load();
-  armed_ = StepPhase::none;
-  if (own_process_)
+  const auto phase = armed_.exchange(StepPhase::none);
+  const auto kind = kind_.load();
+  if (!own_process_)
+    throw std::runtime_error("killed in phase " + to_string(phase)
+                             + ", as was asked for");
+  if (kind == FaultKind::kill) {
     ::kill(getpid(), SIGKILL);
-  throw std::runtime_error("killed in phase " + to_string(phase)
-                           + ", as was asked for");
+  } else if (kind == FaultKind::stop) {
+    ::kill(getpid(), SIGSTOP); // somebody else wakes it
+  } else if (kind == FaultKind::slow) {
+    const auto until = Clock::now() + std::chrono::milliseconds{amount_.load()};
+    slow_until_ = until.time_since_epoch().count();
+  } else if (cut) {
+    cut(amount_);
+  }
+  if (struck)
+    struck(phase);
 }
 
 } // namespace troupe

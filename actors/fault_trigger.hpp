@@ -1,33 +1,56 @@
 #pragma once
 
+#include "strategies/fault_kind.hpp"
 #include "strategies/step_phase.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace troupe {
 
-/// A role's end at a chosen place: kill -9 where the role has a process, an
-/// exception out of its actor where it shares one. Armed by the role's actor;
-/// a phase is passed by one thread.
+/// A role's fault at a chosen place: kill -9 or SIGSTOP of itself, slowness, a
+/// broken link; where the role shares a process, an exception out of its actor.
+/// Armed by the role's actor; a phase is passed by one thread.
 class FaultTrigger {
 public:
+  struct Fault {
+    FaultKind kind = FaultKind::kill;
+    StepPhase phase = StepPhase::none;
+    uint32_t after = 0;  ///< so often the phase is passed unharmed
+    uint32_t amount = 0; ///< slow: milliseconds; cut: which link, modulo
+  };
+
   explicit FaultTrigger(bool own_process) : own_process_(own_process) {}
 
-  /// The role ends when it passes `phase` once more than `after` times.
-  void arm(StepPhase phase, uint32_t after);
+  /// Breaks one of the links; set before the role begins.
+  std::function<void(uint32_t which)> cut;
+  /// Told, on the thread that passes, of a fault that the role survives: after
+  /// it. Set before the role begins.
+  std::function<void(StepPhase)> struck;
+
+  /// It strikes when the role passes the phase once more than `after` times.
+  void arm(const Fault& fault);
   /// The role is in that phase now.
   void pass(StepPhase phase) {
-    if (phase == armed_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (phase == armed_.load(std::memory_order_acquire)) [[unlikely]]
       strike();
   }
+  /// What a computation is to take longer now, as long as the role is slow.
+  std::chrono::milliseconds delay() const;
 
 private:
+  using Clock = std::chrono::steady_clock;
+
   void strike();
 
   bool own_process_;
   std::atomic<StepPhase> armed_{StepPhase::none};
+  std::atomic<FaultKind> kind_{FaultKind::kill};
   std::atomic<uint32_t> after_{0};
+  std::atomic<uint32_t> amount_{0};
+  std::atomic<Clock::rep> slow_until_{0};
 };
 
 } // namespace troupe

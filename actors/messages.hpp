@@ -101,6 +101,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RetireRole))
 CAF_ADD_TYPE_ID(troupe, (troupe::EpochPause))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshotTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::SliceHistory))
+CAF_ADD_TYPE_ID(troupe, (troupe::FaultKind))
+CAF_ADD_TYPE_ID(troupe, (troupe::FaultStruck))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 namespace troupe {
 namespace {
@@ -259,6 +260,8 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   outcome.version = version_;
   if (step != version_ || !can_begin())
     return outcome;
+  if (const auto delay = context_.faults->delay(); delay.count() > 0)
+    std::this_thread::sleep_for(delay);
   const auto begin = Clock::now();
   bool taken = alone() ? take_alone(step, outcome)
                        : take_in_group(step, outcome);

@@ -27,7 +27,7 @@ auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
     [self, &context](caf::tick_atom) { report_metrics(self, context); },
     [&context](const ArmFault& x) {
       if (x.job == context.job_id)
-        context.faults->arm(x.phase, x.after);
+        context.faults->arm({x.kind, x.phase, x.after, x.amount});
     },
     std::move(own)...,
   };

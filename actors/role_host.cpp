@@ -207,6 +207,21 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
 
 } // namespace
 
+namespace {
+
+/// What the role's fault trigger does to its links, and tells.
+void expect_faults(const RoleContext& context) {
+  if (const auto links = context.links)
+    context.faults->cut = [links](uint32_t which) { links->cut(which); };
+  context.faults->struck = [coordinator = context.coordinator,
+                            job = context.job_id,
+                            role = context.role](StepPhase phase) {
+    caf::anon_send(coordinator, FaultStruck{job, role, phase});
+  };
+}
+
+} // namespace
+
 void run_role_process(const RoleProcessOptions& options) {
   ActorConfig config{load_credentials(options.certificates)};
   caf::actor_system system{config};
@@ -241,6 +256,7 @@ void run_role_process(const RoleProcessOptions& options) {
       context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
     if (plan.owner_kind == RoleKind::shard)
       context.links = links->messages();
+    expect_faults(context);
     actor = spawn_role(system, context, options.state_descriptor);
     if (options.role.kind == RoleKind::shard)
       context.links->accept(local_name(info.job, options.role),

@@ -1,18 +1,24 @@
 #pragma once
 
+#include "actors/fault_trigger.hpp"
 #include "actors/job.hpp"
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 
 /// Makes the worker that an experiment slows take so many times as long
-/// (--slow-worker 1:5: worker 1, five times).
+/// (--slow-worker 1:5: worker 1, five times), and one that a fault slows so
+/// much longer.
 class Slowed {
 public:
-  Slowed(const JobOptions& options, uint32_t worker) {
+  Slowed(const JobOptions& options, uint32_t worker,
+         std::shared_ptr<const FaultTrigger> faults)
+    : faults_(std::move(faults)) {
     const auto& text = options.slow_worker;
     const auto colon = text.find(':');
     if (colon != std::string::npos && std::stoul(text) == worker)
@@ -25,11 +31,13 @@ public:
     const auto begin = std::chrono::steady_clock::now();
     auto result = compute();
     std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin)
-                                * (factor_ - 1));
+                                  * (factor_ - 1)
+                                + faults_->delay());
     return result;
   }
 
 private:
+  std::shared_ptr<const FaultTrigger> faults_;
   uint32_t factor_ = 1;
 };
 

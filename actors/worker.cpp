@@ -39,7 +39,7 @@ public:
       shards_(self->system(),
               {context_.links, context_.role, link_terms(job_, context_.role)}),
       pause_(*context_.metrics),
-      slowed_(job_.options, context_.role.index),
+      slowed_(job_.options, context_.role.index, context_.faults),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,

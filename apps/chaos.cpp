@@ -1,6 +1,6 @@
 #include "apps/chaos_job.hpp"
-#include "apps/chaos_plan.hpp"
-#include "apps/chaos_verdict.hpp"
+#include "apps/chaos_plan_file.hpp"
+#include "apps/chaos_run.hpp"
 #include "apps/commands.hpp"
 #include "apps/run_folder.hpp"
 #include "kernels/error.hpp"
@@ -10,24 +10,28 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <optional>
+#include <span>
 
 namespace troupe {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+constexpr std::chrono::seconds end_deadline{3600};
 
-constexpr seconds start_deadline{60};
-constexpr seconds step_deadline{120};
-constexpr milliseconds phase_deadline{5'000};
-constexpr seconds end_deadline{3600};
+/// What a run of the job leaves.
+struct Files {
+  std::string weights;
+  std::string summary;
+  std::string journal;
+};
 
 /// The job's arguments with what the verdict is made from.
 std::vector<std::string> job_arguments(const Settings& settings,
-                                       const std::string& summary,
-                                       const std::string& weights) {
+                                       const Files& files) {
   auto out = settings.chaos.job;
-  out.insert(out.end(), {"--summary", summary, "--save", weights});
+  out.insert(out.end(), {"--summary", files.summary, "--save", files.weights});
+  if (!files.journal.empty())
+    out.insert(out.end(), {"--journal", files.journal});
   return out;
 }
 
@@ -39,42 +43,6 @@ nlohmann::ordered_json read_json(const std::string& path) {
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-}
-
-/// Sends one strike; where a phase belongs to another replica, there.
-std::vector<FaultAnswer> send(FaultInjector& injector, const ChaosPlan& plan,
-                              ChaosPlan::Strike& strike, uint32_t chain) {
-  using enum FaultAnswer::Kind;
-  auto answers = injector.inject(strike.wishes, phase_deadline);
-  for (uint32_t i = 1; i < chain && answers.front().kind == refused
-                       && strike.wishes.size() == 1 && plan.redirect(strike);
-       ++i)
-    answers = injector.inject(strike.wishes, phase_deadline);
-  return answers;
-}
-
-void strike_on(const Settings& settings, const Plan& plan,
-               const ChaosJob::Address& address) {
-  FaultInjector injector{address.coordinator, address.certificates};
-  ChaosPlan chaos{plan, settings.chaos.seed};
-  uint64_t deaths = 0;
-  uint64_t step = injector.wait_for_step(1, step_deadline);
-  while (deaths < settings.chaos.faults) {
-    auto strike = chaos.next(settings.chaos.faults - deaths);
-    const auto goal = step + strike.steps_before;
-    step = injector.wait_for_step(goal, step_deadline);
-    if (step < goal)
-      break;
-    const auto answers = send(injector, chaos, strike, plan.chain);
-    for (size_t i = 0; i < answers.size(); ++i) {
-      const auto& answer = answers[i];
-      if (answer.kind == FaultAnswer::Kind::done)
-        deaths += strike.wishes[i].phases.size();
-      say("step " + std::to_string(step) + ": " + answer.line);
-      if (answer.kind == FaultAnswer::Kind::over)
-        return;
-    }
-  }
 }
 
 /// Of `--model count:…`: each parameter is the number of its updates.
@@ -97,51 +65,108 @@ void count_updates(const Settings& job, const std::string& weights,
     }
 }
 
-} // namespace
+/// Strikes from a file, or drawn from the seed as long as faults are missing.
+class Strikes {
+public:
+  Strikes(const ChaosOptions& options, const Plan& plan)
+    : drawn_(plan, options.seed, options.kinds), faults_(options.faults) {
+    if (options.plan.empty())
+      return;
+    read_ = read_chaos_plan(options.plan, plan);
+    faults_ = 0;
+    for (const auto& strike : *read_)
+      faults_ += strike.faults();
+  }
 
-int run_chaos(const Settings& settings) {
-  const auto job = parse_settings(settings.chaos.job,
-                                  surroundings_of_process());
+  uint64_t faults() const { return faults_; }
+  std::optional<ChaosStrike> next(uint64_t left) {
+    if (!read_)
+      return drawn_.next(left);
+    if (at_ == read_->size())
+      return std::nullopt;
+    return (*read_)[at_++];
+  }
+  bool redirect(ChaosStrike& strike) const { return drawn_.redirect(strike); }
+
+private:
+  ChaosPlan drawn_;
+  std::optional<std::vector<ChaosStrike>> read_;
+  size_t at_ = 0;
+  uint64_t faults_;
+};
+
+void write(const std::string& path, const std::string& text) {
+  if (!path.empty())
+    write_atomically(path, {std::as_bytes(std::span{text})});
+}
+
+ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
+                               const Plan& plan, const Files& files) {
+  Strikes strikes{settings.chaos, plan};
+  ChaosEvidence evidence;
+  evidence.asked = strikes.faults();
+  ChaosJob run{job_arguments(settings, files)};
+  ChaosRun chaos{run, plan, files.journal};
+  try {
+    chaos.strike([&](uint64_t left) { return strikes.next(left); },
+                 [&](ChaosStrike& strike) { return strikes.redirect(strike); },
+                 evidence.asked);
+  } catch (const InputError& unreachable) {
+    say(unreachable.what()); // over already: the verdict counts no faults
+  }
+  run.finish(end_deadline);
+  chaos.tell(evidence, job.job.virtual_ranks);
+  if (job.job.synchronisation == Synchronisation::async)
+    evidence.leaves_of_the_lost.reset(); // leases are
+  evidence.summary = read_json(files.summary);
+  count_updates(job, files.weights, evidence);
+  write(settings.chaos.write_plan, to_toml(chaos.done(), settings.chaos.seed));
+  return evidence;
+}
+
+/// Errors: UsageError for a job that this is not made for.
+void check_job(const Settings& job) {
   if (!job.job.processes)
     throw UsageError("troupe chaos kills processes: give the job --processes");
   if (job.quiet)
     throw UsageError(
       "troupe chaos reads where the coordinator is from what the "
       "job prints: leave out its --quiet");
-  const Plan plan = Job{job.job, job.job.global_batch}.plan;
-  RunFolder folder;
-  const auto weights = folder.file("weights.safetensors");
-  const auto summary = folder.file("summary.json");
-  ChaosEvidence evidence;
-  evidence.asked = settings.chaos.faults;
-  {
-    ChaosJob run{job_arguments(settings, summary, weights)};
-    const auto address = run.address(start_deadline);
-    try {
-      strike_on(settings, plan, address);
-    } catch (const InputError& unreachable) {
-      say(unreachable.what()); // over already: the verdict counts no deaths
-    }
-    run.finish(end_deadline);
-    evidence.summary = read_json(summary);
-    count_updates(job, weights, evidence);
-  }
-  if (job.job.synchronisation == Synchronisation::sync
-      && job.job.reduction == "reproducible") {
-    const auto other = folder.file("undisturbed.json");
-    ChaosJob run{job_arguments(settings, other, weights)};
-    run.finish(end_deadline);
-    evidence.undisturbed = read_json(other);
-  }
-  const auto verdict = judge(evidence);
-  const auto text = verdict.dump(2) + '\n';
-  if (!settings.json.empty())
-    write_atomically(settings.json, {std::as_bytes(std::span{text})});
+  if (!job.journal.empty())
+    throw UsageError("troupe chaos keeps the job's journal itself: leave out "
+                     "its --journal");
+}
+
+void show(const nlohmann::ordered_json& verdict) {
+  say("faults: " + verdict.at("faults").dump());
   say("deaths: " + verdict.at("by_phase").dump());
   say("next commit after a loss, ms: " + verdict.at("next_commit_ms").dump());
   for (const auto& failure : verdict.at("failures"))
     say("failed: " + failure.get<std::string>());
   say("verdict: " + verdict.at("verdict").get<std::string>());
+}
+
+} // namespace
+
+int run_chaos(const Settings& settings) {
+  const auto job = parse_settings(settings.chaos.job,
+                                  surroundings_of_process());
+  check_job(job);
+  const Plan plan = Job{job.job, job.job.global_batch}.plan;
+  RunFolder folder;
+  const Files files{folder.file("weights.safetensors"),
+                    folder.file("summary.json"), folder.file("journal.db")};
+  auto evidence = run_under_faults(settings, job, plan, files);
+  if (job.job.synchronisation == Synchronisation::sync
+      && job.job.reduction == "reproducible") {
+    const Files others{files.weights, folder.file("undisturbed.json"), {}};
+    ChaosJob run{job_arguments(settings, others)};
+    run.finish(end_deadline);
+    evidence.undisturbed = read_json(others.summary);
+  }
+  const auto verdict = judge(evidence);
+  write(settings.json, verdict.dump(2) + '\n');
+  show(verdict);
   return verdict.at("failures").empty() ? 0 : 1;
 }
 

@@ -27,22 +27,29 @@ Choices names_of_recoveries() {
 
 std::vector<Flag> recovery_flags() {
   constexpr uint32_t most_trials = 10'000;
+  constexpr uint64_t most_seconds = 86'400;
   std::vector<Flag> flags;
-  const auto add = [&](const char* name, const char* value,
+  const auto add = [&](unsigned on, const char* name, const char* value,
                        const char* fallback, const char* help,
                        std::function<void(Settings&, const std::string&)> set) {
-    flags.push_back({name, value, FlagType::text, on_recovery, "Measuring",
-                     fallback, help, std::move(set), nullptr});
+    flags.push_back({name, value, FlagType::text, on, "Measuring", fallback,
+                     help, std::move(set), nullptr});
   };
-  add("trials", "N", "50", "times that each kind strikes",
+  add(on_recovery, "trials", "N", "50", "times that each kind strikes",
       whole(FIELD(recovery.trials), 1, most_trials).set);
-  add("kinds", "KIND,…", "all",
+  add(on_goodput, "kills", "N", "5", "of each kind",
+      whole(FIELD(recovery.kills), 1, most_trials).set);
+  add(on_goodput, "every", "S", "60", "seconds that have one kill, or none",
+      whole(FIELD(recovery.every_s), 1, most_seconds).set);
+  add(on_recovery | on_goodput, "kinds", "KIND,…",
+      "all; bench goodput: worker,replica",
       "worker, replica, shard, coordinator: kill -9; stopped-worker, "
       "stopped-replica, stopped-shard: SIGSTOP for 10 s",
       [](Settings& s, const std::string& value) {
         s.recovery.kinds = some_of(value, names_of_recoveries());
       });
-  add("seed", "N", "0", "who is struck when is drawn from it",
+  add(on_recovery | on_goodput, "seed", "N", "0",
+      "who is struck when is drawn from it",
       whole(FIELD(recovery.seed), 0, ~uint64_t{0} >> 1).set);
   return flags;
 }
@@ -52,14 +59,31 @@ std::vector<Flag> recovery_flags() {
 std::vector<Flag> chaos_flags() {
   constexpr uint64_t most_faults = 100'000;
   auto flags = recovery_flags();
-  const auto add = [&](const char* name, const char* fallback, const char* help,
-                       Binding binding) {
-    flags.push_back({name, "N", FlagType::number, on_chaos, "Faults", fallback,
-                     help, std::move(binding.set), nullptr});
+  const auto add = [&](const char* name, const char* value,
+                       const char* fallback, const char* help,
+                       std::function<void(Settings&, const std::string&)> set) {
+    flags.push_back({name, value, FlagType::text, on_chaos, "Faults", fallback,
+                     help, std::move(set), nullptr});
   };
-  add("seed", "0", "who dies where and when is drawn from it",
-      whole(FIELD(chaos.seed), 0, ~uint64_t{0} >> 1));
-  add("faults", "8", "deaths", whole(FIELD(chaos.faults), 1, most_faults));
+  add("seed", "N", "0", "who is struck where and when is drawn from it",
+      whole(FIELD(chaos.seed), 0, ~uint64_t{0} >> 1).set);
+  add("faults", "N", "8", "how many",
+      whole(FIELD(chaos.faults), 1, most_faults).set);
+  add("kinds", "KIND,…", "kill",
+      "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
+      "to a second; cut: a link breaks; each as often as the others",
+      [](Settings& s, const std::string& value) {
+        s.chaos.kinds.clear();
+        for (const auto& word : some_of(value, names_of_faults()))
+          parse(word, s.chaos.kinds.emplace_back());
+      });
+  add("plan", "FILE", "drawn",
+      "TOML that says which role gets which fault when, instead of --seed, "
+      "--faults and --kinds",
+      text(FIELD(chaos.plan)).set);
+  add("write-plan", "FILE", "none",
+      "write what struck in that form, so that it can be done again",
+      text(FIELD(chaos.write_plan)).set);
   return flags;
 }
 

@@ -45,6 +45,11 @@ ChaosJob::Address ChaosJob::address(std::chrono::milliseconds deadline) {
                    "what keeps it quiet");
 }
 
+bool ChaosJob::over() {
+  const std::lock_guard guard{lock_};
+  return exit_.has_value();
+}
+
 void ChaosJob::interrupt() {
   processes_.signal(launcher_, SIGINT);
 }

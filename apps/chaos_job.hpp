@@ -26,6 +26,7 @@ public:
   Address address(std::chrono::milliseconds deadline);
   /// The process that starts those of the roles.
   int launcher() const { return launcher_; }
+  bool over();
   /// Presses Ctrl-C: the run saves what it has and ends with 130.
   void interrupt();
   /// Waits for its end. Errors: InputError where it ends with another status,

@@ -1,5 +1,7 @@
 #include "apps/chaos_plan.hpp"
 
+#include "kernels/error.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -10,38 +12,100 @@ namespace {
 constexpr uint64_t most_passes = 3;
 constexpr uint64_t least_steps_between = 10;
 constexpr uint64_t most_steps_between = 40;
+/// One pause in three lasts long enough that the role is left out.
+constexpr uint64_t least_pause_ms = 50;
+constexpr uint64_t least_absence_ms = 1'500;
+constexpr uint64_t most_absence_ms = 4'000;
+constexpr uint64_t least_slow_ms = 200;
+constexpr uint64_t most_slow_ms = 1'000;
+constexpr uint64_t most_links = 64; ///< that a number tells apart
 
 } // namespace
 
-ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed)
+uint64_t ChaosStrike::faults() const {
+  uint64_t count = 0;
+  for (const auto& wish : wishes)
+    count += wish.phases.size();
+  return count;
+}
+
+ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
+                     std::vector<FaultKind> kinds)
   : workers_(static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
     chain_(plan.chain),
     pair_(plan.dense_reduced && workers_ == 2),
+    kinds_(std::move(kinds)),
     random_(seed) {
+  for (auto kind : kinds_) {
+    auto& cases = cases_[static_cast<size_t>(kind)];
+    if (kind == FaultKind::kill)
+      add_deaths(cases);
+    else
+      add_survived(kind, cases);
+    if (cases.empty())
+      throw UsageError("--kinds " + to_string(kind)
+                       + ": links are cut between workers and shards alone; "
+                         "add --strategy parameter_server to the job");
+  }
+}
+
+void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
   using enum StepPhase;
   if (owners_ == 0) {
     for (auto phase : {at_once, compute, push, reduce})
-      cases_.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, RoleKind::worker});
   } else {
     for (auto phase : {pull, compute, push})
-      cases_.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, RoleKind::worker});
     for (auto phase : {pull, reduce, copy})
-      cases_.push_back({phase, RoleKind::shard});
+      cases.push_back({phase, RoleKind::shard});
     if (chain_ > 1)
-      cases_.push_back({forward, RoleKind::shard});
+      cases.push_back({forward, RoleKind::shard});
   }
-  cases_.push_back({at_once, RoleKind::coordinator});
+  cases.push_back({at_once, RoleKind::coordinator});
   if (workers_ + owners_ > 1) {
-    cases_.push_back({seal, RoleKind::coordinator});
-    cases_.push_back({seal, RoleKind::worker});
+    cases.push_back({seal, RoleKind::coordinator});
+    cases.push_back({seal, RoleKind::worker});
     if (owners_ > 0)
-      cases_.push_back({seal, RoleKind::shard});
+      cases.push_back({seal, RoleKind::shard});
+  }
+}
+
+void ChaosPlan::add_survived(FaultKind kind, std::vector<Case>& cases) const {
+  using enum StepPhase;
+  if (kind == FaultKind::slow) {
+    cases.push_back({compute, RoleKind::worker});
+  } else if (owners_ > 0) {
+    for (auto phase : {pull, compute, push})
+      cases.push_back({phase, RoleKind::worker});
+    for (auto phase : {pull, reduce})
+      cases.push_back({phase, RoleKind::shard});
+    if (chain_ > 1)
+      cases.push_back({forward, RoleKind::shard});
+  } else if (kind == FaultKind::stop) {
+    for (auto phase : {at_once, compute, push, reduce})
+      cases.push_back({phase, RoleKind::worker});
   }
 }
 
 uint64_t ChaosPlan::draw(uint64_t low, uint64_t high) {
   return low + random_() % (high - low + 1);
+}
+
+uint32_t ChaosPlan::draw_amount(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::stop:
+      return static_cast<uint32_t>(draw(0, 2) == 0
+                                     ? draw(least_absence_ms, most_absence_ms)
+                                     : draw(least_pause_ms, borne_pause_ms));
+    case FaultKind::slow:
+      return static_cast<uint32_t>(draw(least_slow_ms, most_slow_ms));
+    case FaultKind::cut:
+      return static_cast<uint32_t>(draw(0, most_links));
+    default:
+      return 0;
+  }
 }
 
 RoleId ChaosPlan::any(RoleKind kind) {
@@ -64,7 +128,10 @@ ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
   using enum StepPhase;
   Strike strike;
   strike.steps_before = draw(least_steps_between, most_steps_between);
-  auto [phase, kind] = cases_[next_++ % cases_.size()];
+  const auto what = kinds_[next_kind_++ % kinds_.size()];
+  const auto& cases = cases_[static_cast<size_t>(what)];
+  auto [phase,
+        kind] = cases[next_case_[static_cast<size_t>(what)]++ % cases.size()];
   if (most < 2 && (phase == seal || phase == copy)) {
     phase = at_once; // these take two deaths
   }
@@ -73,10 +140,9 @@ ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
     strike.wishes.push_back({role, {at_once, copy}, 0});
     return strike;
   }
+  const auto after = phase == seal ? 0 : draw(0, most_passes);
   strike.wishes.push_back(
-    {role,
-     {phase},
-     phase == seal ? 0 : static_cast<uint32_t>(draw(0, most_passes))});
+    {role, {phase}, static_cast<uint32_t>(after), what, draw_amount(what)});
   if (phase != seal)
     return strike;
   auto other = role;

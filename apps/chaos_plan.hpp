@@ -3,25 +3,40 @@
 #include "actors/fault_injector.hpp"
 #include "strategies/plan.hpp"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
 namespace troupe {
 
-/// Faults for a job, drawn from a seed: phase after phase, each as often as
-/// the others, at random roles. Never are two roles of one chain down at once.
+/// What is to strike at once: one role; or one that dies while it seals and one
+/// of another chain whose death makes it seal.
+struct ChaosStrike {
+  std::vector<FaultWish> wishes;
+  uint64_t steps_before = 0; ///< steps to commit since the strike before
+  /// Once so many steps are committed, instead.
+  std::optional<uint64_t> at_step{};
+
+  uint64_t faults() const; ///< that it counts as
+};
+
+/// Pauses as short as this leave a role in the job.
+inline constexpr uint32_t borne_pause_ms = 300;
+
+/// Faults for a job, drawn from a seed: kind after kind, phase after phase,
+/// each as often as the others, at random roles. Never are two roles of one
+/// chain down at once.
 class ChaosPlan {
 public:
-  ChaosPlan(const Plan& plan, uint64_t seed);
+  using Strike = ChaosStrike;
 
-  /// What is to strike at once next: one role; or one that dies while it seals
-  /// and one of another chain whose death makes it seal.
-  struct Strike {
-    std::vector<FaultWish> wishes;
-    uint64_t steps_before = 0; ///< steps to commit since the strike before
-  };
-  /// At most `most` deaths.
+  /// Errors: UsageError where none of the roles can have a fault of that kind.
+  ChaosPlan(const Plan& plan, uint64_t seed,
+            std::vector<FaultKind> kinds = {FaultKind::kill});
+
+  /// At most `most` faults.
   Strike next(uint64_t most);
   /// The same strike at another replica of the same chain, for a phase that
   /// only its head or its tail goes through. False: there is no other.
@@ -32,6 +47,9 @@ private:
     StepPhase phase;
     RoleKind kind;
   };
+  void add_deaths(std::vector<Case>& cases) const;
+  void add_survived(FaultKind kind, std::vector<Case>& cases) const;
+  uint32_t draw_amount(FaultKind kind);
   RoleId any(RoleKind kind);
   uint32_t chain_of(RoleId role) const;
   uint64_t draw(uint64_t low, uint64_t high);
@@ -40,8 +58,10 @@ private:
   uint32_t owners_; ///< chains of shards
   uint32_t chain_;
   bool pair_; ///< the workers are two, and keep the dense variables
-  std::vector<Case> cases_;
-  size_t next_ = 0;
+  std::vector<FaultKind> kinds_;
+  std::array<std::vector<Case>, fault_kinds> cases_; ///< by kind
+  std::array<size_t, fault_kinds> next_case_{};
+  size_t next_kind_ = 0;
   std::mt19937_64 random_;
 };
 

@@ -192,6 +192,13 @@ bool check_observer(const Settings& settings) {
     if (settings.chaos.job.empty() || settings.chaos.job.front() != "train")
       refuse("'troupe chaos' takes the job after --, for example troupe chaos "
              "--faults 8 -- train --strategy parameter_server --processes");
+    for (const auto* flag : {"seed", "faults", "kinds"})
+      if (!settings.chaos.plan.empty() && settings.given.count(flag) > 0)
+        refuse("--" + std::string{flag}
+               + " has no effect with --plan, which says what strikes; drop "
+                 "one of them");
+    check_output("json", settings.json);
+    check_output("write-plan", settings.chaos.write_plan);
     return true;
   }
   if (command == "events") {

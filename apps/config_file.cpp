@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <sstream>
 
-// The one place that knows toml++.
+// Beside chaos_plan_file.cpp the one place that knows toml++.
 
 namespace troupe {
 

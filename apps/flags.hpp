@@ -30,6 +30,7 @@ enum CommandBit : unsigned {
   on_export = 131072, ///< checkpoint export
   on_events = 262144,
   on_recovery = 524288, ///< bench recovery
+  on_goodput = 1048576, ///< bench goodput
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -67,7 +68,7 @@ std::vector<Flag> process_flags();
 /// Flags of bench all-reduce, null-step and parameter-server; no keys of a
 /// file.
 std::vector<Flag> bench_flags();
-/// Flags of chaos and bench recovery; no keys of a file.
+/// Flags of chaos, bench recovery and bench goodput; no keys of a file.
 std::vector<Flag> chaos_flags();
 /// Flags of events; no keys of a file.
 std::vector<Flag> events_flags();

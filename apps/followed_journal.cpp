@@ -29,18 +29,25 @@ void FollowedJournal::read() {
     if (event.id <= seen_)
       continue;
     seen_ = event.id;
-    take(event.kind, event.body);
+    take(event);
   }
 }
 
-void FollowedJournal::take(const std::string& kind, const std::string& text) {
-  const auto body = nlohmann::json::parse(text);
+void FollowedJournal::take(const JournalEvent& event) {
+  const auto& kind = event.kind;
+  const auto body = nlohmann::json::parse(event.body);
   if (kind == "commits") {
+    steps_ms_ = event.unix_ms;
     steps_ = body.at("first").get<uint64_t>()
              + body.at("count").get<uint64_t>();
   } else if (kind == "death") {
     whole_ = false;
+    if (body.at("role").get<std::string>().starts_with("worker:"))
+      workers_at_loss_.push_back(workers_);
   } else if (kind == "epoch") {
+    workers_ = 0;
+    for (const auto& [role, incarnation] : body.at("members").items())
+      workers_ += role.starts_with("worker:") ? 1 : 0;
     const auto& chains = body.at("chains");
     whole_ = body.at("members").size() == members_
              && std::ranges::all_of(chains, [&](const auto& replicas) {
@@ -58,6 +65,14 @@ FollowedJournal::recovery_of(const std::string& role, uint64_t since_ms) const {
     if (recovery.role == role && recovery.detected_ms >= since_ms)
       return recovery;
   return std::nullopt;
+}
+
+uint64_t FollowedJournal::leaves_of_the_lost(uint32_t virtual_ranks) const {
+  uint64_t sum = 0;
+  for (auto workers : workers_at_loss_)
+    sum += workers == 0 ? virtual_ranks
+                        : (virtual_ranks + workers - 1) / workers;
+  return sum;
 }
 
 } // namespace troupe

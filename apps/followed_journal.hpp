@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/journal/event.hpp"
 #include "strategies/plan.hpp"
 
 #include <chrono>
@@ -33,10 +34,13 @@ public:
   std::optional<Recovery> recovery_of(const std::string& role,
                                       uint64_t since_ms) const;
   const std::vector<Recovery>& recoveries() const { return recoveries_; }
-  uint64_t steps() const { return steps_; } ///< committed
+  uint64_t steps() const { return steps_; }       ///< committed
+  uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
+  /// Of the workers that were lost, as many ranks as each may have had then.
+  uint64_t leaves_of_the_lost(uint32_t virtual_ranks) const;
 
 private:
-  void take(const std::string& kind, const std::string& body);
+  void take(const JournalEvent& event);
 
   std::string path_;
   size_t members_ = 0; ///< of a whole job
@@ -44,7 +48,10 @@ private:
   uint64_t seen_ = 0;  ///< newest event
   bool whole_ = false;
   uint64_t steps_ = 0;
+  uint64_t steps_ms_ = 0;
   std::vector<Recovery> recoveries_;
+  size_t workers_ = 0;                  ///< of the newest epoch
+  std::vector<size_t> workers_at_loss_; ///< of the epoch that lost one
 };
 
 } // namespace troupe

@@ -91,15 +91,17 @@ constexpr Purpose purposes[] = {
    "  troupe events run.db --kind recovery\n"
    "  troupe events logs --role ps:1 --since-step 500 --json\n"},
   {"chaos", "troupe chaos [flags] -- train FLAGS --processes",
-   "Runs a job while killing its roles, each in a chosen phase of a step: "
-   "pull, "
-   "compute, push, reduce, forward, seal, copy (of a repair), and its "
-   "coordinator. Never are two of "
-   "one chain down at once. Then runs it undisturbed and says whether the "
-   "weights are the same, how many died where, and when steps went on.",
+   "Runs a job while its roles are killed, stopped, slowed or cut off, each in "
+   "a chosen phase of a step: pull, compute, push, reduce, forward, seal, copy "
+   "(of a repair); its coordinator dies too. Never are two of one chain down "
+   "at once. Then runs it undisturbed and says whether the weights are the "
+   "same, what struck where, when steps went on, and whether anything was left "
+   "behind. Status 1: something was lost.",
    "  troupe chaos --seed 1 --faults 40 --json verdict.json -- train \\\n"
    "    --data synthetic:digits --strategy parameter_server --workers 3 \\\n"
-   "    --ps 2 --chain 2 --processes --steps 4000\n"},
+   "    --ps 2 --chain 2 --processes --steps 4000\n"
+   "  troupe chaos --kinds stop,cut --write-plan faults.toml -- train …\n"
+   "  troupe chaos --plan faults.toml -- train …\n"},
   {"checkpoint ls", "troupe checkpoint ls DIR",
    "Lists the checkpoints in a --checkpoint-dir, newest first.",
    "  troupe checkpoint ls checkpoints\n"},
@@ -179,6 +181,10 @@ constexpr Purpose purposes[] = {
    "end, or nothing is measured.",
    "  troupe bench recovery --trials 50 --json recovery.json\n"
    "  troupe bench recovery --kinds worker,shard --trials 10\n"},
+  {"bench goodput", "troupe bench goodput [flags]",
+   "Measures how many steps a second a job of four workers commits when one of "
+   "them is killed every minute, against the same job undisturbed.",
+   "  troupe bench goodput --kills 5 --json goodput.json\n"},
   {"model show", "troupe model show [M] [flags]",
    "Prints a model: its operators with shapes, parameters, FLOPs and memory, "
    "or its graph for Graphviz, or a model file that makes it.",

@@ -42,6 +42,8 @@ int dispatch(const Settings& settings) {
     return run_bench_parameter_server(settings);
   if (command == "bench recovery")
     return run_bench_recovery(settings);
+  if (command == "bench goodput")
+    return run_bench_goodput(settings);
   if (command.starts_with("checkpoint "))
     return run_checkpoint(settings);
   if (command == "chaos")

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -30,9 +31,9 @@ constexpr int leave_ms = 5'000;
 constexpr int interrupted = 130;
 
 /// Small, so that a recovery is not hidden behind a step.
-Words training() {
+Words training(const std::string& model) {
   return {"--data",    "synthetic:digits?samples=2000",
-          "--model",   "mlp:784-64-10",
+          "--model",   model.empty() ? "mlp:784-64-10" : model,
           "--seed",    "1",
           "--epochs",  "0",
           "--devices", "cpu:1"};
@@ -43,8 +44,9 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-Words arguments_of(const RecoveryKind& kind, const RunFolder& folder) {
-  Words words = with({"train"}, training());
+Words arguments_of(const RecoveryKind& kind, const std::string& model,
+                   const RunFolder& folder) {
+  Words words = with({"train"}, training(model));
   words = with(words, {"--processes", "--workers", "4", "--steps", "1000000000",
                        "--journal", folder.file("journal.db"), "--summary",
                        folder.file("summary.json")});
@@ -80,7 +82,7 @@ void await(Condition condition, Clock::duration limit,
 /// The weights of that many steps on one device, nobody disturbing them.
 std::string undisturbed_sha256(uint64_t steps) {
   const auto settings = parse_settings(
-    with(with({"train"}, training()),
+    with(with({"train"}, training({})),
          {"--strategy", "one_device", "--steps", std::to_string(steps)}),
     surroundings_of_process());
   RunOptions run;
@@ -112,9 +114,11 @@ const std::vector<RecoveryKind>& recovery_kinds() {
   return kinds;
 }
 
-RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed)
+RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
+                               std::string model)
   : kind_(kind),
-    arguments_(arguments_of(kind, folder_)),
+    model_(std::move(model)),
+    arguments_(arguments_of(kind, model_, folder_)),
     plan_(plan_of(arguments_)),
     journal_(folder_.file("journal.db"), plan_),
     job_(arguments_),
@@ -134,21 +138,41 @@ void RecoveryTrials::look_until_whole() {
   processes_.look();
 }
 
-std::string RecoveryTrials::draw_role() {
-  if (kind_.role == RoleKind::coordinator)
-    return "coordinator";
-  const auto roles = plan_.of_kind(kind_.role);
-  return to_string(roles[random_() % roles.size()].role);
+const HeldProcess& RecoveryTrials::draw_victim(std::string& role) {
+  role = "coordinator";
+  if (kind_.role != RoleKind::coordinator) {
+    const auto roles = plan_.of_kind(kind_.role);
+    role = to_string(roles[random_() % roles.size()].role);
+  }
+  const auto* process = processes_.playing(role);
+  if (!process)
+    throw InputError("bench recovery: " + role + " has no process");
+  return *process;
+}
+
+double RecoveryTrials::steps_a_second(milliseconds period, bool strikes) {
+  look_until_whole();
+  const auto steps = journal_.steps();
+  const auto from_ms = journal_.steps_ms();
+  const auto end = Clock::now() + period;
+  if (strikes) { // early enough that the period has all of what follows
+    const auto most = static_cast<uint64_t>(period.count()) / 2;
+    std::this_thread::sleep_for(milliseconds{random_() % (most + 1)});
+    std::string role;
+    draw_victim(role).signal(kind_.stops ? SIGSTOP : SIGKILL);
+  }
+  std::this_thread::sleep_until(end);
+  journal_.read();
+  const auto ms = static_cast<double>(journal_.steps_ms() - from_ms);
+  return ms > 0 ? static_cast<double>(journal_.steps() - steps) * 1e3 / ms : 0;
 }
 
 double RecoveryTrials::strike() {
   const auto wait_ms = least_wait_ms
                        + random_() % (most_wait_ms - least_wait_ms + 1);
   std::this_thread::sleep_for(milliseconds{wait_ms});
-  const auto role = draw_role();
-  const auto* process = processes_.playing(role);
-  if (!process)
-    throw InputError("bench recovery: " + role + " has no process");
+  std::string role;
+  const auto* process = &draw_victim(role);
   const auto from = unix_ms();
   const auto begin = Clock::now();
   if (!process->signal(kind_.stops ? SIGSTOP : SIGKILL))
@@ -185,7 +209,9 @@ void RecoveryTrials::finish() {
   const auto summary = nlohmann::json::parse(file);
   if (summary.at("steps_rolled_back") != 0)
     throw InputError("bench recovery: steps were rolled back");
-  if (summary.at("weights_sha256") != undisturbed_sha256(summary.at("steps")))
+  if (model_.empty()
+      && summary.at("weights_sha256")
+           != undisturbed_sha256(summary.at("steps")))
     throw InputError("bench recovery: the weights are not those of one device: "
                      "nothing is measured");
 }

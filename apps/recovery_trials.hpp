@@ -6,6 +6,7 @@
 #include "apps/run_folder.hpp"
 #include "strategies/plan.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -30,23 +31,29 @@ const std::vector<RecoveryKind>& recovery_kinds();
 class RecoveryTrials {
 public:
   /// Starts the job and waits until all take part in it, and some seconds.
-  RecoveryTrials(const RecoveryKind& kind, uint64_t seed);
+  /// `model`: empty is a small one that computes.
+  RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
+                 std::string model = {});
 
   /// Strikes a random role at a random moment of a whole job. Returns the
   /// milliseconds from the signal to the first step that is committed without
   /// it, and waits until the job is whole again.
   /// Errors: InputError where that does not happen in time.
   double strike();
+  /// Returns the steps that are committed a second in so many, in which, at a
+  /// random moment, a random role is struck, or none is.
+  double steps_a_second(std::chrono::milliseconds period, bool strikes);
   /// Ends the job.
-  /// Errors: InputError where its weights are not those of one device, a step
-  /// was rolled back or a process is left.
+  /// Errors: InputError where its weights are not those of one device (of the
+  /// small model), a step was rolled back or a process is left.
   void finish();
 
 private:
-  std::string draw_role();
+  const HeldProcess& draw_victim(std::string& role);
   void look_until_whole();
 
   const RecoveryKind& kind_;
+  std::string model_;
   RunFolder folder_;
   std::vector<std::string> arguments_;
   Plan plan_;

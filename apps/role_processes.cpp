@@ -3,6 +3,7 @@
 #include "kernels/error.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -114,6 +116,29 @@ void RoleProcesses::look() {
 const HeldProcess* RoleProcesses::playing(const std::string& role) const {
   const auto found = role_pid_.find(role);
   return found == role_pid_.end() ? nullptr : &seen_.at(found->second);
+}
+
+RoleProcesses::Holdings RoleProcesses::count() const {
+  Holdings out;
+  std::set<std::string> files;
+  const auto add = [&](int pid) {
+    ++out.processes;
+    std::error_code gone;
+    for (const auto& entry :
+         fs::directory_iterator{"/proc/" + std::to_string(pid) + "/fd", gone}) {
+      struct stat file {};
+      const auto target = fs::read_symlink(entry.path(), gone).string();
+      ++(target.starts_with("socket:") ? out.sockets : out.descriptors);
+      if (target.starts_with("/memfd:")
+          && stat(entry.path().c_str(), &file) == 0)
+        files.insert(std::to_string(file.st_ino));
+    }
+  };
+  add(launcher_);
+  for (const auto& [role, pid] : role_pid_)
+    add(pid);
+  out.memory_files = files.size();
+  return out;
 }
 
 std::vector<std::string> RoleProcesses::left(int wait_ms) const {

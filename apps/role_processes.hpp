@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,6 +39,14 @@ public:
   void look();
   /// Who plays "worker:0" as far as the last look tells; null: nobody.
   const HeldProcess* playing(const std::string& role) const;
+  /// What they and the launcher hold now; look() first.
+  struct Holdings {
+    uint64_t processes = 0;
+    uint64_t descriptors = 0; ///< but sockets
+    uint64_t sockets = 0;
+    uint64_t memory_files = 0; ///< that outlive who made them, each once
+  };
+  Holdings count() const;
   /// Those seen that are still there after so long.
   std::vector<std::string> left(int wait_ms) const;
 

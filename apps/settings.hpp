@@ -2,6 +2,7 @@
 
 #include "actors/checkpoint_options.hpp"
 #include "actors/job.hpp"
+#include "strategies/fault_kind.hpp"
 #include "strategies/membership.hpp"
 
 #include <cstdint>
@@ -33,14 +34,19 @@ struct BenchOptions {
 /// What `troupe chaos` does to a job.
 struct ChaosOptions {
   uint64_t seed = 0;
-  uint64_t faults = 8;          ///< deaths
+  uint64_t faults = 8;
+  std::vector<FaultKind> kinds{FaultKind::kill};
+  std::string plan;             ///< file of strikes; empty: they are drawn
+  std::string write_plan;       ///< where to write what struck; empty: nowhere
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 
-/// What `troupe bench recovery` measures.
+/// What `troupe bench recovery` and `troupe bench goodput` measure.
 struct RecoveryOptions {
   uint64_t seed = 0;
   uint32_t trials = 50;           ///< of each kind
+  uint32_t kills = 5;             ///< goodput: of each kind
+  uint64_t every_s = 60;          ///< goodput: a kill in so many seconds
   std::vector<std::string> kinds; ///< empty: all
 };
 

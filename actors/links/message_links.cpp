@@ -4,6 +4,7 @@
 #include "monitoring/names.hpp"
 
 #include <future>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -218,6 +219,21 @@ void MessageLinks::end() {
       return;
   }
   ended.wait_for(end_deadline);
+}
+
+void MessageLinks::cut(uint32_t which) {
+  std::lock_guard lock{state_->mutex};
+  if (state_->loop == nullptr)
+    return;
+  state_->loop->post([state = state_, which] {
+    if (state->served.empty())
+      return;
+    auto one = state->served.begin();
+    std::advance(one, which % state->served.size());
+    auto gone = std::move(one->second);
+    state->served.erase(one);
+    state->end(std::move(gone));
+  });
 }
 
 void MessageLinks::accept(const std::string& name, const Terms& terms,

@@ -27,6 +27,9 @@ public:
   /// Ends all links, which must be before the node and the actor system end.
   /// Whoever asks for a link after it is told so.
   void end();
+  /// Breaks one of the links, whose number counts modulo how many there are:
+  /// both ends lose their peer. From any thread; soon.
+  void cut(uint32_t which);
   MessageLinks(const MessageLinks&) = delete;
   MessageLinks& operator=(const MessageLinks&) = delete;
 

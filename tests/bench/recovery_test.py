@@ -1,6 +1,7 @@
 # ctest: TIMEOUT 200
-"""`troupe bench recovery`, tiny: roles are killed and stopped, the job goes on
-with the bits of one device and leaves no process, the figures are written.
+"""`troupe bench recovery` and `goodput`, tiny: roles are killed and stopped, the
+job goes on with the bits of one device and leaves no process, the figures are
+written.
 
 TROUPE is the program under test.
 """
@@ -38,6 +39,20 @@ class Recovery(unittest.TestCase):
             self.assertEqual(row["worst_us"], max(row["trials_us"]))
             self.assertEqual(row["met"], row["ours_us"] <= row["bar_median_us"]
                              and row["worst_us"] <= row["bar_worst_us"])
+
+    def test_goodput_compares_a_job_with_itself(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.json"
+            done = subprocess.run(
+                [os.environ["TROUPE"], "bench", "goodput", "--kills", "1",
+                 "--every", "2", "--kinds", "worker", "--json", str(path)],
+                capture_output=True, text=True, timeout=DEADLINE_S)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            rows = json.loads(path.read_text())
+        self.assertEqual([row["name"] for row in rows], ["goodput, worker"])
+        self.assertGreater(rows[0]["ours_us"], 0)
+        self.assertAlmostEqual(rows[0]["ratio"],
+                               rows[0]["peer_us"] / rows[0]["ours_us"])
 
     def test_what_is_no_kind_is_a_usage_error(self):
         for flags, expected in ((["--kinds", "worker,wrker"], "wrker: unknown"),

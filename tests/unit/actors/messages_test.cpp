@@ -75,13 +75,20 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(AskShares{fence}).fence.epoch == fence.epoch);
   BOOST_TEST(round_trip(StepShares{fence, 4, {{1, 3}}}).shares[0].hi == 3u);
   BOOST_TEST(round_trip(SwitchConsistency{"async"}).mode == "async");
-  const auto fault =
-    round_trip(InjectFault{{RoleKind::shard, 2}, "forward,copy", 3, 500});
+  const auto fault = round_trip(InjectFault{
+    {RoleKind::shard, 2}, "forward,copy", 3, 500, FaultKind::stop, 250});
   BOOST_TEST((fault.role == RoleId{RoleKind::shard, 2}));
   BOOST_TEST(fault.phases == "forward,copy");
   BOOST_TEST(fault.after == 3u);
   BOOST_TEST(fault.deadline_ms == 500u);
-  const auto armed = round_trip(ArmFault{9, StepPhase::seal, 1});
+  BOOST_TEST((fault.kind == FaultKind::stop));
+  BOOST_TEST(fault.amount == 250u);
+  const auto armed =
+    round_trip(ArmFault{9, StepPhase::seal, 1, FaultKind::cut, 7});
+  BOOST_TEST((armed.kind == FaultKind::cut));
+  BOOST_TEST(armed.amount == 7u);
+  const auto struck = round_trip(FaultStruck{9, worker_1, StepPhase::push});
+  BOOST_TEST((struck.phase == StepPhase::push));
   BOOST_TEST(armed.job == 9u);
   BOOST_TEST((armed.phase == StepPhase::seal));
   BOOST_TEST(armed.after == 1u);

@@ -18,6 +18,12 @@ ChaosEvidence good() {
       {"kind": "ranks_taken_over", "role": "worker:0",
        "detected_ms": 50.0, "resumed_ms": 55.0, "step": 9}]})");
   evidence.undisturbed = evidence.summary;
+  evidence.faults.push_back(
+    {FaultKind::kill, StepPhase::forward, {RoleKind::shard, 0}, 0});
+  evidence.faults.push_back(
+    {FaultKind::kill, StepPhase::at_once, {RoleKind::worker, 0}, 0});
+  evidence.leaves_of_the_lost = 3;
+  evidence.before = evidence.after = RoleProcesses::Holdings{9, 300, 50, 4};
   return evidence;
 }
 
@@ -50,7 +56,13 @@ BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
   BOOST_TEST(failure_of(rolled_back) == "4 steps were rolled back");
   auto few = good();
   few.asked = 3;
-  BOOST_TEST(failure_of(few).find("2 of 3 deaths") == 0u);
+  BOOST_TEST(failure_of(few).find("2 of 3 faults") == 0u);
+  auto unheard = good();
+  unheard.faults.push_back(unheard.faults.front());
+  BOOST_TEST(failure_of(unheard) == "2 losses for 3 deaths");
+  auto more = good();
+  more.leaves_of_the_lost = 2;
+  BOOST_TEST(failure_of(more).find("3 leaves were computed again") == 0u);
   auto unfinished = good();
   unfinished.summary["recoveries"][0]["kind"] = "unfinished";
   BOOST_TEST(failure_of(unfinished) == "a recovery was not over at the end");
@@ -59,6 +71,46 @@ BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
   counted.expected_count = counted.largest_count = 400;
   counted.least_count = 399;
   BOOST_TEST(failure_of(counted) == "an update was lost or applied twice");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_left_behind_fails_it) {
+  auto process = good();
+  process.left.emplace_back("worker:1 (77)");
+  BOOST_TEST(failure_of(process) == "the run is over, worker:1 (77) is not");
+  auto descriptors = good();
+  descriptors.after->descriptors = 301;
+  BOOST_TEST(failure_of(descriptors)
+             == "after the last fault the job held 301 descriptors, and 300 "
+                "would do");
+  auto sockets = good();
+  sockets.link_ends = 4;
+  sockets.after->sockets = 54;
+  BOOST_TEST(judge(sockets).at("verdict") == "passed");
+  ++sockets.after->sockets;
+  BOOST_TEST(failure_of(sockets).find("55 sockets") != std::string::npos);
+  auto memory = good();
+  ++memory.after->memory_files;
+  BOOST_TEST(failure_of(memory).find("memory files") != std::string::npos);
+  auto fewer = good();
+  --fewer.after->descriptors;
+  BOOST_TEST(judge(fewer).at("verdict") == "passed");
+}
+
+BOOST_AUTO_TEST_CASE(a_short_pause_loses_nobody_and_a_long_one_may) {
+  auto paused = good();
+  paused.asked = 2;
+  paused.faults.back() = {
+    FaultKind::stop, StepPhase::push, {RoleKind::worker, 0}, 300};
+  BOOST_TEST(failure_of(paused)
+             == "1 roles were lost that no fault had struck");
+  auto restarted = paused;
+  restarted.faults.front().role.kind = RoleKind::coordinator;
+  BOOST_TEST(judge(restarted).at("verdict") == "passed");
+  paused.faults.back().amount = 2'000;
+  const auto verdict = judge(paused);
+  BOOST_TEST(verdict.at("verdict") == "passed");
+  BOOST_TEST(verdict.at("faults").at("stop").at("by_phase").at("push") == 1);
+  BOOST_TEST(verdict.at("faults").at("kill").at("count") == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

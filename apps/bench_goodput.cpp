@@ -1,0 +1,86 @@
+#include "apps/commands.hpp"
+#include "apps/recovery_trials.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+
+namespace troupe {
+namespace {
+
+constexpr double bar = 0.95;
+
+double sum_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (auto value : values)
+    sum += value;
+  return sum;
+}
+
+nlohmann::json row_of(const RecoveryKind& kind,
+                      const std::vector<double>& quiet,
+                      const std::vector<double>& struck) {
+  const auto n = static_cast<double>(quiet.size());
+  const auto goodput = sum_of(struck) / sum_of(quiet);
+  std::vector<double> shares;
+  for (size_t i = 0; i < quiet.size(); ++i)
+    shares.push_back(struck[i] / quiet[i]);
+  const auto [least, most] = std::ranges::minmax(shares);
+  std::printf("%-38s %6zu %11.2f %11.2f %8.1f %% %8.1f %% %s\n", kind.what,
+              quiet.size(), sum_of(quiet) / n, sum_of(struck) / n,
+              goodput * 100, bar * 100, goodput >= bar ? "yes" : "no");
+  std::fflush(stdout);
+  return {{"name", std::string{"goodput, "} + kind.name},
+          {"members", 4},
+          {"bytes", nullptr},
+          {"ours_us", 1e6 * n / sum_of(struck)},
+          {"spread", most - least},
+          {"peer", "the same job undisturbed"},
+          {"peer_version", nullptr},
+          {"peer_us", 1e6 * n / sum_of(quiet)},
+          {"ratio", goodput},
+          {"limit_share", goodput / bar},
+          {"met", goodput >= bar}};
+}
+
+} // namespace
+
+int run_bench_goodput(const Settings& settings) {
+  const auto& wanted = settings.recovery;
+  const std::chrono::seconds period{wanted.every_s};
+  std::printf(
+    "4 workers of sleep:20ms; turn by turn %llu s undisturbed, and as "
+    "long with one\nkill -9 in them. Steps a second, as the job's "
+    "journal counts them. Steps rolled\nback: none. Seed %llu.\n",
+    static_cast<unsigned long long>(wanted.every_s),
+    static_cast<unsigned long long>(wanted.seed));
+  std::printf("%-38s %6s %11s %11s %10s %10s %s\n", "", "kills", "undisturbed",
+              "with kills", "goodput", "bar", "met");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& kind : recovery_kinds()) {
+    const bool asked = std::ranges::find(wanted.kinds, kind.name)
+                       != wanted.kinds.end();
+    const bool usual = kind.role == RoleKind::worker && !kind.stops;
+    if (wanted.kinds.empty() ? !usual : !asked)
+      continue;
+    std::vector<double> quiet;
+    std::vector<double> struck;
+    RecoveryTrials trials{kind, wanted.seed, "sleep:20ms"};
+    while (struck.size() < wanted.kills) {
+      quiet.push_back(trials.steps_a_second(period, false));
+      struck.push_back(trials.steps_a_second(period, true));
+    }
+    trials.finish();
+    rows.push_back(row_of(kind, quiet, struck));
+  }
+  if (!settings.json.empty()) {
+    const auto text = rows.dump(2) + "\n";
+    write_atomically(settings.json, {std::as_bytes(std::span{text})});
+  }
+  return 0;
+}
+
+} // namespace troupe

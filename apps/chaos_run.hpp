@@ -1,0 +1,52 @@
+#pragma once
+
+#include "apps/chaos_job.hpp"
+#include "apps/chaos_plan.hpp"
+#include "apps/chaos_verdict.hpp"
+#include "apps/followed_journal.hpp"
+#include "apps/role_processes.hpp"
+#include "apps/waker.hpp"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// Strikes a running job from outside, and counts what it finds.
+class ChaosRun {
+public:
+  /// `journal` is the job's.
+  ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal);
+
+  /// The next strike, given how many faults are still to come; none: no more.
+  using Source = std::function<std::optional<ChaosStrike>(uint64_t left)>;
+  /// Strikes until there were `faults`, or the job is over. `redirect` gives a
+  /// strike to another replica, as ChaosPlan.
+  void strike(const Source& next,
+              const std::function<bool(ChaosStrike&)>& redirect,
+              uint64_t faults);
+  /// Those that took place, as they did.
+  const std::vector<ChaosStrike>& done() const { return done_; }
+  /// After the end of the job: into what it is judged by.
+  void tell(ChaosEvidence& evidence, uint32_t virtual_ranks);
+
+private:
+  /// Waits a while; none: it never was.
+  std::optional<RoleProcesses::Holdings> count_when_whole();
+  std::optional<RoleProcesses::Holdings> count_settled();
+  std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
+
+  ChaosJob& job_;
+  uint32_t chain_;
+  uint64_t link_ends_; ///< as ChaosEvidence
+  FollowedJournal journal_;
+  RoleProcesses processes_;
+  Waker waker_;
+  std::vector<ChaosStrike> done_;
+  std::vector<ChaosFault> faults_;
+  std::optional<RoleProcesses::Holdings> before_;
+  std::optional<RoleProcesses::Holdings> after_;
+};
+
+} // namespace troupe

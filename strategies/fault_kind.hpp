@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What happens to a role on purpose.
+enum class FaultKind : uint8_t {
+  kill, ///< kill -9 of its process
+  stop, ///< its process stands still, and is woken after some milliseconds
+  slow, ///< a worker computes slowly for some milliseconds
+  cut,  ///< one of its links breaks
+};
+inline constexpr uint32_t fault_kinds = 4;
+
+/// "kill", …
+std::string to_string(FaultKind kind);
+/// Returns false for what is no kind.
+bool parse(const std::string& name, FaultKind& kind);
+/// All names, in order.
+std::vector<std::string> names_of_faults();
+
+} // namespace troupe

@@ -1,0 +1,140 @@
+"""troupe chaos with more than deaths: roles stand still, compute slowly and lose
+a link, by a seed and by a plan; nothing is lost, and nothing is left behind."""
+# ctest: TIMEOUT 200 RUN_SERIAL TRUE
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE
+
+FAULTS = os.environ.get("TROUPE_FAULTS", "8")
+STEPS = str(150 * (int(FAULTS) + 2))
+SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
+          "--chain", "2", "--processes", "--seed", "5", "--epochs", "0",
+          "--partitioner", "max_size:65536",
+          "--data", "synthetic:digits?samples=2000"]
+REPLICAS = ["--strategy", "multi_worker_mirrored", "--workers", "3",
+            "--processes", "--seed", "5", "--epochs", "0",
+            "--data", "synthetic:digits?samples=2000"]
+PLAN = """
+[[strike]]
+at_step = 40
+[[strike.fault]]
+role = "worker:1"
+kind = "stop"
+phase = "reduce"
+ms = 250
+
+[[strike]]
+after_steps = 20
+[[strike.fault]]
+role = "worker:2"
+phase = "push"
+passes = 1
+[[strike.fault]]
+role = "worker:0"
+kind = "slow"
+phase = "compute"
+ms = 300
+"""
+
+
+class ChaosKinds(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w") as file:
+                file.write(text)
+        return path
+
+    def run_chaos(self, flags, job):
+        return subprocess.run([TROUPE, "chaos", *flags, "--", "train", *job],
+                              capture_output=True, text=True, timeout=180)
+
+    def chaos(self, flags, job):
+        path = self.path("verdict.json")
+        done = self.run_chaos([*flags, "--json", path], job)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(path) as file:
+            verdict = json.load(file)
+        self.assertEqual(verdict["left"], [])
+        self.assertIsNotNone(verdict["held"]["after"])
+        for what in ("processes", "descriptors", "memory_files"):
+            self.assertLessEqual(verdict["held"]["after"][what],
+                                 verdict["held"]["before"][what], what)
+        return verdict
+
+    def test_faults_of_all_kinds_change_no_bit_and_leave_nothing(self):
+        plan = self.path("faults.toml")
+        verdict = self.chaos(["--faults", FAULTS, "--kinds",
+                              "kill,stop,slow,cut", "--seed", "1",
+                              "--write-plan", plan],
+                             ["--model", "mlp:784-64-10", "--steps", STEPS,
+                              *SERVED])
+        for kind in ("kill", "stop", "slow", "cut"):
+            self.assertGreaterEqual(verdict["faults"][kind]["count"],
+                                    int(FAULTS) // 4)
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+        self.assertLessEqual(verdict["leaves_recomputed"],
+                             verdict["leaves_of_the_lost"])
+        with open(plan) as file:
+            self.assertEqual(file.read().count("[[strike.fault]]"),
+                             int(FAULTS))
+
+    def test_a_plan_strikes_whom_it_names_where_it_says(self):
+        verdict = self.chaos(["--plan", self.path("plan.toml", PLAN)],
+                             ["--model", "mlp:784-64-10", "--steps", "1500",
+                              *REPLICAS])
+        self.assertEqual(
+            {kind: fault["by_phase"]
+             for kind, fault in verdict["faults"].items()},
+            {"kill": {"push": 1}, "slow": {"compute": 1},
+             "stop": {"reduce": 1}})
+        self.assertEqual([x["role"] for x in verdict["recoveries"]],
+                         ["worker:2"])
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+
+    def test_asynchronous_updates_outlive_pauses_and_broken_links(self):
+        verdict = self.chaos(["--faults", "4", "--kinds", "stop,cut"],
+                             ["--model", "count:1ms-50000", "--async",
+                              "--optimizer", "sgd", "--lr", "1", "--steps",
+                              "1500", *SERVED])
+        self.assertEqual(verdict["count"]["least"],
+                         verdict["count"]["expected"])
+        self.assertEqual(verdict["count"]["largest"],
+                         verdict["count"]["expected"])
+
+    def test_mistakes_are_told_in_one_line(self):
+        absent = self.path("absent.toml")
+        wrong = self.path("wrong.toml", PLAN.replace("reduce", "forward"))
+        for flags, job, status, expected in (
+                (["--kinds", "burn"], SERVED, 2, "--kinds burn: unknown"),
+                (["--kinds", "cut"], [*REPLICAS, "--steps", "9"], 2,
+                 "--strategy parameter_server"),
+                (["--plan", wrong], [*SERVED, "--steps", "9"], 2,
+                 "wrong.toml:7:9: worker:1 has no phase forward"),
+                (["--plan", absent], [*SERVED, "--steps", "9"], 1, "absent.toml"),
+                (["--plan", wrong, "--faults", "3"], SERVED, 2,
+                 "--faults has no effect with --plan"),
+                (["--write-plan", "/absent/x.toml"], SERVED, 1,
+                 "there is no folder"),
+                ([], [*SERVED, "--steps", "9", "--journal", absent], 2,
+                 "leave out its --journal")):
+            done = self.run_chaos(flags, job)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(expected, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

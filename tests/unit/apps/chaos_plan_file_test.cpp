@@ -1,0 +1,141 @@
+#include "actors/job.hpp"
+#include "apps/chaos_plan_file.hpp"
+#include "kernels/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdio>
+#include <fstream>
+
+using namespace troupe;
+
+namespace {
+
+Plan served() {
+  JobOptions options;
+  options.model = "mlp:784-8-10";
+  options.strategy = Strategy::parameter_server;
+  options.workers = 3;
+  options.shards = 2;
+  options.chain = 2;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  return Job{options, 64}.plan;
+}
+
+/// A file that goes with the test.
+struct File {
+  explicit File(const std::string& text) { std::ofstream{path} << text; }
+  ~File() { std::remove(path.c_str()); }
+  std::string path = "chaos_plan_file_test.toml";
+};
+
+std::vector<ChaosStrike> read(const std::string& text) {
+  const File file{text};
+  return read_chaos_plan(file.path, served());
+}
+
+/// What a plan is refused for, from its line on.
+std::string refusal(const std::string& text) {
+  const File file{text};
+  try {
+    read_chaos_plan(file.path, served());
+  } catch (const UsageError& mistake) {
+    const std::string what = mistake.what();
+    BOOST_TEST(what.rfind(file.path + ':', 0) == 0u, what);
+    return what.substr(file.path.size() + 1);
+  }
+  return "nothing";
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(chaos_plan_file)
+
+BOOST_AUTO_TEST_CASE(a_plan_says_who_is_struck_by_what_where_and_when) {
+  const auto strikes = read(R"(
+[[strike]]
+after_steps = 20
+[[strike.fault]]
+role = "worker:1"
+phase = "push"
+passes = 2
+
+[[strike]]
+at_step = 100
+[[strike.fault]]
+role = "ps:3"
+kind = "stop"
+phase = "forward"
+ms = 250
+[[strike.fault]]
+role = "coordinator"
+
+[[strike]]
+[[strike.fault]]
+role = "ps:0"
+phases = ["at-once", "copy"]
+)");
+  BOOST_TEST_REQUIRE(strikes.size() == 3u);
+  BOOST_TEST(strikes[0].steps_before == 20u);
+  const auto& kill = strikes[0].wishes.front();
+  BOOST_TEST((kill.role == RoleId{RoleKind::worker, 1}));
+  BOOST_TEST((kill.kind == FaultKind::kill));
+  BOOST_TEST((kill.phases == std::vector{StepPhase::push}));
+  BOOST_TEST(kill.after == 2u);
+  BOOST_TEST(strikes[1].at_step.value() == 100u);
+  BOOST_TEST_REQUIRE(strikes[1].wishes.size() == 2u);
+  BOOST_TEST((strikes[1].wishes[0].kind == FaultKind::stop));
+  BOOST_TEST(strikes[1].wishes[0].amount == 250u);
+  BOOST_TEST((strikes[1].wishes[1].phases == std::vector{StepPhase::at_once}));
+  BOOST_TEST(strikes[2].faults() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_drawn_is_written_and_read_back) {
+  using enum FaultKind;
+  ChaosPlan drawn{served(), 7, {kill, stop, slow, cut}};
+  std::vector<ChaosStrike> strikes;
+  for (int i = 0; i < 60; ++i)
+    strikes.push_back(drawn.next(9));
+  const auto text = to_toml(strikes, 7);
+  const auto again = read(text);
+  BOOST_TEST(again.size() == strikes.size());
+  BOOST_TEST(to_toml(again, 7) == text);
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
+  const std::string head = "[[strike]]\n[[strike.fault]]\nrole = \"ps:1\"\n";
+  BOOST_TEST(refusal("[[strike]\n").rfind("1:", 0) == 0u);
+  BOOST_TEST(refusal("strikes = 1\n")
+             == "1:11: unknown key strikes; did you mean strike?");
+  BOOST_TEST(refusal("").find("expected [[strike]], at least one")
+             != std::string::npos);
+  BOOST_TEST(refusal("[[strike]]\nafter_steps = -1\n")
+             == "2:15: after_steps: expected a whole number from 0 to "
+                "1099511627776");
+  BOOST_TEST(refusal("[[strike]]\n[[strike.fault]]\nphase = \"push\"\n")
+               .find("2:1: a fault needs its role")
+             == 0u);
+  BOOST_TEST(refusal("[[strike]]\n[[strike.fault]]\nrole = \"worker:3\"\n")
+             == "3:8: worker:3 is no role of the job");
+  BOOST_TEST(refusal(head + "phase = \"compute\"\n")
+             == "4:9: ps:1 has no phase compute; use at-once, pull, reduce, "
+                "forward, seal, copy");
+  BOOST_TEST(refusal(head + "kind = \"burn\"\n")
+             == "4:8: kind burn: unknown; use kill, stop, slow, cut");
+  BOOST_TEST(refusal(head + "kind = \"stop\"\n").find("add ms")
+             != std::string::npos);
+  BOOST_TEST(refusal(head + "ms = 10\n").rfind("4:6: ms:", 0) == 0u);
+  BOOST_TEST(refusal(head + "link = 1\n").rfind("4:8: link:", 0) == 0u);
+  BOOST_TEST(refusal(head + "phase = \"pull\"\nphases = [\"pull\"]\n")
+               .find("exclude each other")
+             != std::string::npos);
+  BOOST_TEST(refusal(head + "kind = \"cut\"\nphases = [\"pull\", \"seal\"]\n")
+               .find("only who is killed")
+             != std::string::npos);
+  BOOST_TEST(refusal("[[strike]]\nat_step = 1\nafter_steps = 1\n")
+               .find("exclude each other")
+             != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
