@@ -4,6 +4,7 @@
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/tls_error_queue.hpp"
+#include "actors/voting/messages.hpp"
 #include "kernels/error.hpp"
 
 #include <caf/io/middleman.hpp>
@@ -20,6 +21,7 @@ void init_actor_types() {
   std::call_once(once, [] {
     caf::init_global_meta_objects<caf::id_block::troupe>();
     caf::init_global_meta_objects<caf::id_block::troupe_collectives>();
+    caf::init_global_meta_objects<caf::id_block::troupe_voting>();
     caf::io::middleman::init_global_meta_objects();
     caf::openssl::manager::init_global_meta_objects();
     caf::core::init_global_meta_objects();
@@ -79,19 +81,20 @@ std::string publish(caf::actor_system& system,
 caf::strong_actor_ptr connect(caf::actor_system& system,
                               const std::string& address,
                               uint64_t deadline_ms) {
-  auto where = parse_endpoint(address);
-  if (!where)
+  const auto places = parse_endpoints(address);
+  if (places.empty())
     throw InputError("address " + address + ": expected HOST:PORT");
   const auto deadline = std::chrono::steady_clock::now()
                         + std::chrono::milliseconds{deadline_ms};
   caf::scoped_actor self{system};
-  for (;;) {
+  for (size_t attempt = 0;; ++attempt) {
+    const auto& where = places[attempt % places.size()];
     caf::strong_actor_ptr found;
     std::string why;
     self
       ->request(system.openssl_manager().actor_handle(),
-                std::chrono::seconds{5}, caf::connect_atom_v, where->host,
-                where->port)
+                std::chrono::seconds{5}, caf::connect_atom_v, where.host,
+                where.port)
       .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
                    const std::set<std::string>&) { found = peer; },
                [&](const caf::error& failure) {

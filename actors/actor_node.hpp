@@ -42,8 +42,8 @@ std::string publish(caf::actor_system& system,
                     const caf::strong_actor_ptr& whom,
                     const std::string& address);
 
-/// Connects to the actor at HOST:PORT, trying again until `deadline_ms` have
-/// passed.
+/// Connects to the actor at HOST:PORT, or at the first of several with commas
+/// that answers, trying again until `deadline_ms` have passed.
 /// Errors: InputError naming the address.
 caf::strong_actor_ptr connect(caf::actor_system& system,
                               const std::string& address, uint64_t deadline_ms);

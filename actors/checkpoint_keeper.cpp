@@ -97,7 +97,14 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
   CheckpointStart start;
   if (options.dir.empty())
     return start;
-  start.lock = std::make_shared<CheckpointLock>(options.dir);
+  try {
+    start.lock = std::make_shared<CheckpointLock>(options.dir);
+  } catch (const InputError& failure) {
+    if (!restarted)
+      throw;
+    // The coordinator before has it, stopped: its term is over.
+    start.notes.push_back(failure.what());
+  }
   remove_leftovers(real_files(), options.dir);
   const auto dir = std::filesystem::absolute(options.dir).string();
   if (!options.resume && !restarted) {

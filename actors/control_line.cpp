@@ -15,7 +15,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds retry_period{30};
-constexpr std::chrono::seconds answer_deadline{2};
+constexpr std::chrono::milliseconds answer_deadline{2'000};
+constexpr std::chrono::milliseconds brief_deadline{300};
+constexpr std::chrono::milliseconds listen_period{250};
+constexpr std::chrono::milliseconds silence_deadline{500};
 constexpr size_t most_kept = 4096;
 constexpr size_t most_asked = 64;
 
@@ -25,7 +28,9 @@ public:
 
   ControlLineState(caf::event_based_actor* self, ControlLineOptions options)
     : self_(self), options_(std::move(options)) {
-    where_ = parse_endpoint(options_.address).value_or(Endpoint{});
+    places_ = parse_endpoints(options_.address);
+    if (places_.empty())
+      places_.emplace_back();
   }
 
   caf::behavior make_behavior() {
@@ -44,7 +49,10 @@ public:
           term_ = info.term;
         },
         [](const caf::error&) {}); // it may be another build: not ours to say
-    return {[this](caf::tick_atom) { reach(); }};
+    if (places_.size() > 1)
+      listen();
+    return {[this](caf::tick_atom) { reach(); },
+            [this](caf::timeout_atom) { listen(); }};
   }
 
 private:
@@ -134,20 +142,41 @@ private:
     reach();
   }
 
-  void reach() {
+  /// A process that is stopped, or cut off, closes no connection.
+  void listen() {
     if (real_)
+      self_
+        ->request(caf::actor_cast<coordinator_actor>(real_), silence_deadline,
+                  Hello{options_.role, message_revision, true})
+        .then([this](const JobInfo&) { silent_ = false; },
+              [this](const caf::error&) {
+                if (real_ && !std::exchange(silent_, true))
+                  reach();
+              });
+    self_->delayed_send(self_, listen_period, caf::timeout_atom_v);
+  }
+
+  void reach() {
+    if (real_ && !silent_)
       return;
-    if (Clock::now() - away_since_ > options_.deadline) {
+    if (!real_ && Clock::now() - away_since_ > options_.deadline) {
       give_up("the coordinator has been away for "
               + std::to_string(options_.deadline.count() / 1000) + " s");
       return;
     }
+    place_ = (place_ + 1) % places_.size();
+    const auto& where = places_[place_];
     self_
-      ->request(self_->system().openssl_manager().actor_handle(),
-                answer_deadline, caf::connect_atom_v, where_.host, where_.port)
+      ->request(self_->system().openssl_manager().actor_handle(), patience(),
+                caf::connect_atom_v, where.host, where.port)
       .then([this](const caf::node_id&, caf::strong_actor_ptr& found,
                    const std::set<std::string>&) { ask(found); },
             [this](const caf::error&) { later(); });
+  }
+
+  /// One that is silent must not keep from finding the next.
+  std::chrono::milliseconds patience() const {
+    return silent_ ? brief_deadline : answer_deadline;
   }
 
   void later() { self_->delayed_send(self_, retry_period, caf::tick_atom_v); }
@@ -161,7 +190,7 @@ private:
     asked_whom_ = found;
     self_->monitor(caf::actor_cast<caf::actor_addr>(found));
     self_
-      ->request(caf::actor_cast<coordinator_actor>(found), answer_deadline,
+      ->request(caf::actor_cast<coordinator_actor>(found), patience(),
                 Hello{options_.role, message_revision, true})
       .then(
         [this, found](const JobInfo& info) {
@@ -182,13 +211,21 @@ private:
       give_up("another job's coordinator is at " + options_.address);
       return;
     }
+    if (real_ && info.term <= term_) {
+      later(); // this one, or one that was deposed: none is better
+      return;
+    }
     if (member && info.term <= term_) {
       give_up("the connection to the coordinator is lost");
       return;
     }
     job_ = info.job;
     term_ = info.term;
+    if (real_)
+      self_->demonitor(caf::actor_cast<caf::actor_addr>(real_));
     real_ = found;
+    silent_ = false;
+    refuse_all();
     for (const auto& said : introductions_)
       say(said);
     for (const auto& said : std::exchange(kept_, {}))
@@ -206,10 +243,12 @@ private:
 
   caf::event_based_actor* self_;
   ControlLineOptions options_;
-  Endpoint where_;
+  std::vector<Endpoint> places_;     ///< where a coordinator may listen
+  size_t place_ = 0;                 ///< tried last
   uint64_t job_ = 0;                 ///< 0: not known yet
   uint64_t term_ = 0;                ///< of the newest coordinator
   caf::strong_actor_ptr real_;       ///< null: away
+  bool silent_ = false;              ///< it does not answer
   caf::strong_actor_ptr asked_whom_; ///< whether it is the next one
   Clock::time_point away_since_;
   std::vector<Said> introductions_;

@@ -9,8 +9,10 @@ namespace troupe {
 
 struct ControlLineOptions {
   coordinator_actor first; ///< reached already
-  std::string address;     ///< HOST:PORT, where the next one will listen
-  RoleId role;             ///< who is on this end; coordinator: an observer
+  /// HOST:PORT, where the next one will listen; several, with commas: there or
+  /// there.
+  std::string address;
+  RoleId role; ///< who is on this end; coordinator: an observer
   std::chrono::milliseconds deadline{30'000};
 };
 
@@ -26,7 +28,8 @@ struct ControlLineOptions {
 /// told again who is here (Join, Attach), and what must not be lost meanwhile;
 /// all else that is sent while it is away is dropped, requests are refused. A
 /// member that finds the same coordinator again has been left out by it: then
-/// the line ends, and the role with it.
+/// the line ends, and the role with it. Where there are several addresses, a
+/// coordinator that is silent is left for one of a higher term elsewhere.
 coordinator_actor spawn_control_line(caf::actor_system& system,
                                      ControlLineOptions options);
 

@@ -3,6 +3,7 @@
 #include "actors/actor_node.hpp"
 #include "actors/checkpoint_keeper.hpp"
 #include "actors/control_line.hpp"
+#include "actors/ends_with_scope.hpp"
 #include "actors/error_line.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/journal/journal_writer.hpp"
@@ -10,6 +11,8 @@
 #include "actors/node_supervisor.hpp"
 #include "actors/role_host.hpp"
 #include "actors/run_journal.hpp"
+#include "actors/voting/proposer.hpp"
+#include "actors/voting/voter.hpp"
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
 #include "monitoring/metrics.hpp"
@@ -188,10 +191,21 @@ std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
   }
 }
 
-LocalCoordinator start_coordinator(caf::actor_system& system,
-                                   const RunOptions& options,
-                                   const JobData& data,
-                                   const RunJournal& journal, uint64_t job_id) {
+/// At the address of the coordinator before, so that its observers find it;
+/// elsewhere where that one still has it, being stopped, or on another host.
+std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
+                                                    const RunOptions& options) {
+  try {
+    return make_exporter(address);
+  } catch (const InputError&) {
+    return make_exporter(options.metrics_address);
+  }
+}
+
+LocalCoordinator
+start_coordinator(caf::actor_system& system, const RunOptions& options,
+                  const JobData& data, const RunJournal& journal,
+                  std::chrono::steady_clock::time_point began) {
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
@@ -203,16 +217,16 @@ LocalCoordinator start_coordinator(caf::actor_system& system,
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);
   check_resumed(*started.job, fingerprint, checkpoints.notes);
-  auto exporter = make_exporter(past ? past->metrics_address
-                                     : options.metrics_address);
+  auto exporter = past ? make_exporter_again(past->metrics_address, options)
+                       : make_exporter(options.metrics_address);
   started.metrics_address = exporter ? exporter->address() : std::string{};
-  started.job_id = past ? past->job : job_id;
+  started.job_id = journal.job;
   CoordinatorOptions how;
   how.job_id = started.job_id;
   how.term = journal.term;
-  how.journal = journal.writer;
+  how.journal = journal.sink;
   how.past = past;
-  how.began = options.began;
+  how.began = began;
   how.save = options.save;
   how.checkpoints = options.checkpoints;
   how.data_fingerprint = fingerprint;
@@ -289,14 +303,14 @@ std::string reshape_job(const std::string& coordinator,
 }
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
-  const auto job_id = make_job_id();
-  const auto journal = open_journal(options.journal, false, job_id,
+  const auto journal = open_journal(options.journal, false, make_job_id(),
                                     to_json(options.job),
                                     say_broken_journal(options.events));
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = start_coordinator(system, options, data, journal, job_id);
+  auto coordinator = start_coordinator(system, options, data, journal,
+                                       options.began);
   SupervisorOptions supervise;
   supervise.roles = roles_of(coordinator.job->plan);
   supervise.job = coordinator.job;
@@ -310,26 +324,72 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   return result;
 }
 
+namespace {
+
+/// Opens the journal, alone or as one of its voters. Null: told to stop before
+/// it led.
+std::shared_ptr<const RunJournal>
+open_as_one_of(caf::actor_system& system, const RunOptions& options,
+               const CoordinatorProcess& process,
+               std::shared_ptr<Proposer>& proposer, EndsWithScope& voter) {
+  const auto job_id = make_job_id();
+  const auto asked = to_json(options.job);
+  if (process.voters.empty())
+    return std::make_shared<RunJournal>(
+      open_journal(options.journal, true, job_id, asked,
+                   say_broken_journal(options.events)));
+  ProposerOptions how;
+  how.voters = process.voters;
+  how.own = process.voter;
+  how.own_voter = spawn_voter(system, options.journal);
+  voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
+  publish_again(system, voter.actor, process.voters.at(process.voter));
+  proposer = std::make_shared<Proposer>(system, std::move(how));
+  return lead_journal(proposer, job_id, asked, options.events.stop);
+}
+
+/// Where the coordinator before listened, if roles know no other place.
+std::string publish_coordinator(caf::actor_system& system,
+                                const coordinator_actor& coordinator,
+                                const RunJournal& journal,
+                                const CoordinatorProcess& process) {
+  const auto actor = caf::actor_cast<caf::strong_actor_ptr>(coordinator);
+  const bool known = journal.past && !journal.past->address.empty();
+  return known && process.voters.empty()
+           ? publish_again(system, actor, journal.past->address)
+           : publish(system, actor, process.listen);
+}
+
+} // namespace
+
 RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
-  const auto job_id = make_job_id();
-  const auto journal = open_journal(options.journal, true, job_id,
-                                    to_json(options.job),
-                                    say_broken_journal(options.events));
   ActorConfig config{load_credentials(process.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = start_coordinator(system, options, data, journal, job_id);
+  EndsWithScope voter;
+  std::shared_ptr<Proposer> proposer;
+  const auto journal = open_as_one_of(system, options, process, proposer,
+                                      voter);
+  if (!journal)
+    return {130, "told to stop while another coordinator led", ""};
+  if (journal->past && journal->past->over)
+    return {0, "", ""}; // by the one that led
+  auto coordinator = start_coordinator(
+    system, options, data, *journal,
+    proposer ? std::chrono::steady_clock::now() : options.began);
+  const auto deposed = std::make_shared<std::atomic<bool>>(false);
+  if (proposer)
+    proposer->on_deposed([deposed, actor = coordinator.actor] {
+      *deposed = true;
+      caf::anon_send_exit(actor, caf::exit_reason::kill);
+    });
   try {
-    const auto actor =
-      caf::actor_cast<caf::strong_actor_ptr>(coordinator.actor);
-    const bool known = journal.past && !journal.past->address.empty();
-    const auto address = known
-                           ? publish_again(system, actor, journal.past->address)
-                           : publish(system, actor, process.listen);
-    journal.listens(address, coordinator.metrics_address,
-                    coordinator.job->options.resume_from);
+    const auto address = publish_coordinator(system, coordinator.actor,
+                                             *journal, process);
+    journal->listens(address, coordinator.metrics_address,
+                     coordinator.job->options.resume_from);
     if (options.events.note)
       options.events.note(listening_prefix + address);
   } catch (...) {
@@ -337,6 +397,8 @@ RunResult run_coordinator_process(const RunOptions& options,
     throw;
   }
   auto result = watch(self, coordinator.actor, options.events);
+  if (*deposed)
+    return {deposed_status, "another coordinator has taken over", ""};
   if (options.events.over)
     options.events.over(result);
   // It leaves when roles and supervisor elsewhere have read the end. This
@@ -346,19 +408,34 @@ RunResult run_coordinator_process(const RunOptions& options,
   self->receive([](const caf::down_msg&) {},
                 caf::after(std::chrono::milliseconds{end_deadline_ms * 5}) >>
                   [] {});
+  if (proposer)
+    proposer->settle(std::chrono::milliseconds{end_deadline_ms});
   return result;
 }
 
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
   auto processes = std::make_shared<ChildProcesses>();
-  auto kept = std::make_shared<KeptCoordinator>(processes, launch);
-  auto start = kept->start(options.events);
-  if (start.address.empty())
-    return start.failure;
   ActorConfig config{load_credentials(launch.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
+  EndsWithScope voter;
+  if (!launch.voter.empty()) {
+    voter.actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_voter(system, launch.journal));
+    publish(system, voter.actor, launch.voter);
+  }
+  std::vector kept{std::make_shared<KeptCoordinator>(
+    processes, launch, launch.coordinator_arguments)};
+  auto start = kept.front()->start(options.events);
+  if (start.address.empty())
+    return start.failure;
+  if (!launch.standby_arguments.empty()) {
+    kept.push_back(std::make_shared<KeptCoordinator>(processes, launch,
+                                                     launch.standby_arguments));
+    kept.back()->begin();
+    start.address = launch.coordinators;
+  }
   ControlLineOptions line;
   line.first = caf::actor_cast<coordinator_actor>(
     connect(system, start.address, end_deadline_ms));
@@ -373,7 +450,7 @@ RunResult run_processes(const RunOptions& options,
   SupervisorOptions supervise;
   supervise.roles = roles_of(job.plan);
   supervise.processes = processes;
-  supervise.coordinator = kept;
+  supervise.coordinators = kept;
   supervise.program = launch.program;
   supervise.arguments = {"--coordinator", start.address, "--certificates",
                          launch.certificates};
@@ -387,7 +464,8 @@ RunResult run_processes(const RunOptions& options,
   self->send(coordinator, Detach{});
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   processes->wait_all(end_deadline_ms);
-  kept->watch({});
+  for (const auto& one : kept)
+    one->watch({});
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   return result;
 }

@@ -44,7 +44,8 @@ struct RunOptions {
   CheckpointOptions checkpoints{};
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   std::string journal;         ///< file; empty: none is kept
-  /// When this process began: of one that follows a coordinator that died.
+  /// When this process began: one that follows a coordinator that died knows of
+  /// no earlier moment. A standby counts from when it leads.
   std::chrono::steady_clock::time_point began =
     std::chrono::steady_clock::now();
   RunEvents events;
@@ -71,11 +72,18 @@ std::string reshape_job(const std::string& coordinator,
 
 /// Runs the coordinator (with its evaluator) in this process and waits for the
 /// other roles, which are started elsewhere. With a journal that is there, it
-/// goes on with the job of that.
+/// goes on with the job of that. With voters it is a standby until it leads.
 struct CoordinatorProcess {
   std::string listen = "127.0.0.1:0";
   std::string certificates; ///< folder
+  /// HOST:PORT of all that keep the journal, the same for each coordinator; one
+  /// of them is in this process. Empty: nobody else does.
+  std::vector<std::string> voters;
+  uint32_t voter = 0; ///< which
 };
+/// The exit status of a coordinator that another one has taken over from; it
+/// may be started again as that one's standby.
+inline constexpr int deposed_status = 75;
 RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process);
@@ -85,8 +93,12 @@ struct LaunchOptions {
   std::string program; ///< path of the troupe executable
   /// Arguments that make `program` the job's coordinator.
   std::vector<std::string> coordinator_arguments;
+  std::vector<std::string> standby_arguments; ///< its standby; empty: none
+  /// Where the two listen, HOST:PORT,HOST:PORT; empty: the first one says.
+  std::string coordinators;
+  std::string voter;        ///< HOST:PORT of this process's; empty: none
   std::string certificates; ///< folder
-  std::string journal;      ///< of the coordinator, which it goes on from
+  std::string journal;      ///< of the coordinator, or of this process's voter
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

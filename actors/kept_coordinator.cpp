@@ -34,17 +34,18 @@ std::string line_of(const ChildProcesses::Exit& exit) {
 }
 
 KeptCoordinator::KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
-                                 const LaunchOptions& launch)
+                                 const LaunchOptions& launch,
+                                 std::vector<std::string> arguments)
   : processes_(std::move(processes)),
     launch_(launch),
+    arguments_(std::move(arguments)),
     shared_(std::make_shared<Shared>()) {}
 
 void KeptCoordinator::run(
   std::function<void(const std::string&)> on_address,
   std::function<void(const ChildProcesses::Exit&)> on_exit) {
   std::vector<std::string> arguments{launch_.program};
-  arguments.insert(arguments.end(), launch_.coordinator_arguments.begin(),
-                   launch_.coordinator_arguments.end());
+  arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
   const auto pid = processes_->start(
     std::move(arguments), -1,
     [on_address = std::move(on_address),
@@ -101,6 +102,10 @@ void KeptCoordinator::restart() {
   if (launch_.journal.empty() || !std::filesystem::exists(launch_.journal))
     throw InputError("the coordinator died, and there is no journal "
                      + launch_.journal + " to go on from");
+  begin();
+}
+
+void KeptCoordinator::begin() {
   run([](const std::string&) {},
       [shared = shared_](const ChildProcesses::Exit& exit) {
         const std::lock_guard guard{shared->mutex};

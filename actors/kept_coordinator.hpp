@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -15,7 +16,8 @@ namespace troupe {
 class KeptCoordinator {
 public:
   KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
-                  const LaunchOptions& launch);
+                  const LaunchOptions& launch,
+                  std::vector<std::string> arguments);
 
   /// What the process said first: its address, or how it failed.
   struct Start {
@@ -29,6 +31,8 @@ public:
   /// From here on `died` is told of its end, on another thread: at once where
   /// it has ended already.
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
+  /// Starts it, and waits for nothing: a standby.
+  void begin();
   /// Starts it again. Not to be called from `died`.
   /// Errors: InputError without a journal to go on from; std::runtime_error
   /// with the system's reason.
@@ -42,6 +46,7 @@ private:
 
   std::shared_ptr<ChildProcesses> processes_;
   LaunchOptions launch_;
+  std::vector<std::string> arguments_;
   std::shared_ptr<Shared> shared_;
 };
 

@@ -44,8 +44,8 @@ public:
       [this](const caf::exit_msg& x) { self_->quit(x.reason); });
     self_->monitor(coordinator_);
     self_->send(coordinator_, Attach{true});
-    if (options_.coordinator)
-      watch_coordinator();
+    for (const auto& kept : options_.coordinators)
+      watch_coordinator(kept);
     for (auto role : options_.roles)
       start(role);
     return {
@@ -146,20 +146,22 @@ private:
       }
   }
 
-  void watch_coordinator() {
+  void watch_coordinator(const std::shared_ptr<KeptCoordinator>& kept) {
     auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
-    options_.coordinator->watch(
-      [this, handle](const ChildProcesses::Exit& exit) {
-        caf::anon_send(handle,
-                       Completion{[this, exit] { coordinator_died(exit); }});
+    kept->watch(
+      [this, handle, kept = kept.get()](const ChildProcesses::Exit& exit) {
+        caf::anon_send(handle, Completion{[this, kept, exit] {
+                         coordinator_died(*kept, exit);
+                       }});
       });
   }
 
-  /// One that ended by itself would do so again.
-  void coordinator_died(const ChildProcesses::Exit& exit) {
+  /// One that ended by itself would do so again; but not one that was deposed.
+  void coordinator_died(KeptCoordinator& kept,
+                        const ChildProcesses::Exit& exit) {
     if (over_)
       return;
-    if (exit.signal == 0) {
+    if (exit.signal == 0 && exit.status != deposed_status) {
       end_run(line_of(exit));
       return;
     }
@@ -170,7 +172,7 @@ private:
       return;
     }
     try {
-      options_.coordinator->restart();
+      kept.restart();
       self_->send(coordinator_, RoleDied{role, verdict.reason});
     } catch (const std::exception& failure) {
       end_run(failure.what());

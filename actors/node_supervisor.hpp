@@ -25,8 +25,9 @@ struct SupervisorOptions {
 
   // Processes: `program role NAME` and these arguments; null: actors.
   std::shared_ptr<ChildProcesses> processes;
-  /// The coordinator, where its process is this node's to start again.
-  std::shared_ptr<KeptCoordinator> coordinator;
+  /// The coordinator and its standby, where their processes are this node's to
+  /// start again.
+  std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
   std::string program;
   std::vector<std::string> arguments;
   /// Receives each line a role prints, on another thread.

@@ -21,6 +21,8 @@ struct Endpoint {
   uint16_t port = 0;
 };
 std::optional<Endpoint> parse_endpoint(const std::string& text);
+/// HOST:PORT,HOST:PORT,… taken apart. Errors: empty for anything else.
+std::vector<Endpoint> parse_endpoints(const std::string& text);
 
 /// The name under which a role of this process is found in the registry.
 std::string local_name(uint64_t job, RoleId role);

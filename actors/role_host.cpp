@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/control_line.hpp"
+#include "actors/ends_with_scope.hpp"
 #include "actors/hybrid_worker.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
@@ -126,12 +127,6 @@ namespace {
 
 constexpr std::chrono::seconds hello_deadline{30};
 
-/// Nobody speaks to the coordinator any more.
-struct LineEnd {
-  coordinator_actor line;
-  ~LineEnd() { caf::anon_send_exit(line, caf::exit_reason::user_shutdown); }
-};
-
 JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
                   RoleId role) {
   JobInfo info;
@@ -174,7 +169,7 @@ std::string reached_as(const std::string& host,
   if (!number || !number->is_any())
     return host;
   const auto own =
-    own_address_towards(parse_endpoint(options.coordinator)->host);
+    own_address_towards(parse_endpoints(options.coordinator).front().host);
   if (own.empty())
     throw InputError("--listen " + options.listen
                      + ": no address of this machine leads to the coordinator "
@@ -232,7 +227,8 @@ void run_role_process(const RoleProcessOptions& options) {
   line.address = options.coordinator;
   line.role = options.role;
   const auto coordinator = spawn_control_line(system, std::move(line));
-  const LineEnd end{coordinator};
+  const EndsWithScope line_end{
+    caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
   auto info = say_hello(self, coordinator, options.role);
   RoleContext context;
   context.job_id = info.job;

@@ -2,8 +2,10 @@
 
 #include "actors/journal/history.hpp"
 #include "actors/journal/journal_writer.hpp"
+#include "actors/voting/proposer.hpp"
 #include "kernels/error.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <utility>
@@ -11,59 +13,95 @@
 namespace troupe {
 namespace {
 
-JobHistory read_past(const std::string& path, JournalFile& file,
+constexpr std::chrono::seconds sync_deadline{20};
+
+/// `where`: "journal FILE", or who has it.
+JobHistory read_past(const std::string& where,
+                     const std::vector<JournalEvent>& events,
                      const std::string& asked) {
   JobHistory past;
   try {
-    past = read_history(file.events());
+    past = read_history(events);
   } catch (const InputError& failure) {
-    const std::string line = failure.what();
-    throw InputError(line.starts_with("journal ")
-                       ? line
-                       : "journal " + path + ": damaged: " + line);
+    throw InputError(where + ": damaged: " + failure.what());
   }
   if (past.job == 0)
-    throw InputError("journal " + path + ": it names no job; remove it");
-  if (past.over)
-    throw InputError("journal " + path
-                     + ": its run is over (`troupe events` shows it); remove "
-                       "it or name another file");
+    throw InputError(where + ": it names no job; remove it");
   if (past.asked != asked)
-    throw InputError("journal " + path
+    throw InputError(where
                      + ": of a job with other flags; give those of its run, or "
                        "name another file");
   return past;
+}
+
+/// A coordinator begins, in a term that is synced before this returns.
+/// Errors: InputError where it cannot be, in time.
+void begin(const RunJournal& run, const std::string& asked) {
+  JobJournal journal{run.sink, run.term};
+  auto synced = std::make_shared<std::promise<void>>();
+  if (!run.past)
+    journal.job(run.job, asked);
+  journal.began(run.past != nullptr, [synced] { synced->set_value(); });
+  if (synced->get_future().wait_for(sync_deadline) != std::future_status::ready)
+    throw InputError("the journal was not synced within "
+                     + std::to_string(sync_deadline.count())
+                     + " s: is a majority of voters reachable?");
 }
 
 } // namespace
 
 void RunJournal::listens(const std::string& address, const std::string& metrics,
                          const std::string& resume_from) const {
-  if (writer)
-    JobJournal{writer, term}.address(address, metrics, resume_from);
+  if (sink)
+    JobJournal{sink, term}.address(address, metrics, resume_from);
 }
 
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                         const std::string& asked,
                         std::function<void(const std::string&)> failed) {
   RunJournal out;
+  out.job = job;
   if (path.empty())
     return out;
   const bool again = resumes && std::filesystem::exists(path);
   JournalFile file{path, again ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   if (again) {
-    out.past = std::make_shared<JobHistory>(read_past(path, file, asked));
+    const auto where = "journal " + path;
+    out.past =
+      std::make_shared<JobHistory>(read_past(where, file.events(), asked));
+    if (out.past->over)
+      throw InputError(where
+                       + ": its run is over (`troupe events` shows it); remove "
+                         "it or name another file");
+    out.job = out.past->job;
     out.term = out.past->term + 1;
   }
-  out.writer = std::make_shared<JournalWriter>(std::move(file), path,
-                                               std::move(failed));
-  JobJournal journal{out.writer, out.term};
-  std::promise<void> synced;
-  if (!again)
-    journal.job(job, asked);
-  journal.began(again, [&] { synced.set_value(); });
-  synced.get_future().get();
+  out.sink = std::make_shared<JournalWriter>(std::move(file), path,
+                                             std::move(failed));
+  begin(out, asked);
+  return out;
+}
+
+std::shared_ptr<const RunJournal>
+lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
+             const std::string& asked,
+             const std::function<std::string()>& stop) {
+  const auto elected = proposer->wait_to_lead(stop);
+  if (!elected)
+    return nullptr;
+  auto out = std::make_shared<RunJournal>();
+  out->sink = proposer;
+  out->term = elected->term;
+  out->job = job;
+  if (!elected->events.empty()) {
+    out->past = std::make_shared<JobHistory>(
+      read_past("the voters' journal", elected->events, asked));
+    out->job = out->past->job;
+    if (out->past->over)
+      return out;
+  }
+  begin(*out, asked);
   return out;
 }
 

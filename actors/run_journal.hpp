@@ -9,13 +9,15 @@
 
 namespace troupe {
 
-class JournalWriter;
+class Proposer;
 struct JobHistory;
 
 /// The journal of a run as its coordinator's process opens it.
 struct RunJournal {
-  std::shared_ptr<JournalWriter> writer;  ///< null: none is kept
-  std::shared_ptr<const JobHistory> past; ///< null: the job begins
+  std::shared_ptr<JournalSink> sink; ///< null: none is kept
+  /// Null: the job begins. One that is over: there is nothing to do.
+  std::shared_ptr<const JobHistory> past;
+  uint64_t job = 0;                       ///< which one
   uint64_t term = 1;
 
   /// Writes down that the coordinator listens there.
@@ -33,5 +35,14 @@ struct RunJournal {
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                         const std::string& asked,
                         std::function<void(const std::string&)> failed);
+
+/// The same of a journal that voters keep, once `proposer` leads. `stop` is
+/// asked meanwhile: null where it gives a reason.
+/// Errors: InputError where it is of another job, damaged, or no majority of
+/// voters is reached any more.
+std::shared_ptr<const RunJournal>
+lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
+             const std::string& asked,
+             const std::function<std::string()>& stop);
 
 } // namespace troupe

@@ -1,7 +1,10 @@
 #include "actors/tls_error_queue.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <atomic>
 
@@ -19,6 +22,15 @@ std::atomic<bool> guarded{false};
 void empty_queue() {
   ERR_clear_error();
   guarded.store(true, std::memory_order_relaxed);
+}
+
+/// CAF's shutdown waits until all that is on its way has been taken: from a
+/// host that is cut off nothing comes back, not even a refusal, so it would
+/// wait for as long as the kernel tries, a quarter of an hour.
+void bound_patience(SSL* session) {
+  const unsigned int most_ms = 10'000;
+  setsockopt(SSL_get_fd(session), IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms,
+             sizeof most_ms);
 }
 
 } // namespace
@@ -44,11 +56,13 @@ int __wrap_SSL_write(SSL* session, const void* bytes, int count) {
 
 int __wrap_SSL_connect(SSL* session) {
   empty_queue();
+  bound_patience(session);
   return __real_SSL_connect(session);
 }
 
 int __wrap_SSL_accept(SSL* session) {
   empty_queue();
+  bound_patience(session);
   return __real_SSL_accept(session);
 }
 

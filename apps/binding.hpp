@@ -90,4 +90,14 @@ Binding address(Access access) {
           [=](Settings s) { return access(s); }};
 }
 
+/// HOST:PORT, or several with commas.
+template <class Access>
+Binding addresses(Access access) {
+  return {[=](Settings& s, const std::string& value) {
+            parse_addresses(value);
+            access(s) = value;
+          },
+          [=](Settings s) { return access(s); }};
+}
+
 } // namespace troupe::binding

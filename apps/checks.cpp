@@ -95,13 +95,28 @@ void check_job(const Settings& settings) {
   Job check{job, job.global_batch};
 }
 
+void check_voters(const Settings& settings) {
+  if (settings.voters.empty())
+    return;
+  const auto voters = parse_addresses(settings.voters).size();
+  if (voters != 3 && voters != 5)
+    refuse("--voters " + settings.voters + ": name three or five, not "
+           + std::to_string(voters));
+  if (settings.voter >= voters)
+    refuse("--voter " + std::to_string(settings.voter) + ": --voters names "
+           + std::to_string(voters) + ", the first is 0");
+  require_flag(settings, settings.journal, "journal", "vote.db");
+}
+
 void check_role(const Settings& settings) {
   if (!settings.role)
     refuse("'troupe role' needs to know which: name it (troupe role worker:0) "
            "or set TF_CONFIG with a task");
   auto role = *settings.role;
-  if (role.kind == RoleKind::coordinator)
+  if (role.kind == RoleKind::coordinator) {
+    check_voters(settings);
     return;
+  }
   if (settings.coordinator.empty())
     refuse("role " + to_string(role)
            + " needs --coordinator HOST:PORT, or "
@@ -114,8 +129,8 @@ void check_role(const Settings& settings) {
 /// A public address is for members with certificates only.
 void check_address(const Settings& settings, const std::string& flag,
                    const std::string& address) {
-  if (address.empty() || is_loopback(parse_address(address))
-      || !settings.certificates.empty())
+  if (address.empty() || !settings.certificates.empty()
+      || std::ranges::all_of(parse_addresses(address), is_loopback))
     return;
   throw InputError("--" + flag + " " + address
                    + ": address not local without certificates; add "
@@ -296,6 +311,12 @@ void check_settings(const Settings& settings, const Flags& flags) {
     require_flag(settings, settings.out, "out", "predictions.txt");
   if (command == "plan")
     return;
+  if (command == "voter") {
+    require_flag(settings, settings.journal, "journal", "vote.db");
+    require_flag(settings, settings.certificates, "certificates", "certs");
+  }
+  if (settings.standby && !settings.job.processes)
+    refuse("--standby takes over from a process that died; add --processes");
   check_address(settings, "listen", settings.listen);
   check_address(settings, "metrics-address", settings.metrics_address);
   check_address(settings, "coordinator", settings.coordinator);

@@ -8,6 +8,7 @@ namespace troupe {
 /// exception into one line and a status (UsageError: 2, all others: 1).
 int run_train(const Settings& settings);
 int run_role(const Settings& settings);
+int run_voter(const Settings& settings);
 int run_bench_step(const Settings& settings);
 int run_bench_kernels(const Settings& settings);
 int run_bench_all_reduce(const Settings& settings);

@@ -31,6 +31,7 @@ enum CommandBit : unsigned {
   on_events = 262144,
   on_recovery = 524288, ///< bench recovery
   on_goodput = 1048576, ///< bench goodput
+  on_voter = 2097152,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -80,6 +80,16 @@ constexpr Purpose purposes[] = {
    "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
    "    --data mnist:DIR --workers 2 --ps 1\n"
    "  troupe role worker:0 --coordinator 10.0.0.1:7000 --certificates certs\n"},
+  {"voter", "troupe voter --listen HOST:PORT --journal FILE --certificates DIR",
+   "Keeps a copy of a job's journal for its coordinators, and votes on which "
+   "of "
+   "them leads. A job on several hosts has two coordinators, each with a voter "
+   "of its own, and this one; a majority decides.",
+   "  troupe voter --listen 10.0.0.3:7001 --journal vote.db "
+   "--certificates certs\n"
+   "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
+   "    --voters 10.0.0.1:7001,10.0.0.2:7001,10.0.0.3:7001 --voter 0 \\\n"
+   "    --journal vote.db --data mnist:DIR --workers 2 --ps 1\n"},
   {"status", "troupe status HOST:PORT",
    "Shows a running job: its epoch and step, its roles, and over what they are "
    "linked. The address is the one that the run printed as metrics.",

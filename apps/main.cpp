@@ -30,6 +30,8 @@ int dispatch(const Settings& settings) {
     return run_predict(settings);
   if (command == "role")
     return run_role(settings);
+  if (command == "voter")
+    return run_voter(settings);
   if (command == "bench step")
     return run_bench_step(settings);
   if (command == "bench kernels")

@@ -130,6 +130,13 @@ Address parse_address(const std::string& text) {
   }
 }
 
+std::vector<Address> parse_addresses(const std::string& text) {
+  std::vector<Address> out;
+  for (const auto& one : split_list(text))
+    out.push_back(parse_address(one));
+  return out;
+}
+
 bool is_loopback(const Address& address) {
   if (address.host == "localhost" || address.host == "::1")
     return true;

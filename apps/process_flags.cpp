@@ -51,14 +51,29 @@ void add_connections(std::vector<Flag>& flags) {
       "where Prometheus finds the metrics, over plain HTTP; printed at the "
       "start; not local: needs --certificates; status: of which run",
       address(FIELD(metrics_address)));
-  add(flags, on_runs, group, "listen", "HOST:PORT", "127.0.0.1:0, a free port",
+  add(flags, on_runs | on_voter, group, "listen", "HOST:PORT",
+      "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
       address(FIELD(listen)));
   constexpr auto on_control = on_ctl | on_reshape | on_move;
   add(flags, on_role | on_control, group, "coordinator", "HOST:PORT",
-      "from TF_CONFIG", "where the coordinator listens",
-      address(FIELD(coordinator)));
-  add(flags, on_runs | on_control, group, "certificates", "DIR",
+      "from TF_CONFIG",
+      "where the coordinator listens; with a standby both, with a comma",
+      addresses(FIELD(coordinator)));
+  add(flags, on_train, group, "standby", "", "no",
+      "start a second coordinator, which takes over when the first is lost; "
+      "needs --processes",
+      toggle(FIELD(standby), true));
+  flags.back().type = FlagType::toggle;
+  add(flags, on_role, group, "voters", "HOST:PORT,…", "none",
+      "role coordinator: who keep the journal, three or five, its own among "
+      "them; it is a standby while another one leads",
+      addresses(FIELD(voters)));
+  add(flags, on_role, group, "voter", "N", "0",
+      "role coordinator: which of --voters is its own",
+      whole(FIELD(voter), 0, 4));
+  flags.back().type = FlagType::number;
+  add(flags, on_runs | on_control | on_voter, group, "certificates", "DIR",
       "the job makes its own",
       "folder with the certificate, key and authority of the job",
       text(FIELD(certificates)));
@@ -89,7 +104,7 @@ void add_output(std::vector<Flag>& flags) {
       "error: no notes; warning: restarts and recoveries; info, debug: also "
       "what the roles' processes print",
       choice(FIELD(log_level), {"error", "warning", "info", "debug"}));
-  add(flags, on_train | on_role, group, "journal", "FILE",
+  add(flags, on_train | on_role | on_voter, group, "journal", "FILE",
       "with processes: a private file, or journal.db in --log-dir",
       "keep what the coordinator decides here, for troupe events and for the "
       "coordinator that follows one that died; role coordinator: goes on with "
@@ -148,9 +163,9 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",      "plan",   "evaluate", "predict", "role",
-          "bench",      "status", "events",   "ctl",     "chaos",
-          "checkpoint", "model",  "version",  "help"};
+  return {"train", "plan",       "evaluate", "predict", "role",
+          "voter", "bench",      "status",   "events",  "ctl",
+          "chaos", "checkpoint", "model",    "version", "help"};
 }
 
 std::vector<std::string> later_commands() {
@@ -168,6 +183,8 @@ unsigned bit_of(const std::string& command) {
     return on_predict;
   if (command == "role")
     return on_role;
+  if (command == "voter")
+    return on_voter;
   if (command == "bench step")
     return on_bench;
   if (command == "bench kernels")

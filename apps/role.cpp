@@ -2,6 +2,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/role_host.hpp"
 #include "apps/commands.hpp"
+#include "apps/numbers.hpp"
 #include "apps/run_display.hpp"
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
@@ -44,6 +45,9 @@ int play_coordinator(const Settings& settings) {
   CoordinatorProcess process;
   process.listen = settings.listen;
   process.certificates = settings.certificates;
+  if (!settings.voters.empty())
+    process.voters = split_list(settings.voters);
+  process.voter = settings.voter;
   make_credentials(process.certificates);
   auto result = run_coordinator_process(run, load_job_data(settings.job),
                                         process);

@@ -1,11 +1,16 @@
 #include "apps/role_launch.hpp"
 
 #include "actors/actor_node.hpp"
+#include "apps/numbers.hpp"
+#include "apps/reserved_port.hpp"
 #include "apps/run_folder.hpp"
 #include "kernels/error.hpp"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -29,6 +34,36 @@ std::string journal_of(const Settings& settings, const RunFolder& folder) {
   return path.string();
 }
 
+using Ports = std::vector<std::unique_ptr<ReservedPort>>;
+
+/// Two coordinators, and three who keep the journal: each of them, and this
+/// process, whose copy is the one at `journal`.
+Ports add_standby(const Settings& settings, const std::string& journal,
+                  LaunchOptions& launch) {
+  const auto host = parse_address(settings.listen).host;
+  Ports ports;
+  for (int i = 0; i < 5; ++i)
+    ports.push_back(std::make_unique<ReservedPort>(host));
+  const bool any = settings.listen.ends_with(":0");
+  const std::array listen{any ? ports[0]->address() : settings.listen,
+                          ports[1]->address()};
+  launch.coordinators = listen[0] + ',' + listen[1];
+  launch.voter = ports[2]->address();
+  const auto voters = launch.voter + ',' + ports[3]->address() + ','
+                      + ports[4]->address();
+  const auto common = launch.coordinator_arguments;
+  auto arguments = [&](size_t which) {
+    auto out = common;
+    const auto own = std::to_string(which + 1);
+    out.insert(out.end(), {"--listen", listen[which], "--voters", voters,
+                           "--voter", own, "--journal", journal + '.' + own});
+    return out;
+  };
+  launch.coordinator_arguments = arguments(0);
+  launch.standby_arguments = arguments(1);
+  return ports;
+}
+
 } // namespace
 
 RunResult launch_roles(const Settings& settings, const RunOptions& run,
@@ -40,17 +75,26 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
+  coordinator.standby = false; // it has one, and is none
   std::ofstream{config} << to_toml(coordinator);
   const auto certificates = settings.certificates.empty()
                               ? folder.file("certificates")
                               : settings.certificates;
   make_credentials(certificates);
   LaunchOptions launch;
+  std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  launch.coordinator_arguments = {"role",           "coordinator",
-                                  "--config",       config,
-                                  "--listen",       settings.listen,
-                                  "--certificates", certificates};
+  launch.coordinator_arguments = {"role", "coordinator",    "--config",
+                                  config, "--certificates", certificates};
+  if (!settings.standby)
+    launch.coordinator_arguments.insert(launch.coordinator_arguments.end(),
+                                        {"--listen", settings.listen});
+  if (settings.standby) {
+    ports = add_standby(settings, coordinator.journal, launch);
+    if (run.events.note)
+      run.events.note("standby: both coordinators, and all who keep the "
+                      "journal, are on this host: a process may die, not it");
+  }
   launch.certificates = certificates;
   launch.journal = coordinator.journal;
   launch.on_line = [&output](const std::string& role, const std::string& line) {

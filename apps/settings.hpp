@@ -78,9 +78,12 @@ struct Settings {
   bool color = true; ///< false: --no-color
 
   std::string listen = "127.0.0.1:0"; ///< where this role takes connections
-  std::string coordinator;            ///< HOST:PORT; empty: not given
-  std::string certificates;           ///< folder; empty: the job makes its own
-  std::optional<RoleId> role;         ///< whom `troupe role` plays
+  std::string coordinator;  ///< HOST:PORT,… where it may be; empty: not given
+  bool standby = false;     ///< train: start a second coordinator
+  std::string voters;       ///< HOST:PORT,… role coordinator; empty: alone
+  uint32_t voter = 0;       ///< role coordinator: which of them is its own
+  std::string certificates; ///< folder; empty: the job makes its own
+  std::optional<RoleId> role; ///< whom `troupe role` plays
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
   std::string checkpoint;    ///< evaluate, predict: safetensors file to read

@@ -119,6 +119,20 @@ struct JournalFile::Impl {
       run("PRAGMA synchronous=FULL");
   }
 
+  /// Runs `change` whole or not at all.
+  template <class Change>
+  void write(Change change) const {
+    try {
+      run("BEGIN IMMEDIATE");
+      change();
+      run("COMMIT");
+    } catch (const InputError& failure) {
+      const std::string why = failure.what();
+      sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);
+      refuse("cannot be written: " + why);
+    }
+  }
+
   void make() const {
     run("PRAGMA journal_mode=WAL");
     run(("BEGIN; PRAGMA application_id=" + std::to_string(application)
@@ -185,8 +199,7 @@ std::vector<JournalEvent> JournalFile::events() const {
 void JournalFile::append(std::vector<JournalEvent>& events) {
   auto last = impl_->last;
   auto check = impl_->check;
-  try {
-    impl_->run("BEGIN IMMEDIATE");
+  impl_->write([&] {
     Statement row{impl_->database,
                   "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"};
     for (auto& event : events) {
@@ -201,15 +214,38 @@ void JournalFile::append(std::vector<JournalEvent>& events) {
       row.bind(6, uint64_t{check});
       row.step();
     }
-    row.reset();
-    impl_->run("COMMIT");
-  } catch (const InputError& failure) {
-    const std::string why = failure.what();
-    sqlite3_exec(impl_->database, "ROLLBACK", nullptr, nullptr, nullptr);
-    impl_->refuse("cannot be written: " + why);
-  }
+  });
   impl_->last = last;
   impl_->check = check;
+}
+
+void JournalFile::cut(uint64_t keep) {
+  impl_->write([&] {
+    Statement rows{impl_->database, "DELETE FROM events WHERE id > ?"};
+    rows.bind(1, keep);
+    rows.step();
+  });
+  impl_->walk([](const JournalEvent&) {});
+}
+
+uint64_t JournalFile::promised() const {
+  Statement tables{impl_->database,
+                   "SELECT 1 FROM sqlite_master WHERE name = 'promise'"};
+  if (!tables.step())
+    return 0;
+  Statement row{impl_->database, "SELECT term FROM promise"};
+  return row.step() ? row.number(0) : 0;
+}
+
+void JournalFile::promise(uint64_t term) {
+  impl_->write([&] {
+    impl_->run("CREATE TABLE IF NOT EXISTS promise (id INTEGER PRIMARY KEY, "
+               "term INTEGER NOT NULL)");
+    Statement row{impl_->database,
+                  "INSERT OR REPLACE INTO promise VALUES (1, ?)"};
+    row.bind(1, term);
+    row.step();
+  });
 }
 
 } // namespace troupe

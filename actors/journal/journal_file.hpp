@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// A journal on disk: one SQLite file in WAL mode, synced with each append.
+/// A journal on disk: one SQLite file in WAL mode, synced with each change.
 /// Each event carries a checksum over itself and the one before it, so that
 /// none can be changed, left out or put in unseen.
 class JournalFile {
@@ -33,6 +33,14 @@ public:
   /// Writes all of them or none; fills in their numbers.
   /// Errors: InputError with the system's reason (disk full).
   void append(std::vector<JournalEvent>& events);
+
+  /// Removes all events but the first `keep`.
+  /// Errors: InputError with the system's reason.
+  void cut(uint64_t keep);
+  /// The highest term that this file's voter has promised; 0: none.
+  uint64_t promised() const;
+  /// Errors: InputError with the system's reason.
+  void promise(uint64_t term);
 
 private:
   struct Impl;

@@ -98,8 +98,8 @@ class Run:
 
     def metrics_address(self):
         def find():
-            match = re.search(r"metrics: http://(\S+)/metrics", self.output())
-            return match and match.group(1)
+            found = re.findall(r"metrics: http://(\S+)/metrics", self.output())
+            return found and found[-1]  # of the newest coordinator
         return wait_for(find, "the address of the metrics")
 
     def metric(self, name):

@@ -105,6 +105,17 @@ class Hosts:
         """Nothing gets to the host or from it; nobody is told."""
         self.at(self.switch, "ip", "link", "set", f"port{host}", "nomaster")
 
+    def cut(self, one, other):
+        """Nothing gets from one host to the other any more, silently."""
+        for at, to in ((one, other), (other, one)):
+            self.at(self.keepers[at + 1], "ip", "route", "add", "blackhole",
+                    f"{self.address(to)}/32")
+
+    def mend(self, one, other):
+        for at, to in ((one, other), (other, one)):
+            self.at(self.keepers[at + 1], "ip", "route", "del", "blackhole",
+                    f"{self.address(to)}/32")
+
     def wire(self, pattern):
         """Listens at the switch for some bytes; see Wire."""
         return Wire([*DYING_TOO, *self.entering(self.switch)], pattern)

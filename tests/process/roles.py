@@ -10,10 +10,11 @@ from cluster import TROUPE, wait_for
 
 
 class Role:
-    """One process of `troupe role`, started as on a machine of its own; `on`
-    comes before the command (Hosts.on)."""
+    """One process of `troupe role`, or another command, started as on a machine
+    of its own; `on` comes before it (Hosts.on)."""
 
-    def __init__(self, clean_up_with, *arguments, tf_config=None, on=()):
+    def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
+                 command="role"):
         self.folder = tempfile.TemporaryDirectory()
         clean_up_with(self.folder.cleanup)
         environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
@@ -22,7 +23,7 @@ class Role:
         with open(self.path("output"), "w") as output, \
                 open(self.path("error"), "w") as error:
             self.process = subprocess.Popen(
-                [*on, TROUPE, "role", *arguments], stdin=subprocess.DEVNULL,
+                [*on, TROUPE, command, *arguments], stdin=subprocess.DEVNULL,
                 stdout=output, stderr=error, env=environment)
         clean_up_with(self.stop)
 
@@ -48,10 +49,10 @@ class Role:
                                  f"{self.error()} {self.output()}")
         return self.error()
 
-    def address(self):
+    def address(self, what="coordinator"):
         def find():
             assert self.process.poll() is None, self.error()
-            match = re.search(r"^coordinator listens on (\S+)$", self.output(),
+            match = re.search(rf"^{what} listens on (\S+)$", self.output(),
                               re.MULTILINE)
             return match and match.group(1)
-        return wait_for(find, "the coordinator's address", 30)
+        return wait_for(find, f"the {what}'s address", 30)

@@ -37,6 +37,11 @@ struct Folder {
     auto events = three();
     file.append(events);
   }
+  void write_three_more() const {
+    JournalFile file{path, JournalFile::Open::resume};
+    auto events = three();
+    file.append(events);
+  }
   /// As somebody who knows SQLite but not the checksums.
   void meddle(const std::string& statement) const {
     sqlite3* database = nullptr;
@@ -186,6 +191,34 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(has(said, "cannot be written"));
   BOOST_TEST(!std::filesystem::exists(path));
   BOOST_TEST(std::filesystem::exists(path + ".broken"));
+}
+
+BOOST_AUTO_TEST_CASE(events_that_were_not_decided_are_cut) {
+  write_three();
+  JournalFile file{path, JournalFile::Open::resume};
+  file.cut(1);
+  auto more = three();
+  more.erase(more.begin());
+  more.front().body = R"({"n":22})";
+  file.append(more);
+  const auto found = JournalFile{path, JournalFile::Open::read}.events();
+  BOOST_REQUIRE_EQUAL(found.size(), 3u);
+  BOOST_TEST(found[0].body == R"({"n":1})");
+  BOOST_TEST(found[1].body == R"({"n":22})");
+  BOOST_TEST(found[2].id == 3u);
+  file.cut(0);
+  BOOST_TEST(file.events().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_promise_outlives_its_voter) {
+  {
+    JournalFile file{path, JournalFile::Open::create};
+    BOOST_TEST(file.promised() == 0u);
+    file.promise(7);
+    file.promise(9);
+  }
+  write_three_more();
+  BOOST_TEST((JournalFile{path, JournalFile::Open::resume}.promised()) == 9u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

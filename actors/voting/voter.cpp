@@ -1,0 +1,157 @@
+#include "actors/voting/voter.hpp"
+
+#include "actors/actor_node.hpp"
+#include "actors/ends_with_scope.hpp"
+#include "actors/error_line.hpp"
+#include "actors/journal/journal_file.hpp"
+#include "actors/steady_ms.hpp"
+#include "kernels/error.hpp"
+#include "strategies/quorum_log.hpp"
+
+#include <filesystem>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// A leader that lives says so every 50 ms.
+constexpr uint64_t patience_ms = 700;
+constexpr size_t page_events = 1'000;
+constexpr std::chrono::milliseconds stop_period{100};
+
+std::vector<uint64_t> terms_of(const JournalFile& file) {
+  std::vector<uint64_t> terms;
+  for (const auto& event : file.events())
+    terms.push_back(event.term);
+  return terms;
+}
+
+class VoterState {
+public:
+  static inline const char* name = "voter";
+
+  VoterState(voter_actor::pointer self, JournalFile file)
+    : self_(self),
+      file_(std::move(file)),
+      voter_(file_.promised(), terms_of(file_), patience_ms) {}
+
+  voter_actor::behavior_type make_behavior() {
+    self_->set_down_handler([this](const caf::down_msg& down) {
+      if (down.source == leader_)
+        voter_.leader_gone();
+    });
+    return {
+      [this](const AskVote& x) { return on(x); },
+      [this](const ReadLog& x) { return on(x); },
+      [this](AppendLog& x) { return on(x); },
+    };
+  }
+
+private:
+  caf::result<VoteGiven> on(const AskVote& wish) {
+    const auto before = voter_.promised();
+    const auto vote = voter_.asked(wish.term, wish.trial, steady_ms());
+    if (auto failure = keep_promise(before))
+      return failure;
+    return VoteGiven{vote.granted, vote.promised, vote.end.term, vote.end.id};
+  }
+
+  caf::result<LogPage> on(const ReadLog& read) {
+    LogPage page;
+    for (auto& event : file_.events())
+      if (event.id > read.after) {
+        page.more = page.events.size() == page_events;
+        if (page.more)
+          break;
+        page.events.push_back(std::move(event));
+      }
+    return page;
+  }
+
+  caf::result<LogTaken> on(AppendLog& append) {
+    LogBatch batch{append.term, {append.after_term, append.after_id}, {}};
+    for (const auto& event : append.events)
+      batch.terms.push_back(event.term);
+    const auto before = voter_.promised();
+    const auto entries = voter_.end().id;
+    const auto verdict = voter_.take(batch, steady_ms());
+    if (auto failure = keep_promise(before))
+      return failure;
+    if (verdict.led)
+      follow(self_->current_sender());
+    if (verdict.fits) {
+      append.events.erase(append.events.begin(),
+                          append.events.begin()
+                            + static_cast<std::ptrdiff_t>(verdict.first));
+      try {
+        if (verdict.keep < entries)
+          file_.cut(verdict.keep);
+        if (!append.events.empty())
+          file_.append(append.events);
+      } catch (const InputError& failure) {
+        return broken(failure.what());
+      }
+    }
+    return LogTaken{verdict.led, verdict.fits, verdict.have, verdict.promised};
+  }
+
+  caf::error keep_promise(uint64_t before) {
+    if (voter_.promised() == before)
+      return {};
+    try {
+      file_.promise(voter_.promised());
+      return {};
+    } catch (const InputError& failure) {
+      return broken(failure.what());
+    }
+  }
+
+  /// What it would answer for is not on the disk.
+  caf::error broken(const std::string& why) {
+    auto reason = caf::make_error(caf::sec::runtime_error, why);
+    self_->quit(reason);
+    return reason;
+  }
+
+  void follow(const caf::strong_actor_ptr& leader) {
+    const auto address = caf::actor_cast<caf::actor_addr>(leader);
+    if (!leader || address == leader_) // null: it has gone meanwhile
+      return;
+    leader_ = address;
+    self_->monitor(caf::actor_cast<caf::actor>(leader));
+  }
+
+  voter_actor::pointer self_;
+  JournalFile file_;
+  Voter voter_;
+  caf::actor_addr leader_; ///< whose process is watched
+};
+
+} // namespace
+
+voter_actor spawn_voter(caf::actor_system& system, const std::string& path) {
+  const bool there = std::filesystem::exists(path);
+  JournalFile file{path, there ? JournalFile::Open::resume
+                               : JournalFile::Open::create};
+  return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(
+    std::move(file));
+}
+
+void run_voter_process(const VoterProcess& process) {
+  ActorConfig config{load_credentials(process.certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  const auto voter = spawn_voter(system, process.journal);
+  const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(voter)};
+  process.listens(publish(system, caf::actor_cast<caf::strong_actor_ptr>(voter),
+                          process.listen));
+  self->monitor(voter);
+  caf::error broken;
+  while (!broken && process.stop().empty())
+    self->receive([&](const caf::down_msg& down) { broken = down.reason; },
+                  caf::after(stop_period) >> [] {});
+  if (broken)
+    throw InputError(line_of(broken));
+}
+
+} // namespace troupe

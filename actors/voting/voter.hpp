@@ -1,0 +1,30 @@
+#pragma once
+
+#include "actors/voting/messages.hpp"
+
+#include <functional>
+#include <string>
+
+namespace troupe {
+
+/// Spawns a voter that keeps its copy of a job's journal in the file at `path`,
+/// which is made, or gone on with. It syncs what it answers for, in a thread of
+/// its own, and ends with one line where the file cannot be written: then the
+/// others must be enough.
+/// Errors: InputError with one line (JournalFile).
+voter_actor spawn_voter(caf::actor_system& system, const std::string& path);
+
+/// A voter alone in its process.
+struct VoterProcess {
+  std::string journal;      ///< file
+  std::string listen;       ///< HOST:PORT
+  std::string certificates; ///< folder
+  std::function<void(const std::string& address)> listens;
+  /// Asked ten times a second; a reason ends it.
+  std::function<std::string()> stop;
+};
+/// Errors: InputError where the journal cannot be written, or the address not
+/// listened on.
+void run_voter_process(const VoterProcess& process);
+
+} // namespace troupe
