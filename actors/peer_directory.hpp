@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/endpoint.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/links/message_links.hpp"
 
@@ -14,15 +15,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// HOST:PORT taken apart. Errors: nullopt for anything else.
-struct Endpoint {
-  std::string host;
-  uint16_t port = 0;
-};
-std::optional<Endpoint> parse_endpoint(const std::string& text);
-/// HOST:PORT,HOST:PORT,… taken apart. Errors: empty for anything else.
-std::vector<Endpoint> parse_endpoints(const std::string& text);
 
 /// The name under which a role of this process is found in the registry.
 std::string local_name(uint64_t job, RoleId role);

@@ -17,7 +17,7 @@ struct RunJournal {
   std::shared_ptr<JournalSink> sink; ///< null: none is kept
   /// Null: the job begins. One that is over: there is nothing to do.
   std::shared_ptr<const JobHistory> past;
-  uint64_t job = 0;                       ///< which one
+  uint64_t job = 0; ///< which one
   uint64_t term = 1;
 
   /// Writes down that the coordinator listens there.

@@ -1,0 +1,86 @@
+#include "actors/local_coordinator.hpp"
+
+#include "actors/coordinator.hpp"
+#include "actors/journal/history.hpp"
+#include "kernels/error.hpp"
+#include "kernels/replica.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <sys/random.h>
+
+namespace troupe {
+namespace {
+
+std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
+  try {
+    return address.empty() ? nullptr
+                           : std::make_shared<MetricExporter>(address);
+  } catch (const std::runtime_error& failure) {
+    throw InputError(failure.what());
+  }
+}
+
+/// At the address of the coordinator before, so that its observers find it;
+/// elsewhere where that one still has it, being stopped, or on another host.
+std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
+                                                    const RunOptions& options) {
+  try {
+    return make_exporter(address);
+  } catch (const InputError&) {
+    return make_exporter(options.metrics_address);
+  }
+}
+
+} // namespace
+
+uint64_t make_job_id() {
+  uint64_t id = 0;
+  if (getrandom(&id, sizeof id, 0) != sizeof id)
+    id = static_cast<uint64_t>(
+      std::chrono::system_clock::now().time_since_epoch().count());
+  return id | 1;
+}
+
+LocalCoordinator
+start_coordinator(caf::actor_system& system, const RunOptions& options,
+                  const JobData& data, const RunJournal& journal,
+                  std::chrono::steady_clock::time_point began) {
+  LocalCoordinator started;
+  auto wanted = options.job;
+  wanted.evaluates = data.eval != nullptr;
+  const auto& past = journal.past;
+  auto checkpoints = start_checkpoints(options.checkpoints, past != nullptr);
+  started.lock = checkpoints.lock;
+  // One that follows goes on where the first one began.
+  wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
+  started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
+  const auto fingerprint = data_fingerprint(*started.job, *data.train);
+  check_resumed(*started.job, fingerprint, checkpoints.notes);
+  auto exporter = past ? make_exporter_again(past->metrics_address, options)
+                       : make_exporter(options.metrics_address);
+  started.metrics_address = exporter ? exporter->address() : std::string{};
+  started.job_id = journal.job;
+  CoordinatorOptions how;
+  how.job_id = started.job_id;
+  how.term = journal.term;
+  how.journal = journal.sink;
+  how.past = past;
+  how.began = began;
+  how.save = options.save;
+  how.checkpoints = options.checkpoints;
+  how.data_fingerprint = fingerprint;
+  how.first_notes = checkpoints.notes;
+  how.isa = select_isa(options.job.isa);
+  started.actor = spawn_coordinator(system, started.job, data, how, exporter);
+  return started;
+}
+
+std::function<void(const std::string&)>
+say_broken_journal(const RunEvents& events) {
+  return [note = events.note](const std::string& line) {
+    if (note)
+      note(line);
+  };
+}
+
+} // namespace troupe

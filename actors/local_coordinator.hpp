@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/checkpoint_keeper.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/job_runner.hpp"
+#include "actors/run_journal.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// A coordinator of this process, and what it stands on.
+struct LocalCoordinator {
+  std::shared_ptr<const Job> job;
+  uint64_t job_id = 0;
+  coordinator_actor actor;
+  std::shared_ptr<CheckpointLock> lock; ///< of the folder of checkpoints
+  std::string metrics_address;          ///< bound; empty: none
+};
+
+/// Spawns the coordinator of the job in `options`, or of the one in the past of
+/// `journal`, which it goes on with. `began`: when it, or its process, did.
+/// Errors: InputError where folder, address or data are not as they should.
+LocalCoordinator
+start_coordinator(caf::actor_system& system, const RunOptions& options,
+                  const JobData& data, const RunJournal& journal,
+                  std::chrono::steady_clock::time_point began);
+
+/// Tells an observer that a journal cannot be written.
+std::function<void(const std::string&)>
+say_broken_journal(const RunEvents& events);
+
+/// Random, never 0.
+uint64_t make_job_id();
+
+} // namespace troupe
