@@ -259,6 +259,11 @@ void Runtime::monitor(Address watcher, Address target) {
     tell_watchers(target, now_, "it has ended already");
 }
 
+void Runtime::demonitor(Address watcher, Address target) {
+  if (target != 0 && target < entities_.size())
+    entities_[target].watchers.erase(watcher);
+}
+
 void Runtime::tell_watchers(Address target, uint64_t time,
                             const std::string& why) {
   for (auto watcher : std::exchange(entities_[target].watchers, {}))

@@ -74,6 +74,7 @@ public:
   void answer(Address actor, std::function<void()> what);
   void later(Address actor, uint64_t delay, std::function<void()> what);
   void monitor(Address watcher, Address target);
+  void demonitor(Address watcher, Address target);
   /// Who is found where the coordinator listens; it is alive.
   void listens(Address actor) { listens_ = actor; }
   /// Calls done() with it, or with 0, after a way there and back.

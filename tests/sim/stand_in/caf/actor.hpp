@@ -48,6 +48,10 @@ public:
   void monitor(const To& to) {
     sim::Runtime::get().monitor(id_, id_of(to));
   }
+  template <class To>
+  void demonitor(const To& to) {
+    sim::Runtime::get().demonitor(id_, id_of(to));
+  }
   template <class Handler>
   void set_down_handler(Handler handler) {
     on_down_ = std::move(handler);

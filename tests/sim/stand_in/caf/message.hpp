@@ -17,6 +17,8 @@ struct exit_msg {
 };
 struct tick_atom {};
 inline constexpr tick_atom tick_atom_v{};
+struct timeout_atom {};
+inline constexpr timeout_atom timeout_atom_v{};
 struct connect_atom {};
 inline constexpr connect_atom connect_atom_v{};
 
