@@ -101,7 +101,8 @@ private:
   MessageLinks::Request request(const Fence& fence, const Member& member) const;
 
   template <class Self>
-  void dial(Self* self, const Member& member, std::shared_ptr<Round> round) {
+  void
+  dial(Self* self, const Member& member, const std::shared_ptr<Round>& round) {
     auto where = parse_endpoint(member.endpoint).value_or(Endpoint{});
     self
       ->request(system_.openssl_manager().actor_handle(), deadline,
@@ -116,22 +117,24 @@ private:
 
   template <class Self>
   void link(Self* self, const Fence& fence, const Member& member,
-            std::shared_ptr<Round> round) {
+            const std::shared_ptr<Round>& round) {
     auto open = request(fence, member);
     open.target = caf::actor_cast<caf::strong_actor_ptr>(self);
     auto handle = caf::actor_cast<caf::actor>(self);
-    linking_.links->connect(std::move(open), [this, self, handle, member,
-                                              round](caf::strong_actor_ptr peer,
-                                                     const std::string& why) {
-      caf::anon_send(handle, Completion{[this, self, member, round, peer, why] {
-                       if (peer) {
-                         connected(member, peer, round);
-                         self->monitor(caf::actor_cast<caf::actor_addr>(peer));
-                       } else {
-                         broken(member, why, round);
-                       }
-                     }});
-    });
+    linking_.links->connect(
+      std::move(open),
+      [this, self, handle, member, round](const caf::strong_actor_ptr& peer,
+                                          const std::string& why) {
+        caf::anon_send(
+          handle, Completion{[this, self, member, round, peer, why] {
+            if (peer) {
+              connected(member, peer, round);
+              self->monitor(caf::actor_cast<caf::actor_addr>(peer));
+            } else {
+              broken(member, why, round);
+            }
+          }});
+      });
   }
 
   caf::actor_system& system_;

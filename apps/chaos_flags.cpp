@@ -43,8 +43,9 @@ std::vector<Flag> recovery_flags() {
       whole(FIELD(recovery.every_s), 1, most_seconds).set);
   add(on_recovery | on_goodput, "kinds", "KIND,…",
       "all; bench goodput: worker,replica",
-      "worker, replica, shard, coordinator: kill -9; stopped-worker, "
-      "stopped-replica, stopped-shard: SIGSTOP for 10 s",
+      "worker, replica, shard, coordinator, standby: kill -9; stopped-worker, "
+      "-replica, -shard, -coordinator: SIGSTOP for 10 s; standby and "
+      "stopped-coordinator: of two coordinators the one that leads",
       [](Settings& s, const std::string& value) {
         s.recovery.kinds = some_of(value, names_of_recoveries());
       });

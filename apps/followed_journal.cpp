@@ -40,6 +40,8 @@ void FollowedJournal::take(const JournalEvent& event) {
     steps_ms_ = event.unix_ms;
     steps_ = body.at("first").get<uint64_t>()
              + body.at("count").get<uint64_t>();
+  } else if (kind == "address") {
+    coordinator_ = body.at("coordinator");
   } else if (kind == "death") {
     whole_ = false;
     if (body.at("role").get<std::string>().starts_with("worker:"))

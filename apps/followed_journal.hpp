@@ -34,6 +34,8 @@ public:
   std::optional<Recovery> recovery_of(const std::string& role,
                                       uint64_t since_ms) const;
   const std::vector<Recovery>& recoveries() const { return recoveries_; }
+  /// HOST:PORT of the one that leads.
+  const std::string& coordinator() const { return coordinator_; }
   uint64_t steps() const { return steps_; }       ///< committed
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
   /// Of the workers that were lost, as many ranks as each may have had then.
@@ -43,6 +45,7 @@ private:
   void take(const JournalEvent& event);
 
   std::string path_;
+  std::string coordinator_;
   size_t members_ = 0; ///< of a whole job
   uint32_t chain_ = 0; ///< replicas of each slice; 0: they have none
   uint64_t seen_ = 0;  ///< newest event

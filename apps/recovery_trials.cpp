@@ -50,6 +50,8 @@ Words arguments_of(const RecoveryKind& kind, const std::string& model,
   words = with(words, {"--processes", "--workers", "4", "--steps", "1000000000",
                        "--journal", folder.file("journal.db"), "--summary",
                        folder.file("summary.json")});
+  if (kind.standby)
+    words.push_back("--standby");
   if (kind.replicas)
     return with(words, {"--strategy", "multi_worker_mirrored"});
   return with(words, {"--strategy", "parameter_server", "--ps", "2", "--chain",
@@ -98,19 +100,23 @@ std::string undisturbed_sha256(uint64_t steps) {
 const std::vector<RecoveryKind>& recovery_kinds() {
   using enum RoleKind;
   static const std::vector<RecoveryKind> kinds{
-    {"worker", "kill -9 of a worker", false, worker, false, 500, 2'000},
-    {"replica", "kill -9 of a worker that all-reduces", true, worker, false,
-     500, 2'000},
-    {"shard", "kill -9 of a shard in a chain of 2", false, shard, false, 300,
-     1'000},
-    {"coordinator", "kill -9 of the coordinator", false, coordinator, false,
-     1'000, 3'000},
-    {"stopped-worker", "SIGSTOP of a worker for 10 s", false, worker, true,
-     1'500, 1'500},
-    {"stopped-replica", "SIGSTOP of one that all-reduces, 10 s", true, worker,
+    {"worker", "kill -9 of a worker", false, false, worker, false, 500, 2'000},
+    {"replica", "kill -9 of a worker that all-reduces", true, false, worker,
+     false, 500, 2'000},
+    {"shard", "kill -9 of a shard in a chain of 2", false, false, shard, false,
+     300, 1'000},
+    {"coordinator", "kill -9 of the coordinator", false, false, coordinator,
+     false, 1'000, 3'000},
+    {"standby", "kill -9 of one with a standby", false, true, coordinator,
+     false, 1'000, 3'000},
+    {"stopped-worker", "SIGSTOP of a worker for 10 s", false, false, worker,
      true, 1'500, 1'500},
-    {"stopped-shard", "SIGSTOP of a shard in a chain, 10 s", false, shard, true,
-     1'500, 1'500}};
+    {"stopped-replica", "SIGSTOP of one that all-reduces, 10 s", true, false,
+     worker, true, 1'500, 1'500},
+    {"stopped-shard", "SIGSTOP of a shard in a chain, 10 s", false, false,
+     shard, true, 1'500, 1'500},
+    {"stopped-coordinator", "SIGSTOP of one with a standby, 10 s", false, true,
+     coordinator, true, 1'500, 1'500}};
   return kinds;
 }
 
@@ -144,7 +150,9 @@ const HeldProcess& RecoveryTrials::draw_victim(std::string& role) {
     const auto roles = plan_.of_kind(kind_.role);
     role = to_string(roles[random_() % roles.size()].role);
   }
-  const auto* process = processes_.playing(role);
+  const auto* process = kind_.standby
+                          ? processes_.listening_at(journal_.coordinator())
+                          : processes_.playing(role);
   if (!process)
     throw InputError("bench recovery: " + role + " has no process");
   return *process;

@@ -19,6 +19,7 @@ struct RecoveryKind {
   const char* name;
   const char* what; ///< in words
   bool replicas;    ///< the job all-reduces; else it has shards, chains of 2
+  bool standby;     ///< there are two coordinators
   RoleKind role;
   bool stops;       ///< SIGSTOP for 10 s; else SIGKILL
   double median_ms; ///< bars

@@ -44,17 +44,29 @@ Status status_of(int pid) {
   return status;
 }
 
-/// The role that a command line names; empty: it is none of a role.
-std::string role_of(int pid) {
-  const auto words = text_of("/proc/" + std::to_string(pid) + "/cmdline");
-  std::istringstream in{words};
-  std::string program;
-  std::string command;
-  std::string role;
-  std::getline(in, program, '\0');
-  std::getline(in, command, '\0');
-  std::getline(in, role, '\0');
-  return command == "role" ? role : std::string{};
+using Words = std::vector<std::string>;
+
+Words command_of(int pid) {
+  std::istringstream in{text_of("/proc/" + std::to_string(pid) + "/cmdline")};
+  Words words;
+  for (std::string word; std::getline(in, word, '\0');)
+    words.push_back(word);
+  return words;
+}
+
+std::string value_of(const Words& command, const std::string& flag) {
+  const auto at = std::ranges::find(command, flag);
+  return at == command.end() || at + 1 == command.end() ? std::string{}
+                                                        : *(at + 1);
+}
+
+/// The role that a command line names, with its voter where there are several
+/// coordinators; empty: it is none of a role.
+std::string role_of(const Words& command) {
+  if (command.size() < 3 || command[1] != "role")
+    return {};
+  const auto voter = value_of(command, "--voter");
+  return command[2] + (voter.empty() ? "" : ", voter " + voter);
 }
 
 } // namespace
@@ -105,7 +117,7 @@ void RoleProcesses::look() {
         continue; // it has ended meanwhile
       }
     // Read once it is held, so that it is this process's.
-    const auto role = role_of(pid);
+    const auto role = role_of(command_of(pid));
     if (role.empty() || seen_.at(pid).ended())
       continue;
     role_pid_[role] = pid;
@@ -116,6 +128,14 @@ void RoleProcesses::look() {
 const HeldProcess* RoleProcesses::playing(const std::string& role) const {
   const auto found = role_pid_.find(role);
   return found == role_pid_.end() ? nullptr : &seen_.at(found->second);
+}
+
+const HeldProcess*
+RoleProcesses::listening_at(const std::string& address) const {
+  for (const auto& [role, pid] : role_pid_)
+    if (value_of(command_of(pid), "--listen") == address)
+      return &seen_.at(pid);
+  return nullptr;
 }
 
 RoleProcesses::Holdings RoleProcesses::count() const {

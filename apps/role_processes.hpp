@@ -39,6 +39,8 @@ public:
   void look();
   /// Who plays "worker:0" as far as the last look tells; null: nobody.
   const HeldProcess* playing(const std::string& role) const;
+  /// Whom --listen HOST:PORT was given to, of those; null: nobody.
+  const HeldProcess* listening_at(const std::string& address) const;
   /// What they and the launcher hold now; look() first.
   struct Holdings {
     uint64_t processes = 0;

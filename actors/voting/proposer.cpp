@@ -21,8 +21,9 @@ constexpr size_t batch_events = 500;
 /// Ticks without a majority after which a leader steps down: 5 s. A standby
 /// that it cannot hear of may lead before.
 constexpr uint32_t most_silent = 100;
-/// Ticks between two attempts, at most: two that try at once part soon.
-constexpr int most_rest = 4;
+/// Ticks that a vote is given, and up to as many more: two that ask at once
+/// part soon. A trial disturbs nobody, and comes with every tick.
+constexpr int least_rest = 4;
 
 } // namespace
 
@@ -102,7 +103,7 @@ private:
       leadership_->tick(most_silent);
       send_all(true);
       settle();
-    } else if (!reading_ && rest_-- <= 0) {
+    } else if (!reading_) {
       stand();
     }
     self_->delayed_send(self_, tick_period, caf::tick_atom_v);
@@ -135,8 +136,10 @@ private:
   // --- to lead ---------------------------------------------------------------
 
   void stand() {
-    rest_ = static_cast<int>(random_() % most_rest);
-    ask(candidacy_.begin());
+    if (rest_ > 0)
+      --rest_;
+    else
+      ask(candidacy_.begin());
   }
 
   void ask(Candidacy::Wish wish) {
@@ -153,8 +156,10 @@ private:
     if (leadership_ || reading_)
       return;
     if (const auto vote = candidacy_.answered(
-          voter, wish, {x.granted, x.promised, LogEnd{x.end_term, x.end_id}}))
+          voter, wish, {x.granted, x.promised, LogEnd{x.end_term, x.end_id}})) {
+      rest_ = least_rest + static_cast<int>(random_() % least_rest);
       ask(*vote);
+    }
     if (const auto best = candidacy_.elected()) {
       reading_ = true;
       log_.clear();
@@ -302,15 +307,14 @@ Proposer::wait_to_lead(const std::function<std::string()>& stop) {
 }
 
 void Proposer::on_deposed(std::function<void()> then) {
-  bool deposed = false;
   {
     const std::lock_guard guard{shared_->mutex};
-    deposed = shared_->deposed;
-    if (!deposed)
+    if (!shared_->deposed) {
       shared_->then = std::move(then);
+      return;
+    }
   }
-  if (deposed)
-    then();
+  then();
 }
 
 void Proposer::settle(std::chrono::milliseconds deadline) {

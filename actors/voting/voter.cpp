@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "strategies/quorum_log.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -57,14 +58,16 @@ private:
   }
 
   caf::result<LogPage> on(const ReadLog& read) {
+    if (read.after == 0)
+      read_ = file_.events();
     LogPage page;
-    for (auto& event : file_.events())
-      if (event.id > read.after) {
-        page.more = page.events.size() == page_events;
-        if (page.more)
-          break;
-        page.events.push_back(std::move(event));
-      }
+    const auto first = std::min<size_t>(read.after, read_.size());
+    const auto end = std::min(first + page_events, read_.size());
+    page.events.assign(read_.begin() + static_cast<std::ptrdiff_t>(first),
+                       read_.begin() + static_cast<std::ptrdiff_t>(end));
+    page.more = end < read_.size();
+    if (!page.more)
+      read_.clear();
     return page;
   }
 
@@ -124,7 +127,8 @@ private:
   voter_actor::pointer self_;
   JournalFile file_;
   Voter voter_;
-  caf::actor_addr leader_; ///< whose process is watched
+  caf::actor_addr leader_;         ///< whose process is watched
+  std::vector<JournalEvent> read_; ///< by who is about to lead, page by page
 };
 
 } // namespace

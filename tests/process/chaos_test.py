@@ -15,6 +15,7 @@ SEED = os.environ.get("TROUPE_KILLS_SEED", "1")
 STEPS = str(120 * (KILLS + 2))
 # Of a millisecond each: a role, or the coordinator, is back within some hundred.
 MORE_STEPS = str(3 * int(STEPS))
+REPLICA_STEPS = str(8 * int(STEPS))  # they do not wait for a coordinator
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
           "--chain", "2", "--processes", "--seed", "5", "--epochs", "0",
           "--partitioner", "max_size:65536",
@@ -53,7 +54,7 @@ class Chaos(unittest.TestCase):
     def test_replicas_repair_a_step_of_theirs_wherever_one_dies(self):
         for link in ("shm", "tcp"):
             verdict = self.chaos(
-                "--model", "mlp:784-64-10", "--steps", MORE_STEPS, "--strategy",
+                "--model", "mlp:784-64-10", "--steps", REPLICA_STEPS, "--strategy",
                 "multi_worker_mirrored", "--workers", "4", "--processes",
                 "--seed", "5", "--epochs", "0", "--link", link, "--data",
                 "synthetic:digits?samples=2000")

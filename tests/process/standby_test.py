@@ -4,6 +4,7 @@ bit changes. TROUPE_KILLS sets how many die (default 4)."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -18,7 +19,6 @@ SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
           "--chain", "2", "--processes", "--standby"]
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2",
             "--processes", "--standby"]
-STEPS_A_KILL = {"parameter_server": 2500, "multi_worker_mirrored": 8000}
 
 
 class Standby(unittest.TestCase):
@@ -27,13 +27,17 @@ class Standby(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.journal = os.path.join(self.folder.name, "run.db")
 
-    def run_job(self, kills, *flags):
-        self.steps = STEPS_A_KILL[flags[1]] * (kills + 1)
-        return Run(*DATA, "--steps", str(self.steps), "--journal",
-                   self.journal, *flags)
+    def run_job(self, *flags):
+        return Run(*DATA, "--steps", "100000000", "--journal", self.journal,
+                   *flags)
+
+    def stop(self, run):
+        """Ends the run with Ctrl-C; returns its summary."""
+        run.process.send_signal(signal.SIGINT)
+        return run.finish(130)
 
     def coordinators(self, run):
-        """The processes of both, by the voter that is theirs."""
+        """The processes of both, by where they listen."""
         found = {}
         for entry in os.listdir("/proc"):
             try:
@@ -44,12 +48,13 @@ class Standby(unittest.TestCase):
             except (OSError, ValueError):
                 continue
             if parent == run.process.pid and "--voter" in words:
-                found[words[words.index("--voter") + 1]] = int(entry)
+                found[words[words.index("--listen") + 1]] = int(entry)
         return found
 
-    def leads(self):
-        """How often one has begun to lead."""
-        return len(self.events("--kind", "address").splitlines())
+    def leaders(self):
+        """Where those who led, and lead, listen."""
+        return re.findall(r"coordinator (\S+),",
+                          self.events("--kind", "address"))
 
     def events(self, *arguments):
         done = subprocess.run([TROUPE, "events", self.journal, *arguments],
@@ -57,19 +62,24 @@ class Standby(unittest.TestCase):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def strike(self, run, leader, signal_number):
-        """Strikes the one that leads; returns once the other does, and steps
-        go on."""
-        both = wait_for(lambda: len(self.coordinators(run)) == 2
+    def both(self, run):
+        return wait_for(lambda: len(self.coordinators(run)) == 2
                         and self.coordinators(run), "both run")
-        before = self.leads()
-        os.kill(both[leader], signal_number)
-        wait_for(lambda: self.leads() > before, "the other one leads")
+
+    def strike(self, run, signal_number):
+        """Strikes the one that leads; returns it once the other does, and
+        steps go on."""
+        both = self.both(run)
+        before = self.leaders()
+        struck = both[before[-1]]
+        os.kill(struck, signal_number)
+        wait_for(lambda: len(self.leaders()) > len(before),
+                 "the other one leads")
         run.wait_for_step(run.step() + 50)
-        return both[leader]
+        return struck
 
     def check_bits(self, summary):
-        with Run(*DATA, "--steps", str(self.steps), "--strategy",
+        with Run(*DATA, "--steps", str(summary["steps"]), "--strategy",
                  "one_device") as run:
             expected = run.finish()
         for name in ("weights_sha256", "state_sha256", "steps"):
@@ -77,12 +87,12 @@ class Standby(unittest.TestCase):
         self.assertEqual(summary["steps_rolled_back"], 0)
 
     def check_kills(self, kills, *flags):
-        with self.run_job(kills, *flags) as run:
-            for kill in range(kills):
+        with self.run_job(*flags) as run:
+            for _ in range(kills):
                 run.wait_for_step(run.step() + 100)
-                self.strike(run, "12"[kill % 2], signal.SIGKILL)
+                self.strike(run, signal.SIGKILL)
             self.assertIn("this host", run.output())
-            summary = run.finish(deadline_s=200)
+            summary = self.stop(run)
         self.check_bits(summary)
         died = [one for one in summary["recoveries"]
                 if one["role"] == "coordinator"]
@@ -95,30 +105,31 @@ class Standby(unittest.TestCase):
         self.check_kills(KILLS, *SERVED)
 
     def test_replicas_go_on_too(self):
-        self.check_kills(1, *MIRRORED)
+        self.check_kills(2, *MIRRORED)
 
     def test_a_stopped_coordinator_is_deposed_and_stands_by_again(self):
-        with self.run_job(2, *SERVED) as run:
+        with self.run_job(*SERVED) as run:
             run.wait_for_step(100)
-            stopped = self.strike(run, "1", signal.SIGSTOP)
+            stopped = self.strike(run, signal.SIGSTOP)
             os.kill(stopped, signal.SIGCONT)
             wait_for(lambda: "exit status 75" in run.output(),
                      "it knows that it was deposed")
-            self.strike(run, "2", signal.SIGKILL)
-            summary = run.finish(deadline_s=200)
+            self.strike(run, signal.SIGKILL)
+            summary = self.stop(run)
         self.check_bits(summary)
 
     def test_a_standby_that_dies_is_no_loss(self):
-        with self.run_job(1, *SERVED) as run:
+        with self.run_job(*SERVED) as run:
             run.wait_for_step(100)
-            both = wait_for(lambda: len(self.coordinators(run)) == 2
-                            and self.coordinators(run), "both run")
-            os.kill(both["2"], signal.SIGKILL)
-            wait_for(lambda: self.coordinators(run).get("2", both["2"])
-                     != both["2"], "it is started again")
-            summary = run.finish(deadline_s=200)
+            both = self.both(run)
+            [standby] = set(both) - set(self.leaders())
+            os.kill(both[standby], signal.SIGKILL)
+            wait_for(lambda: self.both(run)[standby] != both[standby],
+                     "it is started again")
+            run.wait_for_step(run.step() + 100)
+            summary = self.stop(run)
         self.check_bits(summary)
-        self.assertEqual(self.leads(), 1)
+        self.assertEqual(len(self.leaders()), 1)
 
     def test_a_standby_without_processes_is_refused(self):
         done = subprocess.run([TROUPE, "train", *DATA, "--steps", "9", "--standby"],

@@ -20,8 +20,7 @@ namespace troupe::sim {
 /// Two kinds of streams lead from process to process, both in order: control
 /// streams, made by the first message, and links, which processes open and
 /// which belong to the two actors at their ends. A stream that is cut loses
-/// what is under way, and each end is told. A copy of a message can come again
-/// at any later time.
+/// what is under way, and each end is told. A copy of a message can come later.
 class Runtime {
 public:
   explicit Runtime(uint64_t seed);
