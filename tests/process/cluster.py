@@ -75,9 +75,8 @@ class Run:
             f"{self.output()}")
         return self.summary() if os.path.exists(self.summary_path) else None
 
-    def children(self):
-        """Maps each role ("worker:0") to the id of its process."""
-        found = {}
+    def role_processes(self):
+        """The id and the command's words of each role's process."""
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
@@ -89,8 +88,11 @@ class Run:
             except (OSError, ValueError):
                 continue
             if parent == self.process.pid and words[1:2] == ["role"]:
-                found[words[2]] = int(entry)
-        return found
+                yield int(entry), words
+
+    def children(self):
+        """Maps each role ("worker:0") to the id of its process."""
+        return {words[2]: pid for pid, words in self.role_processes()}
 
     def role(self, name):
         """Waits until a role has a process; returns its id."""

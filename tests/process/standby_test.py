@@ -38,18 +38,8 @@ class Standby(unittest.TestCase):
 
     def coordinators(self, run):
         """The processes of both, by where they listen."""
-        found = {}
-        for entry in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    words = file.read().decode().split("\0")
-                with open(f"/proc/{entry}/stat") as file:
-                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
-            except (OSError, ValueError):
-                continue
-            if parent == run.process.pid and "--voter" in words:
-                found[words[words.index("--listen") + 1]] = int(entry)
-        return found
+        return {words[words.index("--listen") + 1]: pid
+                for pid, words in run.role_processes() if "--voter" in words}
 
     def leaders(self):
         """Where those who led, and lead, listen."""
