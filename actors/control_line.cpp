@@ -137,6 +137,7 @@ private:
     if (!real_ || down.source != address(real_))
       return;
     real_ = nullptr;
+    silent_ = false;
     away_since_ = Clock::now();
     refuse_all();
     reach();
@@ -148,11 +149,15 @@ private:
       self_
         ->request(caf::actor_cast<coordinator_actor>(real_), silence_deadline,
                   Hello{options_.role, message_revision, true})
-        .then([this](const JobInfo&) { silent_ = false; },
-              [this](const caf::error&) {
-                if (real_ && !std::exchange(silent_, true))
-                  reach();
-              });
+        .then(
+          [this, asked = real_](const JobInfo&) {
+            if (asked == real_)
+              silent_ = false;
+          },
+          [this, asked = real_](const caf::error&) {
+            if (asked == real_ && !std::exchange(silent_, true))
+              reach();
+          });
     self_->delayed_send(self_, listen_period, caf::timeout_atom_v);
   }
 

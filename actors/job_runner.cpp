@@ -40,7 +40,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   supervise.roles = roles_of(coordinator.job->plan);
   supervise.job = coordinator.job;
   supervise.data = data;
-  supervise.job_id = coordinator.job_id;
+  supervise.job_id = journal.job;
   auto supervisor = spawn_node_supervisor(system, coordinator.actor,
                                           std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);

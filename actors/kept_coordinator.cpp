@@ -21,9 +21,16 @@ struct KeptCoordinator::Shared {
   std::mutex mutex;
   std::function<void(const ChildProcesses::Exit&)> died;
   std::optional<ChildProcesses::Exit> unseen; ///< ended while nobody watched
-  int pid = 0;
   bool listens = false;
   std::promise<Start> first;
+
+  /// Tells who watches, now or later; `mutex` is held.
+  void ended(const ChildProcesses::Exit& exit) {
+    if (died)
+      died(exit);
+    else
+      unseen = exit;
+  }
 };
 
 std::string line_of(const ChildProcesses::Exit& exit) {
@@ -46,7 +53,7 @@ void KeptCoordinator::run(
   std::function<void(const ChildProcesses::Exit&)> on_exit) {
   std::vector<std::string> arguments{launch_.program};
   arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
-  const auto pid = processes_->start(
+  processes_->start(
     std::move(arguments), -1,
     [on_address = std::move(on_address),
      on_line = launch_.on_line](const std::string& line) {
@@ -56,8 +63,6 @@ void KeptCoordinator::run(
         on_line("coordinator", line);
     },
     std::move(on_exit));
-  const std::lock_guard guard{shared_->mutex};
-  shared_->pid = pid;
 }
 
 KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
@@ -73,10 +78,8 @@ KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
       if (!std::exchange(shared->listens, true))
         shared->first.set_value(
           {"", {exit.status > 0 ? exit.status : 1, line_of(exit), ""}});
-      else if (shared->died)
-        shared->died(exit);
       else
-        shared->unseen = exit;
+        shared->ended(exit);
     });
   const auto deadline = std::chrono::steady_clock::now() + start_deadline;
   while (future.wait_for(ask_period) != std::future_status::ready) {
@@ -109,16 +112,8 @@ void KeptCoordinator::begin() {
   run([](const std::string&) {},
       [shared = shared_](const ChildProcesses::Exit& exit) {
         const std::lock_guard guard{shared->mutex};
-        if (shared->died)
-          shared->died(exit);
-        else
-          shared->unseen = exit;
+        shared->ended(exit);
       });
-}
-
-int KeptCoordinator::pid() const {
-  const std::lock_guard guard{shared_->mutex};
-  return shared_->pid;
 }
 
 } // namespace troupe

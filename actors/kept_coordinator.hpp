@@ -37,7 +37,6 @@ public:
   /// Errors: InputError without a journal to go on from; std::runtime_error
   /// with the system's reason.
   void restart();
-  int pid() const;
 
 private:
   struct Shared;

@@ -59,9 +59,8 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   auto exporter = past ? make_exporter_again(past->metrics_address, options)
                        : make_exporter(options.metrics_address);
   started.metrics_address = exporter ? exporter->address() : std::string{};
-  started.job_id = journal.job;
   CoordinatorOptions how;
-  how.job_id = started.job_id;
+  how.job_id = journal.job;
   how.term = journal.term;
   how.journal = journal.sink;
   how.past = past;

@@ -15,7 +15,6 @@ namespace troupe {
 /// A coordinator of this process, and what it stands on.
 struct LocalCoordinator {
   std::shared_ptr<const Job> job;
-  uint64_t job_id = 0;
   coordinator_actor actor;
   std::shared_ptr<CheckpointLock> lock; ///< of the folder of checkpoints
   std::string metrics_address;          ///< bound; empty: none
