@@ -13,19 +13,17 @@ namespace troupe::kernels {
 namespace {
 
 constexpr size_t least_columns = 64; ///< of a product
-/// Rows of b in a block: 24 KiB with a block's columns on AVX-512.
-constexpr size_t block_rows = 96;
 constexpr size_t spare = 16; ///< that SparseLoops::compress may overwrite
 
 } // namespace
 
-bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns,
-                         size_t n) {
+bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns, size_t n,
+                         double most) {
   const auto count = rows * columns;
   if (n < least_columns || count > std::numeric_limits<uint32_t>::max())
     return false;
   const auto found = sparse_loops().nonzeros(a, count);
-  if (found > count / 5 * 2)
+  if (static_cast<double>(found) > most * static_cast<double>(count))
     return false;
   rows_ = rows;
   columns_ = columns;
@@ -43,14 +41,15 @@ bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns,
   return true;
 }
 
-void NonzeroMatrix::multiply(const float* b, size_t n, float* c) {
-  run(as_is_, rows_, columns_, b, n, c, false);
+void NonzeroMatrix::multiply(Side side_b, const float* b, size_t n, float* c,
+                             bool accumulate) {
+  run(as_is_, columns_, side_b, b, n, c, accumulate);
 }
 
 void NonzeroMatrix::multiply_transposed(const float* b, size_t n, float* c,
                                         bool accumulate) {
   turn();
-  run(turned_, columns_, rows_, b, n, c, accumulate);
+  run(turned_, rows_, Side::as_is, b, n, c, accumulate);
 }
 
 /// Sorts the elements by column, those of a column in the order of rows.
@@ -70,54 +69,21 @@ void NonzeroMatrix::turn() {
       turned_.values[to] = as_is_.values[i];
       turned_.places[to] = static_cast<uint32_t>(r);
     }
+  starts.pop_back();
 }
 
-/// Block by block of b, copied to lie together: rows of it 2 KiB apart would
-/// fall into few sets of the cache. Where b's rows are used but once or twice
-/// it stays where it is.
-void NonzeroMatrix::run(const Elements& a, size_t rows, size_t columns,
+void NonzeroMatrix::run(const NonzeroRows& a, size_t columns, Side side_b,
                         const float* b, size_t n, float* c, bool accumulate) {
+  // Where b's rows are used but once or twice they stay where they are.
+  if (side_b == Side::transposed || a.starts.back() > 2 * columns) {
+    product_.multiply(a, columns, side_b, b, n, c, accumulate);
+    return;
+  }
   const auto& loops = sparse_loops();
-  const bool packs = a.starts[rows] > 2 * columns;
-  const auto height = packs ? std::min(block_rows, columns) : columns;
-  const auto blocks = (columns + height - 1) / height;
-  cuts_.resize((blocks + 1) * rows);
-  for (size_t r = 0; r < rows; ++r) {
-    auto at = a.starts[r];
-    cuts_[r] = at;
-    for (size_t p = 1; p <= blocks; ++p) {
-      while (at < a.starts[r + 1] && a.places[at] < p * height)
-        ++at;
-      cuts_[p * rows + r] = at;
-    }
-  }
-  if (packs)
-    packed_.resize(height * loops.width);
-  SparseBlock block = {};
-  block.values = a.values.data();
-  block.places = a.places.data();
-  block.rows = rows;
-  block.c_stride = n;
-  for (size_t j = 0; j < n; j += loops.width) {
-    block.c = c + j;
-    block.columns = std::min(loops.width, n - j);
-    for (size_t p = 0; p < blocks; ++p) {
-      block.first = p * height;
-      block.begin = cuts_.data() + p * rows;
-      block.end = cuts_.data() + (p + 1) * rows;
-      block.add = accumulate || p > 0;
-      block.b = b + block.first * n + j;
-      block.b_stride = n;
-      if (packs) {
-        for (size_t r = 0; r < std::min(height, columns - block.first); ++r)
-          std::memcpy(packed_.data() + r * loops.width, block.b + r * n,
-                      block.columns * sizeof(float));
-        block.b = packed_.data();
-        block.b_stride = loops.width;
-      }
-      loops.multiply(block);
-    }
-  }
+  for (size_t j = 0; j < n; j += loops.width)
+    loops.multiply({a.values.data(), a.places.data(), a.starts.data(), a.rows(),
+                    b + j, n, c + j, n, std::min(loops.width, n - j),
+                    accumulate});
 }
 
 } // namespace troupe::kernels
@@ -125,5 +91,6 @@ void NonzeroMatrix::run(const Elements& a, size_t rows, size_t columns,
 #define LEAF "kernels/cpu/sparse_leaf.inc"
 #define TABLE_TYPE SparseLoops
 #define TABLE_NAME sparse_loops
-#define TABLE_ENTRIES width, nonzeros, compress, multiply
+#define TABLE_ENTRIES \
+  width, group, nonzeros, compress, multiply, multiply_groups, copy
 #include "kernels/cpu/per_isa.inc"

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "kernels/cpu/nonzero_product.hpp"
+
 #include <cstddef>
-#include <cstdint>
-#include <vector>
 
 namespace troupe::kernels {
 
@@ -12,34 +12,27 @@ namespace troupe::kernels {
 class NonzeroMatrix {
 public:
   /// Takes a [rows, columns], without gaps, for products of n columns; false
-  /// where the dense product is faster: more than two fifths are not zero, or
-  /// the product is narrow.
-  bool take(const float* a, size_t rows, size_t columns, size_t n);
+  /// where more than `most` of it, from 0 to 1, is not zero, or the product is
+  /// narrow: the dense one is faster then.
+  bool take(const float* a, size_t rows, size_t columns, size_t n, double most);
 
-  /// c [rows, n] = a b [columns, n]
-  void multiply(const float* b, size_t n, float* c);
+  /// c [rows, n] (+)= a b [columns, n]; b lies as [n, columns] if transposed.
+  void multiply(Side side_b, const float* b, size_t n, float* c,
+                bool accumulate);
 
   /// c [columns, n] (+)= a^T b [rows, n]; sums run in the order of rows.
   void multiply_transposed(const float* b, size_t n, float* c, bool accumulate);
 
 private:
-  /// Nonzero elements, row by row.
-  struct Elements {
-    std::vector<float> values;
-    std::vector<uint32_t> places; ///< columns
-    std::vector<uint32_t> starts; ///< of each row, and the end
-  };
-
   void turn();
-  void run(const Elements& a, size_t rows, size_t columns, const float* b,
+  void run(const NonzeroRows& a, size_t columns, Side side_b, const float* b,
            size_t n, float* c, bool accumulate);
 
   size_t rows_ = 0;
   size_t columns_ = 0;
-  Elements as_is_;
-  Elements turned_;
-  std::vector<uint32_t> cuts_;
-  std::vector<float> packed_;
+  NonzeroRows as_is_;
+  NonzeroRows turned_;
+  NonzeroProduct product_;
 };
 
 } // namespace troupe::kernels

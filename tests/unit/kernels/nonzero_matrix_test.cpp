@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(products_follow_their_references) {
         const auto a = draw(rows * columns, density, 1);
         const auto b = draw(columns * n, 1, 2);
         NonzeroMatrix sparse;
-        if (!sparse.take(a.data(), rows, columns, n)) {
+        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
           BOOST_TEST(rows * columns < 30u);
           continue;
         }
@@ -73,7 +73,31 @@ BOOST_AUTO_TEST_CASE(products_follow_their_references) {
               want[r * n + c] += double{a[r * columns + k]}
                                  * double{b[k * n + c]};
         std::vector<float> c(rows * n, not_a_number);
-        sparse.multiply(b.data(), n, c.data());
+        sparse.multiply(Side::as_is, b.data(), n, c.data(), false);
+        check_within(float32_sum, c, want, want.size());
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(products_with_a_transposed_side_follow_theirs) {
+  under_every_isa([] {
+    for (const auto& [rows, columns, n] : extents)
+      for (double density : {0.02, 0.35}) {
+        const auto a = draw(rows * columns, density, 1);
+        const auto b = draw(n * columns, 1, 2);
+        NonzeroMatrix sparse;
+        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
+          BOOST_TEST(rows * columns < 30u);
+          continue;
+        }
+        std::vector<double> want(rows * n, 0.5);
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t k = 0; k < columns; ++k)
+            for (size_t c = 0; c < n; ++c)
+              want[r * n + c] += double{a[r * columns + k]}
+                                 * double{b[c * columns + k]};
+        std::vector<float> c(rows * n, 0.5f);
+        sparse.multiply(Side::transposed, b.data(), n, c.data(), true);
         check_within(float32_sum, c, want, want.size());
       }
   });
@@ -86,7 +110,7 @@ BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
         const auto a = draw(rows * columns, 0.2, 1);
         const auto b = draw(rows * n, 1, 2);
         NonzeroMatrix sparse;
-        if (!sparse.take(a.data(), rows, columns, n)) {
+        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
           BOOST_TEST(rows * columns < 30u);
           continue;
         }
@@ -110,15 +134,15 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
   std::vector<float> first(40 * 100);
   std::vector<float> second(40 * 100);
   NonzeroMatrix fresh;
-  BOOST_REQUIRE(fresh.take(a.data(), 40, 150, 100));
-  fresh.multiply(b.data(), 100, first.data());
+  BOOST_REQUIRE(fresh.take(a.data(), 40, 150, 100, 0.4));
+  fresh.multiply(Side::as_is, b.data(), 100, first.data(), false);
   NonzeroMatrix used;
-  BOOST_REQUIRE(used.take(other.data(), 90, 200, 100));
+  BOOST_REQUIRE(used.take(other.data(), 90, 200, 100, 0.4));
   std::vector<float> elsewhere(200 * 100);
   used.multiply_transposed(draw(90 * 100, 1, 4).data(), 100, elsewhere.data(),
                            false);
-  BOOST_REQUIRE(used.take(a.data(), 40, 150, 100));
-  used.multiply(b.data(), 100, second.data());
+  BOOST_REQUIRE(used.take(a.data(), 40, 150, 100, 0.4));
+  used.multiply(Side::as_is, b.data(), 100, second.data(), false);
   BOOST_TEST(std::memcmp(first.data(), second.data(), first.size() * 4) == 0);
 }
 
@@ -126,10 +150,10 @@ BOOST_AUTO_TEST_CASE(dense_matrices_and_narrow_products_are_refused) {
   under_every_isa([] {
     NonzeroMatrix sparse;
     const auto few = draw(1000 * 37, 0.38, 1);
-    BOOST_TEST(sparse.take(few.data(), 1000, 37, 64));
-    BOOST_TEST(!sparse.take(few.data(), 1000, 37, 63));
+    BOOST_TEST(sparse.take(few.data(), 1000, 37, 64, 0.4));
+    BOOST_TEST(!sparse.take(few.data(), 1000, 37, 63, 0.4));
     const auto more = draw(1000 * 37, 0.42, 1);
-    BOOST_TEST(!sparse.take(more.data(), 1000, 37, 64));
+    BOOST_TEST(!sparse.take(more.data(), 1000, 37, 64, 0.4));
   });
 }
 

@@ -30,7 +30,7 @@ public:
     std::chrono::steady_clock::time_point deadline;
   };
   void connect(
-    Request request,
+    const Request& request,
     std::function<void(caf::strong_actor_ptr peer, const std::string& error)>
       done) {
     sim::Runtime::get().link(
