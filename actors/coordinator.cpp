@@ -68,9 +68,6 @@ Reshaping::Options reshaping_options(const Job& job) {
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy)
       + " has the replicas of its plan and no others";
-  else if (!job.tables.empty())
-    options.fixed_slices = "sparse tables do not move yet: begin the run with "
-                           "--tables dense";
   if (options.fixed_workers.empty() && job.options.backup_workers > 0)
     options.fixed_workers = "--backup-workers counts on the workers that the "
                             "run began with";

@@ -12,8 +12,12 @@ from cluster import DEADLINE_S, TROUPE, Run, wait_for
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--seed", "5", "--partitioner", "max_size:32768", "--eval-every", "0",
        "--epochs", "0"]
-SERVED = [*JOB, "--strategy", "parameter_server", "--workers", "2", "--ps",
-          "2", "--processes"]
+ROLES = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
+         "--processes"]
+SERVED = [*JOB, *ROLES]
+TABLES = ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
+          "dlrm", "--tables", "sparse", "--lr", "0.05", "--seed", "3",
+          "--eval-every", "0", "--epochs", "0"]
 STEPS = ["--steps", "2500"]
 DIGESTS = ("weights_sha256", "state_sha256")
 
@@ -43,10 +47,10 @@ class Moves(unittest.TestCase):
     def gone(self, run, role):
         wait_for(lambda: role not in run.children(), f"{role} has ended")
 
-    def everything(self, *arguments, chain=1):
+    def everything(self, *arguments, chain=1, job=JOB):
         """Adds, moves, spreads and removes while the job trains."""
         added = f"ps:{2 * chain}"
-        with Run(*SERVED, *arguments, "--chain", str(chain)) as run:
+        with Run(*job, *ROLES, *arguments, "--chain", str(chain)) as run:
             run.wait_for_step(20)
             self.assertIn("moved", self.change(run, "shards", "add"))
             self.assertIn(added, run.children())
@@ -79,6 +83,24 @@ class Moves(unittest.TestCase):
                 found = self.everything(*STEPS, chain=chain)
                 for digest in DIGESTS:
                     self.assertEqual(found[digest], expected[digest])
+
+    def test_bits_stay_while_parts_of_tables_move(self):
+        # Adam's rows move in steps that touch them only: the run that is not
+        # disturbed has sparse tables too. Evicted rows do not come back.
+        for chain, rule in ((1, ["--optimizer", "adam"]),
+                            (2, ["--optimizer", "adagrad",
+                                 "--table-idle-steps", "16"])):
+            with self.subTest(chain=chain):
+                arguments = [*rule, "--steps", "1500"]
+                with Run(*TABLES, *arguments, "--strategy", "parameter_server",
+                         "--workers", "1", "--ps", "1",
+                         "--in-process") as undisturbed:
+                    expected = undisturbed.finish()
+                found = self.everything(*arguments, chain=chain, job=TABLES)
+                for digest in DIGESTS:
+                    self.assertEqual(found[digest], expected[digest])
+                self.assertEqual(found["tables"]["rows"],
+                                 expected["tables"]["rows"])
 
     def test_members_die_while_others_come_and_go(self):
         steps = ["--steps", "8000"]
@@ -127,6 +149,11 @@ class Moves(unittest.TestCase):
                 self.assertEqual(found["steps"], 3000)
                 self.assertEqual(found["samples"],
                                  3000 // 32 * 2000 + samples_of(3000 % 32))
+
+    def test_every_lease_is_consumed_once_where_parts_of_tables_move(self):
+        found = self.everything("--async", "--optimizer", "adagrad", "--steps",
+                                "1500", job=TABLES)
+        self.assertEqual(found["steps"], 1500)
 
     def test_a_role_that_is_asked_to_end_hands_over_first(self):
         with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
