@@ -42,9 +42,14 @@ class RowWords {
 public:
   /// `ids` as encode_pages() gives them.
   RowWords(std::span<const std::byte> ids, uint64_t rows, size_t width,
-           LinkMemory* memory = nullptr)
+           LinkMemory* memory = nullptr, ListName name = {})
     : words_(payload_words(ids.size(), rows, width), memory),
-      values_(write_payload(ids, width, words_.span())) {}
+      values_(write_payload(ids, width, words_.span(), name)) {}
+  /// Of ids that the receiver knows by that name.
+  RowWords(ListName name, uint64_t rows, size_t width,
+           LinkMemory* memory = nullptr)
+    : words_(payload_words(0, rows, width), memory),
+      values_(write_named(name, width, words_.span())) {}
 
   float* values() { return values_; }
   TensorView view() && { return std::move(words_).view(); }

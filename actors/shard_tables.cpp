@@ -78,25 +78,6 @@ bool fits(const Job& job, uint32_t slice, const TensorView& values) {
   return values.size() == 0 || of.sparse() || values.size() == of.count;
 }
 
-RowPayload rows_of(const Job& job, const Slice& slice,
-                   const TensorView& values) {
-  auto rows = read_payload(values.span(), row_width(job, slice));
-  kernels::require(rows.has_value(), "pushed rows that are none");
-  return std::move(*rows);
-}
-
-TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
-                    const TensorView& right) {
-  if (left.size() == 0 || right.size() == 0)
-    return left.size() == 0 ? right : left;
-  const auto a = rows_of(job, slice, left);
-  const auto b = rows_of(job, slice, right);
-  const auto both = united(a.pages, b.pages);
-  RowWords sum{encode_pages(both), count_ids(both), a.width};
-  sum_payloads(a, b, both, sum.values());
-  return std::move(sum).view();
-}
-
 std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
                                    const RowPull& pull) {
   const auto width = row_width(job, slice);
@@ -105,10 +86,10 @@ std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
 }
 
 std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
-                                    const IdPages& ids, LinkMemory* memory) {
+                                    const RowList& ids, LinkMemory* memory) {
   if (version > table.version() || version + 1 < table.version())
     return std::nullopt;
-  const auto count = count_ids(ids) * table.width();
+  const auto count = ids.count() * table.width();
   if (count == 0)
     return TensorView{};
   OutgoingWords values{count, memory};

@@ -31,15 +31,6 @@ IdPages all_rows(const Job& job, const Slice& slice);
 /// Whether a push can be of that slice: its size is right, or it is rows.
 bool fits(const Job& job, uint32_t slice, const TensorView& values);
 
-/// The payload of a node's or lease's rows.
-/// Errors: one that is none is a bug of a member and asserts.
-RowPayload rows_of(const Job& job, const Slice& slice,
-                   const TensorView& values);
-
-/// The sum of two nodes' rows; either may be empty, the identity.
-TensorView sum_rows(const Job& job, const Slice& slice, const TensorView& left,
-                    const TensorView& right);
-
 /// The ids that a pull names. Errors: nullopt where it is none of this slice,
 /// or asks for more than an answer can hold.
 std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
@@ -49,7 +40,7 @@ std::optional<IdPages> wanted_rows(const Job& job, const Slice& slice,
 /// no rows.
 /// Errors: nullopt where the table has not got that version (any more).
 std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
-                                    const IdPages& ids, LinkMemory* memory);
+                                    const RowList& ids, LinkMemory* memory);
 
 /// Rows in chunks as messages carry copies of them; at least one, which may be
 /// empty.

@@ -40,7 +40,7 @@ SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
     filter_(find_gradient_filter(job.options.server_filter)),
     rule_(find_server_rule(job.options.server_rule)) {}
 
-void SliceWork::accept(RankRange node, TensorView values,
+void SliceWork::accept(RankRange node, Addend values,
                        const StepLedger::Decision& decision) {
   held_[node] = std::move(values);
   for (const auto& old : decision.replaced)
@@ -50,23 +50,28 @@ void SliceWork::accept(RankRange node, TensorView values,
     auto b = std::move(held_[right]);
     held_.erase(left);
     held_.erase(right);
-    if (a.size() == 0 || b.size() == 0) { // the identity
-      held_[parent] = a.size() == 0 ? std::move(b) : std::move(a);
+    if (a.empty() || b.empty()) { // the identity
+      held_[parent] = a.empty() ? std::move(b) : std::move(a);
       continue;
     }
     if (slice().sparse()) {
       held_[parent] = sum_rows(job_, slice(), a, b);
       continue;
     }
-    auto sum = take(a.size());
-    add(a.data(), b.data(), sum->data(), a.size());
+    const auto count = a.values.size();
+    auto sum = take(count);
+    add(a.values.data(), b.values.data(), sum->data(), count);
     const auto* first = sum->data();
-    held_[parent] = TensorView{std::move(sum), first, a.size()};
+    held_[parent] = {TensorView{std::move(sum), first, count}};
   }
 }
 
-const TensorView& SliceWork::root() const {
+const Addend& SliceWork::sum() const {
   return held_.find(RankRange{0, job_.options.virtual_ranks})->second;
+}
+
+TensorView SliceWork::root() const {
+  return slice().sparse() ? whole_payload(job_, slice(), sum()) : sum().values;
 }
 
 std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
@@ -75,7 +80,7 @@ std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
   const auto version = store_->newest(slice_);
   auto args = slice_update(job_, slice(),
                            {store_->updates(slice_), step, samples}, scalars);
-  args.gradient_sum = root().data();
+  args.gradient_sum = sum().values.data();
   args.in = store_->values(slice_, version);
   args.state_in = store_->state(slice_, version);
   args.state_stride = slice().count;
@@ -84,17 +89,17 @@ std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
 
 void SliceWork::apply_step(uint64_t step, uint32_t samples,
                            const StepScalars& scalars) {
-  apply_sum(root(), step, samples, scalars);
+  apply_sum(sum(), step, samples, scalars);
   held_.clear();
 }
 
-void SliceWork::apply_sum(const TensorView& sum, uint64_t step,
-                          uint32_t samples, const StepScalars& scalars) {
+void SliceWork::apply_sum(const Addend& sum, uint64_t step, uint32_t samples,
+                          const StepScalars& scalars) {
   update(sum, {store_->updates(slice_), step, samples}, scalars);
   store_->commit(slice_);
 }
 
-void SliceWork::apply_lease(const TensorView& gradient, uint32_t samples,
+void SliceWork::apply_lease(const Addend& gradient, uint32_t samples,
                             const StepScalars& scalars,
                             const Consistency& period,
                             const LeaseSet& applied) {
@@ -111,7 +116,7 @@ void SliceWork::forget() {
   held_.clear();
 }
 
-void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
+void SliceWork::update(const Addend& gradient, UpdateMoment moment,
                        const StepScalars& scalars) {
   if (slice().sparse())
     return update_rows(gradient, moment, scalars);
@@ -121,13 +126,13 @@ void SliceWork::update(const TensorView& gradient, UpdateMoment moment,
   const auto* state = store_->state(slice_, version);
   auto target = store_->begin(slice_);
   const auto slots = state_slots(job_.options.rule.kind);
-  if (gradient.size() == 0) { // a lease without samples changes nothing
+  if (gradient.empty()) { // a lease without samples changes nothing
     std::memcpy(target.values, values, elements * sizeof(float));
     std::memcpy(target.state, state, slots * elements * sizeof(float));
     return;
   }
   auto args = slice_update(job_, slice(), moment, scalars);
-  args.gradient_sum = gradient.data();
+  args.gradient_sum = gradient.values.data();
   args.in = values;
   args.out = target.values;
   args.state_in = state;
@@ -172,13 +177,14 @@ void SliceWork::apply_rule(UpdateArgs args) {
   });
 }
 
-void SliceWork::update_rows(const TensorView& gradient, UpdateMoment moment,
+void SliceWork::update_rows(const Addend& gradient, UpdateMoment moment,
                             const StepScalars& scalars) {
-  const auto rows = rows_of(job_, slice(), gradient);
+  static const RowList none;
   store_->begin(slice_);
-  store_->table(slice_).update(job_.options.rule,
-                               slice_update(job_, slice(), moment, scalars),
-                               rows.pages, rows.values);
+  store_->table(slice_).update(
+    job_.options.rule, slice_update(job_, slice(), moment, scalars),
+    gradient.empty() ? none : *gradient.ids,
+    gradient.empty() ? nullptr : row_values(job_, slice(), gradient));
 }
 
 std::shared_ptr<Buffer> SliceWork::take(size_t count) {

@@ -2,6 +2,7 @@
 
 #include "actors/messages.hpp"
 #include "actors/shard_store.hpp"
+#include "actors/slice_addend.hpp"
 #include "actors/slice_update.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/server_code.hpp"
@@ -21,34 +22,33 @@ public:
   SliceWork(const Job& job, std::shared_ptr<ShardStore> store, uint32_t slice,
             std::shared_ptr<Executor> executor);
 
-  /// Stores `values` as the payload of `node`, then does what the ledger
-  /// decided.
-  void accept(RankRange node, TensorView values,
+  /// Stores what `node` holds, then does what the ledger decided.
+  void accept(RankRange node, Addend values,
               const StepLedger::Decision& decision);
   /// The block sums of a round of step `step`, whose root is there.
   std::vector<double> sums(ScalarRoundKind round, uint64_t step,
                            uint32_t samples, const StepScalars& scalars) const;
-  /// The step's sum of gradients, whose tree is whole.
-  const TensorView& root() const;
+  /// The step's sum of gradients, whose tree is whole, as it is forwarded.
+  TensorView root() const;
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.
   void apply_step(uint64_t step, uint32_t samples, const StepScalars& scalars);
   /// As apply_step() of a sum that another shard has made.
-  void apply_sum(const TensorView& sum, uint64_t step, uint32_t samples,
+  void apply_sum(const Addend& sum, uint64_t step, uint32_t samples,
                  const StepScalars& scalars);
   /// Applies one lease's gradient, clipped and damped by `scalars`, as its own
   /// update.
-  void apply_lease(const TensorView& gradient, uint32_t samples,
+  void apply_lease(const Addend& gradient, uint32_t samples,
                    const StepScalars& scalars, const Consistency& period,
                    const LeaseSet& applied);
   void forget();
 
 private:
   const Slice& slice() const { return job_.plan.slices[slice_]; }
-  void update(const TensorView& gradient, UpdateMoment moment,
+  void update(const Addend& gradient, UpdateMoment moment,
               const StepScalars& scalars);
   void apply_rule(UpdateArgs args);
-  void update_rows(const TensorView& gradient, UpdateMoment moment,
+  void update_rows(const Addend& gradient, UpdateMoment moment,
                    const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
 
@@ -58,7 +58,9 @@ private:
   std::shared_ptr<Executor> executor_;
   GradientFilter filter_;
   ServerRule rule_;
-  std::map<RankRange, TensorView> held_;
+  const Addend& sum() const;
+
+  std::map<RankRange, Addend> held_;
   std::vector<std::shared_ptr<Buffer>> pool_;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -70,12 +71,14 @@ void sort_ids(std::vector<int32_t>& ids) {
 StepRows::StepRows(const Job& job, const Dataset& data,
                    const std::vector<RankRange>& nodes,
                    const std::vector<Indices>& samples,
-                   std::shared_ptr<LinkMemory> memory)
+                   std::shared_ptr<LinkMemory> memory,
+                   std::shared_ptr<ToldLists> told)
   : job_(job),
     memory_(std::move(memory)),
+    told_(std::move(told)),
     nodes_(nodes),
     wanted_(job.plan.slices.size()) {
-  number(sorted_ids(data, samples));
+  find_pages(sorted_ids(data, samples));
   for (const auto& slice : job.plan.slices) {
     if (!slice.sparse())
       continue;
@@ -83,10 +86,12 @@ StepRows::StepRows(const Job& job, const Dataset& data,
           return x.partitions == slice.partitions;
         }))
       cut(slice.partitions);
-    const auto& part = part_of(slice);
+    const auto& part = cut_of(slice).parts[slice.partition];
+    const auto width = row_width(job, slice);
     if (part.rows > 0)
-      wanted_[slice.id] =
-        RowWords{part.bytes, 0, row_width(job, slice), memory_.get()}.view();
+      wanted_[slice.id] = {
+        RowWords{part.bytes, 0, width, memory_.get(), part.name}.view(),
+        RowWords{part.name, 0, width, memory_.get()}.view()};
   }
   if (nodes.size() > 1)
     mark(data, samples);
@@ -109,20 +114,13 @@ StepRows::sorted_ids(const Dataset& data,
   return ids;
 }
 
-/// Rows get places in order of their ids.
-void StepRows::number(const std::vector<int32_t>& ids) {
+void StepRows::find_pages(const std::vector<int32_t>& ids) {
   for (auto id : ids) {
     const auto page = static_cast<uint64_t>(id) / page_ids;
     if (pages_.empty() || pages_.back().page != page)
       pages_.push_back({page, 0});
     pages_.back().bits |= uint64_t{1} << (id % page_ids);
   }
-  uint32_t place = 0;
-  for (const auto& page : pages_) {
-    first_.push_back(place);
-    place += page.count();
-  }
-  first_.push_back(place);
   // Some two buckets a page.
   const auto last = pages_.empty() ? 0 : pages_.back().page;
   while (last >> shift_ > 2 * pages_.size())
@@ -169,38 +167,69 @@ void StepRows::mark(const Dataset& data, const std::vector<Indices>& samples) {
 }
 
 void StepRows::cut(uint32_t partitions) {
-  cuts_.push_back({partitions, std::vector<Part>(partitions)});
-  auto& parts = cuts_.back().parts;
+  Cut made{partitions, cuts_.empty(), std::vector<Part>(partitions)};
   for (uint32_t at = 0; at < pages_.size(); ++at) {
-    auto& part = parts[partition_of(pages_[at].page, partitions)];
+    auto& part = made.parts[partition_of(pages_[at].page, partitions)];
     part.pages.push_back(at);
     part.rows += pages_[at].count();
   }
   IdPages ids;
-  for (auto& part : parts) {
+  for (auto& part : made.parts) {
     ids.clear();
     for (auto at : part.pages)
       ids.push_back(pages_[at]);
     part.bytes = encode_pages(ids);
+    part.name = name_of(part.bytes);
   }
+  if (made.side_by_side)
+    number(made);
+  cuts_.push_back(std::move(made));
 }
 
-const StepRows::Part& StepRows::part_of(const Slice& slice) const {
+/// Rows get places part by part, in order of their ids.
+void StepRows::number(const Cut& by) {
+  first_.resize(pages_.size());
+  uint32_t place = 0;
+  for (const auto& part : by.parts)
+    for (auto at : part.pages) {
+      first_[at] = place;
+      place += pages_[at].count();
+    }
+  count_ = place;
+}
+
+const StepRows::Cut& StepRows::cut_of(const Slice& slice) const {
   for (const auto& cut : cuts_)
     if (cut.partitions == slice.partitions)
-      return cut.parts[slice.partition];
+      return cut;
   kernels::require(false, "a part of no table");
-  return cuts_.front().parts.front();
+  return cuts_.front();
+}
+
+const TensorView& StepRows::pull(const Slice& slice) const {
+  const auto& wanted = wanted_[slice.id];
+  const auto& part = cut_of(slice).parts[slice.partition];
+  const bool known = told_ && part.rows > 0
+                     && told_->pulls(slice.id, part.name);
+  return known ? wanted.named : wanted.whole;
 }
 
 bool StepRows::put(const Slice& slice, const TensorView& values,
                    float* parameters) const {
-  const auto& part = part_of(slice);
+  const auto& cut = cut_of(slice);
+  const auto& part = cut.parts[slice.partition];
   const auto width = row_width(job_, slice);
   if (values.size() != part.rows * width)
     return false;
+  if (part.rows == 0)
+    return true;
   const auto* from = values.data();
   auto* table = parameters + job_.flat_offset(slice);
+  if (cut.side_by_side) {
+    std::memcpy(table + first_[part.pages.front()] * width, from,
+                values.bytes());
+    return true;
+  }
   for (auto at : part.pages) {
     const auto count = pages_[at].count() * width;
     copy_floats(from, table + first_[at] * width, count);
@@ -216,7 +245,8 @@ void StepRows::renumber(int32_t* ids, size_t count) const {
 }
 
 TensorView StepRows::pushed(const Slice& slice, const NodeSum& node) const {
-  const auto& part = part_of(slice);
+  const auto& cut = cut_of(slice);
+  const auto& part = cut.parts[slice.partition];
   if (!node.sum || part.rows == 0)
     return {};
   const auto at = std::find(nodes_.begin(), nodes_.end(), node.node);
@@ -226,8 +256,16 @@ TensorView StepRows::pushed(const Slice& slice, const NodeSum& node) const {
     return pushed_of(slice, part,
                      touched_[static_cast<size_t>(at - nodes_.begin())], table);
   const auto width = row_width(job_, slice);
-  RowWords rows{part.bytes, part.rows, width, memory_.get()};
+  auto rows = told_ && told_->knows(slice.id, part.name)
+                ? RowWords{part.name, part.rows, width, memory_.get()}
+                : RowWords{part.bytes, part.rows, width, memory_.get(),
+                           part.name};
   auto* to = rows.values();
+  if (cut.side_by_side) {
+    std::memcpy(to, table + first_[part.pages.front()] * width,
+                part.rows * width * sizeof(float));
+    return std::move(rows).view();
+  }
   for (auto page : part.pages) {
     const auto count = pages_[page].count() * width;
     copy_floats(table + first_[page] * width, to, count);

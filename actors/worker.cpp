@@ -114,7 +114,7 @@ private:
     pause_.end(self_, context_, activation.fence);
     const auto chains = chains_of(activation, job_.plan);
     pushes_.begin_epoch(heads_of(chains), activation.slices);
-    parameters_.rows().route(tails_of(chains));
+    parameters_.rows().route(heads_of(chains), tails_of(chains));
     paused_ = false;
     end_ = job_.total_steps;
     async_ = activation.consistency.async;

@@ -17,7 +17,7 @@ std::shared_ptr<const StepRows> WorkerRows::find(Samples samples) {
   auto of_nodes = samples_of(sampling_, step, samples.nodes);
   if (!last_ || of_nodes != last_samples_ || samples.nodes != last_nodes_) {
     last_ = std::make_shared<const StepRows>(job_, *data_, samples.nodes,
-                                             of_nodes, memory_);
+                                             of_nodes, memory_, told_);
     last_samples_ = std::move(of_nodes);
     last_nodes_ = std::move(samples.nodes);
   }
@@ -30,7 +30,7 @@ WorkerRows::pulls(RowPull pull) const {
   for (const auto& slice : job_.plan.slices)
     if (slice.sparse()) {
       pull.slice = slice.id;
-      pull.ids = rows_->wanted(slice);
+      pull.ids = rows_->pull(slice);
       all.emplace_back(tails_[slice.id], pull);
     }
   return all;

@@ -25,8 +25,11 @@ public:
       memory_(std::move(memory)),
       sampling_(job.sampling) {}
 
-  /// An epoch begins: whom each slice is read from.
-  void route(std::vector<uint32_t> tails) { tails_ = std::move(tails); }
+  /// An epoch begins: whom each slice is pushed to, and read from.
+  void route(const std::vector<uint32_t>& heads, std::vector<uint32_t> tails) {
+    told_->begin_epoch(heads, tails);
+    tails_ = std::move(tails);
+  }
 
   /// Asks for the rows that the nodes of the step, or lease, that `pull` names
   /// are about to touch, once the executor has found out which, then looks at
@@ -93,6 +96,7 @@ private:
   std::shared_ptr<const Dataset> data_;
   std::shared_ptr<LinkMemory> memory_;
   std::vector<uint32_t> tails_; ///< by slice
+  const std::shared_ptr<ToldLists> told_ = std::make_shared<ToldLists>();
   std::shared_ptr<const StepRows> rows_;
   std::optional<Samples> ahead_; ///< what is, or was last, looked at
   std::shared_ptr<const StepRows> ahead_rows_; ///< null: not yet, or taken

@@ -6,6 +6,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/push_packing.hpp"
 #include "actors/role_frame.hpp"
+#include "actors/shard/known_lists.hpp"
 #include "actors/shard/row_snapshots.hpp"
 #include "actors/shard_store.hpp"
 #include "monitoring/names.hpp"
@@ -109,6 +110,21 @@ struct ShardFrame {
   void count_duplicate() {
     metrics.duplicates.add();
     ++duplicates;
+  }
+
+  /// What was pushed, or forwarded, says of its rows; nothing of a dense slice.
+  KnownLists::Said said_of(const KnownLists& lists, uint32_t slice,
+                           const TensorView& values) const {
+    const auto& of = job.plan.slices[slice];
+    return of.sparse() ? lists.pushed(job, of, values) : KnownLists::Said{};
+  }
+
+  /// Asks for another epoch with the same members: in it both sides of each
+  /// conversation begin anew.
+  void begin_anew(const std::string& why) const {
+    self->send(context.coordinator,
+               LinkLost{gate.active(), context.role,
+                        to_string(context.role) + " " + why});
   }
 
   shard_actor::pointer self;

@@ -20,6 +20,8 @@ LeaseSlices::LeaseSlices(ShardFrame& shard)
 void LeaseSlices::leave_epoch() {
   waiting_.clear();
   waiting_rows_.clear();
+  for (auto& [id, slice] : slices_)
+    slice->lists.reset();
   snapshot_.reset();
 }
 
@@ -56,8 +58,8 @@ void LeaseSlices::enter_epoch(const Activate& activation) {
   for (const auto& [slice, line] : chains_.lines()) {
     auto& owned = slices_[slice];
     if (!owned)
-      owned = std::make_unique<Owned>(
-        Owned{{}, SliceWork{shard_.job, shard_.store, slice, shard_.executor}});
+      owned = std::make_unique<Owned>(Owned{
+        {}, SliceWork{shard_.job, shard_.store, slice, shard_.executor}, {}});
     owned->leases = shard_.store->holds(slice) ? applied(slice) : LeaseSet{};
   }
 }
@@ -121,10 +123,13 @@ void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
       || !shard_.job.plan.slices[pull.slice].sparse())
     return;
   const auto& slice = shard_.job.plan.slices[pull.slice];
-  auto ids = wanted_rows(shard_.job, slice, pull);
-  if (!ids)
+  auto said = slices_.at(pull.slice)->lists.pulled(shard_.job, slice, pull);
+  if (!said.list) {
+    if (said.named)
+      shard_.begin_anew("does not know the rows that a worker names");
     return;
-  RowDesk::Ready ready{worker, 0, std::move(*ids)};
+  }
+  RowDesk::Ready ready{worker, 0, std::move(said.list)};
   if (line->serves)
     send_newest_rows(shard_, pull.slice, std::move(ready));
   else
@@ -145,6 +150,12 @@ void LeaseSlices::push(const LeasePush& push) {
     settle(push.lease); // the report may have died with a process
     return;
   }
+  const auto& owned = *slices_.at(push.slice);
+  auto said = shard_.said_of(owned.lists, push.slice, push.values);
+  if (said.named && !said.list) {
+    shard_.begin_anew("does not know the rows that a worker pushes");
+    return;
+  }
   const auto version = line->replica.state().version;
   const auto staleness = version - std::min(version, push.pulled_version);
   if (too_stale(staleness, push.lease))
@@ -159,24 +170,30 @@ void LeaseSlices::push(const LeasePush& push) {
   update.gradient_scale = push.scale;
   update.values = push.values;
   shard_.pass(StepPhase::reduce);
+  if (said.named && chains_.forwards(push.slice))
+    update.values = whole_payload(
+      shard_.job, shard_.job.plan.slices[push.slice], {push.values, said.list});
   chains_.order(update);
-  apply(update);
+  apply(update, std::move(said.list));
 }
 
-void LeaseSlices::apply(const ChainUpdate& update) {
+void LeaseSlices::apply(const ChainUpdate& update, KnownLists::List ids) {
   if (update.again) {
     settle(update.lease);
     return;
   }
   auto* slice = slices_.at(update.slice).get();
+  if (!ids)
+    ids = shard_.said_of(slice->lists, update.slice, update.values).list;
   slice->leases.insert(update.lease);
   ++in_flight_[update.lease];
   shard_.run(
-    [this, slice, id = update.slice, values = update.values,
+    [this, slice, id = update.slice, values = update.values, ids,
      samples = update.samples, applied = slice->leases, period = shard_.period,
      scalars = StepScalars{update.gradient_scale, {}, update.rate_scale}] {
-      slice->work.apply_lease(shard_.packing.unpack(shard_.job.plan.slices[id],
-                                                    values),
+      const auto& of = shard_.job.plan.slices[id];
+      slice->work.apply_lease(addend_of(shard_.job, of,
+                                        shard_.packing.unpack(of, values), ids),
                               samples, scalars, period, applied);
       return true;
     },

@@ -38,13 +38,14 @@ private:
   struct Owned {
     LeaseSet leases; ///< applied, or on the way to be
     SliceWork work;
+    KnownLists lists; ///< of a part of a sparse table
   };
 
   /// Those that this shard is the tail of and that are as their head's.
   std::vector<uint32_t> served() const;
   void became_current(uint32_t slice);
   void give(const worker_actor& worker, const std::vector<uint32_t>& slices);
-  void apply(const ChainUpdate& update);
+  void apply(const ChainUpdate& update, KnownLists::List ids = {});
   /// Leases of the steps before the period count as applied: what they were to
   /// do is done.
   LeaseSet applied(uint32_t slice) const;

@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-void RowDesk::want(const RowPull& pull, IdPages ids,
+void RowDesk::want(const RowPull& pull, KnownLists::List ids,
                    const worker_actor& worker) {
   desk_.want(pull.worker, pull.version);
   wishes_[pull.worker] = {worker, std::move(ids)};
@@ -39,7 +39,7 @@ void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
       const auto& table = store->table(slice);
       const auto version = newest ? table.version() : ready.version;
       return std::pair{version,
-                       read_rows(table, version, ready.ids, memory.get())};
+                       read_rows(table, version, *ready.ids, memory.get())};
     },
     [&shard, slice, worker, fence = shard.gate.active()](
       std::pair<uint64_t, std::optional<TensorView>>& rows) {

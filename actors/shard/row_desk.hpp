@@ -2,7 +2,7 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/shard/frame.hpp"
-#include "kernels/table/id_pages.hpp"
+#include "actors/shard/known_lists.hpp"
 #include "strategies/pull_desk.hpp"
 
 #include <cstdint>
@@ -15,12 +15,13 @@ namespace troupe {
 class RowDesk {
 public:
   /// A later wish of the same worker replaces the earlier one.
-  void want(const RowPull& pull, IdPages ids, const worker_actor& worker);
+  void want(const RowPull& pull, KnownLists::List ids,
+            const worker_actor& worker);
 
   struct Ready {
     worker_actor worker;
     uint64_t version = 0;
-    IdPages ids;
+    KnownLists::List ids;
   };
   /// Those that can be served; see PullDesk::serve().
   std::vector<Ready> serve(uint64_t oldest, uint64_t known);
@@ -29,7 +30,7 @@ public:
 private:
   struct Wish {
     worker_actor worker;
-    IdPages ids;
+    KnownLists::List ids;
   };
   PullDesk desk_{1};
   std::map<RoleId, Wish> wishes_;

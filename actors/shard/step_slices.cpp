@@ -47,6 +47,7 @@ void StepSlices::leave_epoch() {
   for (auto& [id, slice] : slices_) {
     slice->begin_step();
     slice->rows.reset();
+    slice->lists.reset();
   }
 }
 
@@ -154,26 +155,6 @@ void StepSlices::serve_copy(uint32_t id, RoleId puller, uint64_t version) {
     });
 }
 
-void StepSlices::pull(const RowPull& pull, const worker_actor& worker) {
-  const auto* line = chains_.find(pull.slice);
-  if (line == nullptr || !line->place.tail
-      || !shard_.job.plan.slices[pull.slice].sparse())
-    return;
-  const auto& slice = shard_.job.plan.slices[pull.slice];
-  if (auto ids = wanted_rows(shard_.job, slice, pull)) {
-    slices_.at(pull.slice)->rows.want(pull, std::move(*ids), worker);
-    serve_rows(pull.slice);
-  }
-}
-
-void StepSlices::serve_rows(uint32_t id) {
-  if (!serves(id))
-    return;
-  auto& slice = *slices_.at(id);
-  for (auto& ready : slice.rows.serve(shard_.store->oldest(id), slice.version))
-    send_rows(shard_, id, std::move(ready));
-}
-
 // --- pushes -----------------------------------------------------------------
 
 void StepSlices::push(const Push& push) {
@@ -182,12 +163,15 @@ void StepSlices::push(const Push& push) {
       || !is_node(push.node, shard_.job.options.virtual_ranks)
       || !shard_.fits_push(push.slice, push.values))
     return;
-  if (!shares_
-      || shares_->admit(push, slices_.at(push.slice)->ledger.version()))
-    accept(push);
+  auto* owned = slices_.at(push.slice).get();
+  const auto said = shard_.said_of(owned->lists, push.slice, push.values);
+  if (said.named && !said.list)
+    return unknown_rows(push);
+  if (!shares_ || shares_->admit(push, owned->ledger.version()))
+    accept(push, said.list);
 }
 
-void StepSlices::accept(const Push& push) {
+void StepSlices::accept(const Push& push, KnownLists::List ids) {
   auto* slice = slices_.at(push.slice).get();
   auto decision = slice->ledger.offer(push.step, push.node);
   if (decision.verdict != StepLedger::Verdict::accept) {
@@ -196,9 +180,11 @@ void StepSlices::accept(const Push& push) {
   }
   shard_.metrics.staleness.observe(0); // a step's pushes are of its version
   shard_.submit([this, slice, node = push.node, id = push.slice,
-                 values = push.values, decision = std::move(decision)] {
+                 values = push.values, ids = std::move(ids),
+                 decision = std::move(decision)] {
+    const auto& of = shard_.job.plan.slices[id];
     slice->work.accept(
-      node, shard_.packing.unpack(shard_.job.plan.slices[id], values),
+      node, addend_of(shard_.job, of, shard_.packing.unpack(of, values), ids),
       decision);
   });
   if (slice->ledger.complete()) {
@@ -321,9 +307,12 @@ void StepSlices::apply(const ChainUpdate& update) {
       update.trust_ratio;
   }
   shard_.run(
-    [slice, step = update.number, sum = update.values, scalars,
-     samples = update.samples] {
-      slice->work.apply_sum(sum, step, samples, scalars);
+    [this, slice, update, scalars,
+     ids = shard_.said_of(slice->lists, update.slice, update.values).list] {
+      slice->work.apply_sum(addend_of(shard_.job,
+                                      shard_.job.plan.slices[update.slice],
+                                      update.values, ids),
+                            update.number, update.samples, scalars);
       return true;
     },
     [this, id = update.slice](bool) { on_applied(id); });

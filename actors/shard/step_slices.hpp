@@ -60,6 +60,7 @@ private:
     bool asking = false;  ///< its sums of that round are with the decider
     StepScalars scalars;  ///< of the rounds before
     RowDesk rows;         ///< of a part of a sparse table: pulls
+    KnownLists lists;     ///< the same
 
     void begin_step() {
       round = 0;
@@ -77,7 +78,8 @@ private:
   /// k of n: nobody waits for a straggler, so what it copies may be overwritten
   /// meanwhile. It gets a copy, of a newer version where its own is gone.
   void serve_copy(uint32_t slice, RoleId puller, uint64_t version);
-  void accept(const Push& push);
+  void unknown_rows(const Push& push);
+  void accept(const Push& push, KnownLists::List ids = {});
   /// Identities for the shares that a slice's step is known to be without.
   void leave_out(uint32_t slice);
   uint32_t samples_of(uint64_t step) const {

@@ -39,22 +39,31 @@ uint32_t PageIndex::place_in(const Leaf& leaf, uint64_t page, uint32_t from) {
                                - leaf.pages);
 }
 
-uint64_t PageIndex::find(uint64_t page) const {
-  return Cursor{*this}.find(page);
-}
-
-uint64_t PageIndex::Cursor::find(uint64_t page) {
+PageIndex::Found PageIndex::Cursor::find(uint64_t page) {
   const auto& first = index_.first_;
   if (leaf_ + 1 < first.size() && first[leaf_ + 1] <= page) {
     leaf_ = index_.leaf_of(page, leaf_ + 1);
     place_ = 0;
   }
-  const auto& in = *index_.leaves_[leaf_];
-  // Mostly the next one, where a batch has most of what there is.
-  if (place_ >= in.used || in.pages[place_] != page)
-    place_ = place_in(in, page, place_);
-  const bool found = place_ < in.used && in.pages[place_] == page;
-  return found ? in.blocks[place_++] : 0;
+  const auto* in = index_.leaves_[leaf_].get();
+  place_ = place_in(*in, page, place_); // the first that is not before it
+  auto leaf = leaf_;
+  auto at = place_;
+  if (at == in->used || in->pages[at] != page) { // the one before has it
+    if (at > 0)
+      --at;
+    else if (leaf > 0) {
+      in = index_.leaves_[--leaf].get();
+      at = in->used - 1;
+    } else if (in->used == 0)
+      return {};
+  }
+  Found found{in->blocks[at], in->pages[at], ~uint64_t{0}};
+  if (at + 1 < in->used)
+    found.end = in->pages[at + 1];
+  else if (leaf + 1 < index_.leaves_.size())
+    found.end = index_.leaves_[leaf + 1]->pages[0];
+  return found;
 }
 
 void PageIndex::Cursor::prefetch(uint64_t page) {
@@ -103,10 +112,11 @@ void PageIndex::erase(uint64_t page) {
             leaf.blocks + place);
   --leaf.used;
   --size_;
-  if (leaf.used > 0 || at == 0)
+  if (leaf.used > 0 || leaves_.size() == 1)
     return;
   first_.erase(first_.begin() + static_cast<ptrdiff_t>(at));
   leaves_.erase(leaves_.begin() + static_cast<ptrdiff_t>(at));
+  first_.front() = 0;
 }
 
 /// Hands the upper half of a full leaf to a new one; where the next page comes

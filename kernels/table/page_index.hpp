@@ -7,19 +7,25 @@
 
 namespace troupe::kernels {
 
-/// Finds a page's block by its number. Pages lie in order in leaves of some
-/// hundred, so a batch of ids, which ascends, goes through memory forwards, and
-/// what it reads of neighbouring pages is read once. Growing splits one leaf;
-/// of all leaves only the list of their first pages moves along.
+/// Where the blocks of a table lie, by the first page of each. Entries lie in
+/// order in leaves of some hundred, so a batch of ids, which ascends, goes
+/// through memory forwards. Growing splits one leaf; of all leaves only the
+/// list of their first pages moves along.
 class PageIndex {
 public:
   PageIndex();
 
-  /// The block of a page; 0: there is none.
-  uint64_t find(uint64_t page) const;
-  /// Sets or replaces a page's block, which is not 0.
-  void put(uint64_t page, uint64_t block);
-  void erase(uint64_t page);
+  /// The block that has a page, if any has: the last one that begins at or
+  /// before it; before all of them, the first.
+  struct Found {
+    uint64_t block = 0; ///< 0: there are no blocks at all
+    uint64_t first = 0;
+    uint64_t end = ~uint64_t{0}; ///< where the next block begins
+  };
+  Found find(uint64_t page) const { return Cursor{*this}.find(page); }
+  /// Sets or replaces the block, not 0, that begins at a page.
+  void put(uint64_t first, uint64_t block);
+  void erase(uint64_t first);
 
   size_t size() const { return size_; }
   uint64_t bytes() const;
@@ -41,12 +47,12 @@ private:
   };
 
 public:
-  /// Finds pages that ascend, each from where the one before was. Between two
-  /// of them pages may be put, none erased.
+  /// Finds pages that ascend, each from where the one before was. Void once
+  /// anything is put or erased.
   class Cursor {
   public:
     explicit Cursor(const PageIndex& index) : index_(index) {}
-    uint64_t find(uint64_t page);
+    Found find(uint64_t page);
     /// Brings what find() reads towards the processor; ascending as well.
     void prefetch(uint64_t page);
 
@@ -58,7 +64,7 @@ public:
   };
 
 private:
-  /// The leaf that has the page if any has, from `from` on.
+  /// The leaf that a page belongs to, from `from` on.
   size_t leaf_of(uint64_t page, size_t from = 0) const;
   static uint32_t place_in(const Leaf& leaf, uint64_t page, uint32_t from = 0);
   void split(size_t leaf, uint32_t place);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -18,7 +17,7 @@ namespace troupe::kernels {
 
 namespace {
 
-constexpr uint64_t magic = 0x32656c626174; // "table2"
+constexpr uint64_t magic = 0x33656c626174; // "table3"
 /// A slab holds some sixteen of the largest blocks, as far as these allow.
 constexpr uint64_t least_slab_bytes = uint64_t{16} << 10;
 constexpr uint64_t most_slab_bytes = uint64_t{1} << 20;
@@ -48,22 +47,40 @@ uint64_t fingerprint(const RowShape& shape) {
 
 } // namespace
 
+/// Rows of a block: enough for one call of a rule's loop, few enough that a new
+/// row among them costs little.
+uint32_t RowShape::most_rows() const {
+  constexpr size_t usual_bytes = 8192;
+  return static_cast<uint32_t>(
+    std::clamp<size_t>(usual_bytes / row_bytes(), page_ids, 512));
+}
+
+size_t RowShape::head_bytes(size_t pages) {
+  return sizeof(RowBlock) + pages * sizeof(IdPage)
+         + rounded(pages * sizeof(uint16_t), sizeof(uint64_t));
+}
+
 RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
   : shape_(shape), descriptor_(descriptor), offset_(offset) {
   require(shape.width > 0, "rows without a width");
-  for (size_t i = 0; i < sizes.size(); ++i)
-    block_bytes_[i] = rounded(sizeof(RowBlock) + sizes[i] * shape.row_bytes(),
-                              16);
-  if (block_bytes_.back() > most_bytes / 64)
+  const auto most_rows = shape.most_rows();
+  const auto largest = shape.block_bytes(most_rows, most_rows);
+  if (largest > most_bytes / 64)
     throw std::runtime_error("a table's rows of "
                              + std::to_string(shape.row_bytes())
                              + " bytes are too wide");
-  const auto largest = block_bytes_.back();
-  slab_bytes_ = rounded(
-    slab_head_bytes
-      + std::max(std::clamp(largest * 16, least_slab_bytes, most_slab_bytes),
-                 largest),
-    page_bytes);
+  // Eight sizes to a doubling: a block has a sixteenth more than it needs.
+  for (uint64_t bytes = rounded(shape.block_bytes(1, 1), 16);
+       sizes_.empty() || sizes_.back() < largest;
+       bytes = rounded(bytes + bytes / 8, 16))
+    sizes_.push_back(bytes);
+  roomy_.resize(sizes_.size());
+  slab_bytes_ =
+    rounded(slab_head_bytes
+              + std::max(std::clamp<uint64_t>(largest * 16, least_slab_bytes,
+                                              most_slab_bytes),
+                         sizes_.back()),
+            page_bytes);
   const auto size = static_cast<off_t>(offset + most_bytes);
   struct stat found {};
   if (descriptor >= 0
@@ -113,25 +130,25 @@ void RowMemory::walk() {
   for (uint32_t id = 0; id < slabs_.size(); ++id) {
     const auto size =
       reinterpret_cast<const SlabHead*>(memory_ + begin(id))->size.load();
-    if (size >= sizes.size())
+    if (size >= sizes_.size())
       throw std::runtime_error("a table's memory is damaged");
     auto& slab = slabs_[id];
     slab.size = static_cast<uint32_t>(size);
-    const auto blocks = (slab_bytes_ - slab_head_bytes) / block_bytes_[size];
-    slab.fresh = first_block(id) + blocks * block_bytes_[size];
+    const auto blocks = (slab_bytes_ - slab_head_bytes) / sizes_[size];
+    slab.fresh = first_block(id) + blocks * sizes_[size];
   }
 }
 
-uint32_t RowMemory::size_for(uint32_t rows) {
-  const auto at = std::lower_bound(sizes.begin(), sizes.end(), rows);
-  require(rows > 0 && at != sizes.end(), "a block of more rows than a page");
-  return static_cast<uint32_t>(at - sizes.begin());
+uint32_t RowMemory::size_for(uint64_t bytes) const {
+  const auto at = std::lower_bound(sizes_.begin(), sizes_.end(), bytes);
+  require(at != sizes_.end(), "a block of more rows than there may be");
+  return static_cast<uint32_t>(at - sizes_.begin());
 }
 
 bool RowMemory::has_room(uint32_t id) const {
   const auto& slab = slabs_[id];
   return slab.free != 0
-         || slab.fresh + block_bytes_[slab.size] <= begin(id) + slab_bytes_;
+         || slab.fresh + sizes_[slab.size] <= begin(id) + slab_bytes_;
 }
 
 std::vector<uint32_t>& RowMemory::shelf_of(const Slab& slab) {
@@ -159,23 +176,22 @@ void RowMemory::unshelve(uint32_t id) {
   slab.place = nowhere;
 }
 
-/// A free block's page is where the next free one lies.
 void RowMemory::put_free(Slab& slab, uint64_t block) {
-  at(block)->page = slab.free;
+  at(block)->next = slab.free;
   slab.free = block;
 }
 
 /// Cuts an empty slab, or the memory behind all slabs.
 uint32_t RowMemory::new_slab(uint32_t size) {
   uint32_t id = 0;
-  const auto block = block_bytes_[size];
+  const auto block = sizes_[size];
   if (!empty_.empty()) {
     id = empty_.back();
     unshelve(id);
-    // None of the new blocks has a page, before they are the slab's.
+    // None of the new blocks is filled, before they are the slab's.
     for (auto next = first_block(id); next + block <= begin(id) + slab_bytes_;
          next += block)
-      std::atomic_ref{at(next)->bits}.store(0);
+      std::atomic_ref{at(next)->filled}.store(0);
   } else {
     id = static_cast<uint32_t>(slabs_.size());
     if (begin(id) + slab_bytes_ > most_bytes - most_undo_bytes)
@@ -191,18 +207,18 @@ uint32_t RowMemory::new_slab(uint32_t size) {
   return id;
 }
 
-uint64_t RowMemory::take(uint32_t rows) {
-  const auto size = size_for(rows);
+uint64_t RowMemory::take(uint64_t bytes) {
+  const auto size = size_for(bytes);
   const auto& roomy = roomy_[size];
   const auto id = roomy.empty() ? new_slab(size) : roomy.back();
   auto& slab = slabs_[id];
   const bool was_empty = slab.taken == 0; // and just cut
   auto block = slab.free;
   if (block != 0) {
-    slab.free = at(block)->page;
+    slab.free = at(block)->next;
   } else {
     block = slab.fresh;
-    slab.fresh += block_bytes_[size];
+    slab.fresh += sizes_[size];
   }
   ++slab.taken;
   if (was_empty)
@@ -215,7 +231,7 @@ uint64_t RowMemory::take(uint32_t rows) {
 void RowMemory::give(uint64_t block) {
   const auto id = slab_of(block);
   auto& slab = slabs_[id];
-  std::atomic_ref{at(block)->bits}.store(0);
+  std::atomic_ref{at(block)->filled}.store(0);
   if (slab.taken == 1 || slab.place == nowhere) {
     unshelve(id);
     put_free(slab, block);
@@ -225,6 +241,23 @@ void RowMemory::give(uint64_t block) {
   }
   put_free(slab, block);
   --slab.taken;
+}
+
+std::vector<uint64_t> RowMemory::recover() {
+  std::vector<uint64_t> filled;
+  for (uint32_t id = 0; id < slabs_.size(); ++id) {
+    auto& slab = slabs_[id];
+    const auto bytes = sizes_[slab.size];
+    for (auto block = first_block(id); block < slab.fresh; block += bytes)
+      if (at(block)->filled != 0) {
+        filled.push_back(block);
+        ++slab.taken;
+      } else {
+        put_free(slab, block);
+      }
+    shelve(id);
+  }
+  return filled;
 }
 
 uint64_t RowMemory::bytes() const {

@@ -1,17 +1,18 @@
 #pragma once
 
-#include <array>
+#include "kernels/table/id_pages.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace troupe::kernels {
 
-/// How rows of a table lie in a block: so many rows of one page, packed in
-/// order of the ids, values and each slot of state in a run of their own, which
-/// is what an optimizer's loop wants.
+/// How rows of a table lie in a block: those of some pages that follow one
+/// another, packed in order of the ids, values and each slot of state in a run
+/// of their own, which is what an optimizer's loop wants.
 ///
-///   page | bits | touched [rows] | values [rows, width] | state [rows, width]…
+///   head | pages | ranks | touched [rows] | values [rows, width] | state …
 struct RowShape {
   size_t width = 0;
   uint32_t slots = 0;   ///< of optimizer state
@@ -21,27 +22,46 @@ struct RowShape {
   size_t row_bytes() const {
     return row_floats() * sizeof(float) + (counted ? sizeof(uint64_t) : 0);
   }
+  /// Of a block; one page's always fit.
+  uint32_t most_rows() const;
+  /// Bytes before the rows, and of a block.
+  static size_t head_bytes(size_t pages);
+  size_t block_bytes(size_t pages, size_t rows) const {
+    return head_bytes(pages) + rows * row_bytes();
+  }
 };
 
 /// A block of a table; lies in RowMemory.
 struct RowBlock {
-  uint64_t page;
-  uint64_t bits; ///< 0: it is free
+  uint64_t next;   ///< of a free block: where the next free one lies
+  uint64_t filled; ///< pages << 32 | rows; 0: it is free
+
+  uint32_t pages() const { return static_cast<uint32_t>(filled >> 32); }
+  uint32_t rows() const { return static_cast<uint32_t>(filled); }
+  IdPage* ids() { return reinterpret_cast<IdPage*>(this + 1); }
+  const IdPage* ids() const {
+    return reinterpret_cast<const IdPage*>(this + 1);
+  }
+  /// The rows before each page.
+  uint16_t* ranks() { return reinterpret_cast<uint16_t*>(ids() + pages()); }
+  const uint16_t* ranks() const {
+    return reinterpret_cast<const uint16_t*>(ids() + pages());
+  }
+  std::byte* packed() {
+    return reinterpret_cast<std::byte*>(this) + RowShape::head_bytes(pages());
+  }
 };
 
 /// Memory that blocks are cut from: a range of addresses, of which pages are
 /// taken as they are touched, anonymous or in a file descriptor that outlives
 /// the process. Blocks of a size come from slabs; nothing moves. A slab of
 /// which all blocks are free again is cut anew for any size, so a table whose
-/// pages grow holds little more than its rows. What a killed process has left
-/// can be walked: each slab says what it is cut into, each block which page it
-/// is of. Owner: one thread.
+/// blocks grow holds little more than its rows. What a killed process has left
+/// can be walked: each slab says what it is cut into, each block whether it is
+/// taken. Owner: one thread.
 class RowMemory {
 public:
   static constexpr uint64_t most_bytes = uint64_t{1} << 36;
-  /// Rows that blocks are made for.
-  static constexpr std::array<uint32_t, 12> sizes{1,  2,  3,  4,  6,  8,
-                                                  12, 16, 24, 32, 48, 64};
 
   /// Maps the range [offset, offset + most_bytes) of `descriptor`, which is
   /// made long enough; -1: anonymous memory.
@@ -56,16 +76,13 @@ public:
   RowBlock* at(uint64_t block) {
     return reinterpret_cast<RowBlock*>(memory_ + block);
   }
-  const RowBlock* at(uint64_t block) const {
-    return reinterpret_cast<const RowBlock*>(memory_ + block);
-  }
   uint64_t place(const RowBlock* block) const {
     return static_cast<uint64_t>(reinterpret_cast<const std::byte*>(block)
                                  - memory_);
   }
-  /// A free block for `rows` rows; it is no page's until its bits are set, as
-  /// many as it has rows.
-  uint64_t take(uint32_t rows);
+  /// A free block of so many bytes or some more; it counts as free until it
+  /// says what it is filled with.
+  uint64_t take(uint64_t bytes);
   /// The block is free from here on.
   void give(uint64_t block);
   /// Everything is free; memory goes back to the system.
@@ -73,25 +90,9 @@ public:
 
   uint64_t bytes() const; ///< of slabs, whether used or free
 
-  /// Calls visit(block) for each block with bits after a start with memory that
-  /// an earlier process left; the others become free.
-  template <class Visit>
-  void recover(Visit visit) {
-    for (uint32_t id = 0; id < slabs_.size(); ++id) {
-      std::vector<uint64_t> taken;
-      auto& slab = slabs_[id];
-      const auto bytes = block_bytes_[slab.size];
-      for (auto block = first_block(id); block < slab.fresh; block += bytes)
-        if (at(block)->bits != 0)
-          taken.push_back(block);
-        else
-          put_free(slab, block);
-      slab.taken = static_cast<uint32_t>(taken.size());
-      shelve(id);
-      for (auto block : taken)
-        visit(block);
-    }
-  }
+  /// The blocks that an earlier process has left filled; the others become
+  /// free.
+  std::vector<uint64_t> recover();
   bool recovered() const { return !slabs_.empty(); }
 
   /// Room for the rows as they were before an update, apart from all blocks.
@@ -107,13 +108,13 @@ private:
   static constexpr uint64_t slab_head_bytes = 64;
   static constexpr uint32_t nowhere = ~uint32_t{0};
   struct Slab {
-    uint32_t size = 0;  ///< index into sizes
+    uint32_t size = 0;  ///< index into sizes_
     uint32_t taken = 0; ///< blocks
     uint64_t free = 0;  ///< the first free block, each names the next; 0: none
     uint64_t fresh = 0; ///< from here on nothing has been taken
     uint32_t place = nowhere; ///< among those with room, or the empty ones
   };
-  static uint32_t size_for(uint32_t rows);
+  uint32_t size_for(uint64_t bytes) const;
   uint64_t begin(uint32_t slab) const {
     return page_bytes + slab * slab_bytes_;
   }
@@ -137,9 +138,9 @@ private:
   int descriptor_ = -1;
   uint64_t offset_ = 0;
   uint64_t slab_bytes_ = 0;
-  std::array<uint64_t, sizes.size()> block_bytes_{};
+  std::vector<uint64_t> sizes_; ///< bytes of blocks
   std::vector<Slab> slabs_;
-  std::array<std::vector<uint32_t>, sizes.size()> roomy_; ///< slabs
+  std::vector<std::vector<uint32_t>> roomy_; ///< slabs, by size
   std::vector<uint32_t> empty_; ///< slabs without a block that is taken
 };
 

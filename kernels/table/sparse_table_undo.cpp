@@ -1,238 +1,239 @@
 #include "kernels/require.hpp"
 #include "kernels/table/sparse_table.hpp"
-#include "kernels/table/touches.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
 
-// What makes an update undone: the rows as they were; eviction; copies.
+// What makes an update undone: the rows as they were; copies.
 
 namespace troupe {
 
 using kernels::RowBlock;
 
-/// Begins the record in RowMemory::undo(): head, pages, rows.
+/// Begins the record in RowMemory::undo(): head, groups, what they hold.
 struct SparseTable::UndoHead {
   std::atomic<uint64_t> version; ///< it leads back from there; 0: it does not
-  uint64_t pages;
+  uint64_t groups;
   uint64_t bytes;
+};
+
+/// Rows that lay in one block. Where the update touches them all, none comes
+/// or goes and the block stays: it still says which they are. Otherwise
+///
+///   pages touched | of each, what existed | rows that existed
+struct SparseTable::UndoGroup {
+  uint64_t block; ///< 0: pages follow, otherwise it has them
+  uint64_t at;    ///< bytes from the record's begin
+  uint32_t pages;
+  uint32_t rows;
 };
 
 SparseTable::SparseTable(TableOptions options, int descriptor, uint64_t offset,
                          uint64_t version)
-  : options_(std::move(options)),
-    memory_({options_.width, options_.slots, options_.eviction.any()},
-            descriptor, offset) {
-  if (memory_.recovered())
-    recover(version);
+  : options_(std::move(options)), blocks_(options_, descriptor, offset) {
+  blocks_.recover();
   version_ = version;
-}
-
-// --- after a kill ------------------------------------------------------------
-
-void SparseTable::recover(uint64_t version) {
-  memory_.recover([this](uint64_t block) {
-    auto* found = memory_.at(block);
-    auto* other = find(found->page);
-    // A page was on its way from one block to another: the larger one has all.
-    if (other != nullptr
-        && std::popcount(other->bits) >= std::popcount(found->bits)) {
-      memory_.give(block);
-      return;
-    }
-    if (other != nullptr) {
-      rows_ -= static_cast<uint64_t>(std::popcount(other->bits));
-      memory_.give(memory_.place(other));
-    }
-    index_.put(found->page, block);
-    rows_ += static_cast<uint64_t>(std::popcount(found->bits));
-  });
   if (undo_head().version.load() == version + 1)
     take_back();
   else if (undo_head().version.load() != version)
     undo_head().version.store(0);
 }
 
-void SparseTable::take_back() {
-  for (const auto& undo : undo_pages()) {
-    if (undo.existed != 0) {
-      auto* block = ensure(find(undo.page), {undo.page, undo.existed});
-      const auto from = undo_rows(undo);
-      const auto to = packed(block);
-      uint32_t rank = 0;
-      for (auto left = undo.existed; left != 0; left &= left - 1)
-        copy_row(from, rank++, to,
-                 rank_in(block->bits,
-                         static_cast<uint32_t>(std::countr_zero(left))));
-    }
-    drop({undo.page, undo.bits & ~undo.existed});
-  }
-  undo_head().version.store(0);
-}
+// --- the record --------------------------------------------------------------
 
 SparseTable::UndoHead& SparseTable::undo_head() const {
-  return *reinterpret_cast<UndoHead*>(memory_.undo());
+  return *reinterpret_cast<UndoHead*>(blocks_.undo());
 }
 
-std::span<const SparseTable::UndoPage> SparseTable::undo_pages() const {
+std::span<SparseTable::UndoGroup> SparseTable::undo_groups() const {
   if (undo_head().version.load() == 0)
     return {};
-  return {reinterpret_cast<const UndoPage*>(&undo_head() + 1),
-          undo_head().pages};
+  return {reinterpret_cast<UndoGroup*>(&undo_head() + 1), undo_head().groups};
 }
 
-SparseTable::Packed SparseTable::undo_rows(const UndoPage& page) const {
-  return packed_at(memory_.undo() + page.at,
-                   static_cast<uint32_t>(std::popcount(page.existed)));
-}
-
-void SparseTable::write_undo(std::span<const IdPage> ids) {
+/// `blocks_stay`: no row that is there goes, so a block of which all rows are
+/// touched is not replaced.
+void SparseTable::write_undo(const RowList& ids, bool blocks_stay) {
   auto& head = undo_head();
   head.version.store(0);
-  auto* pages = reinterpret_cast<UndoPage*>(&head + 1);
-  uint64_t at = sizeof(UndoHead) + ids.size() * sizeof(UndoPage);
-  for_blocks(ids, [&](const IdPage& page, RowBlock* block) {
-    const auto bits = block == nullptr ? 0 : block->bits;
-    const UndoPage undo{page.page, page.bits, page.bits & bits, at};
-    *pages++ = undo;
-    const auto rows = static_cast<uint64_t>(std::popcount(undo.existed));
-    const auto bytes = rows * memory_.shape().row_bytes();
-    if (bytes > memory_.most_undo_bytes - at)
+  const auto& visits = blocks_.visits(ids);
+  auto* group = reinterpret_cast<UndoGroup*>(&head + 1);
+  uint64_t at = sizeof(UndoHead) + visits.size() * sizeof(UndoGroup);
+  const auto row_bytes = blocks_.shape().row_bytes();
+  blocks_.for_visits(ids, [&](const RowList::Visit& visit, RowBlock* block) {
+    *group = {0, at, visit.end - visit.begin, 0};
+    uint64_t most = block == nullptr ? 0 : block->rows() * row_bytes;
+    if (visit.whole && blocks_stay)
+      group->block = visit.block;
+    else
+      most += group->pages * (sizeof(IdPage) + sizeof(uint64_t));
+    if (at + most > kernels::RowMemory::most_undo_bytes)
       throw std::runtime_error("a step touches more rows of a table than one "
                                "shard can keep; add shards");
-    at += (bytes + 7) / 8 * 8;
-    if (rows == 0)
-      return;
-    const auto from = packed(block);
-    const auto to = undo_rows(undo);
-    if (undo.existed == bits) {
-      std::memcpy(static_cast<void*>(to.touched), from.touched, bytes);
-      return;
-    }
-    uint32_t rank = 0;
-    for (auto left = undo.existed; left != 0; left &= left - 1)
-      copy_row(from,
-               rank_in(bits, static_cast<uint32_t>(std::countr_zero(left))), to,
-               rank++);
+    write_group(*group, visit, ids, block);
+    at += group->rows * row_bytes;
+    if (group->block == 0)
+      at += group->pages * (sizeof(IdPage) + sizeof(uint64_t));
+    at = (at + 7) / 8 * 8;
+    ++group;
   });
-  head.pages = ids.size();
+  head.groups = visits.size();
   head.bytes = at;
   head.version.store(version_ + 1);
 }
 
-// --- eviction ----------------------------------------------------------------
-
-/// The rows to give up before the update to the next version, which is about to
-/// touch `touched`: a function of what the rows hold alone.
-IdPages SparseTable::due(std::span<const IdPage> touched) const {
-  const auto& limit = options_.eviction;
-  const auto most_rows = limit.most_bytes / memory_.shape().row_bytes();
-  const bool full = limit.most_bytes > 0 && rows_ > most_rows;
-  const auto period = std::max<uint64_t>(1, limit.idle_steps / 8);
-  const bool looks = limit.idle_steps > 0 && version_ % period == 0;
-  if (!full && !looks)
-    return {};
-  struct Row {
-    uint64_t rank; ///< the least go first
-    uint64_t id;
-    bool operator<(const Row& other) const {
-      return rank != other.rank ? rank < other.rank : id < other.id;
-    }
-  };
-  std::vector<Row> rows;
-  std::vector<uint64_t> gone;
-  const auto here = present();
-  for (const auto& page : without(here, touched)) {
-    auto* block = find(page.page);
-    const auto from = packed(block);
-    for_each_id({&page, 1}, [&](uint64_t id) {
-      const auto word =
-        from
-          .touched[rank_in(block->bits, static_cast<uint32_t>(id % page_ids))];
-      const bool frequent = limit.kept_count > 0
-                            && kernels::touches(word) >= limit.kept_count;
-      if (looks && !frequent
-          && version_ - kernels::last_touch(word) >= limit.idle_steps)
-        gone.push_back(id);
-      else
-        rows.push_back({word | uint64_t{frequent} << 63, id});
+void SparseTable::write_group(UndoGroup& group, const RowList::Visit& visit,
+                              const RowList& ids, RowBlock* block) const {
+  auto* memory = blocks_.undo() + group.at;
+  if (group.block != 0) {
+    group.rows = block->rows();
+    std::memcpy(memory, block->packed(),
+                group.rows * blocks_.shape().row_bytes());
+    return;
+  }
+  const auto touched = visit.of(ids);
+  std::memcpy(memory, touched.data(), touched.size_bytes());
+  memory += touched.size_bytes();
+  auto* existed = reinterpret_cast<uint64_t*>(memory);
+  memory += touched.size() * sizeof(uint64_t);
+  size_t i = 0;
+  RowBlocks::for_pages(
+    visit, ids, block, [&](const IdPage& page, PageRows here) {
+      existed[i] = page.bits & here.bits;
+      group.rows += static_cast<uint32_t>(std::popcount(existed[i++]));
     });
+  if (group.rows == 0)
+    return;
+  const auto from = blocks_.packed(block);
+  const auto to = blocks_.packed_at(memory, group.rows);
+  uint32_t rank = 0;
+  RowBlocks::for_pages(
+    visit, ids, block, [&](const IdPage& page, PageRows here) {
+      if ((page.bits & here.bits) != 0)
+        for_row_runs(
+          here.bits, page.bits & here.bits, [&](uint32_t first, uint32_t rows) {
+            blocks_.copy_rows(from, here.rank + first, to, rank, rows);
+            rank += rows;
+          });
+    });
+}
+
+/// By page, in order.
+std::vector<SparseTable::OldPage> SparseTable::old_pages() const {
+  std::vector<OldPage> old;
+  for (const auto& group : undo_groups()) {
+    auto* memory = blocks_.undo() + group.at;
+    if (group.block != 0) {
+      const auto* block = blocks_.at(group.block);
+      const auto rows = blocks_.packed_at(memory, group.rows);
+      for (uint32_t i = 0; i < group.pages; ++i) {
+        const auto& page = block->ids()[i];
+        old.push_back(
+          {page.page, page.bits, {page.bits, block->ranks()[i]}, rows});
+      }
+      continue;
+    }
+    const auto* touched = reinterpret_cast<const IdPage*>(memory);
+    const auto* existed =
+      reinterpret_cast<const uint64_t*>(touched + group.pages);
+    const auto rows = blocks_.packed_at(
+      memory + group.pages * (sizeof(IdPage) + sizeof(uint64_t)), group.rows);
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < group.pages; ++i) {
+      old.push_back(
+        {touched[i].page, touched[i].bits, {existed[i], rank}, rows});
+      rank += static_cast<uint32_t>(std::popcount(existed[i]));
+    }
   }
-  // An eighth more than needed, so that not every step has to look.
-  const auto target = most_rows - most_rows / 8;
-  if (full && rows_ - gone.size() > target) {
-    const auto count = std::min<uint64_t>(rows_ - gone.size() - target,
-                                          rows.size());
-    const auto end = rows.begin() + static_cast<ptrdiff_t>(count);
-    std::nth_element(rows.begin(), end - (count > 0 ? 1 : 0), rows.end());
-    for (auto at = rows.begin(); at != end; ++at)
-      gone.push_back(at->id);
+  return old;
+}
+
+void SparseTable::take_back() {
+  const auto old = old_pages();
+  IdPages existed;
+  IdPages fresh;
+  for (const auto& page : old) {
+    if (page.existed.bits != 0)
+      existed.push_back({page.page, page.existed.bits});
+    if (page.bits != page.existed.bits)
+      fresh.push_back({page.page, page.bits & ~page.existed.bits});
   }
-  std::sort(gone.begin(), gone.end());
-  return pages_of(gone);
+  const RowList back{std::move(existed)};
+  blocks_.make(back);
+  auto from = old.begin();
+  blocks_.for_all_pages(back, [&](const IdPage& page, PageRows here,
+                                  const PackedRows& to) {
+    while (from->page != page.page)
+      ++from;
+    auto rank = from->existed.rank;
+    for_row_runs(here.bits, page.bits, [&](uint32_t first, uint32_t rows) {
+      blocks_.copy_rows(from->rows, rank, to, here.rank + first, rows);
+      rank += rows;
+    });
+  });
+  blocks_.drop(RowList{std::move(fresh)});
+  undo_head().version.store(0);
 }
 
 // --- copies ------------------------------------------------------------------
 
-IdPages SparseTable::present() const {
-  IdPages pages;
-  pages.reserve(index_.size());
-  index_.for_each([&](uint64_t page, uint64_t block) {
-    pages.push_back({page, memory_.at(block)->bits});
-  });
-  return pages;
-}
-
 size_t SparseTable::copy_width() const {
-  return memory_.shape().row_bytes() / sizeof(float);
+  return blocks_.shape().row_bytes() / sizeof(float);
 }
 
-/// Copies of a page's rows, of which all are `there`.
-void SparseTable::copy_rows(const IdPage& ids, uint64_t there,
-                            const Packed& from, float*& out) const {
-  kernels::require((ids.bits & ~there) == 0,
+/// Copies of a page's rows, all of which are `there`.
+void SparseTable::copy_rows(const IdPage& ids, PageRows there,
+                            const PackedRows& from, float*& out) const {
+  kernels::require((ids.bits & ~there.bits) == 0,
                    "a copy of rows that are not there");
-  const auto floats = memory_.shape().row_floats();
+  const auto width = options_.width;
+  const auto floats = blocks_.shape().row_floats();
   for (auto left = ids.bits; left != 0; left &= left - 1) {
-    const auto rank = rank_in(there,
-                              static_cast<uint32_t>(std::countr_zero(left)));
+    const auto rank = there.rank
+                      + rank_in(there.bits,
+                                static_cast<uint32_t>(std::countr_zero(left)));
     for (uint32_t run = 0; run <= options_.slots; ++run)
-      std::memcpy(out + run * options_.width,
-                  from.values + (run * from.rows + rank) * options_.width,
-                  options_.width * sizeof(float));
-    if (memory_.shape().counted)
+      std::memcpy(out + run * width,
+                  from.values + (run * from.rows + rank) * width,
+                  width * sizeof(float));
+    if (blocks_.shape().counted)
       std::memcpy(out + floats, from.touched + rank, sizeof(uint64_t));
     out += copy_width();
   }
 }
 
-void SparseTable::copy(std::span<const IdPage> ids, float* out) const {
-  for_blocks(ids, [&](const IdPage& page, RowBlock* block) {
-    kernels::require(block != nullptr, "a copy of rows that are not there");
-    copy_rows(page, block->bits, packed(block), out);
+void SparseTable::copy(const RowList& ids, float* out) const {
+  blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
+                                 const PackedRows& from) {
+    copy_rows(page, there, from, out);
   });
 }
 
-void SparseTable::put(std::span<const IdPage> ids, const float* rows) {
+void SparseTable::create(const RowList& ids) {
+  undo_head().version.store(0);
+  blocks_.make(ids);
+}
+
+void SparseTable::put(const RowList& ids, const float* rows) {
   undo_head().version.store(0);
   put_rows(ids, rows);
 }
 
-void SparseTable::put_rows(std::span<const IdPage> ids, const float* rows) {
-  const auto floats = memory_.shape().row_floats();
-  for_blocks(ids, [&](const IdPage& page, RowBlock* found) {
-    auto* block = ensure(found, page);
-    const auto to = packed(block);
+void SparseTable::put_rows(const RowList& ids, const float* rows) {
+  blocks_.make(ids);
+  const auto width = options_.width;
+  const auto floats = blocks_.shape().row_floats();
+  blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
+                                 const PackedRows& to) {
     for_each_id({&page, 1}, [&](uint64_t id) {
-      const auto rank = rank_in(block->bits,
-                                static_cast<uint32_t>(id % page_ids));
+      const auto bit = static_cast<uint32_t>(id % page_ids);
+      const auto rank = there.rank + rank_in(there.bits, bit);
       for (uint32_t run = 0; run <= options_.slots; ++run)
-        std::memcpy(to.values + (run * to.rows + rank) * options_.width,
-                    rows + run * options_.width,
-                    options_.width * sizeof(float));
-      if (memory_.shape().counted)
+        std::memcpy(to.values + (run * to.rows + rank) * width,
+                    rows + run * width, width * sizeof(float));
+      if (blocks_.shape().counted)
         std::memcpy(to.touched + rank, rows + floats, sizeof(uint64_t));
       rows += copy_width();
     });
@@ -249,64 +250,66 @@ void SparseTable::adopt(uint64_t version) {
 IdPages SparseTable::present_before() const {
   IdPages touched;
   IdPages existed;
-  for (const auto& page : undo_pages()) {
+  for (const auto& page : old_pages()) {
     touched.push_back({page.page, page.bits});
-    if (page.existed != 0)
-      existed.push_back({page.page, page.existed});
+    if (page.existed.bits != 0)
+      existed.push_back({page.page, page.existed.bits});
   }
   return united(without(present(), touched), existed);
 }
 
-void SparseTable::copy_before(std::span<const IdPage> ids, float* out) const {
-  const auto undo = undo_pages();
-  auto at = undo.begin();
-  for_blocks(ids, [&](const IdPage& page, RowBlock* block) {
-    at = std::lower_bound(at, undo.end(), page.page,
-                          [](const UndoPage& x, uint64_t number) {
+void SparseTable::copy_before(const RowList& ids, float* out) const {
+  const auto old = old_pages();
+  auto at = old.begin();
+  blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
+                                 const PackedRows& from) {
+    at = std::lower_bound(at, old.end(), page.page,
+                          [](const OldPage& x, uint64_t number) {
                             return x.page < number;
                           });
-    const bool older = at != undo.end() && at->page == page.page;
+    const bool older = at != old.end() && at->page == page.page;
     for (auto left = page.bits; left != 0; left &= left - 1) {
       const IdPage one{page.page, left & -left};
       if (older && (at->bits & one.bits) != 0)
-        copy_rows(one, at->existed, undo_rows(*at), out);
+        copy_rows(one, at->existed, at->rows, out);
       else
-        copy_rows(one, block == nullptr ? 0 : block->bits, packed(block), out);
+        copy_rows(one, there, from, out);
     }
   });
 }
 
 SparseTable::Changed SparseTable::changed() const {
+  IdPages touched;
+  for (const auto& page : old_pages())
+    touched.push_back({page.page, page.bits});
   Changed changed;
-  for (const auto& page : undo_pages()) {
-    const auto* block = find(page.page);
-    const auto here = page.bits & (block == nullptr ? 0 : block->bits);
+  blocks_.for_all_pages(RowList{std::move(touched)}, [&](const IdPage& page,
+                                                         PageRows there,
+                                                         const PackedRows&) {
+    const auto here = page.bits & there.bits;
     if (here != 0)
       changed.rows.push_back({page.page, here});
     if (here != page.bits)
       changed.gone.push_back({page.page, page.bits & ~here});
-  }
+  });
   return changed;
 }
 
 void SparseTable::follow(const Changed& changed, const float* rows) {
-  write_undo(united(changed.rows, changed.gone));
-  for (const auto& page : changed.gone)
-    drop(page);
-  put_rows(changed.rows, rows);
+  write_undo(RowList{united(changed.rows, changed.gone)}, changed.gone.empty());
+  blocks_.drop(RowList{changed.gone});
+  put_rows(RowList{changed.rows}, rows);
   ++version_;
 }
 
 void SparseTable::clear() {
-  memory_.clear();
-  index_ = {};
+  blocks_.clear();
   version_ = 0;
-  rows_ = 0;
 }
 
 uint64_t SparseTable::bytes() const {
   const auto undo = undo_head().version.load() == 0 ? 0 : undo_head().bytes;
-  return memory_.bytes() + index_.bytes() + undo;
+  return blocks_.bytes() + undo;
 }
 
 } // namespace troupe

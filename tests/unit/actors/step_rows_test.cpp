@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(
     for (const auto& slice : x.job.plan.slices)
       if (slice.sparse()) {
         const auto values = rows.pushed(slice, {node, parameters});
-        const auto back = rows_of(x.job, slice, values);
+        const auto back = read_payload(values.span(), width).value();
         const auto* row = back.values;
         for (auto id : ids_in(back.pages)) {
           BOOST_TEST(*row == static_cast<float>(id));

@@ -94,6 +94,43 @@ BOOST_AUTO_TEST_CASE(a_wish_for_rows_holds_ids_alone) {
   BOOST_CHECK(!read_payload(words, 4).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_name_stands_for_ids_that_were_sent_before) {
+  const auto rows = random_rows(6, 50, 10'000, 4);
+  const auto ids = encode_pages(pages_of(rows));
+  const auto name = name_of(ids);
+  std::vector<float> whole(payload_words(ids.size(), 0, 4));
+  write_payload(ids, 4, whole, name);
+  BOOST_CHECK(ids_said(whole, 4)->name == name);
+  BOOST_CHECK(ids_said(whole, 4)->here);
+  std::vector<float> named(payload_words(0, rows.size(), 4));
+  *write_named(name, 4, named) = 7;
+  BOOST_CHECK(ids_said(named, 4)->name == name);
+  BOOST_CHECK(!ids_said(named, 4)->here);
+  BOOST_CHECK(!read_payload(named, 4).has_value());
+  BOOST_CHECK(!read_wanted(named, 4, 1000).has_value());
+  BOOST_TEST_REQUIRE(values_in(named, 4, rows.size()) != nullptr);
+  BOOST_TEST(*values_in(named, 4, rows.size()) == 7);
+  BOOST_TEST(values_in(named, 4, rows.size() - 1) == nullptr);
+  BOOST_CHECK(!ids_said(named, 5).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(lists_that_differ_in_any_byte_have_other_names) {
+  std::vector<std::byte> ids(40, std::byte{1});
+  std::set<std::pair<uint64_t, uint64_t>> names;
+  for (size_t length = 0; length <= ids.size(); ++length) {
+    const auto name = name_of({ids.data(), length});
+    BOOST_TEST(static_cast<bool>(name));
+    names.emplace(name.low, name.high);
+  }
+  for (size_t at = 0; at < ids.size(); ++at) {
+    auto other = ids;
+    other[at] = std::byte{2};
+    const auto name = name_of(other);
+    names.emplace(name.low, name.high);
+  }
+  BOOST_TEST(names.size() == 2 * ids.size() + 1);
+}
+
 BOOST_AUTO_TEST_CASE(two_nodes_rows_are_summed_and_lone_ones_taken_over) {
   for (uint64_t range : {130u, 5000u}) {
     const size_t width = 5;
@@ -113,7 +150,8 @@ BOOST_AUTO_TEST_CASE(two_nodes_rows_are_summed_and_lone_ones_taken_over) {
     const auto both = united(x->pages, y->pages);
     BOOST_CHECK(both == pages_of(sum));
     std::vector<float> out(count_ids(both) * width);
-    sum_payloads(*x, *y, both, out.data());
+    sum_rows({x->pages, x->values}, {y->pages, y->values}, width, both,
+             out.data());
     std::vector<float> expected;
     for (const auto& [id, row] : sum)
       expected.insert(expected.end(), row.begin(), row.end());
@@ -129,7 +167,8 @@ BOOST_AUTO_TEST_CASE(a_row_that_only_one_node_has_keeps_its_minus_zero) {
   const auto x = read_payload(a, 1);
   const auto y = read_payload(b, 1);
   std::vector<float> out(2);
-  sum_payloads(*x, *y, united(x->pages, y->pages), out.data());
+  sum_rows({x->pages, x->values}, {y->pages, y->values}, 1,
+           united(x->pages, y->pages), out.data());
   BOOST_TEST((std::signbit(out[0]) && std::signbit(out[1])));
 }
 
