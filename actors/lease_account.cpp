@@ -46,8 +46,11 @@ uint64_t LeaseAccount::samples_of(uint64_t lease) const {
 }
 
 /// What is consumed beyond what the earlier coordinator had counted, as steps;
-/// nobody knows their losses any more.
-std::vector<CommitBook::Commit> LeaseAccount::catch_up() {
+/// or, where chains were lost with it, how much less. A tail may get the rest
+/// of what it had counted from its head: those steps are not counted again.
+/// Nobody knows the losses of any of them any more.
+LeaseAccount::Resumed
+LeaseAccount::catch_up(const std::map<uint32_t, LeaseSet>& promised) {
   const auto ranks = job_.options.virtual_ranks;
   const auto before = *std::exchange(before_, std::nullopt);
   uint64_t samples = 0;
@@ -56,13 +59,20 @@ std::vector<CommitBook::Commit> LeaseAccount::catch_up() {
       samples += samples_of(lease);
   const auto steps = book_.consumed() / ranks;
   window_leases_ = static_cast<uint32_t>(book_.consumed() % ranks);
-  owed_ = before.steps > steps ? before.steps - steps : 0;
-  const auto unseen = static_cast<uint32_t>(
-    samples > before.samples ? samples - before.samples : 0);
-  std::vector<CommitBook::Commit> out;
-  for (auto step = before.steps; step < steps; ++step)
-    out.push_back({step});
-  window_.samples = unseen;
+  auto kept = promised.begin()->second;
+  for (const auto& [shard, set] : promised)
+    kept = intersection(kept, set);
+  Resumed out{0, before.steps, {}};
+  if (kept.size() < before.steps * ranks) {
+    out.lost = before.steps * ranks - kept.size();
+    out.step = kept.size() / ranks;
+  }
+  owed_ = out.step - std::min(out.step, steps);
+  for (auto step = out.step; step < steps; ++step)
+    out.completed.push_back({step});
+  if (out.lost == 0)
+    window_.samples = static_cast<uint32_t>(
+      samples > before.samples ? samples - before.samples : 0);
   return out;
 }
 
@@ -89,7 +99,7 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
       clocks_.taken_back(worker);
   members(seals);
   if (before_)
-    return {0, step, catch_up()};
+    return catch_up(promised);
   Resumed out{lacking(before, book_.consumed_leases()), step, {}};
   if (out.lost > 0)
     out.step = undo(out.lost, step);

@@ -23,7 +23,8 @@ public:
 
   void worker_lost(uint32_t worker);
   /// An earlier coordinator counted so many steps and samples. The first epoch
-  /// says what is consumed; more steps than that are not counted again.
+  /// says what is consumed; more steps than that are not counted again, fewer
+  /// were lost with it.
   void resume(uint64_t steps, uint64_t samples);
   struct Resumed {
     uint64_t lost = 0; ///< consumed leases that a slice's head lacks
@@ -79,7 +80,7 @@ public:
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
-  std::vector<CommitBook::Commit> catch_up();
+  Resumed catch_up(const std::map<uint32_t, LeaseSet>& promised);
   uint64_t samples_of(uint64_t lease) const;
 
   uint64_t undo(uint64_t leases, uint64_t step);
@@ -100,7 +101,7 @@ private:
     uint64_t samples = 0;
   };
   std::optional<Before> before_;
-  uint64_t owed_ = 0; ///< steps that were counted, and have to be made again
+  uint64_t owed_ = 0; ///< steps that were counted, and a tail has yet to get
 };
 
 } // namespace troupe

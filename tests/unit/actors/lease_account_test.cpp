@@ -129,11 +129,15 @@ constexpr RoleId shard{RoleKind::shard, 0};
 struct Followed {
   /// An epoch in which the shard has applied the first `leases`.
   std::vector<CommitBook::Commit> begin(uint64_t leases, uint64_t step) {
+    return resumed(leases, leases, step).completed;
+  }
+  LeaseAccount::Resumed resumed(uint64_t leases, uint64_t promised,
+                                uint64_t step) {
     std::map<RoleId, Sealed> seals;
     seals[worker0].role = worker0;
     seals[shard].role = shard;
-    const std::map<uint32_t, LeaseSet> applied{{0, LeaseSet{leases, {}}}};
-    return account.begin_epoch(seals, applied, applied, step).completed;
+    return account.begin_epoch(seals, {{0, LeaseSet{leases, {}}}},
+                               {{0, LeaseSet{promised, {}}}}, step);
   }
   /// Computes all that is left; returns the steps that are reported.
   std::vector<CommitBook::Commit> finish(uint64_t step) {
@@ -178,10 +182,23 @@ BOOST_AUTO_TEST_CASE(an_account_goes_on_with_what_the_shards_have) {
 
 BOOST_AUTO_TEST_CASE(steps_that_were_counted_are_not_counted_again) {
   account.resume(6, 6 * 64);
-  BOOST_TEST(begin(4 * 5, 6).empty()); // a tail has not had all it is to get
+  const auto caught_up = resumed(4 * 5, 4 * 6, 6); // a tail is to get the rest
+  BOOST_TEST(caught_up.lost == 0u);
+  BOOST_TEST(caught_up.completed.empty());
   const auto rest = finish(6);
   BOOST_TEST(rest.size() == 4u);
   BOOST_TEST(rest.front().step == 6u);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_counted_and_nobody_has_is_declared) {
+  account.resume(6, 6 * 64);
+  const auto caught_up = resumed(4 * 2 + 1, 4 * 3 + 3, 6);
+  BOOST_TEST(caught_up.lost == 9u);
+  BOOST_TEST(caught_up.step == 3u);
+  BOOST_TEST(caught_up.completed.empty());
+  const auto rest = finish(3);
+  BOOST_TEST(rest.size() == 7u);
+  BOOST_TEST(rest.front().step == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {
