@@ -173,6 +173,36 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual(troupe("checkpoint", "verify", os.path.join(
             self.folder, checkpoints(self.folder)[-1])).returncode, 0)
 
+    def test_an_unreadable_newest_is_named_and_the_one_before_is_taken(self):
+        def emptied(path):
+            os.remove(path)
+            os.mkdir(path)
+
+        with Run(*JOB, "--steps", "40", "--strategy", "one_device",
+                 *self.kept()) as run:
+            run.finish()
+        whole = self.folder + ".whole"
+        os.rename(self.folder, whole)
+        for file in ("parameters.safetensors", "manifest.json"):
+            for damage in (os.remove, emptied,
+                           lambda path: os.truncate(path, 100)):
+                shutil.rmtree(self.folder, ignore_errors=True)
+                shutil.copytree(whole, self.folder)
+                *_, before, newest = checkpoints(self.folder)
+                damage(os.path.join(self.folder, newest, file))
+                verdict = troupe("checkpoint", "verify", self.folder)
+                self.assertEqual(verdict.returncode, 1)
+                self.assertEqual(len(verdict.stderr.splitlines()), 1,
+                                 verdict.stderr)
+                self.assertIn(f"{newest}/{file}", verdict.stderr)
+                self.assertIn(f"whole: {self.folder}/{before}",
+                              verdict.stdout)
+        with Run(*JOB, "--steps", "60", "--strategy", "one_device",
+                 *self.kept(20, "--resume")) as run:
+            summary = run.finish()
+            self.assertEqual(run.output().count("passed over: "), 1)
+        self.assertEqual(summary["resumed_from"]["step"], 20)
+
     def test_another_job_is_refused_by_the_first_thing_that_differs(self):
         with Run(*JOB, "--steps", "40", "--strategy", "one_device",
                  *self.kept()) as run:
