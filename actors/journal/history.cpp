@@ -2,15 +2,14 @@
 
 #include "actors/journal/role_text.hpp"
 #include "kernels/error.hpp"
-
-#include <nlohmann/json.hpp>
+#include "kernels/files/strict_json.hpp"
 
 #include <algorithm>
 
 namespace troupe {
 namespace {
 
-using Json = nlohmann::json;
+using Json = kernels::StrictJson<>;
 using Lists = std::vector<std::vector<uint32_t>>;
 
 RoleId role_of(const Json& body) {

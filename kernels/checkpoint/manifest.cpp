@@ -2,13 +2,12 @@
 
 #include "kernels/crc32c.hpp"
 #include "kernels/error.hpp"
-
-#include <nlohmann/json.hpp>
+#include "kernels/files/strict_json.hpp"
 
 namespace troupe {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = kernels::StrictJson<nlohmann::ordered_map>;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(path + ": " + what
@@ -138,6 +137,18 @@ CheckpointManifest manifest_of(const json& x, const std::string& path) {
   return out;
 }
 
+/// Brackets in brackets; a manifest has five.
+constexpr int most_depth = 8;
+
+json parsed(const std::string& text, const std::string& path) {
+  // Whoever goes through a value by calling itself needs a stack as deep.
+  return json::parse(text, [&](int depth, json::parse_event_t, json&) {
+    if (depth > most_depth)
+      refuse(path, "it is not a manifest");
+    return true;
+  });
+}
+
 template <class List>
 json list_of(const List& list) {
   auto out = json::array();
@@ -188,7 +199,7 @@ std::string to_json(const CheckpointManifest& x) {
 CheckpointManifest manifest_from_json(const std::string& text,
                                       const std::string& path) {
   try {
-    const auto whole = json::parse(text);
+    const auto whole = parsed(text, path);
     const auto format = whole.at("format").get<uint64_t>();
     if (format != CheckpointManifest::format)
       throw InputError(path + ": has format " + std::to_string(format)
@@ -203,6 +214,8 @@ CheckpointManifest manifest_from_json(const std::string& text,
     return manifest_of(body, path);
   } catch (const json::exception&) {
     refuse(path, "it is not a manifest");
+  } catch (const kernels::NotThatNumber& failure) {
+    refuse(path, failure.what());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/crc32c.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "power_loss_disk.hpp"
@@ -300,6 +301,31 @@ BOOST_AUTO_TEST_CASE(any_changed_byte_is_found_and_the_one_before_loads) {
     put_bytes(newest / name, whole);
   }
   BOOST_TEST(loaded(folder.dir()) == 2u);
+}
+
+// Printing a value that is nested a million times deep took a stack that is not
+// there: the program ended before it had compared the digest.
+BOOST_AUTO_TEST_CASE(a_manifest_of_brackets_in_brackets_is_refused) {
+  const size_t depth = 1'000'000;
+  const auto text = R"({"format":1,"crc32c":0,"checkpoint":)"
+                    + std::string(depth, '[') + std::string(depth, ']') + '}';
+  BOOST_CHECK_THROW(troupe::manifest_from_json(text, "manifest.json"),
+                    InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_with_a_number_that_is_not_whole_is_refused) {
+  for (const std::string number : {"1e+300", "-1", "0.5"}) {
+    const auto body = R"({"step":)" + number + '}';
+    const auto text =
+      R"({"format":1,"crc32c":)"
+      + std::to_string(troupe::crc32c(0, body.data(), body.size()))
+      + R"(,"checkpoint":)" + body + '}';
+    BOOST_CHECK_EXCEPTION(troupe::manifest_from_json(text, "manifest.json"),
+                          InputError, [](const InputError& failure) {
+                            return std::string{failure.what()}.find("not whole")
+                                   != std::string::npos;
+                          });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_tensor_is_named) {

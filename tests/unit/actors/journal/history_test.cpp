@@ -97,6 +97,18 @@ BOOST_AUTO_TEST_CASE(commits_are_counted_in_batches_and_undone_by_a_rollback) {
   BOOST_TEST(history().steps == 1u);
 }
 
+// The library that reads JSON cast 1e300 to an integer, whatever came of it.
+BOOST_AUTO_TEST_CASE(numbers_that_are_not_whole_or_too_large_are_refused) {
+  journal.switched(9, "async");
+  auto& body = kept->events.back().body;
+  for (const std::string number : {"1e300", "-1", "0.5", "null"}) {
+    body = R"({"mode":"async","step":)" + number + '}';
+    BOOST_CHECK_THROW(history(), InputError);
+  }
+  body = R"({"mode":"async","step":18446744073709551615})";
+  BOOST_TEST(history().switches.at(0).step == ~uint64_t{0});
+}
+
 BOOST_AUTO_TEST_CASE(a_death_stays_open_until_its_recovery) {
   journal.death({"", worker, StepPhase::push, 1000, 0, 12});
   journal.death({"", worker, StepPhase::none, 2000, 0, 15});
