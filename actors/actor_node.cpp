@@ -57,10 +57,6 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
   set("caf.middleman.connection-timeout", "87600h");
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 std::string publish(caf::actor_system& system,
                     const caf::strong_actor_ptr& whom,
                     const std::string& address) {

@@ -9,8 +9,12 @@ if(NOT CAF_DIR)
   if(TROUPE_SANITIZE STREQUAL "thread")
     set(variant --tsan)
   endif()
+  set(builder "CXX=${CMAKE_CXX_COMPILER}")
+  if(TROUPE_FUZZ)
+    set(builder --unset=CXX) # clang links the usual compiler's as well
+  endif()
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env "CXX=${CMAKE_CXX_COMPILER}"
+    COMMAND ${CMAKE_COMMAND} -E env "${builder}"
             "${PROJECT_SOURCE_DIR}/cmake/setup" --print-caf ${variant}
     OUTPUT_VARIABLE caf_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE caf_absent)

@@ -99,6 +99,14 @@ TensorView MessageReceiver::take_view() {
     return {};
   }
   struct Held {
+    Held(Buffer block, std::shared_ptr<PayloadPool> pool,
+         std::function<void(uint64_t)> released, uint64_t bytes)
+      : block(std::move(block)),
+        pool(std::move(pool)),
+        released(std::move(released)),
+        bytes(bytes) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
     ~Held() {
       pool->give(std::move(block));
       released(bytes);
@@ -121,6 +129,16 @@ std::optional<TensorView> MessageReceiver::borrow() {
   if (first == nullptr || lent.slot >= ReturnTable::slots)
     return std::nullopt;
   struct Borrowed {
+    Borrowed(std::shared_ptr<const PeerMemory> memory,
+             std::shared_ptr<ReturnTable> returns, const LentTensor& lent,
+             std::function<void(uint64_t)> released, uint64_t bytes)
+      : memory(std::move(memory)),
+        returns(std::move(returns)),
+        lent(lent),
+        released(std::move(released)),
+        bytes(bytes) {}
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
     ~Borrowed() {
       returns->give_back(lent.slot, lent.loan);
       released(bytes);

@@ -194,7 +194,9 @@ void check(const DataSpec& spec) {
   for (const auto& key : kind.keys)
     known += (known.empty() ? "" : ", ") + std::string{key.name};
   for (const auto& [name, value] : spec.options) {
-    const auto is_it = [&](const DataKey& key) { return key.name == name; };
+    const auto is_it = [&wanted = name](const DataKey& key) {
+      return key.name == wanted;
+    };
     if (std::none_of(kind.keys.begin(), kind.keys.end(), is_it))
       refuse(spec, "unknown key " + quoted(name) + "; " + kind.name
                      + " knows: " + known);

@@ -26,13 +26,13 @@ std::string place_in(const std::string& text, size_t byte) {
 
 Json parse_json(const std::string& text, const std::string& where) {
   std::vector<std::set<std::string>> keys;
-  auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    using enum Json::parse_event_t;
-    if (event == object_start)
+  using Event = Json::parse_event_t;
+  auto watch = [&](int, Event event, Json& parsed) {
+    if (event == Event::object_start)
       keys.emplace_back();
-    else if (event == object_end)
+    else if (event == Event::object_end)
       keys.pop_back();
-    else if (event == key
+    else if (event == Event::key
              && !keys.back().insert(parsed.get<std::string>()).second)
       throw UsageError(where + ": the key " + parsed.get<std::string>()
                        + " is there twice; keep one");

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Makes the seeds that are not text: seeds.py FOLDER writes FOLDER/TARGET/NAME.
+They are small, valid where that is easy, and the same every time."""
+
+import gzip
+import os
+import sqlite3
+import struct
+import sys
+import zlib
+
+MESSAGE_TYPES = 120  # some more than there are
+MESSAGE_KINDS = 16
+
+
+def array(shape, kind, data, version=1):
+    text = (f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, "
+            "}").ljust(117 if version == 1 else 115) + "\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + data
+
+
+def zipped(data):
+    return gzip.compress(data, mtime=0)
+
+
+def frames():
+    """mode 1: kind, six numbers, three, length of the payload, it."""
+    def frame(kind, payload=b"", numbers=(1, 2, 3, 0, 0, 0), more=(0, 0, 0)):
+        return bytes([kind]) + struct.pack("<6Q3IH", *numbers, *more,
+                                           len(payload)) + payload
+
+    for kind in range(MESSAGE_KINDS):
+        for words in (0, 1, 4, 1024):
+            yield (f"{kind}-{words}",
+                   b"\1" + frame(kind, struct.pack(f"<{words}I",
+                                                   *range(words))))
+        lent = struct.pack("<QQII", 64, 1, 0, 3)
+        yield f"{kind}-lent", b"\1" + frame(
+            kind | 0x40, lent, (1, 2, 3, 4, 5, 6), (1, 2, 4096))
+    yield "all", b"\1" + b"".join(frame(kind, bytes(16))
+                                  for kind in range(MESSAGE_KINDS))
+    yield "long", b"\1" + frame(2 | 0x80, b"abcd") + b"\xff\xff\xff\x03"
+    yield "raw", b"\0TRLK\1\0" + bytes(200)
+
+
+def greetings():
+    def text(value):
+        return struct.pack("<H", len(value)) + value
+
+    yield "hello", b"\0" + struct.pack("<IIB", 0x6f6c6c68, 2, 1) \
+        + text(b"0" * 32) + struct.pack("<4Q", 1, 2, 3, 4) + text(b"ps:0") \
+        + text(b"worker:1") + struct.pack("<II3B", 1, 2, 0, 1, 0)
+    yield "older", b"\0" + struct.pack("<II", 0x6f6c6c68, 1)
+    yield "welcome", b"\1" + struct.pack("<IQ", 0x636c6577, 7) \
+        + text(b"no room") + b"\1\0"
+    yield "endpoint", b"\2" + b"127.0.0.1:41234;unix=troupe-0a;host=1b;id=2c;" \
+        b"key=00112233445566778899aabbccddeeff"
+    yield "frame", b"\3" + struct.pack("<IHH", 0x4b4c5254, 1, 64) + bytes(72)
+
+
+def messages():
+    """Zeros are a valid value of most types, ones have an item in each list."""
+    for number in range(MESSAGE_TYPES):
+        kind = struct.pack("<H", number)
+        yield f"{number}-zeros", kind + bytes(160)
+        yield f"{number}-ones", kind + b"\1" * 320
+
+
+def crc32c(value, data):
+    value ^= 0xffffffff
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
+    return value ^ 0xffffffff
+
+
+def journal_file():
+    """As actors/journal/journal_file.cpp makes it, on small pages."""
+    path = "seed.db"
+    for count in (0, 3, 12):
+        base = sqlite3.connect(path)
+        base.executescript(
+            "PRAGMA page_size=512; PRAGMA application_id=0x54524a31; "
+            "PRAGMA user_version=1; CREATE TABLE events (id INTEGER PRIMARY "
+            "KEY, unix_ms INTEGER NOT NULL, term INTEGER NOT NULL, kind TEXT "
+            "NOT NULL, body TEXT NOT NULL, checksum INTEGER NOT NULL)")
+        check = 0
+        for number in range(1, count + 1):
+            row = (number, 1000, 1, "restart",
+                   '{"role":"ps:0","how":"signal 9"}')
+            check = crc32c(check, "|".join(map(str, row)).encode())
+            base.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)",
+                         (*row, check))
+        base.commit()
+        base.close()
+        with open(path, "rb") as file:
+            data = file.read()
+        os.remove(path)
+        for way, name in enumerate(("read", "resume")):
+            yield f"{name}-{count}", bytes([way]) + data
+
+
+def safetensors():
+    def file(header, data):
+        return struct.pack("<Q", len(header)) + header + data
+
+    yield "two", file(
+        b'{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],'
+        b'"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],'
+        b'"data_offsets":[8,12]}}', bytes(12))
+    yield "none", file(b"{}", b"")
+    yield "long", struct.pack("<Q", 1 << 40) + b"{}"
+
+
+def manifest():
+    text = (b'{"format":1,"crc32c":0,"checkpoint":{"step":7,"whole":true,'
+            b'"written_at":"","version":"1","cause":"end","facts":{"m":"x"},'
+            b'"settings":{},"period":{"async":false,"step":0,"updates":0},'
+            b'"slices":[{"variable":"a","offset":0,"count":3,"updates":7,'
+            b'"lease_floor":4,"leases_above":[6,9]}],"files":[{"name":"a",'
+            b'"bytes":24,"header_bytes":8,"header_crc32c":0}],"tensors":['
+            b'{"name":"a","dtype":"F32","shape":[2,2],"file":"a","offset":8,'
+            b'"bytes":16,"crc32c":0}]}}')
+    yield "whole", struct.pack("<H", len(text)) + text + bytes(24)
+    yield "short", struct.pack("<H", len(text)) + text + bytes(9)
+
+
+def data_npy():
+    x = array("(4, 2)", "<f4", struct.pack("<8f", *range(8)))
+    y = array("(4,)", "|u1", bytes([0, 1, 2, 1]))
+    real = array("(4,)", "<f8", struct.pack("<4d", *range(4)))
+    wide = array("(4, 2)", "<i8", struct.pack("<8q", *range(8)), 2)
+    for name, way, features, labels in (
+            ("plain", 0, x, y), ("numbers", 2, x, real), ("wide", 4, wide, y)):
+        yield name, bytes([way]) + struct.pack("<H", len(features)) \
+            + features + labels
+        packed = zipped(features)
+        yield name + "-gz", bytes([way | 1]) \
+            + struct.pack("<H", len(packed)) + packed + zipped(labels)
+
+
+def data_images():
+    labels = struct.pack(">II", 2049, 4) + bytes([1, 2, 3, 4])
+    images = struct.pack(">4I", 2051, 4, 28, 28) + bytes(4 * 784)
+    yield "idx", bytes([0, len(labels)]) + labels + images
+    packed = zipped(labels)
+    yield "idx-gz", bytes([1, len(packed)]) + packed + zipped(images)
+    yield "cifar10", b"\2" + bytes(3 * 3073)
+
+
+def compressed(*texts):
+    """Way 1: a .gz file of the default options."""
+    for index, text in enumerate(texts):
+        packed = zipped(text)
+        yield f"{index}", b"\1" + packed
+        yield f"{index}-cut", b"\1" + packed[:-6]
+        yield f"{index}-twice", b"\1" + packed + packed
+    raw = zlib.compress(texts[0])
+    yield "zlib", b"\1" + raw
+
+
+def criteo_lines():
+    return b"".join(
+        (b"1" if row % 2 else b"0")
+        + b"".join(b"\t" + (b"" if i % 5 == row else b"%d" % (i * 37 - 5))
+                   for i in range(13))
+        + b"".join(b"\t" + (b"" if i % 7 == row else b"68fd1e64")
+                   for i in range(26)) + b"\n" for row in range(4))
+
+
+def data_criteo():
+    for way in (0, 2, 4):
+        yield f"way-{way}", bytes([way]) + criteo_lines()
+    yield from compressed(criteo_lines())
+
+
+def data_csv():
+    text = b'a,"b",c\n1,2,0\n-3.5,4e1,2\n"5",6,1\n7,8,0\n'
+    for way in range(0, 10, 2):
+        yield f"way-{way}", bytes([way]) + text
+    yield "semicolons", b"\x08y;x\n1;2\n0;3\n1;4\n0;5\n"
+    yield from compressed(text)
+
+
+def data_libsvm():
+    text = b"1 1:0.5 3:2 9:1e-3\n0 2:1\n1 4:1 # x\n0 1:1\n1 2:3 4:5\n0 9:1\n"
+    for way in range(0, 6, 2):
+        yield f"way-{way}", bytes([way]) + text
+    yield from compressed(text)
+
+
+def data_text():
+    text = "Some wörds, ∑ more.\n".encode() * 20
+    for way in (0, 2):
+        yield f"way-{way}", bytes([way]) + text
+    yield from compressed(text)
+
+
+def main():
+    folder = sys.argv[1]
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    for target in (frames, greetings, messages, journal_file, safetensors,
+                   manifest, data_npy, data_images, data_criteo, data_csv,
+                   data_libsvm, data_text):
+        name = target.__name__
+        os.makedirs(name, exist_ok=True)
+        for seed, data in target():
+            with open(os.path.join(name, seed), "wb") as file:
+                file.write(data)
+    with open("made", "w") as file:
+        file.write("")
+
+
+if __name__ == "__main__":
+    main()
