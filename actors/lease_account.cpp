@@ -82,16 +82,14 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
                           const std::map<uint32_t, LeaseSet>& promised,
                           uint64_t step) {
   const auto held = book_.holders();
-  const auto open = book_.open();
-  const auto before = book_.consumed_leases();
+  auto before = book_.consumed_leases();
   for (auto& [shard, set] : applied)
     for (auto lease = set.floor(); lease < book_.granted(); ++lease)
       if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
         set.insert(lease);
   book_.restored(std::move(applied));
   if (!std::exchange(begun_, true) && job_.beginning) // of a step's leases
-    window_leases_ =
-      static_cast<uint32_t>(book_.consumed() % job_.options.virtual_ranks);
+    skip_begun(before);
   for (const auto& [lease, worker] : held)
     if (book_.is_consumed(lease))
       clocks_.consumed(worker);
@@ -103,11 +101,20 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
   Resumed out{lacking(before, book_.consumed_leases()), step, {}};
   if (out.lost > 0)
     out.step = undo(out.lost, step);
-  for (auto lease : open)
-    if (book_.is_consumed(lease))
+  // Not only of those that were granted here: shards may have had leases that
+  // an earlier coordinator granted.
+  for (auto lease = before.floor(); lease < book_.granted(); ++lease)
+    if (book_.is_consumed(lease) && !before.contains(lease))
       if (auto commit = consumed(lease, out.step + out.completed.size()))
         out.completed.push_back(*commit);
   return out;
+}
+
+/// The steps of the checkpoint that the job begins with are counted already.
+void LeaseAccount::skip_begun(LeaseSet& before) {
+  before = book_.consumed_leases();
+  window_leases_ =
+    static_cast<uint32_t>(book_.consumed() % job_.options.virtual_ranks);
 }
 
 /// V consumed leases are a step, whichever they are. What the losses of those

@@ -83,6 +83,7 @@ private:
   Resumed catch_up(const std::map<uint32_t, LeaseSet>& promised);
   uint64_t samples_of(uint64_t lease) const;
 
+  void skip_begun(LeaseSet& before);
   uint64_t undo(uint64_t leases, uint64_t step);
   void members(const std::map<RoleId, Sealed>& seals);
 

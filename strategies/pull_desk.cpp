@@ -6,15 +6,16 @@
 
 namespace troupe {
 
-void PullDesk::want(RoleId puller, uint64_t version) {
+bool PullDesk::want(RoleId puller, uint64_t version) {
   if (std::ranges::any_of(wishes_, [&](const Wish& x) {
         return x.puller == puller && x.version > version;
       }))
-    return; // a late copy: nobody goes back within an epoch
+    return false; // a late copy: nobody goes back within an epoch
   std::erase_if(wishes_, [&](const Wish& x) { return x.puller == puller; });
   if (slices_ > 0)
     wishes_.push_back(
       {puller, version, std::vector<bool>(slices_, false), slices_});
+  return true;
 }
 
 std::vector<PullDesk::Answer> PullDesk::serve(size_t local, uint64_t oldest,

@@ -18,7 +18,8 @@ class PullDesk {
 public:
   explicit PullDesk(size_t slices = 0) : slices_(slices) {}
 
-  void want(RoleId puller, uint64_t version);
+  /// Returns false for a late copy of an older wish.
+  bool want(RoleId puller, uint64_t version);
 
   struct Answer {
     RoleId puller;

@@ -9,8 +9,8 @@ namespace troupe {
 
 void RowDesk::want(const RowPull& pull, KnownLists::List ids,
                    const worker_actor& worker) {
-  desk_.want(pull.worker, pull.version);
-  wishes_[pull.worker] = {worker, std::move(ids)};
+  if (desk_.want(pull.worker, pull.version))
+    wishes_[pull.worker] = {worker, std::move(ids)};
 }
 
 std::vector<RowDesk::Ready> RowDesk::serve(uint64_t oldest, uint64_t known) {

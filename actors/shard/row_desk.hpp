@@ -14,7 +14,8 @@ namespace troupe {
 /// The pulls of rows of one part of a sparse table that wait for a version.
 class RowDesk {
 public:
-  /// A later wish of the same worker replaces the earlier one.
+  /// A wish for a newer version replaces the worker's earlier one; a late copy
+  /// of an older one changes nothing.
   void want(const RowPull& pull, KnownLists::List ids,
             const worker_actor& worker);
 

@@ -159,21 +159,23 @@ std::vector<SliceCopy> to_parts(const SliceImage& image, uint32_t slice,
 std::optional<SliceImage> ImageAssembly::take(const SliceCopy& copy) {
   const auto& slice = job_.plan.slices[slice_];
   const auto tensors = slice.sparse() ? copy.parts - 1 : tensors_of(job_);
-  if (copy.part == 0)
+  if (copy.part == 0 && copy.version >= least_) {
+    least_ = copy.version + 1;
     image_ = {copy.version, {}, {}};
-  if (copy.parts != tensors + 1 || tensors == 0
-      || copy.version != image_.version || copy.part != image_.tensors.size())
+  }
+  if (!image_ || copy.parts != tensors + 1 || tensors == 0
+      || copy.version != image_->version || copy.part != image_->tensors.size())
     return std::nullopt;
   if (copy.part < tensors) {
     if (slice.sparse() || copy.values.size() == slice.count)
-      image_.tensors.push_back(copy.values);
+      image_->tensors.push_back(copy.values);
     return std::nullopt;
   }
   auto leases = leases_from(copy.values);
   if (!leases)
     return std::nullopt;
-  image_.leases = std::move(*leases);
-  return std::exchange(image_, {});
+  image_->leases = std::move(*leases);
+  return std::exchange(image_, std::nullopt);
 }
 
 } // namespace troupe

@@ -31,19 +31,22 @@ void put_images(const Job& job, ShardStore& store, uint32_t slice,
 std::vector<SliceCopy> to_parts(const SliceImage& image, uint32_t slice,
                                 bool more);
 
-/// Gathers an image from its parts.
+/// Gathers images from their parts, each of a later version than the one
+/// before.
 class ImageAssembly {
 public:
   ImageAssembly(const Job& job, uint32_t slice) : job_(job), slice_(slice) {}
 
-  /// Returns the image with its last part. A part that does not follow the one
-  /// before is ignored; the first begins anew.
+  /// Returns an image with its last part. A part that does not follow the one
+  /// before is ignored, so that those of an image may come again, also while a
+  /// later one is gathered.
   std::optional<SliceImage> take(const SliceCopy& copy);
 
 private:
   const Job& job_;
   uint32_t slice_;
-  SliceImage image_;
+  std::optional<SliceImage> image_; ///< that is not whole
+  uint64_t least_ = 0;              ///< version that may begin
 };
 
 } // namespace troupe

@@ -201,6 +201,18 @@ BOOST_AUTO_TEST_CASE(what_was_counted_and_nobody_has_is_declared) {
   BOOST_TEST(rest.front().step == 3u);
 }
 
+// docs/reliability.md, 54611: a head had applied leases that its tail had not,
+// all granted by a coordinator that died; the tail got them, and they counted
+// for no step.
+BOOST_AUTO_TEST_CASE(leases_that_an_earlier_coordinator_granted_count) {
+  account.resume(3, 3 * 64);
+  BOOST_TEST(begin(4 * 5 + 2, 3).size() == 2u);
+  const auto later = begin(4 * 7 + 1, 5);
+  BOOST_REQUIRE_EQUAL(later.size(), 2u);
+  BOOST_TEST(later.front().step == 5u);
+  BOOST_TEST(finish(7).size() == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {
   account.resume(3, 3 * 64);
   begin(4 * 3, 3);
