@@ -32,10 +32,6 @@ constexpr uint32_t least_faults = 3;
 
 } // namespace
 
-bool is_open(uint64_t seed) {
-  return seed == 382 || seed == 2746;
-}
-
 const Oracle& Campaign::oracle_of(const Scenario& scenario) {
   const auto alone = undisturbed(scenario);
   auto found = oracles_.find(alone.job.get());

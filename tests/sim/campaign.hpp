@@ -9,10 +9,6 @@
 
 namespace troupe::sim {
 
-/// Whether a seed's world fails and nobody has mended that yet: "Open" in
-/// docs/reliability.md.
-bool is_open(uint64_t seed);
-
 /// Runs worlds, one for each seed, and keeps account of them.
 class Campaign {
 public:

@@ -3,10 +3,13 @@
 #include "actors/links/message_links.hpp"
 #include "actors/shard.hpp"
 #include "actors/worker.hpp"
+#include "tests/sim/taps.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 // Processes, from the first to the last.
 
@@ -48,10 +51,20 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
   runtime_.tap([this](uint32_t from, uint32_t to, const Letter& letter) {
     on_message(from, to, letter);
   });
+  taps.sent = [this](uint32_t from, uint32_t, const Letter& letter) {
+    if (from == coordinator_process_)
+      note_sent(letter);
+  };
+  taps.ended = [this](uint32_t process, uint32_t of) {
+    if (process == coordinator_process_
+        && std::ranges::find(active_, of) != active_.end())
+      left_ = activated_;
+  };
 }
 
 Cluster::~Cluster() {
   on_compute = nullptr;
+  taps = {};
   for (auto& [role, member] : members_)
     if (member.memory >= 0)
       close(member.memory);
@@ -159,6 +172,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info) {
   member.system = std::make_unique<caf::actor_system>(member.process);
   RoleContext context;
   context.job = scenario_.job;
+  context.data = scenario_.data;
   context.job_id = info.job;
   context.role = role;
   context.incarnation = info.incarnation;
@@ -272,8 +286,11 @@ void Cluster::record_end() {
   auto& last = recorded.versions.emplace_back(job_.layout.total);
   const auto& store = *members_.at({RoleKind::shard, 0}).store;
   for (const auto& slice : job_.plan.slices)
-    std::copy_n(store.values(slice.id, job_.total_steps), slice.count,
-                last.begin() + static_cast<ptrdiff_t>(job_.flat_offset(slice)));
+    if (!slice.sparse())
+      std::copy_n(store.values(slice.id, job_.total_steps), slice.count,
+                  last.begin()
+                    + static_cast<ptrdiff_t>(job_.flat_offset(slice)));
+  recorded.record_tables(job_, job_.total_steps, store);
   const auto summary = nlohmann::json::parse(summary_);
   recorded.weights_sha256 = summary["weights_sha256"];
   recorded.state_sha256 = summary["state_sha256"];

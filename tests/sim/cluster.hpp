@@ -93,6 +93,7 @@ private:
 
   // --- checks (checks.cpp) --------------------------------------------------
   void on_message(uint32_t from, uint32_t to, const Letter& letter);
+  void note_sent(const Letter& letter);
   void check(const Propose& propose);
   void check(const Activate& activation);
   void check(const Sealed& sealed);

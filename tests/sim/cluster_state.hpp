@@ -58,6 +58,7 @@ struct ClusterState {
 
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
+  uint64_t left_ = 0; ///< newest epoch that the coordinator has left
   /// The newest version of a slice that anybody was given, and the processes
   /// of its replicas then.
   struct Read {

@@ -1,5 +1,6 @@
 #include "actors/messages.hpp"
 #include "tests/sim/runtime.hpp"
+#include "tests/sim/taps.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -85,6 +86,8 @@ void Runtime::send(Address from, Address to, Letter letter) {
     });
     return;
   }
+  if (taps.sent)
+    taps.sent(sender, entity.process, letter);
   schedule(control(sender, entity.process), sender, entity.process, from, to,
            letter);
 }

@@ -1,5 +1,6 @@
 #include "tests/sim/oracle.hpp"
 
+#include "actors/shard_tables.hpp"
 #include "kernels/graph/graph.hpp"
 
 #include <cmath>
@@ -20,6 +21,40 @@ void Oracle::check(const Job& job, const Slice& slice, uint64_t version,
                               + " at version " + std::to_string(version)
                               + " is " + std::to_string(values[i]) + ", not "
                               + std::to_string(expected[i]));
+}
+
+namespace {
+
+std::vector<float> rows_of(const SparseTable& table) {
+  const auto words = copy_rows(table, table.present());
+  return {words.span().begin(), words.span().end()};
+}
+
+} // namespace
+
+void Oracle::record_tables(const Job& job, uint64_t version,
+                           const ShardStore& store) {
+  for (const auto& slice : job.plan.slices)
+    if (slice.sparse() && store.newest(slice.id) == version)
+      tables[{version, slice.variable, slice.partition}] =
+        rows_of(store.table(slice.id));
+}
+
+void Oracle::check_table(const Slice& slice, uint64_t version,
+                         const ShardStore& store,
+                         const std::string& where) const {
+  const auto expected = tables.find({version, slice.variable, slice.partition});
+  if (expected == tables.end())
+    throw Violation("I4", where + " has version " + std::to_string(version)
+                            + " of a table, which no run comes to");
+  const auto rows = rows_of(store.table(slice.id));
+  if (rows.size() != expected->second.size()
+      || std::memcmp(rows.data(), expected->second.data(),
+                     rows.size() * sizeof(float))
+           != 0)
+    throw Violation("I3", where + ": other rows of slice "
+                            + std::to_string(slice.id) + " at version "
+                            + std::to_string(version));
 }
 
 namespace {

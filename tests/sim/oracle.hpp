@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job.hpp"
+#include "actors/shard_store.hpp"
 #include "strategies/leases.hpp"
 #include "tests/sim/gradient.hpp"
 
@@ -8,6 +9,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace troupe::sim {
@@ -25,6 +27,8 @@ struct Oracle {
   /// The flat parameters of each version, and the hashes at the end, of an
   /// undisturbed run with one worker. Of runs whose sums are ordered.
   std::vector<std::vector<float>> versions;
+  /// Rows that are there, with their state, by version, variable and part.
+  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::vector<float>> tables;
   std::string weights_sha256;
   std::string state_sha256;
 
@@ -32,6 +36,10 @@ struct Oracle {
   /// Errors: Violation of I3, naming `where`.
   void check(const Job& job, const Slice& slice, uint64_t version,
              const float* values, const std::string& where) const;
+  void record_tables(const Job& job, uint64_t version, const ShardStore& store);
+  /// The same of what a store has of a sparse table.
+  void check_table(const Slice& slice, uint64_t version,
+                   const ShardStore& store, const std::string& where) const;
 };
 
 /// Of counted gradients: a slice's values after these leases, each applied

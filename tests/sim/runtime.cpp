@@ -1,6 +1,7 @@
 #include "tests/sim/runtime.hpp"
 
 #include "actors/messages.hpp"
+#include "tests/sim/taps.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -79,13 +80,6 @@ Runtime* running = nullptr;
 constexpr uint64_t notice[2] = {50, 3'000};
 
 } // namespace
-
-uint64_t Random::next() {
-  auto x = state_ += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 std::string type_name(const std::string& signature) {
   const auto begin = signature.find("T = ") + 4;
@@ -270,6 +264,8 @@ void Runtime::tell_watchers(Address target, uint64_t time,
     at(time, [this, watcher, target, why] {
       in_process(entities_[watcher].process, [this, watcher, target, why] {
         if (auto actor = entities_[watcher].actor) {
+          if (taps.ended)
+            taps.ended(entities_[watcher].process, process_of(target));
           actor->down(target, why);
           end_if_quits(std::move(actor));
         }

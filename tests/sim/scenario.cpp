@@ -28,6 +28,23 @@ namespace {
 
 using Kind = Scenario::Kind;
 
+/// A table of five pages, of which a sample touches some.
+constexpr uint32_t ids_of_sample = 3;
+constexpr uint32_t vocabulary = 300;
+
+JobData samples_with_ids(uint64_t samples) {
+  auto data = std::make_shared<Dataset>();
+  data->name = "simulated";
+  data->shape.ids = ids_of_sample;
+  data->shape.vocabulary = vocabulary;
+  data->shape.label = LabelKind::binary;
+  Random draw{samples};
+  for (uint64_t i = 0; i < samples * ids_of_sample; ++i)
+    data->ids.push_back(
+      draw.chance(10) ? -1 : static_cast<int32_t>(draw.below(vocabulary)));
+  return {data, nullptr};
+}
+
 /// Odd sizes: steps of unequal micro-batches, an epoch's last step in which
 /// some virtual ranks have no sample.
 JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
@@ -65,6 +82,15 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.rule.kind = OptimizerKind::adam;
     options.learning_rate = 0.01;
   }
+  if (scenario.kind == Kind::tables) {
+    options.model = "logreg";
+    options.tables = "sparse";
+    options.sample.features = {3};
+    options.sample.ids = ids_of_sample;
+    options.sample.vocabulary = vocabulary;
+    options.sample.classes = 0;
+    options.sample.label = LabelKind::binary;
+  }
   if (scenario.kind == Kind::scalars)
     options.clip_norm = 2;
   if (scenario.kind == Kind::backup) {
@@ -82,6 +108,13 @@ void make_job(Scenario& scenario, uint32_t virtual_ranks) {
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
   scenario.job = job;
+  if (scenario.kind == Kind::tables) {
+    static std::map<uint64_t, JobData> data;
+    auto& samples = data[job->options.samples];
+    if (!samples.train)
+      samples = samples_with_ids(job->options.samples);
+    scenario.data = samples;
+  }
 }
 
 } // namespace
@@ -103,12 +136,15 @@ Scenario scenario_of(uint64_t seed) {
   if (out.kind == Kind::bounded)
     out.staleness = static_cast<int64_t>(draw.below(4));
   const uint32_t ranks[] = {4, 5, 8};
-  make_job(out,
-           out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)]);
+  const auto virtual_ranks =
+    out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)];
   out.reckless = draw.below(12) == 0;
   if (draw.below(3) == 0)
     out.changes = static_cast<uint32_t>(draw.between(1, 3));
   out.kept = draw.below(3) == 0;
+  if (out.kind == Kind::sync && draw.below(3) == 0)
+    out.kind = Kind::tables;
+  make_job(out, virtual_ranks);
   return out;
 }
 
@@ -127,8 +163,8 @@ Scenario undisturbed(const Scenario& scenario) {
 }
 
 std::string Scenario::describe() const {
-  constexpr const char* names[] = {"sync", "scalars", "backup", "async",
-                                   "bounded"};
+  constexpr const char* names[] = {"sync",  "scalars", "backup",
+                                   "async", "bounded", "tables"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "

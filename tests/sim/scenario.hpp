@@ -56,6 +56,7 @@ struct Scenario {
     backup,  ///< k of n
     async,
     bounded, ///< staleness
+    tables,  ///< plain steps with a sparse table beside dense variables
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
@@ -66,11 +67,13 @@ struct Scenario {
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
   std::shared_ptr<const Job> job;
+  JobData data; ///< of tables: samples with ids
 
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }
   GradientKind gradient() const {
-    return kind == Kind::sync || kind == Kind::scalars ? GradientKind::ordered
-                                                       : GradientKind::counted;
+    return kind == Kind::sync || kind == Kind::scalars || kind == Kind::tables
+             ? GradientKind::ordered
+             : GradientKind::counted;
   }
   std::string describe() const;
 };

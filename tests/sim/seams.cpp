@@ -7,10 +7,12 @@
 #include "actors/leaf_computer.hpp"
 #include "actors/link_terms.hpp"
 #include "actors/role_context.hpp"
+#include "actors/step_rows.hpp"
 #include "kernels/executor.hpp"
 #include "monitoring/metrics.hpp"
 #include "tests/sim/gradient.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -117,25 +119,64 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
 
 namespace {
 
+/// What the leaves of a step are made of.
+struct Step {
+  const Job& job;
+  const Dataset* data;
+  Sampling& sampling;
+  uint64_t number;
+  const float* parameters;
+  const StepRows* rows; ///< null: there are no tables
+};
+
+/// Rows that the rank's samples touch have a gradient, others none; by the ids,
+/// wherever the rows lie in this worker's memory.
+void add_rows(const Step& step, uint32_t rank, uint32_t table, float* sum) {
+  const auto& shape = step.job.graph.parameters[table].shape;
+  const auto width = elements(shape) / shape.front();
+  const auto offset = step.job.layout.offsets[table];
+  std::fill_n(sum + offset, step.job.worker_graph.parameters[table].size(),
+              0.0f);
+  std::vector<uint32_t> samples;
+  step.sampling.indices(step.number, rank, samples);
+  const auto ids = step.data->shape.ids;
+  for (auto sample : samples)
+    for (uint64_t i = 0; i < ids; ++i) {
+      const auto id = step.data->ids[sample * ids + i];
+      auto place = id;
+      step.rows->renumber(&place, 1);
+      for (uint64_t j = 0; place >= 0 && j < width; ++j) {
+        const auto at = offset + static_cast<uint64_t>(place) * width + j;
+        sum[at] +=
+          sim::leaf_gradient(sim::gradient_kind, step.number, rank,
+                             1'000'000 + static_cast<uint64_t>(id) * width + j,
+                             step.parameters[at]);
+      }
+    }
+}
+
 /// The sum of a node along the tree; null for the identity.
-std::shared_ptr<SumBuffer> sum_of(const Job& job, uint64_t step, RankRange node,
-                                  const float* parameters) {
+std::shared_ptr<SumBuffer> sum_of(const Step& step, RankRange node) {
   if (node.size() > 1) {
     const auto [left, right] = children(node);
-    auto sum = sum_of(job, step, left, parameters);
-    const auto other = sum_of(job, step, right, parameters);
+    auto sum = sum_of(step, left);
+    const auto other = sum_of(step, right);
     if (!sum || !other)
       return sum ? sum : other;
     for (size_t i = 0; i < sum->size(); ++i)
       sum->data()[i] += other->data()[i];
     return sum;
   }
-  if (job.sampling.rank(step, node.lo).count == 0)
+  const auto& job = step.job;
+  if (job.sampling.rank(step.number, node.lo).count == 0)
     return nullptr;
   auto sum = std::make_shared<SumBuffer>(job.layout.total, nullptr);
   for (size_t i = 0; i < sum->size(); ++i)
-    sum->data()[i] = sim::leaf_gradient(sim::gradient_kind, step, node.lo, i,
-                                        parameters[i]);
+    sum->data()[i] = sim::leaf_gradient(sim::gradient_kind, step.number,
+                                        node.lo, i, step.parameters[i]);
+  if (step.rows != nullptr)
+    for (auto table : job.tables)
+      add_rows(step, node.lo, table, sum->data());
   return sum;
 }
 
@@ -143,14 +184,16 @@ std::shared_ptr<SumBuffer> sum_of(const Job& job, uint64_t step, RankRange node,
 
 StepGradient
 LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
-                      const float* parameters, std::shared_ptr<const StepRows>,
+                      const float* parameters,
+                      std::shared_ptr<const StepRows> rows,
                       const GradientBuckets* buckets, const NodesReady& ready) {
   if (sim::on_compute)
     sim::on_compute(step, nodes, parameters);
   StepGradient out;
   out.step = step;
+  const Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
   for (auto node : nodes) {
-    out.nodes.push_back({node, sum_of(*job_, step, node, parameters)});
+    out.nodes.push_back({node, sum_of(whole, node), rows});
     for (auto rank = node.lo; rank < node.hi; ++rank) {
       const auto samples = sampling_.rank(step, rank).count;
       out.leaves.push_back({rank, 1.0 * samples, samples});
