@@ -1,0 +1,114 @@
+#pragma once
+
+#include "actors/coordinator.hpp"
+#include "actors/role_context.hpp"
+#include "actors/shard_store.hpp"
+#include "tests/sim/real/network.hpp"
+#include "tests/sim/real/scenario.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::real {
+
+/// What was going on when a fault came.
+enum class Phase : uint8_t { forming, sealing, linking, stepping };
+inline constexpr uint32_t phases = 4;
+using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+
+/// A parameter-server job of CAF's actors in a World: the product's
+/// coordinator, workers and shards, a supervisor that starts again who ends,
+/// and the faults of a seed.
+class Cluster {
+public:
+  struct Result {
+    uint64_t commits = 0;
+    uint32_t faults = 0;
+    uint64_t events = 0;
+    uint64_t messages = 0; ///< of the control plane, as bytes
+    uint64_t corrupted = 0;
+    uint64_t changes = 0; ///< of members and slices that were made
+    std::string weights_sha256;
+    std::string state_sha256;
+  };
+
+  Cluster(Scenario scenario, uint64_t seed, bool trace);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// Runs the job to its end. Errors: Broken.
+  Result run(uint32_t faults);
+  Coverage coverage{};
+
+private:
+  struct Member {
+    uint32_t process = 0;
+    std::shared_ptr<ShardStore> store;
+    int memory = -1; ///< of a shard: outlives its processes
+    bool up = false; ///< it has joined
+  };
+
+  void start_coordinator();
+  void start_supervisor();
+  void start(RoleId role);
+  void say_hello(RoleId role, uint32_t process);
+  void spawn(RoleId role, uint32_t process, const JobInfo& info);
+  void ended(RoleId role, uint32_t process, const std::string& how);
+  void finished(const Finished& finished);
+  void retire(RoleId role);
+  /// Nobody starts it again.
+  void forget(RoleId role);
+  void tell_coordinator(caf::message message);
+  void check_end();
+
+  void see(const caf::message& message);
+  void hit_epoch();
+  void progressed(uint64_t step);
+  /// Asks for another worker, shard, or place of slices.
+  void ask_for_change();
+  void inject();
+  bool inject(Fault fault);
+  bool kill_some(RoleKind kind, bool with_memory);
+  bool may_lose_memory(RoleId shard) const;
+  bool fragile();
+  bool is_shard(uint32_t process) const;
+  bool is_replica(uint32_t shard, uint32_t slice) const;
+  uint32_t some_process(bool with_coordinator);
+  bool stand_still(uint64_t low, uint64_t high);
+  bool block_some();
+  bool corrupt_some();
+  Phase phase() const;
+
+  Scenario scenario_;
+  const Job& job_;
+  World world_;
+  Network network_;
+  uint64_t job_id_;
+  caf::strong_actor_ptr coordinator_;
+  caf::strong_actor_ptr supervisor_;
+  uint32_t coordinator_process_ = 0;
+  uint32_t supervisor_process_ = 0;
+  std::map<RoleId, Member> members_;
+  std::set<RoleId> leaving_; ///< they are not started again
+
+  std::vector<uint64_t> triggers_; ///< steps, falling
+  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  uint64_t step_ = 0;
+  uint32_t took_effect_ = 0;
+  uint64_t disturbed_until_ = 0;
+  bool memory_lost_ = false;
+  uint64_t proposed_ = 0;
+  uint64_t activated_ = 0;
+  uint64_t pulled_epoch_ = 0;
+  std::vector<SliceChain> chains_;
+  std::optional<Finished> finished_;
+};
+
+} // namespace troupe::real

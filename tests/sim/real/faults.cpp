@@ -1,0 +1,273 @@
+#include "tests/sim/real/cluster.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+// What goes wrong, when.
+
+namespace troupe::real {
+
+/// What control messages tell of the run.
+void Cluster::see(const caf::message& message) {
+  if (message.match_elements<Propose>()) {
+    const auto epoch = message.get_as<Propose>(0).fence.epoch;
+    if (epoch <= proposed_)
+      return;
+    proposed_ = epoch;
+    hit_epoch();
+  } else if (message.match_elements<Activate>()) {
+    const auto& activation = message.get_as<Activate>(0);
+    if (activation.fence.epoch <= activated_)
+      return;
+    activated_ = activation.fence.epoch;
+    chains_ = activation.chains;
+    hit_epoch();
+    if (activation.rollback)
+      throw Broken("I2: a rollback, and no chain has lost more than it may");
+  } else if (message.match_elements<LeafReport>()) {
+    if (!scenario_.async())
+      progressed(message.get_as<LeafReport>(0).step);
+  } else if (message.match_elements<LeaseApplied>()) {
+    progressed(message.get_as<LeaseApplied>(0).lease
+               / job_.options.virtual_ranks);
+  }
+}
+
+/// Some of the faults come while an epoch is sealed, or its members link.
+void Cluster::hit_epoch() {
+  auto& draw = world_.random();
+  if (activated_ == 0 || triggers_.empty() || !draw.chance(15))
+    return;
+  triggers_.pop_back();
+  world_.after(draw.below(1'500), [this] { inject(); });
+}
+
+void Cluster::progressed(uint64_t step) {
+  step_ = std::max(step_, step);
+  while (!triggers_.empty() && triggers_.back() <= step_) {
+    triggers_.pop_back();
+    world_.after(world_.random().below(6'000), [this] { inject(); });
+  }
+  while (!changes_.empty() && changes_.back() <= step_) {
+    changes_.pop_back();
+    world_.after(world_.random().below(6'000), [this] { ask_for_change(); });
+  }
+}
+
+void Cluster::ask_for_change() {
+  if (finished_)
+    return;
+  auto& draw = world_.random();
+  std::vector<std::string> workers, shards;
+  for (const auto& [role, member] : members_)
+    (role.kind == RoleKind::worker ? workers : shards)
+      .push_back(to_string(role));
+  const auto any = [&](const std::vector<std::string>& names) {
+    return names[draw.below(names.size())];
+  };
+  std::string what;
+  switch (draw.below(7)) {
+    case 0:
+      what = "workers add 1";
+      break;
+    case 1:
+      what = "workers remove " + any(workers);
+      break;
+    case 2:
+    case 3:
+      what = "shards add 1";
+      break;
+    case 4:
+      what = "shards remove " + any(shards);
+      break;
+    case 5:
+      what = "rebalance";
+      break;
+    default:
+      what = "move-slices " + any(shards) + ' ' + any(shards);
+  }
+  world_.note("asked for: " + what);
+  tell_coordinator(caf::make_message(ReshapeJob{what}));
+}
+
+void Cluster::inject() {
+  if (finished_)
+    return;
+  const auto during = phase();
+  for (int tries = 0; tries < 5; ++tries) {
+    const auto fault = static_cast<Fault>(world_.random().below(fault_kinds));
+    if (!inject(fault))
+      continue;
+    world_.note("fault: " + to_string(fault));
+    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    ++took_effect_;
+    return;
+  }
+  world_.after(2'000, [this] { inject(); }); // nothing could go wrong now
+}
+
+bool Cluster::inject(Fault fault) {
+  auto& draw = world_.random();
+  const auto now = world_.now();
+  switch (fault) {
+    case Fault::kill_worker:
+      return kill_some(RoleKind::worker, false);
+    case Fault::kill_shard:
+      return kill_some(RoleKind::shard, false);
+    case Fault::kill_host:
+      return kill_some(RoleKind::shard, true);
+    case Fault::pause:
+      return stand_still(1'000, 400'000);
+    case Fault::stop:
+      return stand_still(5'500'000, 8'000'000);
+    case Fault::cut_link:
+      return network_.cut_links(some_process(false), some_process(false)) > 0;
+    case Fault::cut_control: {
+      const auto one = some_process(false);
+      if (is_shard(one) && fragile())
+        return false;
+      disturbed_until_ = std::max(disturbed_until_, now + 10'000);
+      return network_.cut_control(one, coordinator_process_);
+    }
+    case Fault::corrupt:
+      return corrupt_some();
+    case Fault::one_way:
+      return block_some();
+    case Fault::delay:
+      network_.slow(now + draw.between(5'000, 60'000),
+                    draw.between(1'000, 25'000));
+      return true;
+    case Fault::clock:
+      world_.pause(coordinator_process_, now + draw.between(50'000, 3'000'000));
+      return true;
+  }
+  return false;
+}
+
+bool Cluster::is_shard(uint32_t process) const {
+  return std::ranges::any_of(members_, [&](const auto& x) {
+    return x.first.kind == RoleKind::shard && x.second.process == process;
+  });
+}
+
+/// A chain has lost a replica's memory and is not whole again.
+bool Cluster::fragile() {
+  if (!memory_lost_)
+    return false;
+  for (const auto& [role, member] : members_)
+    if (role.kind == RoleKind::shard && !may_lose_memory(role))
+      return true;
+  memory_lost_ = false;
+  return false;
+}
+
+bool Cluster::kill_some(RoleKind kind, bool with_memory) {
+  if (kind == RoleKind::shard && fragile())
+    return false;
+  std::vector<RoleId> there;
+  for (const auto& [role, member] : members_)
+    if (role.kind == kind && world_.alive(member.process)
+        && (!with_memory || may_lose_memory(role)))
+      there.push_back(role);
+  if (there.empty())
+    return false;
+  auto& member = members_.at(there[world_.random().below(there.size())]);
+  const auto process = member.process;
+  if (with_memory) {
+    close(std::exchange(member.memory, -1));
+    memory_lost_ = true;
+  }
+  world_.kill(process, with_memory ? "its host is gone" : "killed");
+  return true;
+}
+
+bool Cluster::is_replica(uint32_t shard, uint32_t slice) const {
+  const auto& replicas = chains_[slice].replicas;
+  return std::ranges::find(replicas, shard) != replicas.end();
+}
+
+/// At most f of 1 + f replicas fail before a chain is repaired: all others are
+/// up, and hold what this one holds, as replicas of the epoch that lasts.
+bool Cluster::may_lose_memory(RoleId shard) const {
+  const auto& own = members_.at(shard);
+  if (scenario_.chain < 2 || !own.store || activated_ == 0
+      || pulled_epoch_ != activated_ || disturbed_until_ > world_.now())
+    return false;
+  for (const auto& [role, member] : members_)
+    if (role.kind == RoleKind::shard
+        && (!member.store || !member.up || world_.paused(member.process)))
+      return false;
+  for (const auto& slice : job_.plan.slices) {
+    if (!own.store->holds(slice.id))
+      continue;
+    const bool elsewhere = std::ranges::any_of(members_, [&](const auto& x) {
+      const auto& [role, member] = x;
+      return role.kind == RoleKind::shard && role != shard
+             && is_replica(role.index, slice.id)
+             && member.store->holds(slice.id)
+             && member.store->lineage(slice.id) == activated_;
+    });
+    if (!elsewhere)
+      return false;
+  }
+  return true;
+}
+
+uint32_t Cluster::some_process(bool with_coordinator) {
+  std::vector<uint32_t> there;
+  for (const auto& [role, member] : members_)
+    if (world_.alive(member.process))
+      there.push_back(member.process);
+  if (with_coordinator || there.empty())
+    there.push_back(coordinator_process_);
+  return there[world_.random().below(there.size())];
+}
+
+bool Cluster::stand_still(uint64_t low, uint64_t high) {
+  const auto process = some_process(false);
+  if (process == coordinator_process_ || (is_shard(process) && fragile()))
+    return false;
+  world_.note(world_.name(process) + " stands still");
+  world_.pause(process, world_.now() + world_.random().between(low, high));
+  return true;
+}
+
+bool Cluster::corrupt_some() {
+  const auto a = some_process(false);
+  const auto b = some_process(false);
+  if (a == b || ((is_shard(a) || is_shard(b)) && fragile()))
+    return false;
+  return network_.corrupt(a, b);
+}
+
+bool Cluster::block_some() {
+  const auto a = some_process(true);
+  const auto b = some_process(true);
+  if (a == b || ((is_shard(a) || is_shard(b)) && fragile()))
+    return false;
+  const auto time = world_.random().between(5'000, 3'000'000);
+  const auto until = world_.now() + time;
+  disturbed_until_ = std::max(disturbed_until_, until);
+  world_.note("nothing gets from " + world_.name(a) + " to " + world_.name(b));
+  network_.block(a, b, until);
+  // The heartbeat of a control connection fails.
+  constexpr uint64_t heartbeat = 2'000'000;
+  if (time > heartbeat)
+    world_.after(heartbeat, [this, a, b] {
+      if (world_.alive(a) && world_.alive(b))
+        network_.cut_control(a, b);
+    });
+  return true;
+}
+
+Phase Cluster::phase() const {
+  for (const auto& [role, member] : members_)
+    if (!member.up || !world_.alive(member.process))
+      return Phase::forming;
+  if (proposed_ != activated_)
+    return Phase::sealing;
+  return pulled_epoch_ != activated_ ? Phase::linking : Phase::stepping;
+}
+
+} // namespace troupe::real

@@ -1,0 +1,150 @@
+#include "tests/sim/real/scenario.hpp"
+
+#include "tests/sim/runtime_parts.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace troupe::real {
+namespace {
+
+using Kind = Scenario::Kind;
+
+constexpr uint32_t virtual_ranks = 4;
+constexpr uint64_t steps = 50;
+constexpr uint32_t vocabulary = 300;
+
+/// Odd sizes, so that the last step of an epoch has ranks without samples.
+std::shared_ptr<const Dataset> samples_of(Kind kind) {
+  const bool tables = kind == Kind::tables || kind == Kind::async_tables;
+  auto data = std::make_shared<Dataset>();
+  data->name = "simulated";
+  sim::Random draw{static_cast<uint64_t>(kind) + 1};
+  const uint64_t samples = 50;
+  if (tables) {
+    data->shape.ids = 4;
+    data->shape.vocabulary = vocabulary;
+  }
+  if (kind != Kind::async_tables)
+    data->shape.features = {4};
+  data->shape.classes = 2;
+  if (tables)
+    data->shape.label = LabelKind::binary;
+  if (kind == Kind::tables)
+    data->shape.features = {3};
+  for (uint64_t sample = 0; sample < samples; ++sample) {
+    for (uint64_t i = 0; i < data->features(); ++i)
+      data->values.push_back(static_cast<float>(draw.below(1000)) / 1000);
+    for (uint32_t i = 0; i < data->shape.ids; ++i)
+      data->ids.push_back(
+        draw.chance(10) ? -1 : static_cast<int32_t>(draw.below(vocabulary)));
+    data->labels.push_back(static_cast<int32_t>(draw.below(2)));
+  }
+  return data;
+}
+
+JobOptions options_of(const Scenario& scenario) {
+  JobOptions options;
+  options.data = "memory:";
+  options.devices = {"cpu:0"};
+  options.strategy = Strategy::parameter_server;
+  options.workers = scenario.workers;
+  options.shards = scenario.shards;
+  options.chain = scenario.chain;
+  options.virtual_ranks = virtual_ranks;
+  options.epochs = 0;
+  options.steps = steps;
+  options.eval_every = 0;
+  options.seed = 7;
+  options.global_batch = 2 * virtual_ranks + 1;
+  options.optimizer = "adam";
+  options.rule.kind = OptimizerKind::adam;
+  options.learning_rate = 0.01;
+  options.model = "mlp:4-3-2";
+  options.bucket_mb = 1e-6; // each variable leaves when its gradient is final
+  options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
+  switch (scenario.kind) {
+    case Kind::sync:
+      break;
+    case Kind::scalars:
+      options.clip_norm = 2;
+      break;
+    case Kind::tables:
+      options.model = "logreg";
+      options.tables = "sparse";
+      options.optimizer = "adagrad";
+      options.rule.kind = OptimizerKind::adagrad;
+      break;
+    case Kind::bounded:
+      options.staleness = scenario.workers;
+      [[fallthrough]];
+    case Kind::async:
+    case Kind::async_tables: // integers: the same bits in any order
+      options.model = scenario.kind == Kind::async_tables ? "count:0ms-4"
+                                                          : "count:0ms-40";
+      options.synchronisation = Synchronisation::async;
+      options.partitioner = "fixed:3";
+      options.optimizer = "sgd";
+      options.rule.kind = OptimizerKind::sgd;
+      options.learning_rate = 1;
+      options.global_batch = 2 * virtual_ranks;
+  }
+  return options;
+}
+
+void fill_in(Scenario& scenario) {
+  static std::map<Kind, JobData> data;
+  auto& samples = data[scenario.kind].train;
+  if (!samples)
+    samples = samples_of(scenario.kind);
+  scenario.data = data[scenario.kind];
+  using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t>;
+  static std::map<Key, std::shared_ptr<const Job>> jobs;
+  auto& job =
+    jobs[{scenario.kind, scenario.workers, scenario.shards, scenario.chain}];
+  if (!job)
+    job = std::make_shared<const Job>(options_of(scenario), *samples);
+  scenario.job = job;
+}
+
+} // namespace
+
+std::string to_string(Fault fault) {
+  constexpr const char* names[] = {"kill worker", "kill shard", "kill host",
+                                   "pause",       "stop",       "cut link",
+                                   "cut control", "corrupt",    "one way",
+                                   "delay",       "clock jump"};
+  return names[static_cast<int>(fault)];
+}
+
+Scenario scenario_of(uint64_t seed) {
+  sim::Random draw{seed * 2 + 1};
+  Scenario out;
+  out.kind = static_cast<Kind>(draw.below(kinds));
+  out.workers = static_cast<uint32_t>(draw.between(1, 3));
+  out.shards = static_cast<uint32_t>(draw.between(1, 2));
+  out.chain = static_cast<uint32_t>(draw.between(1, 3));
+  if (draw.below(3) == 0)
+    out.changes = static_cast<uint32_t>(draw.between(1, 3));
+  fill_in(out);
+  return out;
+}
+
+Scenario undisturbed(const Scenario& scenario) {
+  auto out = scenario;
+  out.workers = out.shards = out.chain = 1;
+  out.changes = 0;
+  fill_in(out);
+  return out;
+}
+
+std::string Scenario::describe() const {
+  constexpr const char* names[] = {"sync",  "scalars", "tables",
+                                   "async", "bounded", "async tables"};
+  return std::string{names[static_cast<int>(kind)]} + ", "
+         + std::to_string(workers) + " workers, " + std::to_string(shards)
+         + " shards, chains of " + std::to_string(chain)
+         + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "");
+}
+
+} // namespace troupe::real

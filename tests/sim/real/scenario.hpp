@@ -1,0 +1,53 @@
+#pragma once
+
+#include "actors/job.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace troupe::real {
+
+enum class Fault : uint8_t {
+  kill_worker,
+  kill_shard,
+  kill_host, ///< a shard and its memory
+  pause,     ///< a process stands still for less than silence takes
+  stop,      ///< … for longer
+  cut_link,
+  cut_control,
+  corrupt, ///< a byte of a link is not what was sent
+  one_way, ///< nothing gets from one process to another for a time
+  delay,
+  clock, ///< the coordinator stands still, and its clock is far ahead then
+};
+inline constexpr uint32_t fault_kinds = 11;
+std::string to_string(Fault fault);
+
+/// A job that worlds run.
+struct Scenario {
+  enum class Kind : uint8_t {
+    sync,
+    scalars, ///< each step needs a norm over all slices
+    tables,  ///< sparse tables beside dense variables
+    async,
+    bounded,
+    async_tables,
+  } kind = Kind::sync;
+  uint32_t workers = 1;
+  uint32_t shards = 1;
+  uint32_t chain = 1;
+  uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
+  std::shared_ptr<const Job> job;
+  JobData data;
+
+  bool async() const { return kind >= Kind::async; }
+  std::string describe() const;
+};
+inline constexpr uint32_t kinds = 6;
+
+Scenario scenario_of(uint64_t seed);
+/// The same with one worker and one shard.
+Scenario undisturbed(const Scenario& scenario);
+
+} // namespace troupe::real
