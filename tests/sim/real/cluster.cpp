@@ -89,6 +89,10 @@ void Cluster::check_end() {
     throw Broken("I4: " + summary["steps"].dump() + " steps committed");
   if (summary["steps_rolled_back"] != 0)
     throw Broken("I4: steps were rolled back");
+  if (scenario_.kind == Scenario::Kind::bounded
+      && summary["consistency"]["max_lead"] > job_.options.staleness)
+    throw Broken("I5: a lead of " + summary["consistency"]["max_lead"].dump()
+                 + " leases");
   if (world_.alive(coordinator_process_))
     throw Broken("I12: the coordinator does not end");
   for (const auto& [role, member] : members_)

@@ -76,7 +76,7 @@ JobOptions options_of(const Scenario& scenario) {
       options.rule.kind = OptimizerKind::adagrad;
       break;
     case Kind::bounded:
-      options.staleness = scenario.workers;
+      options.staleness = scenario.workers - 1;
       [[fallthrough]];
     case Kind::async:
     case Kind::async_tables: // integers: the same bits in any order
