@@ -233,34 +233,6 @@ bool check_observer(const Settings& settings) {
 
 } // namespace
 
-RoleId parse_role(const std::string& text) {
-  auto colon = text.find(':');
-  auto kind = text.substr(0, colon);
-  RoleId role;
-  if (kind == "coordinator")
-    role.kind = RoleKind::coordinator;
-  else if (kind == "worker")
-    role.kind = RoleKind::worker;
-  else if (kind == "ps")
-    role.kind = RoleKind::shard;
-  else if (kind == "evaluator")
-    role.kind = RoleKind::evaluator;
-  else
-    refuse("role " + text + ": unknown; use worker:N, ps:N or coordinator");
-  if (role.kind == RoleKind::coordinator && colon == std::string::npos)
-    return role;
-  try {
-    if (colon == std::string::npos)
-      throw UsageError("expected its number, for example " + kind + ":0");
-    auto highest = role.kind == RoleKind::coordinator ? 0 : 4095;
-    role.index = static_cast<uint32_t>(
-      parse_whole(text.substr(colon + 1), 0, static_cast<uint64_t>(highest)));
-  } catch (const UsageError& mistake) {
-    refuse("role " + text + ": " + mistake.what());
-  }
-  return role;
-}
-
 void check_settings(const Settings& settings, const Flags& flags) {
   const auto& command = settings.command;
   auto shown = settings.print_config; // asks what holds, runs nothing
