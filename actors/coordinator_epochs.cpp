@@ -96,7 +96,8 @@ bool CoordinatorState::restore_leases() {
     const auto steps = steps_ - resumed.step;
     steps_ = resumed.step;
     record_.rolled_back(steps_, steps, resumed.lost);
-    journal_.rolled_back(steps_, steps, "a chain has lost leases");
+    journal_.rolled_back(steps_, steps, "a chain has lost leases",
+                         record_.counts(commits_));
     snapshots_.clear();
     epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
     note("rollback to step " + std::to_string(steps_) + ", "
@@ -183,7 +184,8 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   epoch_plan_.undo();
   const auto undone = commits_.rollback(message.version);
   record_.rolled_back(message.version, undone);
-  journal_.rolled_back(message.version, undone, reason);
+  journal_.rolled_back(message.version, undone, reason,
+                       record_.counts(commits_));
   snapshots_.clear();
   epoch_ends_.clear();
   note("rollback to step " + std::to_string(message.version) + ", "

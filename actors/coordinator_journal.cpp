@@ -44,7 +44,7 @@ void CoordinatorState::resume(const JobHistory& past) {
   record_.resume(past);
   if (async_) {
     leases_.bound(past.consistency);
-    leases_.resume(steps_, record_.counts().samples);
+    leases_.resume(steps_, past.counts.samples);
   }
   metrics_.steps.add(static_cast<double>(steps_));
   metrics_.samples.add(static_cast<double>(past.counts.samples));
@@ -99,12 +99,8 @@ void CoordinatorState::write_down(Activate message, bool undone) {
 }
 
 void CoordinatorState::write_commits() {
-  if (!journal_.has_commits())
-    return;
-  auto counts = record_.counts();
-  counts.leaves_recomputed = commits_.leaves_recomputed();
-  counts.ranks_left_out = commits_.ranks_left_out();
-  journal_.flush(counts);
+  if (journal_.has_commits())
+    journal_.flush(record_.counts(commits_));
 }
 
 /// Once everybody knows: a coordinator that dies before is followed by another.

@@ -18,7 +18,8 @@ struct RunCounts {
   uint64_t last_commit_ms = 0;
   uint64_t samples = 0;
   uint64_t measured_samples = 0;
-  uint64_t rolled_back = 0;
+  uint64_t rolled_back = 0; ///< steps
+  uint64_t leases_rolled_back = 0;
   double last_loss = 0;
   double epoch_loss_sum = 0;
   uint64_t epoch_samples = 0;
@@ -37,6 +38,7 @@ struct RunCounts {
     see("samples", samples);
     see("measured_samples", measured_samples);
     see("rolled_back", rolled_back);
+    see("leases_rolled_back", leases_rolled_back);
     see("loss", last_loss);
     see("epoch_loss_sum", epoch_loss_sum);
     see("epoch_samples", epoch_samples);

@@ -70,7 +70,7 @@ public:
 
   /// Goes on from what an earlier coordinator wrote down.
   void resume(const JobHistory& past);
-  RunCounts counts() const; ///< but those of CommitBook
+  RunCounts counts(const CommitBook& commits) const;
   /// The newest loss.
   RecoveryRow newest_loss() const { return recoveries_.back().row(); }
   /// Those after which steps have gone on since the last call.

@@ -13,7 +13,7 @@ RecoveryRow Recovery::row() const {
           step};
 }
 
-RunCounts RunRecord::counts() const {
+RunCounts RunRecord::counts(const CommitBook& commits) const {
   RunCounts out;
   out.begin_ms = to_unix_ms(begin_);
   out.measured_from_ms = to_unix_ms(measured_from_);
@@ -21,6 +21,7 @@ RunCounts RunRecord::counts() const {
   out.samples = samples_;
   out.measured_samples = measured_samples_;
   out.rolled_back = rolled_back_;
+  out.leases_rolled_back = leases_rolled_back_;
   out.last_loss = last_loss_;
   out.epoch_loss_sum = epoch_loss_sum_;
   out.epoch_samples = epoch_samples_;
@@ -30,6 +31,8 @@ RunCounts RunRecord::counts() const {
   out.duplicates = past_duplicates_;
   for (const auto& entry : duplicates_)
     out.duplicates += entry.second;
+  out.leaves_recomputed = commits.leaves_recomputed();
+  out.ranks_left_out = commits.ranks_left_out();
   return out;
 }
 
@@ -44,6 +47,7 @@ void RunRecord::resume(const JobHistory& past) {
   }
   measured_samples_ = counts.measured_samples;
   rolled_back_ = counts.rolled_back;
+  leases_rolled_back_ = counts.leases_rolled_back;
   last_loss_ = counts.last_loss;
   epoch_loss_sum_ = counts.epoch_loss_sum;
   epoch_samples_ = counts.epoch_samples;

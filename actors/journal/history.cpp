@@ -37,12 +37,16 @@ void read_epoch(const Json& body, JobHistory& history) {
     history.steps = body.at("version");
 }
 
-void read_commits(const Json& body, JobHistory& history) {
-  history.steps = body.at("first").get<uint64_t>()
-                  + body.at("count").get<uint64_t>();
+void read_counts(const Json& body, JobHistory& history) {
   history.counts.visit([&](const char* name, auto& value) {
     value = body.at(name).get<std::remove_reference_t<decltype(value)>>();
   });
+}
+
+void read_commits(const Json& body, JobHistory& history) {
+  history.steps = body.at("first").get<uint64_t>()
+                  + body.at("count").get<uint64_t>();
+  read_counts(body, history);
 }
 
 /// The newest that is open of a role is the one that is over.
@@ -74,6 +78,9 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     read_epoch(body, history);
   } else if (kind == "commits") {
     read_commits(body, history);
+  } else if (kind == "rollback") {
+    history.steps = body.at("version");
+    read_counts(body, history);
   } else if (kind == "death") {
     history.recoveries.push_back({"", role_of(body), phase_of(body),
                                   body.at("detected_ms"), 0, body.at("step")});

@@ -19,6 +19,11 @@ Json json_of(const RecoveryRow& row) {
   return body;
 }
 
+void add_counts(RunCounts counts, Json& body) {
+  counts.visit(
+    [&](const char* name, const auto& value) { body[name] = value; });
+}
+
 } // namespace
 
 uint64_t unix_ms() {
@@ -94,8 +99,7 @@ void JobJournal::flush(RunCounts counts) {
   if (steps_ == 0)
     return;
   Json body{{"first", first_}, {"count", std::exchange(steps_, 0)}};
-  counts.visit(
-    [&](const char* name, const auto& value) { body[name] = value; });
+  add_counts(counts, body);
   write("commits", body);
 }
 
@@ -111,10 +115,11 @@ void JobJournal::recovery(const RecoveryRow& row) {
 }
 
 void JobJournal::rolled_back(uint64_t version, uint64_t undone,
-                             const std::string& reason) {
+                             const std::string& reason, RunCounts counts) {
   steps_ = 0; // they are undone
-  write("rollback",
-        {{"version", version}, {"undone", undone}, {"reason", reason}});
+  Json body{{"version", version}, {"undone", undone}, {"reason", reason}};
+  add_counts(counts, body);
+  write("rollback", body);
 }
 
 void JobJournal::restarted(RoleId role, const std::string& how) {

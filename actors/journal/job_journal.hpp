@@ -37,7 +37,7 @@ struct EpochRow {
 ///   commits     history: several steps at once, with the counts so far
 ///   death       a role is lost
 ///   recovery    steps go on after that
-///   rollback    steps are undone
+///   rollback    steps are undone; with the counts so far
 ///   restart     a supervisor has started a role again
 ///   joined/left a role beyond the plan; a role that goes for good
 ///   consistency a period begins
@@ -65,8 +65,8 @@ public:
   void flush(RunCounts counts);
   void death(const RecoveryRow& row);
   void recovery(const RecoveryRow& row);
-  void rolled_back(uint64_t version, uint64_t undone,
-                   const std::string& reason);
+  void rolled_back(uint64_t version, uint64_t undone, const std::string& reason,
+                   RunCounts counts);
   void restarted(RoleId role, const std::string& how);
   void joined(RoleId role);
   void left(RoleId role);

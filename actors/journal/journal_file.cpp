@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr int application = 0x54524a31; // "TRJ1"
-constexpr int schema = 1;
+constexpr int schema = 2;
 constexpr int busy_ms = 2'000;
 
 /// One statement; its columns and parameters are numbered as SQLite does.

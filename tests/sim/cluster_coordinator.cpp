@@ -29,6 +29,7 @@ void Cluster::start_coordinator() {
     if (!disk_.events.empty()) {
       options.past = std::make_shared<JobHistory>(read_history(disk_.events));
       options.term = options.past->term + 1;
+      counted_ = options.past->steps * scenario_.job->options.virtual_ranks;
     }
     // It listens once this is synced.
     const auto unix = unix_ms();

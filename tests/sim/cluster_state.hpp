@@ -77,6 +77,8 @@ struct ClusterState {
   uint64_t rolled_back_ = 0;                           ///< epoch
   std::vector<LeaseSet> acknowledged_;                 ///< by slice (async)
   uint64_t lost_leases_ = 0; ///< consumed, and then of no head any more
+  uint64_t counted_ = 0;     ///< leases of the journal's steps (async)
+  uint64_t heard_term_ = 0;  ///< of the newest epoch
   uint64_t pulled_epoch_ = 0;
 };
 

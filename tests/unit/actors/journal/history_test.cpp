@@ -86,7 +86,10 @@ BOOST_AUTO_TEST_CASE(commits_are_counted_in_batches_and_undone_by_a_rollback) {
   BOOST_TEST(history().counts.samples == 640u);
   BOOST_TEST(history().counts.last_loss == 0.25);
   journal.committed(10);
-  journal.rolled_back(0, 11, "a slice lost its state");
+  counts.leases_rolled_back = 44;
+  journal.rolled_back(0, 11, "a slice lost its state", counts);
+  BOOST_TEST(history().steps == 0u);
+  BOOST_TEST(history().counts.leases_rolled_back == 44u);
   auto begun = row(7);
   begun.rollback = true;
   journal.epoch(begun, [] {});
