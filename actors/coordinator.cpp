@@ -122,14 +122,13 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     self_->quit(x.reason);
   });
   if (data_.eval)
-    evaluator_ = spawn_evaluator(self_->system(),
-                                 RoleContext{job_,
-                                             data_,
-                                             options_.job_id,
-                                             {RoleKind::evaluator, 0},
-                                             0,
-                                             self_,
-                                             registry_});
+    evaluator_.spawn(self_->system(), RoleContext{job_,
+                                                  data_,
+                                                  options_.job_id,
+                                                  {RoleKind::evaluator, 0},
+                                                  0,
+                                                  self_,
+                                                  registry_});
   if (exporter_)
     exporter_->attach("coordinator", *registry_);
   touched_ = Clock::now();

@@ -13,8 +13,8 @@ void CoordinatorState::on(const SnapshotSlice& slice) {
   heard_sender(); // other signs of life wait behind a large state
   if (slice.job != options_.job_id || stage_ == Stage::over)
     return;
-  if (auto whole = snapshots_.add(slice))
-    snapshot_is_whole(std::move(*whole));
+  for (auto& whole : snapshots_.add(slice))
+    snapshot_is_whole(std::move(whole));
 }
 
 void CoordinatorState::on(const RowSnapshot& chunk) {
@@ -25,8 +25,8 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
   self_->send(caf::actor_cast<shard_actor>(self_->current_sender()),
               RowSnapshotTaken{chunk.job, chunk.version, chunk.slice,
                                chunk.part});
-  if (auto whole = snapshots_.add(chunk))
-    snapshot_is_whole(std::move(*whole));
+  for (auto& whole : snapshots_.add(chunk))
+    snapshot_is_whole(std::move(whole));
 }
 
 void CoordinatorState::snapshot_is_whole(Snapshot whole) {
@@ -34,10 +34,11 @@ void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   const bool last = whole.version == final_version();
   const bool evaluates = last || job_->is_snapshot_version(whole.version)
                          || epoch_ends_.contains(whole.version);
+  if (evaluates)
+    evaluator_.evaluate(self_, options_.job_id, whole);
+  if (whole.evaluated)
+    return;
   checkpoints_.arrived(whole, switch_.now());
-  if (evaluator_ && evaluates)
-    for (const auto& part : evaluation_parts(options_.job_id, whole))
-      self_->send(evaluator_, part);
   if (last) {
     final_ = std::move(whole);
     if (async_)
@@ -212,8 +213,7 @@ void CoordinatorState::finish(const Finished& finished) {
   leave_deadline_ = Clock::now()
                     + std::chrono::milliseconds{options_.leave_deadline_ms};
   for_all(Finish{options_.job_id});
-  if (evaluator_)
-    self_->send(evaluator_, Finish{options_.job_id});
+  evaluator_.finish(self_, Finish{options_.job_id});
   if (supervisor_)
     self_->send(supervisor_, finished);
   tell(finished);

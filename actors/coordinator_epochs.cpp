@@ -55,6 +55,7 @@ void CoordinatorState::announce(const Activate& message) {
   }
   for (const auto& [role, present] : present_)
     self_->send(present.actor, message);
+  evaluator_.tell(self_, *job_, fence_, present_);
   checkpoints_.ask_again(steps_);
   faults_.whole(epoch_plan_.whole(present_roles(), message.version));
   if (stage_ == Stage::pausing && !async_)

@@ -4,13 +4,13 @@
 #include "actors/coordinator.hpp"
 #include "actors/coordinator_metrics.hpp"
 #include "actors/epoch_plan.hpp"
+#include "actors/evaluator_desk.hpp"
 #include "actors/fault_desk.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/present_role.hpp"
 #include "actors/run_record.hpp"
 #include "actors/run_stage.hpp"
-#include "actors/snapshot_book.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
 #include "strategies/reshaping.hpp"
@@ -188,7 +188,7 @@ private:
 
   SnapshotBook snapshots_;
   std::optional<Snapshot> final_;
-  evaluator_actor evaluator_;
+  EvaluatorDesk evaluator_;
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   bool final_evaluated_ = false;

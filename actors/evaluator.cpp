@@ -2,7 +2,6 @@
 
 #include "actors/leaf_computer.hpp"
 #include "actors/shard_tables.hpp"
-#include "actors/snapshot_book.hpp"
 #include "actors/trained_model.hpp"
 #include "kernels/buffer.hpp"
 
@@ -25,11 +24,14 @@ class EvaluatorState {
 public:
   static inline const char* name = "evaluator";
 
-  EvaluatorState(evaluator_actor::pointer self, RoleContext context)
+  EvaluatorState(evaluator_actor::pointer self, RoleContext context,
+                 std::shared_ptr<const EvaluatedRows> rows)
     : self_(self),
       context_(std::move(context)),
       job_(*context_.job),
-      layout_(job_.graph),
+      rows_(std::move(rows)),
+      graph_(rows_ ? rows_->graph() : job_.graph),
+      layout_(graph_),
       device_(evaluation_device(job_)),
       executor_(std::make_shared<Executor>("evaluator", 1)) {}
 
@@ -59,9 +61,7 @@ private:
     auto parameters = std::make_shared<Buffer>(layout_.total);
     parameters->fill(0);
     for (auto table : job_.tables) // rows that nobody has touched
-      initialize(job_.graph, job_.options.seed, table, 0,
-                 parameters->data() + layout_.offsets[table],
-                 job_.graph.parameters[table].size());
+      rows_->initialise(table, parameters->data() + layout_.offsets[table]);
     return parameters;
   }
 
@@ -69,7 +69,7 @@ private:
     const auto& slice = job_.plan.slices[part.slice];
     auto* to = parameters + layout_.offsets[slice.variable] + slice.offset;
     if (slice.sparse())
-      put_rows(job_, slice, {part.values}, 0, to);
+      rows_->put(slice, part.values, to);
     else if (part.values.size() == slice.count)
       std::memcpy(to, part.values.data(), slice.count * sizeof(float));
   }
@@ -89,8 +89,13 @@ private:
     run_on(
       *executor_, self_,
       [this, parameters, version = part.version] {
-        auto scores = score_on(*executor_, job_.graph, parameters->data(),
-                               *context_.data.eval, device_);
+        Renumber renumber;
+        if (rows_)
+          renumber = [this](int32_t* ids, size_t count) {
+            rows_->renumber(ids, count);
+          };
+        auto scores = score_on(*executor_, graph_, parameters->data(),
+                               *context_.data.eval, device_, renumber);
         return Evaluation{context_.job_id, version, scores.samples,
                           std::move(scores.measures)};
       },
@@ -102,7 +107,9 @@ private:
   evaluator_actor::pointer self_;
   RoleContext context_;
   const Job& job_;
-  Layout layout_; ///< of the whole graph: a worker's has small tables
+  std::shared_ptr<const EvaluatedRows> rows_; ///< null: tables are whole
+  Graph graph_; ///< with tables that have those rows
+  Layout layout_;
   DeviceId device_;
   std::map<uint64_t, Partial> partial_;
   std::shared_ptr<Executor> executor_;
@@ -110,10 +117,10 @@ private:
 
 } // namespace
 
-evaluator_actor spawn_evaluator(caf::actor_system& system,
-                                RoleContext context) {
+evaluator_actor spawn_evaluator(caf::actor_system& system, RoleContext context,
+                                std::shared_ptr<const EvaluatedRows> rows) {
   return system.spawn<evaluator_actor::stateful_impl<EvaluatorState>>(
-    std::move(context));
+    std::move(context), std::move(rows));
 }
 
 } // namespace troupe

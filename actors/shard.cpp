@@ -52,6 +52,10 @@ public:
         });
       },
       [this](const RowPull& x) {
+        if (x.worker.kind == RoleKind::evaluator)
+          return shard_.gate.admit(x.fence, [this, x] {
+            shard_.snapshots.evaluation_reads(shard_.job, x);
+          });
         when_active(x, [](ShardPart& part, auto& x, auto& from) {
           part.pull(x, caf::actor_cast<worker_actor>(from));
         });

@@ -1,6 +1,7 @@
 #include "actors/snapshot_book.hpp"
 
 #include "actors/shard_tables.hpp"
+#include "actors/snapshot_names.hpp"
 #include "kernels/files/tensor_hash.hpp"
 
 #include <algorithm>
@@ -9,9 +10,9 @@
 
 namespace troupe {
 
-SnapshotBook::Partial& SnapshotBook::partial(uint64_t version) {
+SnapshotBook::Partial& SnapshotBook::partial(bool evaluated, uint64_t version) {
   const auto slices = job_.plan.slices.size();
-  auto& partial = partial_[version];
+  auto& partial = partial_[evaluated ? 1 : 0][version];
   if (partial.present.empty()) {
     partial.slices.resize(slices);
     partial.rows.resize(slices);
@@ -22,31 +23,39 @@ SnapshotBook::Partial& SnapshotBook::partial(uint64_t version) {
   return partial;
 }
 
-std::optional<Snapshot> SnapshotBook::add(const SnapshotSlice& slice) {
+std::vector<Snapshot> SnapshotBook::add(const SnapshotSlice& slice) {
   const auto& slices = job_.plan.slices;
   if (slice.slice >= slices.size() || slices[slice.slice].sparse()
       || slice.values.size() != slices[slice.slice].count
       || slice.state.size() != state_slots(job_.options.rule.kind))
-    return std::nullopt;
+    return {};
   for (const auto& slot : slice.state)
     if (slot.size() != slice.values.size())
-      return std::nullopt;
-  auto& part = partial(slice.version);
-  if (part.present[slice.slice])
-    return std::nullopt;
-  part.slices[slice.slice] = slice;
-  return arrived(slice.version, slice.slice);
+      return {};
+  std::vector<Snapshot> whole;
+  for (bool evaluated : {false, true}) {
+    if (evaluated && job_.tables.empty())
+      break;
+    auto& part = partial(evaluated, slice.version);
+    if (part.present[slice.slice])
+      continue;
+    part.slices[slice.slice] = slice;
+    arrived(evaluated, slice.version, slice.slice, whole);
+  }
+  return whole;
 }
 
-std::optional<Snapshot> SnapshotBook::add(const RowSnapshot& chunk) {
+std::vector<Snapshot> SnapshotBook::add(const RowSnapshot& chunk) {
   const auto& slices = job_.plan.slices;
   if (chunk.slice >= slices.size() || !slices[chunk.slice].sparse()
       || chunk.part >= chunk.parts || chunk.rows.size() == 0)
-    return std::nullopt;
-  auto& part = partial(chunk.version);
+    return {};
+  const bool evaluated = is_for_evaluation(chunk.version);
+  const auto version = version_named(chunk.version);
+  auto& part = partial(evaluated, version);
   auto& rows = part.rows[chunk.slice];
   if (part.present[chunk.slice])
-    return std::nullopt;
+    return {};
   if (rows.size() != chunk.parts) { // of an owner that died meanwhile
     rows.assign(chunk.parts, {});
     part.chunks[chunk.slice] = chunk.parts;
@@ -55,25 +64,32 @@ std::optional<Snapshot> SnapshotBook::add(const RowSnapshot& chunk) {
     --part.chunks[chunk.slice];
   rows[chunk.part] = chunk.rows;
   if (part.chunks[chunk.slice] > 0)
-    return std::nullopt;
+    return {};
+  std::vector<Snapshot> whole;
   part.table_bytes += chunk.bytes;
   part.slices[chunk.slice].history = chunk.history;
-  return arrived(chunk.version, chunk.slice);
+  if (!evaluated) // an evaluation finds there what it reads
+    if (auto& other = partial(true, version); !other.present[chunk.slice]) {
+      other.rows[chunk.slice] = rows;
+      arrived(true, version, chunk.slice, whole);
+    }
+  arrived(evaluated, version, chunk.slice, whole);
+  return whole;
 }
 
-std::optional<Snapshot> SnapshotBook::arrived(uint64_t version,
-                                              uint32_t slice) {
-  auto& part = partial_[version];
+void SnapshotBook::arrived(bool evaluated, uint64_t version, uint32_t slice,
+                           std::vector<Snapshot>& whole) {
+  auto& versions = partial_[evaluated ? 1 : 0];
+  auto& part = versions[version];
   part.present[slice] = true;
   if (--part.missing > 0)
-    return std::nullopt;
-  Snapshot whole{version, std::move(part.slices), std::move(part.rows),
-                 part.table_bytes};
+    return;
+  whole.push_back({version, std::move(part.slices), std::move(part.rows),
+                   part.table_bytes, evaluated});
   // Older ones can no longer become whole; this one stays marked as done.
-  partial_.erase(partial_.begin(), partial_.find(version));
+  versions.erase(versions.begin(), versions.find(version));
   part.slices.assign(part.present.size(), {});
   part.rows.assign(part.present.size(), {});
-  return whole;
 }
 
 std::vector<Evaluate> evaluation_parts(uint64_t job, const Snapshot& snapshot) {
@@ -88,21 +104,6 @@ std::vector<Evaluate> evaluation_parts(uint64_t job, const Snapshot& snapshot) {
   for (auto& part : parts)
     part.slices = static_cast<uint32_t>(parts.size());
   return parts;
-}
-
-void put_rows(const Job& job, const Slice& slice,
-              const std::vector<TensorView>& chunks, uint32_t run,
-              float* table) {
-  const auto width = row_width(job, slice);
-  const auto copy_width = row_copy_width(job, slice);
-  for (const auto& chunk : chunks)
-    if (const auto rows = read_payload(chunk.span(), copy_width)) {
-      const auto* row = rows->values;
-      for_each_id(rows->pages, [&](uint64_t id) {
-        std::copy_n(row + run * width, width, table + id * width);
-        row += copy_width;
-      });
-    }
 }
 
 namespace {

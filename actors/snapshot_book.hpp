@@ -4,8 +4,8 @@
 #include "actors/messages.hpp"
 #include "kernels/files/safetensors.hpp"
 
+#include <array>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +19,7 @@ struct Snapshot {
   /// By slice id: the rows of parts of sparse tables, in chunks.
   std::vector<std::vector<TensorView>> rows;
   uint64_t table_bytes = 0; ///< of memory that sparse tables take at the shards
+  bool evaluated = false;   ///< of rows only what an evaluation reads
 };
 
 /// Puts the slices that owners send together into whole snapshots.
@@ -26,13 +27,18 @@ class SnapshotBook {
 public:
   explicit SnapshotBook(const Job& job) : job_(job) {}
 
-  /// Returns the snapshot that this slice completed. A slice that does not fit
-  /// the plan, or came before, is dropped.
-  std::optional<Snapshot> add(const SnapshotSlice& slice);
-  std::optional<Snapshot> add(const RowSnapshot& chunk);
-  void clear() { partial_.clear(); }
+  /// Returns the snapshots that this slice completed. A slice that does not fit
+  /// the plan, or came before, is dropped. Where there are sparse tables each
+  /// version has two: for an evaluation, and the whole of it, which will do
+  /// for that as well.
+  std::vector<Snapshot> add(const SnapshotSlice& slice);
+  std::vector<Snapshot> add(const RowSnapshot& chunk);
+  void clear() { partial_ = {}; }
   /// That version comes again, and is wanted again.
-  void again(uint64_t version) { partial_.erase(version); }
+  void again(uint64_t version) {
+    for (auto& of : partial_)
+      of.erase(version);
+  }
 
 private:
   struct Partial {
@@ -43,21 +49,16 @@ private:
     size_t missing = 0;
     uint64_t table_bytes = 0;
   };
-  Partial& partial(uint64_t version);
-  std::optional<Snapshot> arrived(uint64_t version, uint32_t slice);
+  Partial& partial(bool evaluated, uint64_t version);
+  void arrived(bool evaluated, uint64_t version, uint32_t slice,
+               std::vector<Snapshot>& whole);
 
   const Job& job_;
-  std::map<uint64_t, Partial> partial_;
+  std::array<std::map<uint64_t, Partial>, 2> partial_; ///< [evaluated]
 };
 
 /// What an evaluator is sent of a snapshot.
 std::vector<Evaluate> evaluation_parts(uint64_t job, const Snapshot& snapshot);
-
-/// Copies the values (run 0), or a slot of state (from 1 on), of chunks of rows
-/// into the whole table.
-void put_rows(const Job& job, const Slice& slice,
-              const std::vector<TensorView>& chunks, uint32_t run,
-              float* table);
 
 /// The logical tensors of a snapshot, independent of slices and owners.
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot);

@@ -51,19 +51,24 @@ struct Lane {
   Lane(const Graph& graph, DeviceId device)
     : rows(rows_of(graph)),
       replica(make_replica(graph, device, static_cast<uint32_t>(rows.size()))),
-      batch(graph, static_cast<uint32_t>(rows.size())) {}
+      batch(graph, static_cast<uint32_t>(rows.size())),
+      ids(graph.ids()) {}
   std::vector<uint32_t> rows;
   std::unique_ptr<Replica> replica;
   BatchMemory batch;
+  size_t ids; ///< of a sample
 };
 
 LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
-                  size_t batch, const Predictions& predictions) {
+                  size_t batch, const Renumber& renumber,
+                  const Predictions& predictions) {
   auto first = static_cast<uint32_t>(batch * lane.rows.size());
   auto count = static_cast<uint32_t>(
     std::min<uint64_t>(lane.rows.size(), data.samples() - first));
   std::iota(lane.rows.begin(), lane.rows.end(), first);
   data.gather(lane.rows.data(), count, lane.batch);
+  if (renumber)
+    renumber(lane.batch.ids(), count * lane.ids);
   return lane.replica->evaluate(parameters, lane.batch.batch(count),
                                 predictions);
 }
@@ -131,7 +136,8 @@ TrainedModel load_trained_model(const std::string& model,
 }
 
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
-                const Dataset& data, DeviceId device) {
+                const Dataset& data, DeviceId device,
+                const Renumber& renumber) {
   const auto batch_rows = rows_of(graph);
   const auto batches =
     static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
@@ -152,7 +158,8 @@ Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
       predictions.classes = out.predictions.data() + first;
     if (scored)
       predictions.scores = out.scores.data() + first;
-    stats[batch] = compute(lanes[thread], parameters, data, batch, predictions);
+    stats[batch] = compute(lanes[thread], parameters, data, batch, renumber,
+                           predictions);
   });
   uint64_t correct = 0;
   for (const auto& batch : stats) {

@@ -8,6 +8,7 @@
 #include "kernels/replica.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,16 @@ struct Scores {
   std::vector<float> scores;        ///< probability of 1, or value; else empty
 };
 
+/// Gives ids the numbers that a graph's tables have them under.
+using Renumber = std::function<void(int32_t* ids, size_t count)>;
+
 /// Computes all samples in micro-batches, spread over the executor's threads;
 /// the result does not depend on their number. Call from a task of it.
+/// `renumber`: empty where ids are those of the data.
 /// Shapes: parameters flat by Layout(graph).
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
-                const Dataset& data, DeviceId device);
+                const Dataset& data, DeviceId device,
+                const Renumber& renumber = {});
 
 /// Computes all samples in micro-batches on one device, whose threads each take
 /// some; the result does not depend on their number.

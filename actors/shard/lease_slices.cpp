@@ -257,7 +257,8 @@ void LeaseSlices::show(const std::vector<uint32_t>& slices, uint64_t named) {
       for (auto slice : slices)
         if (shard_.job.plan.slices[slice].sparse())
           send_snapshot(shard_, slice, shard_.store->newest(slice), named,
-                        named > shard_.job.total_steps);
+                        named > shard_.job.total_steps ? Shown::last
+                                                       : Shown::all);
     });
 }
 

@@ -3,15 +3,19 @@
 #include "actors/shard/frame.hpp"
 #include "actors/shard/snapshots.hpp"
 #include "actors/shard_tables.hpp"
+#include "actors/snapshot_names.hpp"
 
 namespace troupe {
 
 /// Of the version before the newest the coordinator has had the rows: nobody
 /// pulled the newest before.
 void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
-                         uint64_t named, bool lasting) {
+                         uint64_t named, Shown shown) {
+  const auto known = read_.find(slice);
+  const auto read =
+    shown == Shown::evaluated && known != read_.end() ? known->second : nullptr;
   shard.run(
-    [&shard, store = shard.store, slice, wanted = version, lasting] {
+    [&shard, store = shard.store, slice, wanted = version, shown, read] {
       Open open;
       const auto version = shard.period.async ? store->newest(slice) : wanted;
       if (!store->holds(slice) || store->table(slice).version() != version)
@@ -20,25 +24,37 @@ void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
       open.version = version;
       open.bytes = table.bytes();
       open.history = history_of(shard, slice, version);
-      open.pages = chunks_of(table, table.present());
-      if (!lasting)
+      open.evaluated = read != nullptr;
+      open.pages = chunks_of(table,
+                             read ? table.present(*read) : table.present());
+      if (shown != Shown::last)
         for (const auto& pages : open.pages)
           open.copies.push_back(copy_rows(table, pages));
       return open;
     },
-    [this, &shard, key = Key{slice, named}](Open& open) {
+    [this, &shard, slice, named](Open& open) {
       if (open.pages.empty())
         return;
+      const Key key{slice, open.evaluated ? evaluation_name(named) : named};
       open_[key] = std::move(open);
       send(shard, key, 0);
     });
 }
 
+void RowSnapshots::evaluation_reads(const Job& job, const RowPull& pull) {
+  if (pull.slice >= job.plan.slices.size()
+      || !job.plan.slices[pull.slice].sparse())
+    return;
+  if (auto ids = wanted_rows(job, job.plan.slices[pull.slice], pull))
+    read_[pull.slice] = std::make_shared<const RowList>(std::move(*ids));
+}
+
 void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
   const auto& open = open_.at(key);
+  const auto [slice, named] = key;
   RowSnapshot chunk{shard.context.job_id,
-                    key.second,
-                    key.first,
+                    named,
+                    slice,
                     part,
                     static_cast<uint32_t>(open.pages.size()),
                     open.bytes,
@@ -50,7 +66,7 @@ void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
     return;
   }
   shard.run(
-    [store = shard.store, slice = key.first, version = open.version,
+    [store = shard.store, slice = slice, version = open.version,
      pages = open.pages[part]] {
       const bool here = store->holds(slice)
                         && store->table(slice).version() == version;

@@ -1,16 +1,25 @@
 #pragma once
 
 #include "actors/messages.hpp"
-#include "kernels/table/id_pages.hpp"
+#include "kernels/table/row_list.hpp"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace troupe {
 
+struct Job;
 struct ShardFrame;
+
+/// What a snapshot is for.
+enum class Shown {
+  all,       ///< a checkpoint; an evaluation
+  evaluated, ///< an evaluation: the rows that it reads will do
+  last       ///< no update follows
+};
 
 /// Snapshots of parts of sparse tables on their way to the coordinator, chunk
 /// by chunk: the next one goes when the one before has been taken. What no
@@ -18,24 +27,28 @@ struct ShardFrame;
 class RowSnapshots {
 public:
   /// Sends the rows of a slice, which the store holds in `version`, as part of
-  /// the snapshot of version `named`. `lasting`: it is the last version.
+  /// the snapshot of version `named`.
   void begin(ShardFrame& shard, uint32_t slice, uint64_t version,
-             uint64_t named, bool lasting);
+             uint64_t named, Shown shown);
+  /// Evaluations read these rows of a slice.
+  void evaluation_reads(const Job& job, const RowPull& pull);
   void took(ShardFrame& shard, const RowSnapshotTaken& chunk);
 
 private:
   struct Open {
     uint64_t version = 0;
+    bool evaluated = false; ///< only what evaluations read
     uint64_t bytes = 0;
     SliceHistory history;
     std::vector<IdPages> pages;     ///< of each chunk
     std::vector<TensorView> copies; ///< of each chunk, or none yet
   };
-  using Key = std::pair<uint32_t, uint64_t>; ///< slice, named version
+  using Key = std::pair<uint32_t, uint64_t>; ///< slice, name
 
   void send(ShardFrame& shard, const Key& key, uint32_t part);
 
   std::map<Key, Open> open_;
+  std::map<uint32_t, std::shared_ptr<const RowList>> read_; ///< by slice
 };
 
 } // namespace troupe

@@ -32,11 +32,11 @@ SnapshotSlice copy_of(const ShardFrame& shard, uint32_t slice, uint64_t version,
 }
 
 void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
-                   uint64_t named, bool lasting) {
+                   uint64_t named, Shown shown) {
   if (!shard.job.options.digests)
     return;
   if (shard.job.plan.slices[slice].sparse())
-    return shard.snapshots.begin(shard, slice, version, named, lasting);
+    return shard.snapshots.begin(shard, slice, version, named, shown);
   shard.self->send(shard.context.coordinator,
                    copy_of(shard, slice, version, named));
 }

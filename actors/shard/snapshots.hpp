@@ -15,8 +15,8 @@ SliceHistory history_of(const ShardFrame& shard, uint32_t slice,
                         uint64_t version);
 
 /// Sends the coordinator a copy of a slice that the store holds in `version`,
-/// as part of the snapshot of version `named`. `lasting`: no update follows.
+/// as part of the snapshot of version `named`.
 void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
-                   uint64_t named, bool lasting);
+                   uint64_t named, Shown shown);
 
 } // namespace troupe

@@ -370,7 +370,7 @@ void StepSlices::checkpoint(uint32_t slice) {
   const auto version = slices_.at(slice)->version;
   if (wanted_ == version && serves(slice)
       && shard_.store->newest(slice) - version < 2)
-    send_snapshot(shard_, slice, version, version, false);
+    send_snapshot(shard_, slice, version, version, Shown::all);
 }
 
 void StepSlices::show(uint32_t slice) {
@@ -381,7 +381,9 @@ void StepSlices::show(uint32_t slice) {
        ++version)
     if (version == end_ || shard_.job.is_snapshot_version(version))
       send_snapshot(shard_, slice, version, version,
-                    version == std::min(end_, shard_.job.total_steps));
+                    version == std::min(end_, shard_.job.total_steps)
+                      ? Shown::last
+                      : Shown::evaluated);
 }
 
 } // namespace troupe

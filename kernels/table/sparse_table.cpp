@@ -75,6 +75,16 @@ void SparseTable::read_before(const RowList& ids, float* out) const {
   });
 }
 
+IdPages SparseTable::present(const RowList& ids) const {
+  IdPages pages;
+  blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
+                                 const PackedRows&) {
+    if ((page.bits & there.bits) != 0)
+      pages.push_back({page.page, page.bits & there.bits});
+  });
+  return pages;
+}
+
 // --- updates -----------------------------------------------------------------
 
 void SparseTable::update(const OptimizerOptions& rule, const UpdateArgs& moment,

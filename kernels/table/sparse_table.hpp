@@ -51,6 +51,7 @@ public:
 
   void clear();                                         ///< no rows, version 0
   IdPages present() const { return blocks_.present(); } ///< what is there
+  IdPages present(const RowList& ids) const;            ///< of these
 
   // Copies of whole rows: values, each slot of state, and where rows are
   // counted two words of that.

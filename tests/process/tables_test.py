@@ -3,7 +3,9 @@ included (I3), where a rule leaves rows without a gradient alone."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import os
+import re
 import signal
+import tempfile
 import unittest
 
 from cluster import Run
@@ -53,6 +55,28 @@ class Tables(unittest.TestCase):
             for layout in LAYOUTS[1:]:
                 with self.subTest(optimizer=optimizer, layout=layout):
                     self.same(train(*arguments, *layout), expected)
+
+    def test_evaluations_on_the_way_read_the_same_rows(self):
+        # 43 steps a data epoch: checkpoints fall on evaluations, and do not.
+        arguments = [*job()[:-6], "--epochs", "4", "--seed", "3"]
+
+        def evaluations(*more):
+            with Run(*arguments, *more) as run:
+                summary = run.finish()
+                return re.findall(r"epoch (\d) .*(eval loss.*auc \S+)",
+                                  run.output()), summary
+
+        expected, undisturbed = evaluations("--strategy", "one_device")
+        self.assertEqual(len(expected), 4)
+        for layout, every in zip(LAYOUTS, ("43", "20", "43")):
+            with (self.subTest(layout=" ".join(layout)),
+                  tempfile.TemporaryDirectory() as folder):
+                found, summary = evaluations(
+                    *SERVED, "--tables", "sparse", *layout,
+                    "--checkpoint-dir", folder, "--checkpoint-every", every)
+                self.assertEqual(found, expected)
+                self.same(summary, undisturbed)
+                self.assertTrue(summary["checkpoints"])
 
     def test_a_killed_shard_comes_back_with_its_rows(self):
         arguments = job(steps="600")

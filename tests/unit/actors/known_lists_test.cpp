@@ -1,6 +1,7 @@
 #include "actors/row_words.hpp"
 #include "actors/shard/known_lists.hpp"
 #include "actors/shard_tables.hpp"
+#include "actors/snapshot_names.hpp"
 #include "actors/told_lists.hpp"
 #include "shard_bench.hpp"
 
@@ -181,6 +182,38 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_by_an_epoch) {
     talk.push(list, 0, true); // of a step that is over: counted, no more
     BOOST_TEST(talk.pull(list, 1, true).size()
                == count_ids(list.pages) * talk.width);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_version_to_be_evaluated_shows_the_rows_that_are_read) {
+  auto options = with_tables();
+  options.evaluates = true;
+  options.eval_every = 1;
+  options.epochs = 3;
+  options.global_batch = 500; // a step is an epoch
+  Talk talk{options};
+  const List list{*talk.bench.job, talk.slice, 1};
+  const List read{*talk.bench.job, talk.slice, 2};
+  auto wish = talk.wish(read, 0, false);
+  wish.worker = {RoleKind::evaluator, 0};
+  for (uint64_t step = 0; step < 3; ++step) {
+    if (step == 1)
+      talk.bench.coordinator->send(talk.bench.shards.at(0), wish);
+    talk.push(list, step, false);
+    RowSnapshot shown;
+    while (shown.slice != talk.slice.id
+           || version_named(shown.version) != step + 1)
+      talk.bench.coordinator->receive(
+        [&](const RowSnapshot& x) { shown = x; }, [](const Applied&) {},
+        [](const SnapshotSlice&) {},
+        caf::after(ShardBench::patience) >> [] { BOOST_REQUIRE(false); });
+    BOOST_TEST(is_for_evaluation(shown.version)
+               == (step == 1)); // the last one is shown whole
+    const auto rows = read_payload(shown.rows.span(),
+                                   row_copy_width(*talk.bench.job, talk.slice));
+    BOOST_TEST_REQUIRE(rows.has_value());
+    const auto common = without(list.pages, without(list.pages, read.pages));
+    BOOST_CHECK(rows->pages == (step == 1 ? common : list.pages));
   }
 }
 
