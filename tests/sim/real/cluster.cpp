@@ -25,6 +25,8 @@ constexpr uint64_t patience = 60'000'000;
 constexpr uint64_t retire_deadline = 2'000'000;
 /// How long the others may take to go after the end.
 constexpr uint64_t leaving = 12'000'000;
+/// In which no fault begins: it would come when all is done.
+constexpr uint64_t last_steps = 12;
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 
 } // namespace
@@ -37,6 +39,7 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, bool trace)
     job_id_(seed + 1) {
   world_.trace = trace;
   network_.tap = [this](uint32_t, uint32_t, const caf::message& x) { see(x); };
+  network_.tap_sent = [this](const caf::message& x) { see_sent(x); };
   network_.tap_link = [this](uint32_t, const LinkMessage& message) {
     if (const auto* pulled = std::get_if<Pulled>(&message))
       pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
@@ -58,7 +61,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
       start(role.role);
   auto& draw = world_.random();
   for (uint32_t i = 0; i < faults; ++i)
-    triggers_.push_back(draw.below(job_.total_steps - 3));
+    triggers_.push_back(draw.below(job_.total_steps - last_steps));
   std::ranges::sort(triggers_, std::greater<>());
   for (uint32_t i = 0; i < scenario_.changes; ++i)
     changes_.push_back(draw.below(job_.total_steps * 3 / 4));

