@@ -1,7 +1,9 @@
 #pragma once
 
 #include "actors/leaf_computer.hpp"
+#include "actors/shard_tables.hpp"
 #include "actors/slice_update.hpp"
+#include "actors/step_rows.hpp"
 
 namespace troupe {
 
@@ -20,11 +22,16 @@ inline float push_scale(const Job& job, Executor* executor,
   if (!sum)
     return 1;
   const UpdateMoment moment{0, 0, gradient.leaves.front().samples};
-  return whole_scalars(job, executor, moment,
-                       [&](const Slice& slice, UpdateArgs& args) {
-                         args.gradient_sum = sum->data()
-                                             + job.flat_offset(slice);
-                       })
+  const auto& rows = gradient.nodes.front().rows;
+  return whole_scalars(
+           job, executor, moment,
+           [&](const Slice& slice, UpdateArgs& args) {
+             args.gradient_sum = sum->data() + job.flat_offset(slice);
+             if (slice.sparse()) // all of a table's rows as one
+               args.count = slice.partition > 0
+                              ? 0
+                              : rows->count() * row_width(job, slice);
+           })
     .gradient_scale;
 }
 

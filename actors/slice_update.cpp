@@ -18,6 +18,10 @@ void for_slices(const Job& job, Executor* executor,
     std::for_each(slices.begin(), slices.end(), body);
 }
 
+size_t blocks_of(const Slice& slice) {
+  return slice.sparse() ? 1 : norm_blocks(slice.count);
+}
+
 } // namespace
 
 UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
@@ -48,26 +52,37 @@ size_t sums_of(const Job& job, const Slice& slice, ScalarRoundKind round) {
   if (job.graph.parameters[slice.variable].role != ParameterRole::trained)
     return 0;
   const auto kinds = round == ScalarRoundKind::trust_ratios ? 2 : 1;
-  return kinds * norm_blocks(slice.count);
+  return kinds * blocks_of(slice);
 }
 
 std::vector<double> slice_sums(const Job& job, const Slice& slice,
                                ScalarRoundKind round, const UpdateArgs& args) {
-  std::vector<double> sums(sums_of(job, slice, round));
-  if (sums.empty())
-    return sums;
-  if (round == ScalarRoundKind::gradient_norm)
-    square_sum_blocks(args.gradient_sum, slice.count, sums.data());
-  else
+  const auto count = sums_of(job, slice, round);
+  if (count == 0)
+    return {};
+  const auto blocks = norm_blocks(args.count);
+  const bool two = round == ScalarRoundKind::trust_ratios;
+  std::vector<double> sums(two ? 2 * blocks : blocks);
+  if (blocks > 0 && two)
     lamb_square_sum_blocks(job.options.rule, args, sums.data(),
-                           sums.data() + sums.size() / 2);
-  return sums;
+                           sums.data() + blocks);
+  else if (blocks > 0)
+    square_sum_blocks(args.gradient_sum, args.count, sums.data());
+  if (!slice.sparse())
+    return sums;
+  const std::span all{sums};
+  std::vector<double> whole{tree_sum(all.first(blocks))};
+  if (two)
+    whole.push_back(tree_sum(all.last(blocks)));
+  return whole;
 }
 
 RoundSums::RoundSums(const Job& job, ScalarRoundKind round)
   : job_(job), round_(round) {
-  for (const auto& parameter : job.graph.parameters)
-    blocks_.emplace_back(norm_blocks(parameter.size()));
+  for (const auto& variable : job.plan.variables)
+    blocks_.emplace_back(variable.partitions > 0
+                           ? variable.partitions
+                           : norm_blocks(variable.size()));
   if (round == ScalarRoundKind::trust_ratios)
     directions_ = blocks_;
 }
@@ -75,8 +90,9 @@ RoundSums::RoundSums(const Job& job, ScalarRoundKind round)
 void RoundSums::put(const Slice& slice, const std::vector<double>& sums) {
   if (sums.empty())
     return;
-  const auto first = first_norm_block(slice.offset);
-  const auto blocks = norm_blocks(slice.count);
+  const auto first = slice.sparse() ? slice.partition
+                                    : first_norm_block(slice.offset);
+  const auto blocks = blocks_of(slice);
   std::copy_n(sums.begin(), blocks, blocks_[slice.variable].begin() + first);
   if (!directions_.empty())
     std::copy_n(sums.begin() + blocks, blocks,

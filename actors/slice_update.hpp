@@ -38,7 +38,9 @@ std::vector<ScalarRoundKind> rounds_of(const JobOptions& options);
 /// The block sums of a slice in a round, a pure function of its update with the
 /// scalars found so far: for each block of 4,096 elements one sum of squares of
 /// the gradient; of trust ratios those of the values, then those of the
-/// directions. Running statistics have none.
+/// directions. Running statistics have none. A part of a sparse table has one
+/// of each, over the rows that the step touches (args.count elements): parts
+/// follow from table and batch alone.
 std::vector<double> slice_sums(const Job& job, const Slice& slice,
                                ScalarRoundKind round, const UpdateArgs& args);
 

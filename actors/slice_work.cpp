@@ -80,10 +80,31 @@ std::vector<double> SliceWork::sums(ScalarRoundKind round, uint64_t step,
   const auto version = store_->newest(slice_);
   auto args = slice_update(job_, slice(),
                            {store_->updates(slice_), step, samples}, scalars);
+  if (slice().sparse())
+    return row_sums(round, args);
   args.gradient_sum = sum().values.data();
   args.in = store_->values(slice_, version);
   args.state_in = store_->state(slice_, version);
   args.state_stride = slice().count;
+  return slice_sums(job_, slice(), round, args);
+}
+
+/// The rows that the step touches, as its update will find them.
+std::vector<double> SliceWork::row_sums(ScalarRoundKind round,
+                                        UpdateArgs args) const {
+  const auto& rows = sum();
+  if (!rows.ids || rows.ids->count() == 0)
+    return slice_sums(job_, slice(), round, args);
+  args.count = rows.ids->count() * row_width(job_, slice());
+  const auto slots = state_slots(job_.options.rule.kind);
+  Buffer values{args.count};
+  Buffer state{std::max<size_t>(1, slots * args.count)};
+  if (round == ScalarRoundKind::trust_ratios)
+    store_->table(slice_).read_state(*rows.ids, values.data(), state.data());
+  args.gradient_sum = row_values(job_, slice(), rows);
+  args.in = values.data();
+  args.state_in = state.data();
+  args.state_stride = args.count;
   return slice_sums(job_, slice(), round, args);
 }
 

@@ -47,6 +47,7 @@ private:
   const Slice& slice() const { return job_.plan.slices[slice_]; }
   void update(const Addend& gradient, UpdateMoment moment,
               const StepScalars& scalars);
+  std::vector<double> row_sums(ScalarRoundKind round, UpdateArgs args) const;
   void apply_rule(UpdateArgs args);
   void update_rows(const Addend& gradient, UpdateMoment moment,
                    const StepScalars& scalars);

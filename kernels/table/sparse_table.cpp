@@ -52,6 +52,26 @@ void SparseTable::read(const RowList& ids, float* out) const {
   });
 }
 
+void SparseTable::read_state(const RowList& ids, float* values,
+                             float* state) const {
+  const auto width = options_.width;
+  const auto stride = ids.count() * width;
+  std::fill_n(state, options_.slots * stride, 0.0f);
+  blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
+                                 const PackedRows& from) {
+    read_rows(page, there, from, values);
+    for (auto left = page.bits; left != 0; left &= left - 1, state += width) {
+      const auto bit = static_cast<uint32_t>(std::countr_zero(left));
+      if ((there.bits >> bit & 1) == 0)
+        continue;
+      const auto rank = there.rank + rank_in(there.bits, bit);
+      for (uint32_t slot = 0; slot < options_.slots; ++slot)
+        std::copy_n(from.values + ((slot + 1) * from.rows + rank) * width,
+                    width, state + slot * stride);
+    }
+  });
+}
+
 void SparseTable::read_before(const RowList& ids, float* out) const {
   const auto old = old_pages();
   auto at = old.begin();

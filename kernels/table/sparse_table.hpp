@@ -33,6 +33,8 @@ public:
   /// Shapes: out [ids, width].
   void read(const RowList& ids, float* out) const;
   void read_before(const RowList& ids, float* out) const;
+  /// Values, and state [slots, ids, width], as the next update will find them.
+  void read_state(const RowList& ids, float* values, float* state) const;
 
   /// Makes the next version: evicts what is due, creates rows that are not
   /// there, updates the rows of these ids. `moment` is an update's arguments

@@ -101,6 +101,31 @@ BOOST_AUTO_TEST_CASE(the_version_before_the_newest_can_be_read) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(values_and_state_are_read_as_the_next_update_finds_them) {
+  constexpr uint64_t range = 300;
+  Reference reference{OptimizerKind::adam};
+  SparseTable table{options_for(OptimizerKind::adam)};
+  run(table, reference, 2, 10, range);
+  std::vector<uint64_t> all;
+  for (uint64_t id = 0; id < range; ++id)
+    all.push_back(id);
+  BOOST_TEST_REQUIRE(table.rows() < range); // some are not there
+  std::vector<float> values(range * width);
+  std::vector<float> state(2 * range * width, -1.0f);
+  table.read_state(pages_of(all), values.data(), state.data());
+  BOOST_TEST(same_bits(values, read(table, all)));
+  for (uint64_t id = 0; id < range; ++id) {
+    std::vector<float> row(table.copy_width());
+    const IdPages page{{id / page_ids, uint64_t{1} << id % page_ids}};
+    if (reference.rows.contains(id))
+      table.copy(page, row.data());
+    for (size_t slot = 0; slot < 2; ++slot)
+      for (size_t i = 0; i < width; ++i)
+        BOOST_REQUIRE_EQUAL(state[(slot * range + id) * width + i],
+                            row[(1 + slot) * width + i]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_table_is_found_again_in_memory_that_outlived_its_owner) {
   MemoryFile file;
   Reference reference{OptimizerKind::adagrad};
