@@ -65,6 +65,23 @@ void check_table(const Job& job, const Slice& slice,
                        "--table-bytes and --table-idle-steps as then");
 }
 
+/// Asynchronously a step is V updates of a layer on shards, but one of a layer
+/// that workers all-reduce.
+void check_layer(const Job& job, const CheckpointSlice& mark,
+                 const CheckpointManifest& manifest,
+                 const std::string& folder) {
+  const uint64_t ranks = job.options.virtual_ranks;
+  const auto& period = manifest.period;
+  if (!period.async || manifest.whole || ranks == 1)
+    return;
+  const auto leases = mark.lease_floor + mark.leases_above.size();
+  const bool leased = mark.updates - period.updates
+                      == leases - period.step * ranks;
+  if (leased == job.plan.dense_reduced)
+    throw InputError(folder + ": was taken asynchronously with --dense "
+                     + (leased ? "shards" : "all_reduced") + "; give that");
+}
+
 } // namespace
 
 std::string tensor_name(const Job& job, uint32_t variable, uint32_t run) {
@@ -78,14 +95,19 @@ CheckpointFacts facts_of(const Job& job) {
   std::string shapes;
   for (const auto& parameter : job.graph.parameters)
     shapes += parameter.name + to_string(parameter.shape) + '\n';
-  return {{"model", shown(job.graph.text)},
-          {"model's parameters",
-           sha256(std::as_bytes(std::span{shapes})).substr(0, 16)},
-          {"seed", std::to_string(options.seed)},
-          {"virtual-ranks", std::to_string(options.virtual_ranks)},
-          {"global-batch", std::to_string(options.global_batch)},
-          {"optimizer", options.optimizer},
-          {"data's number of samples", std::to_string(options.samples)}};
+  CheckpointFacts facts{
+    {"model", shown(job.graph.text)},
+    {"model's parameters",
+     sha256(std::as_bytes(std::span{shapes})).substr(0, 16)},
+    {"seed", std::to_string(options.seed)},
+    {"virtual-ranks", std::to_string(options.virtual_ranks)},
+    {"global-batch", std::to_string(options.global_batch)},
+    {"optimizer", options.optimizer},
+    {"data's number of samples", std::to_string(options.samples)}};
+  // A step is one update where layers are all-reduced, else V of them.
+  if (options.synchronisation == Synchronisation::async)
+    facts.emplace_back("dense", options.dense);
+  return facts;
 }
 
 CheckpointFacts settings_of(const Job& job) {
@@ -138,10 +160,6 @@ Beginning::Beginning(const Job& job, const std::string& folder)
       throw InputError(folder + ": cannot go on from it with " + first
                        + "; give what it was trained with");
   period_ = period_as(first_period(job.options));
-  if (!job.tables.empty() && period_.count_from() != 0)
-    throw InputError(folder
-                     + ": was taken after asynchronous steps, and sparse "
-                       "tables do not go with a switch yet; add --async");
   const auto runs = 1 + state_slots(job.options.rule.kind);
   for (uint32_t variable = 0; variable < job.plan.variables.size();
        ++variable) {
@@ -160,6 +178,8 @@ Beginning::Beginning(const Job& job, const std::string& folder)
       check_table(job, slice, reader_);
     marks_.push_back(known != manifest.slices.end() ? *known
                                                     : common_mark(reader_));
+    if (!slice.sparse())
+      check_layer(job, marks_.back(), manifest, folder);
   }
 }
 

@@ -35,6 +35,22 @@ std::vector<uint32_t> tails_of(const std::vector<SliceChain>& chains) {
   return tails;
 }
 
+RankRange ranks_of(const Activate& activation, RoleId worker) {
+  for (const auto& owner : activation.ranks)
+    if (owner.worker == worker)
+      return owner.ranks;
+  return {};
+}
+
+std::vector<LeaseSet> leases_of(const Activate& activation) {
+  std::vector<LeaseSet> out;
+  for (const auto& head : activation.slices)
+    out.emplace_back(head.lease_floor,
+                     std::vector<uint64_t>{head.leases_above.begin(),
+                                           head.leases_above.end()});
+  return out;
+}
+
 std::set<uint32_t> neighbours_of(const std::vector<SliceChain>& chains,
                                  uint32_t shard, bool with_scalars) {
   std::set<uint32_t> found;

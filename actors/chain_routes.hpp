@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/messages.hpp"
+#include "strategies/leases.hpp"
 #include "strategies/plan.hpp"
 
 #include <set>
@@ -17,6 +18,12 @@ std::vector<uint32_t> heads_of(const std::vector<SliceChain>& chains);
 
 /// Whom each slice is read from; ~0 for a slice without replicas.
 std::vector<uint32_t> tails_of(const std::vector<SliceChain>& chains);
+
+/// The virtual ranks that a worker owns in the epoch.
+RankRange ranks_of(const Activate& activation, RoleId worker);
+
+/// The leases that the head of each slice has.
+std::vector<LeaseSet> leases_of(const Activate& activation);
 
 /// The shards that `shard` sends to: its neighbours in each chain and, where
 /// steps have scalars, the head of slice 0, which decides them.

@@ -4,6 +4,14 @@
 // From a proposal to what the members of the next epoch are told.
 
 namespace troupe {
+namespace {
+
+/// Of rows that run free: what every slice has of the steps before `step`.
+LeaseSet leases_before(uint64_t step, const Job& job) {
+  return {step * job.options.virtual_ranks, {}};
+}
+
+} // namespace
 
 void CoordinatorState::perform(const Membership::Actions& actions) {
   for (const auto& action : actions)
@@ -64,6 +72,11 @@ void CoordinatorState::announce(const Activate& message) {
     for_all(EndAt{fence_, end_});
   if (async_ && stage_ != Stage::concluding)
     snapshot_if_done();
+  if (const auto line = std::exchange(switched_, std::nullopt)) {
+    tell(*line);
+    for (auto& promise : std::exchange(switchers_, {}))
+      promise.deliver(*line);
+  }
   if (switch_.pending())
     drain();
   for (const auto& [shard, bytes] : epoch_plan_.kept_bytes())
@@ -82,9 +95,14 @@ void CoordinatorState::perform(const Membership::Await& await) {
 
 /// Who holds what the job relies on and nobody present does.
 std::set<RoleId> CoordinatorState::awaited() const {
-  return async_ ? epoch_plan_.awaited(seals_, {switch_.now().updates,
-                                               leases_.consumed_leases()})
-                : epoch_plan_.awaited(seals_, {commits_.committed()});
+  if (async_)
+    return epoch_plan_.awaited(seals_, {switch_.now().updates,
+                                        leases_.consumed_leases()});
+  if (switch_.now().async)
+    return epoch_plan_.awaited(seals_,
+                               {switch_.now().updates,
+                                leases_before(commits_.committed(), *job_)});
+  return epoch_plan_.awaited(seals_, {commits_.committed()});
 }
 
 /// Slices go on with what they have, each with the set of its leases; what a
@@ -160,12 +178,18 @@ void CoordinatorState::restore_replicas(Activate& message) {
 /// Rows are with shards, the rest with every worker. What shards hold of a step
 /// tells nothing of the dense sums, so the workers' own word counts alone.
 void CoordinatorState::restore_hybrid(Activate& message) {
-  const auto resumption = decide_resumption(
-    epoch_plan_.restorable(), epoch_plan_.reduced(), commits_.committed());
+  const auto free = switch_.now().async;
+  const auto resumption =
+    free ? decide_resumption(epoch_plan_.promised(), epoch_plan_.reduced(),
+                             leases_before(commits_.committed(), *job_),
+                             commits_.committed())
+         : decide_resumption(epoch_plan_.restorable(), epoch_plan_.reduced(),
+                             commits_.committed());
   message.version = resumption.version;
   message.source = resumption.source;
   message.synchronise = resumption.synchronise;
-  commits_.owners(epoch_plan_.holders(resumption.version));
+  commits_.owners(free ? epoch_plan_.steps_held(resumption.version)
+                       : epoch_plan_.holders(resumption.version));
   if (resumption.rollback) {
     roll_back(message, resumption.reason);
     return;

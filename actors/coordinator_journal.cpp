@@ -1,4 +1,5 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/first_period.hpp"
 #include "actors/journal/history.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void CoordinatorState::resume(const JobHistory& past) {
   if (past.epoch == 0)
     return; // nothing was decided: it begins anew, but for its address
   switch_ = ConsistencySwitch{past.consistency, job_->options.virtual_ranks};
-  async_ = past.consistency.async;
+  async_ = hands_out_leases(*job_, past.consistency);
   period_epoch_ = past.period_epoch;
   epoch_plan_.chains().resume(past.chains, past.wanted, past.epoch);
   reshaping_.resume(past.joined, past.left);

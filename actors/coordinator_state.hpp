@@ -160,6 +160,7 @@ private:
   ConsistencySwitch switch_;
   uint64_t period_epoch_ = 0; ///< the first of the period that lasts
   std::vector<caf::typed_response_promise<Note>> switchers_;
+  std::optional<Note> switched_; ///< what they are told with the epoch
   std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
 
@@ -204,7 +205,6 @@ private:
   Clock::time_point shown_;
   SilenceWatch silence_;
   uint64_t ticks_ = 0;
-
   std::vector<observer_actor> observers_;
   supervisor_actor supervisor_;
   std::optional<Finished> outcome_;

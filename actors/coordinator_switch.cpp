@@ -1,4 +1,5 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/first_period.hpp"
 #include "actors/steady_ms.hpp"
 
 #include <algorithm>
@@ -23,10 +24,7 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
                   "async does not have");
   if (stage_ != Stage::running || steps_ >= end_)
     return refuse("the run is ending");
-  if (!job_->tables.empty())
-    return refuse("sparse tables do not go with a switch yet; begin the run "
-                  "with --tables dense");
-  if (switch_.pending())
+  if (switch_.pending() || switched_)
     return refuse("another switch is under way");
   if (reshaping_.pending())
     return refuse("another change is under way");
@@ -88,12 +86,13 @@ void CoordinatorState::switch_or_go_on(Activate& message) {
       return;
     }
   if (is_drained() && !message.rollback) {
+    const bool was_async = switch_.now().async;
     const auto& now = switch_.take_place();
     const auto mode = to_string(now);
-    if (now.async && async_) {
+    if (now.async && was_async) {
       leases_.bound(now);
     } else {
-      async_ = now.async;
+      async_ = hands_out_leases(*job_, now);
       period_epoch_ = fence_.epoch;
       message.version = now.step;
       message.slices.clear(); // they are all that the next period begins with
@@ -102,15 +101,13 @@ void CoordinatorState::switch_or_go_on(Activate& message) {
         leases_.begin_period(now, seals_, epoch_plan_.tails());
       } else {
         commits_.rollback(now.step);
-        commits_.owners(epoch_plan_.tails(), now.step);
+        if (!job_->plan.dense_reduced) // workers commit as well
+          commits_.owners(epoch_plan_.tails(), now.step);
       }
     }
     record_.switched(steps_, mode, Clock::now());
     journal_.switched(steps_, mode);
-    const Note line{mode + " from step " + std::to_string(steps_) + " on"};
-    tell(line);
-    for (auto& promise : std::exchange(switchers_, {}))
-      promise.deliver(line);
+    switched_ = Note{mode + " from step " + std::to_string(steps_) + " on"};
   }
   message.consistency = switch_.now();
 }

@@ -1,7 +1,8 @@
 #include "actors/dense_steps.hpp"
 
 #include "actors/beginning.hpp"
-#include "actors/first_period.hpp"
+#include "kernels/buffer.hpp"
+#include "kernels/loops.hpp"
 #include "kernels/require.hpp"
 #include "strategies/takeover.hpp"
 
@@ -63,7 +64,14 @@ DenseSteps::DenseSteps(const RoleContext& context, Executor& executor)
     variables_(job_, two_banks(job_), 0, 2),
     oldest_(variables_.version()),
     newest_(oldest_),
-    count_from_(first_period(job_).count_from()) {}
+    count_from_(count_from(job_.beginning.get())) {}
+
+/// Of the slices kept here a step is one update, whatever the rows do.
+uint64_t DenseSteps::count_from(const Beginning* beginning) const {
+  return beginning == nullptr
+           ? 0
+           : beginning->updates(slices_.front().id) - beginning->step();
+}
 
 std::vector<SliceState> DenseSteps::held() const {
   std::vector<SliceState> out;
@@ -137,7 +145,7 @@ void DenseSteps::lost(uint32_t rank, const std::string& reason) {
 
 void DenseSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
   variables_.initialise(job_, beginning.get());
-  count_from_ = beginning ? beginning->period().count_from() : 0;
+  count_from_ = count_from(beginning.get());
   oldest_ = newest_ = variables_.version();
 }
 
@@ -203,6 +211,28 @@ void DenseSteps::divide() {
                           {job_.options.virtual_ranks, false, 1, most_addends});
 }
 
+/// The node's sum, from sums of nodes below it along the tree; false: it has no
+/// samples.
+bool DenseSteps::gather(RankRange node, const std::vector<NodeSum>& sums,
+                        float* target) const {
+  const auto found = std::ranges::find(sums, node, &NodeSum::node);
+  if (found != sums.end()) {
+    if (found->sum)
+      copy_runs(found->sum->data(), target);
+    return found->sum != nullptr;
+  }
+  kernels::require(node.size() > 1, "a node that was not computed");
+  const auto [left, right] = children(node);
+  const bool has_left = gather(left, sums, target);
+  if (!has_left)
+    return gather(right, sums, target);
+  Buffer other{job_.layout.total};
+  if (gather(right, sums, other.data()))
+    for (const auto& [begin, end] : buckets_.runs)
+      add(target + begin, other.data() + begin, target + begin, end - begin);
+  return true;
+}
+
 bool DenseSteps::reduce(uint64_t step, const std::vector<NodeSum>& sums,
                         StepOutcome& outcome) {
   const auto nodes = nodes_of(shares_);
@@ -211,10 +241,7 @@ bool DenseSteps::reduce(uint64_t step, const std::vector<NodeSum>& sums,
   sum.step = step;
   sum.program = tree_program(job_, step, nodes);
   for (uint32_t i = 0; i < own.size(); ++i) {
-    const auto found = std::ranges::find(sums, own[i], &NodeSum::node);
-    kernels::require(found != sums.end(), "a node that was not computed");
-    if (found->sum) // else it has no samples, and the program leaves it out
-      copy_runs(found->sum->data(), arrays_->at(i));
+    gather(own[i], sums, arrays_->at(i)); // of one without samples: left out
     sum.vectors.push_back(arrays_->at(i));
   }
   sum.results = {whole_sum()};

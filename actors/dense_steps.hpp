@@ -50,8 +50,8 @@ public:
   /// without one all have it.
   StepOutcome begin(uint64_t version, std::optional<uint32_t> source);
   /// Sums what the workers computed of `step`, the newest version, and updates.
-  /// `sums`: of all nodes of share(), in any order. `end`: the version the run
-  /// ends at.
+  /// `sums`: of all nodes of share(), or of nodes below them, in any order.
+  /// `end`: the version the run ends at.
   StepOutcome take(uint64_t step, const std::vector<NodeSum>& sums,
                    uint64_t end);
   /// This worker's share of the slices, of the newest version.
@@ -65,9 +65,12 @@ public:
   void lost(uint32_t rank, const std::string& reason);
 
 private:
+  uint64_t count_from(const Beginning* beginning) const;
   void divide();
   void copy_runs(const float* from, float* to) const;
   bool is_done(const CollectiveResult& result, StepOutcome& outcome) const;
+  bool gather(RankRange node, const std::vector<NodeSum>& sums,
+              float* target) const;
   bool reduce(uint64_t step, const std::vector<NodeSum>& sums,
               StepOutcome& outcome);
   void update_all(uint64_t step);

@@ -1,6 +1,7 @@
 #include "actors/epoch_plan.hpp"
 
 #include "actors/slice_update.hpp"
+#include "strategies/free_rows.hpp"
 #include "strategies/takeover.hpp"
 
 #include <algorithm>
@@ -194,6 +195,16 @@ std::map<uint32_t, uint64_t> EpochPlan::holders(uint64_t version) const {
   std::map<uint32_t, uint64_t> out;
   for (auto tail : tails())
     out[owner_key({RoleKind::shard, tail})] = everywhere(version);
+  for (const auto& [role, held] : reduced_)
+    out[owner_key(role)] = std::min(held.newest, version);
+  return out;
+}
+
+std::map<uint32_t, uint64_t> EpochPlan::steps_held(uint64_t version) const {
+  std::map<uint32_t, uint64_t> out;
+  for (const auto& [tail, leases] : applied())
+    out[owner_key({RoleKind::shard, tail})] =
+      std::min(version, steps_through(leases, job_.options.virtual_ranks));
   for (const auto& [role, held] : reduced_)
     out[owner_key(role)] = std::min(held.newest, version);
   return out;

@@ -63,6 +63,8 @@ public:
   std::vector<Restorable> reduced() const;
   /// Who commits steps there, by owner_key(), at most at `version`.
   std::map<uint32_t, uint64_t> holders(uint64_t version) const;
+  /// The same where rows run free: tails are through whole steps.
+  std::map<uint32_t, uint64_t> steps_held(uint64_t version) const;
   /// The ranks of step `version` that neither owners nor workers hold.
   std::vector<RankRange> missing(uint64_t version) const;
 

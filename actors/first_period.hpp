@@ -19,4 +19,10 @@ inline Consistency first_period(const Job& job) {
   return job.beginning ? job.beginning->period() : first_period(job.options);
 }
 
+/// Tells whether workers are handed leases in such a period. Where dense layers
+/// are all-reduced they have steps in common, and rows alone run free.
+inline bool hands_out_leases(const Job& job, const Consistency& period) {
+  return period.async && !job.plan.dense_reduced;
+}
+
 } // namespace troupe

@@ -2,56 +2,38 @@
 
 #include "actors/beginning.hpp"
 #include "actors/dense_steps.hpp"
-#include "actors/epoch_pause.hpp"
-#include "actors/leaf_computer.hpp"
-#include "actors/link_terms.hpp"
-#include "actors/links/link_proxy.hpp"
-#include "actors/peer_directory.hpp"
 #include "actors/replica_meeting.hpp"
-#include "actors/role_frame.hpp"
-#include "actors/slowed.hpp"
-#include "actors/step_holdings.hpp"
-#include "actors/worker_metrics.hpp"
-#include "actors/worker_pushes.hpp"
+#include "actors/worker_frame.hpp"
 #include "kernels/error.hpp"
+#include "strategies/free_rows.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 ///         Activate           begun            rows and dense variables
-///   sealed -------> entering ------> pulling -------------------------> idle
+///   sealed -------> entering ------> waiting -------------------------> idle
 ///      ^                              ^   |                              |
 ///      |          summed, rows pushed |   | rows and dense variables     |
 ///      |                              |   v                    EndAt     |
 ///      +---- Propose            computing  <-----------------------------+
 ///            (from anywhere)
-class HybridWorkerState {
+///
+/// Rows that run free (strategies/free_rows.hpp) are pulled for the next step
+/// while this one is computed, and first of all rows that the epochs before
+/// have lost are computed once more.
+class HybridWorkerState : WorkerFrame {
 public:
   static inline const char* name = "hybrid-worker";
 
   HybridWorkerState(worker_actor::pointer self, RoleContext context)
-    : self_(self),
-      context_(std::move(context)),
-      job_(*context_.job),
-      metrics_(*context_.metrics),
+    : WorkerFrame(self, std::move(context)),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
-      shards_(self->system(),
-              {context_.links, context_.role, link_terms(job_, context_.role)}),
-      pause_(*context_.metrics),
-      slowed_(job_.options, context_.role.index, context_.faults),
-      end_(job_.total_steps),
-      executor_(make_role_executor(context_)),
-      computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.device_of(context_.role)), context_.memory()),
       dense_(context_, *executor_),
-      pushes_(context_, shards_, metrics_),
       rows_(job_, context_.data.train, context_.memory()),
-      arrived_(job_.plan.slices.size()) {}
+      arrived_(job_.plan.slices.size()),
+      pulled_(job_.plan.slices.size()) {}
 
   ~HybridWorkerState() {
     dense_.abort(to_string(context_.role) + " has ended");
@@ -59,25 +41,11 @@ public:
   }
 
   worker_actor::behavior_type make_behavior() {
-    auto behavior = role_behavior(
-      self_, context_, [this](const Propose& x) { on(x); },
-      [this](const Activate& x) { on(x); },
-      [this](const Pause& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
-      [this](const EndAt& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
-      [this](const SnapshotRequest& x) {
-        if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
-          dense_.want(x.version);
-      },
-      [this](const Pulled& x) { on(x); }, [](const LeaseGrant&) {});
-    on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
-      if (auto shard = shards_.forget(x.source))
-        ask_for_links(self_, context_, gate_, *shard, why_link_ended(x.reason));
-    });
-    return behavior;
+    return behavior([this](const auto& x) { on(x); });
   }
 
 private:
-  enum class Phase { sealed, pulling, computing, idle };
+  enum class Phase { sealed, repairing, waiting, computing, idle };
 
   // --- epochs ---------------------------------------------------------------
 
@@ -93,30 +61,12 @@ private:
       [this, fence = proposal.fence](std::vector<SliceState>& held) {
         if (!gate_.is_sealing(fence))
           return;
-        self_->send(context_.coordinator,
-                    Sealed{fence, context_.role, context_.incarnation,
-                           std::move(held), step_.step(), step_.nodes()});
-        context_.faults->pass(StepPhase::seal);
+        seal(fence, std::move(held));
       });
   }
 
   void on(const Activate& activation) {
-    if (!gate_.is_sealing(activation.fence))
-      return;
-    if (const auto why = unlinkable(job_, context_.role, activation.members);
-        !why.empty()) {
-      trouble(why);
-      return;
-    }
-    shards_.connect(
-      self_, activation.fence, activation.members, RoleKind::shard,
-      [this, activation] {
-        if (gate_.is_sealing(activation.fence))
-          meet(activation);
-      },
-      [this](RoleId shard, const std::string& line) {
-        ask_for_links(self_, context_, gate_, shard, line);
-      });
+    connect(activation, [this, activation] { meet(activation); });
   }
 
   /// The workers of the epoch form a group.
@@ -180,34 +130,33 @@ private:
   }
 
   void start_epoch(const Activate& activation, StepOutcome& outcome) {
-    gate_.open();
-    pause_.end(self_, context_, activation.fence);
-    const auto chains = chains_of(activation, job_.plan);
-    pushes_.begin_epoch(heads_of(chains), activation.slices);
-    rows_.route(heads_of(chains), tails_of(chains));
-    paused_ = false;
-    end_ = job_.total_steps;
+    open(activation, rows_);
     version_ = activation.version;
-    RankRange own;
-    for (const auto& worker : activation.ranks)
-      if (worker.worker == context_.role)
-        own = worker.ranks;
     if (activation.rollback || dense_.share().held.empty())
       step_.forget(); // undone, over, or given up
-    step_.begin_epoch(version_, own, dense_.missing(), job_.shares(),
-                      job_.options.virtual_ranks);
+    const auto own = ranks_of(activation, context_.role);
+    const auto ranks = job_.options.virtual_ranks;
+    free_rows_ = activation.consistency.async;
+    step_.begin_epoch(version_, own, dense_.missing(),
+                      free_rows_ ? leaves_of(ranks) : job_.shares(), ranks);
+    lost_.clear();
+    if (free_rows_ && !activation.rollback)
+      lost_ = lost_leaves(leases_of(activation), version_, own, ranks);
     applied();
     show(outcome.snapshot);
-    if (version_ < end_ && !step_.anything_left())
-      finish_step(); // it has all its sums already
-    else
-      pull(version_);
+    wanted_ = ~uint64_t{0}; // what was pulled before is of the old epoch
+    missing_ = 0;
+    begin_first_step();
     gate_.replay();
   }
 
-  void trouble(const std::string& line) {
-    self_->send(context_.coordinator,
-                Trouble{context_.job_id, context_.role, line});
+  void begin_first_step() {
+    if (!lost_.empty())
+      repair();
+    else if (version_ < end_ && !step_.anything_left())
+      finish_step(); // it has all its sums already
+    else
+      pull(version_);
   }
 
   /// This epoch leads nowhere.
@@ -226,8 +175,13 @@ private:
   // --- a step ---------------------------------------------------------------
 
   void pull(uint64_t version) {
-    phase_ = Phase::pulling;
-    wanted_ = version;
+    phase_ = Phase::waiting;
+    pull_rows({version, step_.nodes_of(version)},
+              {version + 1, step_.nodes_of(version + 1)});
+  }
+
+  void pull_rows(WorkerRows::Samples samples, WorkerRows::Samples following) {
+    wanted_ = samples.step;
     pull_begin_ = Clock::now();
     missing_ = 0;
     for (const auto& slice : job_.plan.slices) {
@@ -235,31 +189,41 @@ private:
       missing_ += slice.sparse() ? 1 : 0;
     }
     rows_.pull(*executor_, self_, shards_,
-               {gate_.active(), context_.role, version, 0, {}}, step_,
-               version + 1);
+               {gate_.active(), context_.role, wanted_, 0, {}},
+               std::move(samples), std::move(following));
+  }
+
+  /// Where the rows that are pulled are read: beside the dense variables that
+  /// they are computed with.
+  float* place_of_rows() const {
+    return dense_.parameters(phase_ == Phase::repairing ? version_ : wanted_);
   }
 
   void on(const Pulled& message) {
-    if (!gate_.is_active(message.fence) || phase_ != Phase::pulling
-        || message.version != wanted_ || message.slice >= arrived_.size()
-        || arrived_[message.slice]
+    if (!gate_.is_active(message.fence) || missing_ == 0
+        || (!free_rows_ && message.version != wanted_)
+        || message.slice >= arrived_.size() || arrived_[message.slice]
         || !rows_.put(job_.plan.slices[message.slice], message.values,
-                      dense_.parameters(wanted_)))
+                      place_of_rows()))
       return;
     arrived_[message.slice] = true;
+    pulled_[message.slice] = message.version;
     metrics_.pulled.add(static_cast<double>(message.values.bytes()));
     context_.faults->pass(StepPhase::pull);
     if (--missing_ > 0)
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
     pushes_.arrived();
-    go_on();
+    if (phase_ == Phase::repairing)
+      compute_lost();
+    else
+      go_on();
   }
 
   /// Where rows and dense variables are there: the step before is over, and
   /// nobody asks for what was computed of it.
   void go_on() {
-    if (phase_ != Phase::pulling || missing_ > 0 || version_ != wanted_)
+    if (phase_ != Phase::waiting || missing_ > 0 || version_ != wanted_)
       return;
     if (wanted_ != step_.step()) {
       step_.begin_step(wanted_);
@@ -273,6 +237,7 @@ private:
 
   void compute() {
     phase_ = Phase::computing;
+    computed_on_ = pulled_;
     run_on(
       *executor_, self_,
       [this, step = step_.step(), nodes = step_.compute(), rows = rows_.rows(),
@@ -283,17 +248,15 @@ private:
       [this](StepGradient& result) { on_computed(std::move(result)); });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
     context_.faults->pass(StepPhase::compute);
+    if (const auto next = step_.step() + 1; free_rows_ && job_.prefetches())
+      pull_rows({next, step_.nodes_of(next)},
+                {next + 1, step_.nodes_of(next + 1)});
   }
 
   void on_computed(StepGradient&& result) {
-    metrics_.compute.observe(result.seconds);
-    if (!result.trouble.empty()) {
-      trouble(result.trouble);
+    if (!is_sound(result))
       return;
-    }
-    self_->send(context_.coordinator,
-                LeafReport{gate_.sealing(), context_.role, result.step,
-                           result.leaves, pushes_.take_seconds()});
+    report(result);
     step_.computed(std::move(result.nodes));
     if (phase_ == Phase::computing)
       finish_step();
@@ -303,8 +266,12 @@ private:
   /// Rows go to their shards, and come back as the next version; the dense sums
   /// to the group meanwhile.
   void finish_step() {
+    phase_ = Phase::waiting;
     const auto step = step_.step();
-    pushes_.push_missing(self_, gate_.active(), step, step_.sums());
+    if (free_rows_)
+      push_leases(step, step_.sums(), computed_on_);
+    else
+      pushes_.push_missing(self_, gate_.active(), step, step_.sums());
     run_on(
       *executor_, self_,
       [this, step, sums = step_.sums(), end = end_] {
@@ -321,7 +288,8 @@ private:
           show_end();
         go_on();
       });
-    pull(step + 1);
+    if (wanted_ != step + 1)
+      pull(step + 1);
   }
 
   void applied(const Reducer::Traffic& traffic = {}) {
@@ -335,14 +303,60 @@ private:
       self_->send(context_.coordinator, slice);
   }
 
+  // --- rows that run free ---------------------------------------------------
+
+  /// Each leaf is a lease. What a slice has already it drops.
+  void push_leases(uint64_t step, const std::vector<NodeSum>& leaves,
+                   const std::vector<uint64_t>& versions) {
+    for (const auto& slice : job_.plan.slices)
+      if (slice.sparse())
+        for (const auto& leaf : leaves)
+          pushes_.send(
+            self_, LeasePush{gate_.active(),
+                             step * job_.options.virtual_ranks + leaf.node.lo,
+                             slice.id, versions[slice.id],
+                             pushed_values(job_, leaf, slice), 1});
+  }
+
+  /// The dense part of these steps is over: their rows are computed with the
+  /// variables that there are now.
+  void repair() {
+    phase_ = Phase::repairing;
+    const auto& first = lost_.front();
+    pull_rows({first.step, first.leaves}, {version_, step_.nodes_of(version_)});
+  }
+
+  void compute_lost() {
+    run_on(
+      *executor_, self_,
+      [this, lost = lost_.front(), rows = rows_.rows(),
+       parameters = dense_.parameters(version_)] {
+        return computer_.compute(lost.step, lost.leaves, parameters, rows);
+      },
+      [this, fence = gate_.active()](StepGradient& result) {
+        if (!gate_.is_active(fence) || !is_sound(result))
+          return;
+        report(result);
+        push_leases(result.step, result.nodes, pulled_);
+        lost_.erase(lost_.begin());
+        begin_first_step();
+      });
+  }
+
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
-    paused_ = true;
-    const auto next = phase_ == Phase::computing ? step_.step() + 1 : wanted_;
-    self_->send(context_.coordinator,
-                Paused{gate_.active(), context_.role, next});
+    report_paused(phase_ == Phase::computing   ? step_.step() + 1
+                  : phase_ == Phase::repairing ? version_
+                                               : wanted_);
   }
+
+  void on(const SnapshotRequest& request) {
+    if (gate_.is_active(request.fence) || gate_.is_sealing(request.fence))
+      dense_.want(request.version);
+  }
+
+  void on(const LeaseGrant&) {}
 
   void on(const EndAt& end) {
     end_ = end.step;
@@ -360,31 +374,19 @@ private:
       [this](const std::vector<SnapshotSlice>& slices) { show(slices); });
   }
 
-  worker_actor::pointer self_;
-  RoleContext context_;
-  const Job& job_;
-  WorkerMetrics metrics_;
   Histogram& wait_;
-  PeerDirectory shards_;
-  EpochGate gate_;
-  EpochPauseWatch pause_;
+  bool free_rows_ = false; ///< in this epoch
   Phase phase_ = Phase::sealed;
-  const Slowed slowed_;
-  uint64_t end_;
-  bool paused_ = false;
-
   uint64_t version_ = 0; ///< of the dense variables
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
-  StepHoldings step_;
-
-  std::shared_ptr<Executor> executor_;
-  LeafComputer computer_;
   DenseSteps dense_;
-  WorkerPushes pushes_;
   WorkerRows rows_;
-  std::vector<bool> arrived_; ///< by slice
+  std::vector<bool> arrived_;         ///< by slice
+  std::vector<uint64_t> pulled_;      ///< by slice: versions of the rows here
+  std::vector<uint64_t> computed_on_; ///< those of the step in hand
   size_t missing_ = 0;
+  std::vector<LostLeaves> lost_; ///< of the epochs before
 };
 
 } // namespace

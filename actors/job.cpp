@@ -180,6 +180,10 @@ void check_dense(const JobOptions& options, const Graph& graph,
   if (options.dense != "all_reduced"
       || options.strategy != Strategy::parameter_server)
     return;
+  if (options.reject_stale >= 0)
+    throw UsageError("--reject-stale hands a lease out again, and the steps of "
+                     "--dense all_reduced hand out none: use --staleness N, "
+                     "or --dense shards");
   if (sparse_parameters(graph).empty())
     throw UsageError("--dense all_reduced: --model " + options.model
                      + " has no table that only ids read; use --strategy "
@@ -187,36 +191,28 @@ void check_dense(const JobOptions& options, const Graph& graph,
   if (sparse_parameters(graph).size() == graph.parameters.size())
     throw UsageError("--dense all_reduced: --model " + options.model
                      + " has nothing but tables; use --dense shards");
+  if (options.clip_norm > 0 || options.rule.kind == OptimizerKind::lamb)
+    throw UsageError("--dense all_reduced: --clip-norm and --optimizer lamb "
+                     "need norms over rows and layers, which nobody has both "
+                     "of; drop them, or use --dense shards");
   if (tables.empty())
-    throw UsageError(
-      "--dense all_reduced needs sparse tables, which --tables "
-      "dense, --clip-norm, --optimizer lamb, --backup-workers, "
-      "--server-filter and --server-rule do without; drop those, "
-      "or use --dense shards");
+    throw UsageError("--dense all_reduced needs sparse tables, which --tables "
+                     "dense, --server-filter and --server-rule do without; "
+                     "drop those, or use --dense shards");
 }
 
-/// Norms over all parameters are sums over blocks that span pages of a table
-/// (PROTOCOL 5): those steps have dense tables.
 std::vector<uint32_t> sparse_tables(const JobOptions& options,
                                     const Graph& graph) {
   const bool served = options.strategy == Strategy::parameter_server;
   if (!served || options.tables == "dense")
     return {};
   auto tables = sparse_parameters(graph);
-  const bool norms = options.clip_norm > 0
-                     || options.rule.kind == OptimizerKind::lamb;
-  const bool skips = options.backup_workers > 0;
   const bool own_code = !options.server_filter.empty()
                         || !options.server_rule.empty();
-  if (options.tables == "sparse" && (norms || skips))
-    throw UsageError(
-      "--tables sparse does not go with --clip-norm, --optimizer "
-      "lamb (norms over all parameters) and --backup-workers; "
-      "drop those, or use --tables dense");
   if (options.tables == "sparse" && tables.empty())
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
-  return norms || skips || own_code ? std::vector<uint32_t>{} : tables;
+  return own_code ? std::vector<uint32_t>{} : tables;
 }
 
 std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
@@ -226,12 +222,8 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
 }
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {
-  const bool async = options.synchronisation == Synchronisation::async;
-  const uint64_t samples =
-    async ? (options.global_batch + options.virtual_ranks - 1)
-              / options.virtual_ranks
-          : options.global_batch;
-  return std::max<uint64_t>(1, samples * graph.ids());
+  // Of a whole step, also asynchronously: the run may be switched.
+  return std::max<uint64_t>(1, uint64_t{options.global_batch} * graph.ids());
 }
 
 uint64_t some(uint64_t samples) {

@@ -63,8 +63,9 @@ struct Job {
   /// Async: a worker pulls for its next lease while it computes one. auto:
   /// where there are rows to wait for, and no push is refused for its age.
   bool prefetches() const;
-  /// The virtual ranks of each worker of the plan, where a step can be made
-  /// without some (k of n); otherwise all as one.
+  /// No node of a step reaches over two of them: the virtual ranks of each
+  /// worker of the plan, where a step can be made without some (k of n),
+  /// otherwise all as one.
   std::vector<RankRange> shares() const;
   /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
   uint32_t most_rows() const;

@@ -105,7 +105,7 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
   const bool rollback = std::exchange(rollback_untold_, false);
   const auto mode = switches_.empty() ? to_string(first_period(*job_))
                                       : switches_.back().mode;
-  const bool async = mode != "sync";
+  const bool leased = mode != "sync" && !job_->plan.dense_reduced;
   auto kind_of = [&](RoleId role) -> std::string {
     const bool back = present.contains(role);
     if (rollback)
@@ -116,7 +116,7 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
       return back ? "shard_restored" : "chain_repaired";
     if (back)
       return "worker_restarted";
-    return async ? "leases_returned" : "ranks_taken_over";
+    return leased ? "leases_returned" : "ranks_taken_over";
   };
   std::vector<std::string> kinds;
   for (auto& recovery : recoveries_)
@@ -228,7 +228,9 @@ RunRecord::consistency_json(const Outcome& outcome) const {
     json["switches"].push_back(
       {{"step", x.step}, {"mode", x.mode}, {"ms", ms_between(begin_, x.at)}});
   }
-  if (async) {
+  if (async && job_->plan.dense_reduced) {
+    json["rows_most_behind"] = most_behind_;
+  } else if (async) {
     json["max_lead"] = outcome.max_lead;
     json["rejected_too_stale"] = refused_stale_;
     json["leases_rolled_back"] = leases_rolled_back_;

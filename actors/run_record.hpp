@@ -53,12 +53,12 @@ public:
   /// An epoch change kept a role from its work for so long (EpochPause).
   void paused(uint64_t epoch, RoleId role, double seconds);
   void refused_stale() { ++refused_stale_; }
+  void behind(uint64_t steps) { most_behind_ = std::max(most_behind_, steps); }
   void peak_memory(RoleId role, uint64_t bytes);
   /// Gradients between replicas, as they travelled and before compression.
   void sent(uint64_t bytes, uint64_t plain_bytes);
 
-  /// Samples of committed steps over the time from the start of step 11 to
-  /// the last commit (before that: from the start); 0 while unknown.
+  /// Of committed steps from the 11th's start (before: the run's); 0: unknown.
   double samples_per_second() const;
   double last_loss() const { return last_loss_; }
   double seconds_of_last_step() const { return last_step_seconds_; }
@@ -143,8 +143,8 @@ private:
   std::vector<std::string> past_changes_; ///< JSON, of earlier coordinators
   uint64_t past_duplicates_ = 0;
   uint64_t refused_stale_ = 0; ///< pushes
-  uint64_t sent_bytes_ = 0;
-  uint64_t plain_bytes_ = 0;
+  uint64_t most_behind_ = 0;   ///< steps, of rows that run free
+  uint64_t sent_bytes_ = 0, plain_bytes_ = 0;
 };
 
 } // namespace troupe

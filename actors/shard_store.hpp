@@ -51,6 +51,7 @@ public:
 
   /// Versions are counts of updates, less this (Consistency::count_from).
   void count_from(uint64_t updates) { from_ = updates; }
+  uint64_t count_from() const { return from_; }
   /// How many updates the newest version has had.
   uint64_t updates(uint32_t slice) const;
   uint64_t newest(uint32_t slice) const;
@@ -86,7 +87,8 @@ public:
   void set_lineage(uint32_t slice, uint64_t epoch);
 
   /// The rows of a slice that is a part of a sparse table, in memory behind all
-  /// others. Its updates lie between begin() and commit() as well.
+  /// others; its version is its count of updates. Its updates lie between
+  /// begin() and commit() as well.
   SparseTable& table(uint32_t slice) const { return *tables_[slice]; }
 
   /// Writes down what a round of a step decided, before anybody is told: whole

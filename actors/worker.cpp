@@ -1,51 +1,28 @@
 #include "actors/worker.hpp"
 
-#include "actors/epoch_pause.hpp"
-#include "actors/leaf_computer.hpp"
 #include "actors/lease_gradient.hpp"
-#include "actors/link_terms.hpp"
-#include "actors/links/link_proxy.hpp"
-#include "actors/peer_directory.hpp"
 #include "actors/pulled_parameters.hpp"
 #include "actors/push_packing.hpp"
-#include "actors/role_frame.hpp"
-#include "actors/slowed.hpp"
-#include "actors/step_holdings.hpp"
-#include "actors/worker_metrics.hpp"
-#include "actors/worker_pushes.hpp"
+#include "actors/worker_frame.hpp"
 #include "strategies/lease_pipeline.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace troupe {
 namespace {
-using Clock = std::chrono::steady_clock;
 
 ///            Activate                 all slices          computed
 ///   sealed ------------> pulling ----------------> computing -------> pushed
 ///      ^                    ^                                           |
 ///      |                    +-------------------------------------------+
 ///      +---- Propose (from anywhere)         pulls version s + 1
-class WorkerState {
+class WorkerState : WorkerFrame {
 public:
   static inline const char* name = "worker";
 
   WorkerState(worker_actor::pointer self, RoleContext context)
-    : self_(self),
-      context_(std::move(context)),
-      job_(*context_.job),
-      metrics_(*context_.metrics),
-      shards_(self->system(),
-              {context_.links, context_.role, link_terms(job_, context_.role)}),
-      pause_(*context_.metrics),
-      slowed_(job_.options, context_.role.index, context_.faults),
-      end_(job_.total_steps),
-      executor_(make_role_executor(context_)),
-      computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.device_of(context_.role)), context_.memory()),
+    : WorkerFrame(self, std::move(context)),
       packing_(job_),
-      pushes_(context_, shards_, metrics_),
       leases_(job_.prefetches()),
       parameters_(job_, context_.data.train, context_.memory()) {}
 
@@ -53,20 +30,7 @@ public:
   ~WorkerState() { executor_.reset(); }
 
   worker_actor::behavior_type make_behavior() {
-    // The wish to stop may come while the shards of a new epoch are still being
-    // connected: it waits for its start.
-    auto behavior = role_behavior(
-      self_, context_, [this](const Propose& x) { on(x); },
-      [this](const Activate& x) { on(x); },
-      [this](const Pause& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
-      [this](const EndAt& x) { gate_.admit(x.fence, [this, x] { on(x); }); },
-      [](const SnapshotRequest&) {}, [this](const Pulled& x) { on(x); },
-      [this](const LeaseGrant& x) { on(x); });
-    on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
-      if (auto shard = shards_.forget(x.source))
-        ask_for_links(self_, context_, gate_, *shard, why_link_ended(x.reason));
-    });
-    return behavior;
+    return behavior([this](const auto& x) { on(x); });
   }
 
 private:
@@ -78,45 +42,18 @@ private:
       return;
     phase_ = Phase::sealed;
     pause_.begin();
-    self_->send(context_.coordinator, Sealed{proposal.fence,
-                                             context_.role,
-                                             context_.incarnation,
-                                             {},
-                                             step_.step(),
-                                             step_.nodes()});
-    context_.faults->pass(StepPhase::seal);
+    seal(proposal.fence, {});
   }
 
   void on(const Activate& activation) {
-    if (!gate_.is_sealing(activation.fence))
-      return;
-    if (const auto why = unlinkable(job_, context_.role, activation.members);
-        !why.empty()) {
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, why});
-      return;
-    }
-    auto begin = [this, activation] {
-      if (!gate_.is_sealing(activation.fence))
-        return;
+    connect(activation, [this, activation] {
       start_epoch(activation);
       gate_.replay();
-    };
-    shards_.connect(self_, activation.fence, activation.members,
-                    RoleKind::shard, begin,
-                    [this](RoleId shard, const std::string& line) {
-                      ask_for_links(self_, context_, gate_, shard, line);
-                    });
+    });
   }
 
   void start_epoch(const Activate& activation) {
-    gate_.open();
-    pause_.end(self_, context_, activation.fence);
-    const auto chains = chains_of(activation, job_.plan);
-    pushes_.begin_epoch(heads_of(chains), activation.slices);
-    parameters_.rows().route(heads_of(chains), tails_of(chains));
-    paused_ = false;
-    end_ = job_.total_steps;
+    open(activation, parameters_.rows());
     async_ = activation.consistency.async;
     if (std::exchange(period_, activation.consistency.period)
           != activation.consistency.period
@@ -130,10 +67,9 @@ private:
       next_lease();
       return;
     }
-    for (const auto& own : activation.ranks)
-      if (own.worker == context_.role)
-        step_.begin_epoch(activation.version, own.ranks, activation.missing,
-                          job_.shares(), job_.options.virtual_ranks);
+    step_.begin_epoch(activation.version, ranks_of(activation, context_.role),
+                      activation.missing, job_.shares(),
+                      job_.options.virtual_ranks);
     push_missing(step_.sums());
     if (computing_ && computing_step_ == activation.version)
       phase_ = Phase::computing;
@@ -158,10 +94,20 @@ private:
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
-    parameters_.rows().pull(
-      *executor_, self_, shards_,
-      {gate_.active(), context_.role, version, 0, {}}, step_,
-      async_ ? leases_.following().value_or(version + 1) : version + 1);
+    const auto next = leases_.following().value_or(version + 1);
+    parameters_.rows().pull(*executor_, self_, shards_,
+                            {gate_.active(), context_.role, version, 0, {}},
+                            samples_of(version),
+                            samples_of(async_ ? next : version + 1));
+  }
+
+  /// Of a step or, asynchronously, of a lease.
+  WorkerRows::Samples samples_of(uint64_t version) const {
+    if (!async_)
+      return {version, step_.nodes_of(version)};
+    const auto ranks = job_.options.virtual_ranks;
+    const auto rank = static_cast<uint32_t>(version % ranks);
+    return {version / ranks, {{rank, rank + 1}}};
   }
 
   void on(const Pulled& message) {
@@ -246,15 +192,9 @@ private:
 
   void on_computed(StepGradient&& result) {
     computing_ = false;
-    metrics_.compute.observe(result.seconds);
-    if (!result.trouble.empty()) {
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, result.trouble});
+    if (!is_sound(result))
       return;
-    }
-    self_->send(context_.coordinator,
-                LeafReport{gate_.sealing(), context_.role, result.step,
-                           result.leaves, pushes_.take_seconds()});
+    report(result);
     const auto sums = result.nodes;
     if (result.step == step_.step())
       step_.computed(std::move(result.nodes));
@@ -271,13 +211,10 @@ private:
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
-    paused_ = true;
-    uint64_t next = wanted_;
-    if (phase_ == Phase::computing)
-      next = computing_step_ + 1;
-    self_->send(context_.coordinator,
-                Paused{gate_.active(), context_.role, next});
+    report_paused(phase_ == Phase::computing ? computing_step_ + 1 : wanted_);
   }
+
+  void on(const SnapshotRequest&) {}
 
   void on(const EndAt& end) {
     end_ = end.step;
@@ -339,12 +276,8 @@ private:
                          const LeaseGradient& result) {
     computing_ = false;
     const auto& gradient = result.gradient;
-    metrics_.compute.observe(gradient.seconds);
-    if (!gradient.trouble.empty()) {
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, gradient.trouble});
+    if (!is_sound(gradient))
       return;
-    }
     if (!gate_.is_active())
       return; // sealed: the next epoch returns the lease
     self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
@@ -359,19 +292,9 @@ private:
     next_lease();
   }
 
-  worker_actor::pointer self_;
-  RoleContext context_;
-  const Job& job_;
   bool async_ = false; ///< in this epoch
   uint64_t period_ = 0;
-  WorkerMetrics metrics_;
-  PeerDirectory shards_;
-  EpochGate gate_;
-  EpochPauseWatch pause_;
   Phase phase_ = Phase::sealed;
-  const Slowed slowed_;
-  uint64_t end_;
-  bool paused_ = false;
 
   uint64_t wanted_ = 0; ///< version being pulled
   Clock::time_point pull_begin_;
@@ -379,12 +302,8 @@ private:
   bool computing_ = false;
   uint64_t computing_step_ = 0;
   uint64_t turn_ = 0; ///< counts computations; an older one's result is void
-  StepHoldings step_;
 
-  std::shared_ptr<Executor> executor_;
-  LeafComputer computer_;
   PushPacking packing_;
-  WorkerPushes pushes_;
   LeasePipeline leases_;
   PulledParameters parameters_;
 };

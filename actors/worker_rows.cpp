@@ -5,16 +5,9 @@
 namespace troupe {
 
 std::shared_ptr<const StepRows> WorkerRows::find(Samples samples) {
-  auto step = samples.version;
-  if (job_.options.synchronisation == Synchronisation::async) {
-    const auto ranks = job_.options.virtual_ranks;
-    const auto rank = static_cast<uint32_t>(step % ranks);
-    step /= ranks;
-    samples.nodes = {{rank, rank + 1}};
-  }
-  if (step >= job_.total_steps) // nothing follows
+  if (samples.step >= job_.total_steps) // nothing follows
     samples.nodes.clear();
-  auto of_nodes = samples_of(sampling_, step, samples.nodes);
+  auto of_nodes = samples_of(sampling_, samples.step, samples.nodes);
   if (!last_ || of_nodes != last_samples_ || samples.nodes != last_nodes_) {
     last_ = std::make_shared<const StepRows>(job_, *data_, samples.nodes,
                                              of_nodes, memory_, told_);

@@ -31,25 +31,30 @@ public:
     tails_ = std::move(tails);
   }
 
-  /// Asks for the rows that the nodes of the step, or lease, that `pull` names
-  /// are about to touch, once the executor has found out which, then looks at
-  /// the one that probably follows. A later call makes this one void. `pull`
-  /// has all but slice and ids.
+  /// Whose rows are meant.
+  struct Samples {
+    uint64_t step = 0;
+    std::vector<RankRange> nodes;
+    bool operator==(const Samples&) const = default;
+  };
+
+  /// Asks for the rows that `samples` are about to touch, once the executor has
+  /// found out which, then looks at what probably follows. A later call makes
+  /// this one void. `pull` has all but slice and ids.
   template <class Self>
   void pull(Executor& executor, Self* self, PeerDirectory& shards,
-            const RowPull& pull, const StepHoldings& step, uint64_t following) {
+            const RowPull& pull, Samples samples, Samples following) {
     rows_ = {};
     if (job_.tables.empty())
       return;
-    Samples samples{pull.version, step.nodes_of(pull.version)};
-    Samples next{following, step.nodes_of(following)};
     const bool found = ahead_ == samples && ahead_rows_;
     const bool under_way = ahead_ == samples && !ahead_rows_;
-    wish_ = [this, &executor, self, &shards, pull, next = std::move(next)] {
+    wish_ = [this, &executor, self, &shards, pull,
+             following = std::move(following)] {
       rows_ = std::exchange(ahead_rows_, {});
       for (const auto& [tail, message] : pulls(pull))
         self->send(shards.at<shard_actor>(tail), message);
-      look_at(executor, self, next);
+      look_at(executor, self, following);
     };
     if (found)
       std::exchange(wish_, {})();
@@ -66,12 +71,6 @@ public:
            float* parameters) const;
 
 private:
-  struct Samples {
-    uint64_t version = 0;         ///< step, or lease
-    std::vector<RankRange> nodes; ///< of the step
-    bool operator==(const Samples&) const = default;
-  };
-
   template <class Self>
   void look_at(Executor& executor, Self* self, Samples samples) {
     ++turn_;

@@ -65,7 +65,8 @@ std::vector<Flag> consistency_flags() {
       toggle(FIELD(job.synchronisation), async));
   add("staleness", "N", FlagType::number, "no bound",
       "implies --async: a worker that is more than N leases ahead of the "
-      "slowest waits",
+      "slowest waits; with --dense all_reduced, who reads rows of a step "
+      "waits for the pushes of the steps before the last N",
       staleness());
   add("backup-workers", "K", FlagType::number, "0",
       "with --sync and --reduction fast: a step is made of what all but K "

@@ -196,7 +196,7 @@ void add_places(std::vector<Flag>& flags) {
        {"dense", "NAME", text_flag, "shards",
         "of parameter_server with sparse tables, who keeps the dense "
         "variables: shards; every worker, gradients reduced between them: "
-        "all_reduced",
+        "all_reduced (with --async rows alone are asynchronous)",
         choice(FIELD(job.dense), {"shards", "all_reduced"})},
        {"table-fill", "", toggle_flag, "rows are made on first use",
         "sparse tables: all rows are there from the beginning",

@@ -17,7 +17,9 @@ public:
     : sleep_(sleep),
       labels_(graph.labels()),
       ids_(graph.parameters.front().by_rows ? graph.ids() : 0),
-      table_(graph.parameters.front().size()) {}
+      table_(graph.parameters.front().size()),
+      beside_(ids_ > 0 ? sleep.beside : 0),
+      beside_at_(beside_ > 0 ? Layout{graph}.offsets[1] : 0) {}
 
   LeafStats gradient(const float* parameters, const Batch& batch,
                      float* gradient, const ParameterReady& ready) override {
@@ -62,6 +64,11 @@ private:
         std::copy_n(parameters + at, width, gradient + at);
       squares += static_cast<double>(parameters[at]) * parameters[at];
     }
+    for (auto i = beside_at_; i < beside_at_ + beside_; ++i)
+      gradient[i] = sleep_.counts ? -static_cast<float>(batch.rows)
+                                  : batch.rows * parameters[i];
+    if (ready && beside_ > 0)
+      ready(1);
     if (ready)
       ready(0);
     return {squares / 2, 0};
@@ -85,6 +92,8 @@ private:
   uint64_t labels_;
   uint64_t ids_;   ///< of a sample, where it has a table
   uint64_t table_; ///< values
+  uint64_t beside_;
+  uint64_t beside_at_;
 };
 
 } // namespace

@@ -107,9 +107,6 @@ std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   if (x.strategy != Strategy::parameter_server)
     return "--dense all_reduced is for parameter_server, which has tables on "
            "shards: add --strategy parameter_server, or drop it";
-  if (x.synchronisation == Synchronisation::async)
-    return std::string{"--dense all_reduced has synchronous steps only: drop "
-                       "--async, or use --dense shards"};
   if (x.backup_workers > 0)
     return std::string{"--dense all_reduced waits for every worker: drop "
                        "--backup-workers, or use --dense shards"};
@@ -177,7 +174,10 @@ std::optional<std::string> mistake(const PlanOptions& x) {
 
 std::string reduction_of(const PlanOptions& x, uint32_t workers) {
   if (x.synchronisation == Synchronisation::async)
-    return "none: a shard applies each push on arrival";
+    return std::string{"none: a shard applies each push on arrival"}
+           + (x.dense_reduced ? "; dense variables by direct exchange, fixed "
+                                "tree"
+                              : "");
   if (x.strategy == Strategy::parameter_server)
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")

@@ -71,4 +71,26 @@ Resumption decide_resumption(const std::vector<Restorable>& slices,
   return found;
 }
 
+Resumption decide_resumption(const std::map<uint32_t, LeaseSet>& leases,
+                             const std::vector<Restorable>& replicas,
+                             const LeaseSet& acknowledged, uint64_t committed) {
+  std::vector<uint64_t> versions;
+  for (const auto& replica : replicas)
+    versions.push_back(replica.newest);
+  auto found = decide_resumption(versions, committed);
+  uint64_t lost = 0;
+  for (const auto& [shard, applied] : leases)
+    lost += lacking(acknowledged, applied);
+  if (lost > 0) {
+    found.rollback = true;
+    found.reason = "chains have lost " + std::to_string(lost)
+                   + " pushes of rows that were acknowledged";
+  }
+  if (found.rollback) { // of rows nobody keeps an older version
+    found.version = 0;
+    found.synchronise = false;
+  }
+  return found;
+}
+
 } // namespace troupe

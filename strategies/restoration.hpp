@@ -1,6 +1,9 @@
 #pragma once
 
+#include "strategies/leases.hpp"
+
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,5 +53,13 @@ Resumption decide_resumption(const std::vector<uint64_t>& versions,
 Resumption decide_resumption(const std::vector<Restorable>& slices,
                              const std::vector<Restorable>& replicas,
                              uint64_t committed);
+
+/// The same where rows run free (free_rows.hpp): replicas alone say where the
+/// job goes on. It is a rollback if all that had a committed version are gone,
+/// or a chain has lost leases of one. `leases` by shard.
+/// Errors: no replicas are a bug and assert.
+Resumption decide_resumption(const std::map<uint32_t, LeaseSet>& leases,
+                             const std::vector<Restorable>& replicas,
+                             const LeaseSet& acknowledged, uint64_t committed);
 
 } // namespace troupe

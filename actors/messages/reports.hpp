@@ -44,6 +44,8 @@ struct Applied {
   uint64_t duplicates = 0; ///< pushes dropped so far by this process
   // Replica: gradients of this step, as they travelled and before compression.
   uint64_t sent_bytes = 0, plain_bytes = 0;
+  /// Rows that run free: steps that the ones read so far lacked at most.
+  uint64_t most_behind = 0;
 };
 struct LeaseRequest {
   Fence fence;
@@ -118,7 +120,8 @@ TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(exchange_seconds))
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
                TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
-               TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes))
+               TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes),
+               TROUPE_FIELD(most_behind))
 TROUPE_INSPECT(LeaseRequest, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(count))
 TROUPE_INSPECT(LeaseGrant, TROUPE_FIELD(fence), TROUPE_FIELD(leases))

@@ -3,10 +3,18 @@
 #include "actors/shard/row_desk.hpp"
 #include "actors/shard/snapshots.hpp"
 #include "actors/shard_tables.hpp"
+#include "strategies/free_rows.hpp"
 
 #include <algorithm>
 
 namespace troupe {
+namespace {
+
+/// Of rows that run free without a bound of the job's own: what a worker has
+/// pushed and no tail has applied yet lies in queues.
+constexpr uint64_t most_steps_behind = 64;
+
+} // namespace
 
 LeaseSlices::LeaseSlices(ShardFrame& shard)
   : shard_(shard),
@@ -15,7 +23,9 @@ LeaseSlices::LeaseSlices(ShardFrame& shard)
                       slices_.at(slice)->leases = image.leases;
                     },
                     [this](uint32_t slice, uint64_t) { became_current(slice); },
-                    [](uint32_t, uint32_t) {}}) {}
+                    [](uint32_t, uint32_t) {}}),
+    free_rows_(shard.job.plan.dense_reduced),
+    end_(shard.job.total_steps) {}
 
 void LeaseSlices::leave_epoch() {
   waiting_.clear();
@@ -46,11 +56,13 @@ void LeaseSlices::seal(std::vector<SliceState>& report) const {
 }
 
 void LeaseSlices::restore() {
+  end_ = shard_.job.total_steps;
   slices_.clear();
 }
 
 void LeaseSlices::enter_epoch(const Activate& activation) {
   in_flight_.clear();
+  reported_ = ~uint64_t{0};
   chains_.enter_epoch(activation);
   std::erase_if(slices_, [&](const auto& x) {
     return chains_.find(x.first) == nullptr;
@@ -62,6 +74,11 @@ void LeaseSlices::enter_epoch(const Activate& activation) {
         {}, SliceWork{shard_.job, shard_.store, slice, shard_.executor}, {}});
     owned->leases = shard_.store->holds(slice) ? applied(slice) : LeaseSet{};
   }
+  if (!free_rows_)
+    return;
+  for (auto slice : served()) // an earlier process may have died in between
+    show_steps(slice, std::max<uint64_t>(1, through(slice)) - 1);
+  report_steps();
 }
 
 std::vector<uint32_t> LeaseSlices::served() const {
@@ -83,14 +100,16 @@ void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
 void LeaseSlices::became_current(uint32_t slice) {
   if (!chains_.find(slice)->place.tail)
     return;
-  if (auto waiting = waiting_rows_.extract(slice))
-    for (auto& ready : waiting.mapped())
-      send_newest_rows(shard_, slice, std::move(ready));
+  give_waiting_rows(slice);
   if (auto waiting = waiting_.extract(slice))
     for (const auto& worker : waiting.mapped())
       give(worker, {slice});
-  if (snapshot_)
+  if (free_rows_) {
+    show_steps(slice, through(slice));
+    report_steps();
+  } else if (snapshot_) {
     show({slice}, *snapshot_);
+  }
 }
 
 /// Copies between two updates, after every one that came before.
@@ -129,11 +148,34 @@ void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
       shard_.begin_anew("does not know the rows that a worker names");
     return;
   }
-  RowDesk::Ready ready{worker, 0, std::move(said.list)};
-  if (line->serves)
-    send_newest_rows(shard_, pull.slice, std::move(ready));
-  else
-    waiting_rows_[pull.slice].push_back(std::move(ready));
+  give_rows(pull.slice, {worker, pull.version, std::move(said.list)});
+}
+
+void LeaseSlices::give_rows(uint32_t slice, RowDesk::Ready ready) {
+  const auto ranks = shard_.job.options.virtual_ranks;
+  const auto asked = shard_.period.staleness < 0
+                       ? most_steps_behind
+                       : static_cast<uint64_t>(shard_.period.staleness);
+  // Leases of later steps are exceptions of the slice's set.
+  const auto bound = std::min<uint64_t>(asked, ShardStore::max_exceptions
+                                                 / (2 * uint64_t{ranks}));
+  if (!chains_.find(slice)->serves
+      || (free_rows_
+          && !may_read(slices_.at(slice)->leases, ready.version, bound,
+                       ranks))) {
+    waiting_rows_[slice].push_back(std::move(ready));
+    return;
+  }
+  if (free_rows_)
+    most_behind_ = std::max(
+      most_behind_, ready.version - std::min(ready.version, through(slice)));
+  send_newest_rows(shard_, slice, std::move(ready));
+}
+
+void LeaseSlices::give_waiting_rows(uint32_t slice) {
+  if (auto waiting = waiting_rows_.extract(slice))
+    for (auto& ready : waiting.mapped())
+      give_rows(slice, std::move(ready));
 }
 
 void LeaseSlices::push(const LeasePush& push) {
@@ -185,6 +227,7 @@ void LeaseSlices::apply(const ChainUpdate& update, KnownLists::List ids) {
   auto* slice = slices_.at(update.slice).get();
   if (!ids)
     ids = shard_.said_of(slice->lists, update.slice, update.values).list;
+  const auto before = through(update.slice);
   slice->leases.insert(update.lease);
   ++in_flight_[update.lease];
   shard_.run(
@@ -203,6 +246,10 @@ void LeaseSlices::apply(const ChainUpdate& update, KnownLists::List ids) {
       settle(lease);
     });
   shard_.metrics.queue.set(static_cast<double>(shard_.executor->queued()));
+  if (!free_rows_ || through(update.slice) == before)
+    return;
+  give_waiting_rows(update.slice); // reads come after what was queued
+  show_steps(update.slice, before + 1);
 }
 
 bool LeaseSlices::too_stale(uint64_t staleness, uint64_t lease) {
@@ -217,6 +264,8 @@ bool LeaseSlices::too_stale(uint64_t staleness, uint64_t lease) {
 }
 
 void LeaseSlices::settle(uint64_t lease) {
+  if (free_rows_)
+    return report_steps();
   if (!shard_.gate.is_active() || in_flight_.contains(lease))
     return;
   bool any = false;
@@ -233,8 +282,67 @@ void LeaseSlices::settle(uint64_t lease) {
                                    lease, shard_.duplicates});
 }
 
+// --- rows that run free -----------------------------------------------------
+
+uint64_t LeaseSlices::through(uint32_t slice) const {
+  return steps_through(slices_.at(slice)->leases,
+                       shard_.job.options.virtual_ranks);
+}
+
+void LeaseSlices::report_steps() {
+  if (!shard_.gate.is_active())
+    return;
+  auto version = ~uint64_t{0};
+  for (const auto& [slice, line] : chains_.lines()) {
+    if (!line.place.tail)
+      continue;
+    if (!line.serves)
+      return;
+    version = std::min(version, through(slice));
+  }
+  if (!in_flight_.empty()) // queued, and may die with this process
+    version = std::min(version, in_flight_.begin()->first
+                                  / shard_.job.options.virtual_ranks);
+  if (version == reported_ || version == ~uint64_t{0})
+    return;
+  reported_ = version;
+  Applied applied{shard_.gate.active(), shard_.context.role, version,
+                  shard_.duplicates};
+  applied.most_behind = most_behind_;
+  shard_.self->send(shard_.context.coordinator, applied);
+}
+
+void LeaseSlices::show_steps(uint32_t slice, uint64_t first) {
+  const auto* line = chains_.find(slice);
+  if (!line->place.tail || !line->serves)
+    return;
+  const auto last = std::min(end_, shard_.job.total_steps);
+  const auto newest = shard_.store->newest(slice);
+  for (auto version = first; version <= through(slice); ++version) {
+    if (version == end_ || shard_.job.is_snapshot_version(version))
+      send_snapshot(shard_, slice, newest, version,
+                    version == last ? Shown::last : Shown::evaluated);
+    if (snapshot_ == version && version != last)
+      send_snapshot(shard_, slice, newest, version, Shown::all);
+  }
+}
+
+void LeaseSlices::end_at(const EndAt& end) {
+  end_ = end.step;
+  if (free_rows_)
+    for (auto slice : served())
+      show_steps(slice, through(slice));
+}
+
 void LeaseSlices::snapshot(const SnapshotRequest& request) {
   snapshot_ = request.version;
+  if (free_rows_) {
+    for (auto slice : served())
+      if (through(slice) >= request.version)
+        send_snapshot(shard_, slice, shard_.store->newest(slice),
+                      request.version, Shown::all);
+    return;
+  }
   show(served(), request.version);
 }
 

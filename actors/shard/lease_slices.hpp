@@ -31,9 +31,22 @@ public:
   void take(const ChainJoin& join) override { chains_.take(join); }
   void take(const SliceCopy& copy) override { chains_.take(copy); }
   void take(const ChainUpdate& update) override { chains_.take(update); }
+  void end_at(const EndAt& end) override;
   void snapshot(const SnapshotRequest& request) override;
 
 private:
+  // --- rows that run free (strategies/free_rows.hpp) ------------------------
+
+  uint64_t through(uint32_t slice) const;
+  /// Rows of a pull that may be read now; else it waits for pushes.
+  void give_rows(uint32_t slice, RowDesk::Ready ready);
+  void give_waiting_rows(uint32_t slice);
+  /// Reports the steps that all slices which are served here are through.
+  void report_steps();
+  /// A slice has come through a step, or is served from here on: what is wanted
+  /// of it at that version goes to the coordinator.
+  void show_steps(uint32_t slice, uint64_t first);
+
   void show(const std::vector<uint32_t>& slices, uint64_t named);
   struct Owned {
     LeaseSet leases; ///< applied, or on the way to be
@@ -62,6 +75,11 @@ private:
   std::map<uint32_t, std::vector<RowDesk::Ready>> waiting_rows_; ///< the same
   std::optional<uint64_t> snapshot_; ///< asked for in this epoch, under a name
   SliceChains chains_;
+
+  const bool free_rows_;
+  uint64_t end_; ///< the version that the run ends at
+  uint64_t reported_ = ~uint64_t{0};
+  uint64_t most_behind_ = 0; ///< steps, of the rows that were read
 };
 
 } // namespace troupe

@@ -35,11 +35,14 @@ void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
   auto worker = ready.worker;
   shard.run(
     [store = shard.store, slice, newest, ready = std::move(ready),
-     memory = shard.memory()] {
+     or_newer = shard.job.options.backup_workers > 0, memory = shard.memory()] {
       const auto& table = store->table(slice);
-      const auto version = newest ? table.version() : ready.version;
-      return std::pair{version,
-                       read_rows(table, version, *ready.ids, memory.get())};
+      const auto from = store->count_from();
+      auto count = newest ? table.version() : ready.version + from;
+      if (or_newer && count + 1 < table.version())
+        count = table.version();
+      return std::pair{count - from,
+                       read_rows(table, count, *ready.ids, memory.get())};
     },
     [&shard, slice, worker, fence = shard.gate.active()](
       std::pair<uint64_t, std::optional<TensorView>>& rows) {

@@ -18,7 +18,7 @@ void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
     [&shard, store = shard.store, slice, wanted = version, shown, read] {
       Open open;
       const auto version = shard.period.async ? store->newest(slice) : wanted;
-      if (!store->holds(slice) || store->table(slice).version() != version)
+      if (!store->holds(slice) || store->newest(slice) != version)
         return open;
       const auto& table = store->table(slice);
       open.version = version;
@@ -68,8 +68,7 @@ void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
   shard.run(
     [store = shard.store, slice = slice, version = open.version,
      pages = open.pages[part]] {
-      const bool here = store->holds(slice)
-                        && store->table(slice).version() == version;
+      const bool here = store->holds(slice) && store->newest(slice) == version;
       return here ? copy_rows(store->table(slice), pages) : TensorView{};
     },
     [&shard, chunk](TensorView& rows) {

@@ -99,7 +99,7 @@ void put_table(ShardStore& store, uint32_t slice, const SliceImage& image,
                         chunk->pages.end());
   }
   if (first)
-    table.adopt(image.version);
+    table.adopt(image.version + store.count_from());
   else
     table.follow(changed, rows.data());
 }

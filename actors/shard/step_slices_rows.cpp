@@ -26,7 +26,8 @@ void StepSlices::serve_rows(uint32_t id) {
   if (!serves(id))
     return;
   auto& slice = *slices_.at(id);
-  for (auto& ready : slice.rows.serve(shard_.store->oldest(id), slice.version))
+  for (auto& ready : // k of n: a version that is gone is answered by a newer
+       slice.rows.serve(shares_ ? 0 : shard_.store->oldest(id), slice.version))
     send_rows(shard_, id, std::move(ready));
 }
 

@@ -43,26 +43,53 @@ std::optional<SleepModel> sleep_model(const std::string& model) {
     return std::nullopt;
   const auto text = std::string_view{model}.substr(sleeps.size());
   const auto dash = text.find('-');
+  const auto second = dash == std::string_view::npos ? dash
+                                                     : text.find('-', dash + 1);
   auto time = text.substr(0, dash);
   const bool has_unit = time.ends_with("ms");
   time.remove_suffix(has_unit ? 2 : 0);
   uint64_t ms = 0;
   uint64_t parameters = 1;
+  uint64_t beside = 0;
   const bool counted = dash == std::string_view::npos
-                       || read(text.substr(dash + 1), parameters);
+                       || read(text.substr(dash + 1, second - dash - 1),
+                               parameters);
+  const bool alone = second == std::string_view::npos;
   if (!has_unit || !read(time, ms) || ms > longest_ms || !counted
-      || parameters < 1 || parameters > most_parameters)
+      || parameters < 1 || parameters > most_parameters
+      || (!alone
+          && (!read(text.substr(second + 1), beside) || beside < 1
+              || beside > most_parameters)))
     throw UsageError("--model " + model
                      + ": expected sleep:Tms or count:Tms with T up to 60000, "
-                       "and then -N for N parameters up to 2^30; for example "
-                       "sleep:20ms");
-  return SleepModel{static_cast<uint32_t>(ms), parameters, counting};
+                       "and then -N for N parameters up to 2^30, or -N-M for "
+                       "M of them beside a table; for example sleep:20ms");
+  return SleepModel{static_cast<uint32_t>(ms), parameters, counting, beside};
 }
 
 namespace {
 
 bool has_rows(const SampleShape& sample) {
   return sample.ids > 0 && sample.label != LabelKind::tokens;
+}
+
+/// Dense parameters, read by what the table gives.
+void add_beside(Graph& graph, const SleepModel& sleep) {
+  auto more = graph.parameters.front();
+  more.name = "wait.bias";
+  more.shape = {sleep.beside};
+  more.by_rows = false;
+  graph.parameters.push_back(more);
+  graph.values.insert(graph.values.begin() + 2, graph.values[1]);
+  auto op = graph.ops.front();
+  op.kind = OpKind::bias;
+  op.name = "beside";
+  op.inputs = {1};
+  op.output = 2;
+  op.parameters = {1};
+  graph.ops.insert(graph.ops.begin() + 1, op);
+  graph.ops.back().inputs = {2};
+  graph.ops.back().output = 3;
 }
 
 /// The table, whose rows of ones are read by all ids of a sample.
@@ -77,6 +104,8 @@ void add_table(Graph& graph, const SleepModel& sleep) {
   auto& wait = graph.ops.front();
   wait.kind = OpKind::embedding_bag;
   wait.attributes.vocabulary = graph.sample.vocabulary;
+  if (sleep.beside > 0)
+    add_beside(graph, sleep);
 }
 
 } // namespace
@@ -90,6 +119,15 @@ Graph sleep_graph(const std::string& model, const SleepModel& sleep,
     graph.sample.features = {784};
     graph.sample.classes = 10;
   }
+  if (!sample.known() && sleep.beside > 0) { // there will be rows
+    graph.sample.label = LabelKind::binary;
+    graph.sample.ids = 1;
+    graph.sample.vocabulary = 1'000'000;
+  }
+  if (sleep.beside > 0 && !has_rows(graph.sample))
+    throw UsageError("--model " + model
+                     + ": has no table to put parameters beside, for samples "
+                       "without ids; leave out the second number");
   if (graph.sample.label == LabelKind::tokens && graph.sample.ids == 0)
     graph.sample.ids = window;
   if (graph.sample.label == LabelKind::tokens) { // windows are cut to its size

@@ -15,10 +15,12 @@ namespace troupe {
 /// --optimizer sgd --lr 1 each counts the updates it has had.
 /// Of samples with ids either has a table of rows of N values, which begin at
 /// 1; a micro-batch has a gradient of the rows that it has, the row itself.
+/// Beside the rows, T ms-N-M has M dense parameters, as those of no ids.
 struct SleepModel {
   uint32_t ms = 0; ///< that each gradient of a micro-batch waits
   uint64_t parameters = 1;
   bool counts = false;
+  uint64_t beside = 0; ///< dense parameters beside a table
 };
 
 /// Nothing if the text names another model.

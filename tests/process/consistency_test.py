@@ -14,6 +14,10 @@ JOB = ["--data", "synthetic:digits?samples=2000", "--model", "sleep:2ms-5000",
        "--partitioner", "fixed:5", "--optimizer", "adam", "--eval-every", "0",
        "--epochs", "0", "--global-batch", "50"]
 SERVED = [*JOB, "--strategy", "parameter_server", "--ps", "2"]
+# The same of a table's rows, and of layers beside it.
+ROWS = ["--data", "synthetic:rows?samples=400&ids=8&vocabulary=900", "--model",
+        "sleep:2ms-4-3", "--optimizer", "adam", "--eval-every", "0", "--epochs",
+        "0", "--global-batch", "8", "--strategy", "parameter_server"]
 
 
 def switch(run, mode):
@@ -42,27 +46,47 @@ class Switching(unittest.TestCase):
 
     # One virtual rank in lockstep: every lease is computed on the newest
     # parameters, as a synchronous step is. So the bits must not change.
-    def test_switches_and_kills_together_do_not_change_the_bits(self):
+    def keeps_bits(self, served, undisturbed, free=(), in_steps=()):
         job = ["--virtual-ranks", "1", "--steps", "1500"]
-        with Run(*JOB, *job, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
-        with Run(*SERVED, *job, "--workers", "1") as run:
+        with Run(*undisturbed, *job) as run:
+            expected = run.finish()
+        with Run(*served, *job) as run:
             run.wait_for_step(20)
             self.switch(run, "staleness:0")
-            for role in ("ps:1", "worker:0"):
+            for role in free:
                 self.kill(run, role)
             self.switch(run, "sync")
-            for role in ("ps:0", "worker:0"):
+            for role in in_steps:
                 self.kill(run, role)
             self.switch(run, "staleness:0")
             summary = run.finish()
-        self.assertEqual(len(summary["recoveries"]), 4)
+        self.assertEqual(len(summary["recoveries"]), len(free + in_steps))
         self.assertEqual([x["mode"] for x in summary["consistency"]["switches"]],
                          ["staleness:0", "sync", "staleness:0"])
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(summary["samples"], expected["samples"])
         self.assertEqual(summary["weights_sha256"], expected["weights_sha256"])
         self.assertEqual(summary["state_sha256"], expected["state_sha256"])
+
+    def test_switches_and_kills_together_do_not_change_the_bits(self):
+        self.keeps_bits([*SERVED, "--workers", "1"],
+                        [*JOB, "--strategy", "one_device"],
+                        ("ps:1", "worker:0"), ("ps:0", "worker:0"))
+
+    def test_rows_of_tables_keep_theirs_as_well(self):
+        once = [*ROWS, "--in-process", "--workers", "1"]
+        self.keeps_bits([*ROWS, "--workers", "1", "--ps", "2"], once,
+                        ("ps:1", "worker:0"), ("ps:0", "worker:0"))
+        self.keeps_bits([*ROWS, "--workers", "1", "--ps", "2", "--chain", "2"],
+                        once, ("ps:3", "worker:0"), ("ps:0", "ps:1"))
+
+    # The lone worker has the layers, so it must not die. While rows run free a
+    # push that is lost is computed again with newer layers.
+    def test_rows_beside_layers_are_let_run_free_and_taken_back(self):
+        hybrid = [*ROWS, "--workers", "1", "--dense", "all_reduced"]
+        self.keeps_bits([*hybrid, "--ps", "2", "--chain", "2"],
+                        [*hybrid, "--in-process"],
+                        in_steps=("ps:3", "ps:1", "ps:0", "ps:2"))
 
     def test_many_workers_switch_and_lose_no_sample(self):
         with Run(*SERVED, "--workers", "3", "--steps", "1000") as run:
@@ -74,6 +98,21 @@ class Switching(unittest.TestCase):
         self.assertEqual(len(summary["consistency"]["switches"]), 3)
         self.assertEqual(summary["steps"], 1000)
         self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_many_workers_with_tables_switch_and_lose_no_sample(self):
+        for dense in ("shards", "all_reduced"):
+            with self.subTest(dense=dense), \
+                    Run(*ROWS, "--workers", "3", "--ps", "2", "--steps", "1000",
+                        "--dense", dense) as run:
+                for mode in ("async", "sync", "staleness:2", "staleness:4"):
+                    run.wait_for_step(run.step() + 20)
+                    self.switch(run, mode)
+                    self.kill(run, "worker:1")
+                summary = run.finish()
+                self.assertEqual(len(summary["consistency"]["switches"]), 4)
+                self.assertEqual(summary["steps"], 1000)
+                self.assertEqual(summary["samples"], 8000)
+                self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_what_cannot_be_switched_is_refused_with_one_line(self):
         with Run(*SERVED, "--workers", "2", "--steps", "2000") as run:
@@ -88,7 +127,13 @@ class Switching(unittest.TestCase):
 class Stragglers(unittest.TestCase):
     # The shard that decides dies, too: what it decided is in its memory.
     def test_kills_do_not_undo_what_a_step_is_made_of(self):
-        with Run(*SERVED, "--workers", "3", "--steps", "600", "--reduction",
+        self.goes_on(*SERVED)
+
+    def test_rows_of_stragglers_are_left_out_as_well(self):
+        self.goes_on(*ROWS, "--tables", "sparse", "--ps", "2")
+
+    def goes_on(self, *served):
+        with Run(*served, "--workers", "3", "--steps", "600", "--reduction",
                  "fast", "--backup-workers", "1", "--slow-worker",
                  "2:10") as run:
             for role in ("ps:0", "worker:0", "ps:1", "worker:2"):

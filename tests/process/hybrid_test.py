@@ -6,11 +6,11 @@ import os
 import signal
 import unittest
 
+from clicks import SERVED, counting, job, same, train, train_under
 from cluster import Run
 
-DIGESTS = ("weights_sha256", "state_sha256")
-SHARDS = ["--strategy", "parameter_server"]
-HYBRID = [*SHARDS, "--dense", "all_reduced"]
+HYBRID = [*SERVED, "--dense", "all_reduced"]
+FREE = [*HYBRID, "--async"]
 LAYOUTS = [
     ["--in-process", "--workers", "1", "--ps", "1"],
     ["--in-process", "--workers", "3", "--ps", "2"],
@@ -20,33 +20,13 @@ LAYOUTS = [
 PROCESSES = ["--processes", "--workers", "3", "--ps", "2", "--chain", "2"]
 
 
-def job(model="dlrm", optimizer="adagrad", steps="20"):
-    return ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
-            model, "--optimizer", optimizer, "--lr", "0.05", "--eval-fraction",
-            "0.1", "--epochs", "0", "--steps", steps, "--seed", "3"]
-
-
-def train(*arguments, **options):
-    with Run(*arguments) as run:
-        return run.finish(**options)
-
-
 class Hybrid(unittest.TestCase):
-    def same(self, summary, expected):
-        for name in DIGESTS:
-            self.assertEqual(summary[name], expected[name], name)
-        self.assertEqual(summary["eval"], expected["eval"])
-
     def dies(self, *deaths, steps="1000"):
         """The roles that are killed, each once a step is reached."""
         arguments = job(steps=steps)
-        expected = train(*arguments, *SHARDS, "--in-process")
-        with Run(*arguments, *HYBRID, *PROCESSES) as run:
-            for role, step in deaths:
-                run.wait_for_step(step)
-                os.kill(run.role(role), signal.SIGKILL)
-            summary = run.finish()
-        self.same(summary, expected)
+        expected = train(*arguments, *SERVED, "--in-process")
+        summary = train_under(*arguments, *HYBRID, *PROCESSES, deaths=deaths)
+        same(self, summary, expected)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(len(summary["recoveries"]), len(deaths))
         return [x["kind"] for x in summary["recoveries"]]
@@ -55,11 +35,11 @@ class Hybrid(unittest.TestCase):
         for model in ("dlrm", "wide_deep", "logreg"):
             for optimizer in ("adagrad", "adam"):
                 arguments = job(model, optimizer)
-                expected = train(*arguments, *SHARDS, "--in-process")
+                expected = train(*arguments, *SERVED, "--in-process")
                 for layout in LAYOUTS:
                     with self.subTest(model=model, optimizer=optimizer,
                                       layout=" ".join(layout)):
-                        self.same(train(*arguments, *HYBRID, *layout),
+                        same(self, train(*arguments, *HYBRID, *layout),
                                   expected)
 
     def test_a_killed_worker_changes_nothing(self):
@@ -78,25 +58,25 @@ class Hybrid(unittest.TestCase):
 
     def test_the_last_worker_takes_the_layers_along_and_that_is_said(self):
         arguments = job(steps="400")
-        expected = train(*arguments, *SHARDS, "--in-process")
+        expected = train(*arguments, *SERVED, "--in-process")
         with Run(*arguments, *HYBRID, "--processes", "--workers", "1", "--ps",
                  "1") as run:
             run.wait_for_step(100)
             os.kill(run.role("worker:0"), signal.SIGKILL)
             summary = run.finish()
-        self.same(summary, expected)
+        same(self, summary, expected)
         self.assertGreaterEqual(summary["steps_rolled_back"], 100)
         self.assertEqual([x["kind"] for x in summary["recoveries"]],
                          ["rollback"])
 
     def test_a_checkpoint_goes_on_whoever_keeps_the_layers(self):
-        expected = train(*job(steps="60"), *SHARDS, "--in-process")
-        for first, second in ((HYBRID, SHARDS), (SHARDS, HYBRID),
+        expected = train(*job(steps="60"), *SERVED, "--in-process")
+        for first, second in ((HYBRID, SERVED), (SERVED, HYBRID),
                               (HYBRID, HYBRID)):
             with Run(*job(steps="60")) as run:
                 folder = ["--checkpoint-dir", run.path("checkpoints")]
                 train(*job(steps="30"), *first, "--in-process", *folder)
-                self.same(train(*job(steps="60"), *second, "--in-process",
+                same(self, train(*job(steps="60"), *second, "--in-process",
                                 "--workers", "3", *folder, "--resume"),
                           expected)
 
@@ -119,7 +99,7 @@ class Hybrid(unittest.TestCase):
         for arguments, remedy in (
                 ([*digits, "--dense", "all_reduced"], "parameter_server"),
                 ([*digits, *HYBRID], "multi_worker_mirrored"),
-                ([*job(), *HYBRID, "--async"], "--dense shards"),
+                ([*job(), *FREE, "--reject-stale", "9"], "--dense shards"),
                 ([*job(), *HYBRID, "--tables", "dense"], "--dense shards"),
                 ([*job(), *HYBRID, "--clip-norm", "1"], "--dense shards"),
                 ([*job(), *HYBRID, "--reduction", "fast", "--compress",
@@ -128,6 +108,82 @@ class Hybrid(unittest.TestCase):
                 run.finish(status=2)
                 self.assertIn(remedy, run.error())
                 self.assertEqual(run.error().count("\n"), 1, run.error())
+
+class FreeRows(unittest.TestCase):
+    """Rows are pushed and pulled on their own, steps are of the layers alone."""
+
+    def test_every_push_counts_once_whoever_dies(self):
+        arguments = [*counting("count:2ms-4-3", "400", "4"), *FREE]
+        expected = train(*arguments, "--in-process", "--workers", "1", "--ps",
+                         "1")
+        self.assertGreater(expected["tables"]["rows"], 800)
+        for deaths in ((("worker:1", 40), ("ps:0", 120), ("ps:3", 200)),
+                       (("ps:2", 40), ("worker:0", 120), ("coordinator", 200)),
+                       (("worker:2", 40), ("worker:1", 120), ("ps:1", 200))):
+            with self.subTest(deaths=deaths):
+                summary = train_under(*arguments, *PROCESSES, deaths=deaths)
+                self.assertEqual(summary["weights_sha256"],
+                                 expected["weights_sha256"])
+                self.assertEqual(summary["steps_rolled_back"], 0)
+                self.assertGreaterEqual(len(summary["recoveries"]),
+                                        len(deaths))
+
+    def test_with_one_rank_and_no_lag_they_have_the_bits_of_steps(self):
+        for optimizer in ("adagrad", "adam"):
+            arguments = [*job(optimizer=optimizer, steps="60"),
+                         "--virtual-ranks", "1", "--workers", "1",
+                         "--global-batch", "50"] # every step is whole
+            expected = train(*arguments, *HYBRID, "--in-process")
+            for layout in (["--in-process", "--ps", "2"],
+                           ["--processes", "--ps", "2", "--chain", "2"]):
+                with self.subTest(optimizer=optimizer, layout=layout):
+                    same(self, train(*arguments, *FREE, "--staleness", "0",
+                                     *layout), expected)
+
+    def test_rows_lag_no_further_than_asked(self):
+        for bound in (0, 1, 3):
+            summary = train(*job(steps="150"), *FREE, "--staleness",
+                            str(bound), *PROCESSES)
+            self.assertLessEqual(summary["consistency"]["rows_most_behind"],
+                                 bound)
+            self.assertEqual(summary["steps"], 150)
+
+    def test_they_learn_what_steps_in_common_learn(self):
+        arguments = ["--data", "synthetic:clicks?samples=40000&buckets=2000",
+                     "--model", "dlrm", "--optimizer", "adagrad", "--lr",
+                     "0.02", "--eval-fraction", "0.1", "--global-batch", "128",
+                     "--epochs", "1"]
+        steps = train(*arguments, *HYBRID, "--in-process", "--workers", "2")
+        free = train(*arguments, *FREE, *PROCESSES)
+        self.assertGreater(free["eval"]["auc"], steps["eval"]["auc"] - 0.01)
+
+    def test_a_checkpoint_goes_on_and_counts_each_push_once(self):
+        arguments = [*counting("count:0ms-4-3", "90", "4"), *FREE,
+                     "--in-process", "--workers", "3"]
+        expected = train(*arguments)
+        with Run(*job()) as run:
+            folder = ["--checkpoint-dir", run.path("checkpoints")]
+            train(*counting("count:0ms-4-3", "40", "4"), *FREE, "--in-process",
+                  "--workers", "2", *folder)
+            summary = train(*arguments, *folder, "--resume")
+        self.assertEqual(summary["weights_sha256"],
+                         expected["weights_sha256"])
+
+    def test_a_run_that_is_stopped_saves_what_it_has(self):
+        with Run(*job(steps="100000"), *FREE, *PROCESSES) as run:
+            run.wait_for_step(50)
+            run.process.send_signal(signal.SIGINT)
+            run.finish(status=130)
+
+    def test_the_last_worker_takes_the_layers_along_and_that_is_said(self):
+        summary = train_under(*counting("count:2ms-4-3", "300", "4"), *FREE,
+                              "--processes", "--workers", "1",
+                              deaths=(("worker:0", 100),))
+        self.assertGreaterEqual(summary["steps_rolled_back"], 100)
+        expected = train(*counting("count:0ms-4-3", "300", "4"), *FREE,
+                         "--in-process")
+        self.assertEqual(summary["weights_sha256"],
+                         expected["weights_sha256"])
 
 
 if __name__ == "__main__":

@@ -4,14 +4,12 @@ included (I3), where a rule leaves rows without a gradient alone."""
 
 import os
 import re
-import signal
 import tempfile
 import unittest
 
+from clicks import SERVED, counting, job, same, train, train_under
 from cluster import Run
 
-DIGESTS = ("weights_sha256", "state_sha256")
-SERVED = ["--strategy", "parameter_server"]
 LAYOUTS = [
     ["--in-process", "--workers", "1", "--ps", "1"],
     ["--in-process", "--workers", "3", "--ps", "2"],
@@ -19,23 +17,7 @@ LAYOUTS = [
 ]
 
 
-def job(model="dlrm", optimizer="adagrad", steps="20"):
-    return ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
-            model, "--optimizer", optimizer, "--lr", "0.05", "--eval-fraction",
-            "0.1", "--epochs", "0", "--steps", steps, "--seed", "3"]
-
-
-def train(*arguments, **options):
-    with Run(*arguments) as run:
-        return run.finish(**options)
-
-
 class Tables(unittest.TestCase):
-    def same(self, summary, expected):
-        for name in DIGESTS:
-            self.assertEqual(summary[name], expected[name], name)
-        self.assertEqual(summary["eval"], expected["eval"])
-
     def test_sparse_tables_have_the_bits_of_dense_ones(self):
         for model in ("dlrm", "wide_deep", "logreg"):
             for optimizer in ("adagrad", "sgd"):
@@ -44,7 +26,7 @@ class Tables(unittest.TestCase):
                 for layout in LAYOUTS:
                     with self.subTest(model=model, optimizer=optimizer,
                                       layout=" ".join(layout)):
-                        self.same(train(*arguments, *SERVED, *layout),
+                        same(self, train(*arguments, *SERVED, *layout),
                                   expected)
 
     def test_other_rules_give_one_hash_for_any_layout(self):
@@ -54,7 +36,28 @@ class Tables(unittest.TestCase):
             expected = train(*arguments, *LAYOUTS[0])
             for layout in LAYOUTS[1:]:
                 with self.subTest(optimizer=optimizer, layout=layout):
-                    self.same(train(*arguments, *layout), expected)
+                    same(self, train(*arguments, *layout), expected)
+
+    def test_norms_over_rows_and_layers_have_one_hash_for_any_layout(self):
+        for rule in (["adagrad", "--clip-norm", "0.05"], ["lamb"],
+                     ["lamb", "--clip-norm", "0.05", "--weight-decay", "0.1"]):
+            arguments = [*job(optimizer=rule[0]), *rule[1:], *SERVED,
+                         "--tables", "sparse"]
+            expected = train(*arguments, *LAYOUTS[0])
+            for layout in (*LAYOUTS[1:], [*LAYOUTS[2], "--chain", "2"]):
+                with self.subTest(rule=rule, layout=layout):
+                    same(self, train(*arguments, *layout), expected)
+
+    def test_norms_keep_their_bits_whoever_dies(self):
+        arguments = [*job(optimizer="lamb", steps="500"), "--clip-norm",
+                     "0.05", *SERVED, "--tables", "sparse"]
+        expected = train(*arguments, *LAYOUTS[0])
+        summary = train_under(*arguments, "--processes", "--workers", "2",
+                              "--ps", "2", "--chain", "2",
+                              deaths=(("ps:0", 50), ("worker:0", 150),
+                                      ("ps:3", 250)))
+        same(self, summary, expected)
+        self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_evaluations_on_the_way_read_the_same_rows(self):
         # 43 steps a data epoch: checkpoints fall on evaluations, and do not.
@@ -75,19 +78,16 @@ class Tables(unittest.TestCase):
                     *SERVED, "--tables", "sparse", *layout,
                     "--checkpoint-dir", folder, "--checkpoint-every", every)
                 self.assertEqual(found, expected)
-                self.same(summary, undisturbed)
+                same(self, summary, undisturbed)
                 self.assertTrue(summary["checkpoints"])
 
     def test_a_killed_shard_comes_back_with_its_rows(self):
         arguments = job(steps="600")
         expected = train(*arguments, "--strategy", "one_device")
-        with Run(*arguments, *SERVED, "--processes", "--workers", "2", "--ps",
-                 "2") as run:
-            for shard, step in (("ps:0", 50), ("ps:1", 200)):
-                run.wait_for_step(step)
-                os.kill(run.role(shard), signal.SIGKILL)
-            summary = run.finish()
-        self.same(summary, expected)
+        summary = train_under(*arguments, *SERVED, "--processes", "--workers",
+                              "2", "--ps", "2",
+                              deaths=(("ps:0", 50), ("ps:1", 200)))
+        same(self, summary, expected)
         self.assertEqual(summary["steps_rolled_back"], 0)
         kinds = [x["kind"] for x in summary["recoveries"]]
         self.assertEqual(kinds.count("shard_restored"), 2, kinds)
@@ -95,45 +95,31 @@ class Tables(unittest.TestCase):
     def test_a_killed_worker_changes_nothing(self):
         arguments = job(steps="600")
         expected = train(*arguments, "--strategy", "one_device")
-        with Run(*arguments, *SERVED, "--processes", "--workers", "2", "--ps",
-                 "2") as run:
-            run.wait_for_step(100)
-            os.kill(run.role("worker:1"), signal.SIGKILL)
-            summary = run.finish()
-        self.same(summary, expected)
+        summary = train_under(*arguments, *SERVED, "--processes", "--workers",
+                              "2", "--ps", "2", deaths=(("worker:1", 100),))
+        same(self, summary, expected)
 
     def test_chains_of_tables_keep_the_bits_whoever_dies(self):
         arguments = job(steps="600")
         expected = train(*arguments, "--strategy", "one_device")
         chained = [*arguments, *SERVED, "--tables", "sparse", "--chain", "2"]
-        self.same(train(*chained, "--in-process", "--workers", "2", "--ps",
+        same(self, train(*chained, "--in-process", "--workers", "2", "--ps",
                         "2"), expected)
-        with Run(*chained, "--processes", "--workers", "2", "--ps",
-                 "2") as run:
-            for shard, step in (("ps:0", 50), ("ps:3", 150), ("ps:2", 250),
-                                ("ps:1", 350)):
-                run.wait_for_step(step)
-                os.kill(run.role(shard), signal.SIGKILL)
-            summary = run.finish()
-        self.same(summary, expected)
+        summary = train_under(*chained, "--processes", "--workers", "2", "--ps",
+                              "2", deaths=(("ps:0", 50), ("ps:3", 150),
+                                           ("ps:2", 250), ("ps:1", 350)))
+        same(self, summary, expected)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(len(summary["recoveries"]), 4)
 
     def test_rows_of_a_chain_count_each_lease_once_whoever_dies(self):
-        # Integers: the sum of what leases add has the same bits in any order.
-        counting = ["--data", "synthetic:rows?samples=400&ids=8&vocabulary=900",
-                    "--model", "count:2ms-4", "--optimizer", "sgd", "--lr",
-                    "1", "--epochs", "0", "--steps", "300", "--virtual-ranks",
-                    "2", "--global-batch", "8", *SERVED, "--async"]
-        expected = train(*counting, "--in-process", "--workers", "1", "--ps",
+        arguments = [*counting("count:2ms-4", "300"), *SERVED, "--async"]
+        expected = train(*arguments, "--in-process", "--workers", "1", "--ps",
                          "1")
         self.assertGreater(expected["tables"]["rows"], 800)
-        with Run(*counting, "--processes", "--workers", "2", "--ps", "2",
-                 "--chain", "2") as run:
-            for shard, step in (("ps:0", 40), ("ps:2", 120)):
-                run.wait_for_step(step)
-                os.kill(run.role(shard), signal.SIGKILL)
-            summary = run.finish()
+        summary = train_under(*arguments, "--processes", "--workers", "2",
+                              "--ps", "2", "--chain", "2",
+                              deaths=(("ps:0", 40), ("ps:2", 120)))
         self.assertEqual(summary["weights_sha256"], expected["weights_sha256"])
         self.assertEqual(len(summary["recoveries"]), 2)
 
@@ -147,7 +133,7 @@ class Tables(unittest.TestCase):
         expected = train(*job(), *SERVED, "--in-process")
         self.assertLess(expected["tables"]["rows"], 26 * 2000)
         filled = train(*job(), *SERVED, "--in-process", "--table-fill")
-        self.same(filled, expected)
+        same(self, filled, expected)
         self.assertEqual(filled["tables"]["rows"], 26 * 2000)
 
     def test_saved_weights_have_all_rows(self):

@@ -69,12 +69,16 @@ public:
     return all([&](DenseSteps& own) { return own.begin(version, source); });
   }
 
-  std::vector<StepOutcome> take(uint64_t step) {
-    return all([&](DenseSteps& own) {
+  /// `leaf_by_leaf`: sums of single ranks instead of whole nodes.
+  std::vector<StepOutcome> take(uint64_t step, bool leaf_by_leaf = false) {
+    return all([&, leaf_by_leaf](DenseSteps& own) {
       std::vector<NodeSum> sums;
       for (const auto& nodes : {own.share().left, own.share().held})
         for (auto node : nodes)
-          sums.push_back(some_sum(*job, node));
+          for (auto lo = node.lo; lo < node.hi;
+               lo += leaf_by_leaf ? 1 : node.size())
+            sums.push_back(
+              some_sum(*job, leaf_by_leaf ? RankRange{lo, lo + 1} : node));
       return own.take(step, sums, 100);
     });
   }
@@ -135,6 +139,19 @@ BOOST_AUTO_TEST_CASE(workers_have_the_bits_of_one) {
       BOOST_TEST(some.steps[i].held().front().oldest == 2u);
       BOOST_TEST(some.steps[i].held().front().newest == 3u);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(leaves_are_summed_to_the_nodes_that_they_make_up) {
+  for (size_t count : {1, 2, 3}) {
+    Workers whole{count};
+    Workers leaves{count};
+    BOOST_REQUIRE(all_taken(whole.begin(0)));
+    BOOST_REQUIRE(all_taken(leaves.begin(0)));
+    BOOST_REQUIRE(all_taken(whole.take(0)));
+    BOOST_REQUIRE(all_taken(leaves.take(0, true)));
+    for (size_t i = 0; i < count; ++i)
+      BOOST_TEST((leaves.values(i) == whole.values(i)));
   }
 }
 

@@ -1,4 +1,5 @@
 #include "kernels/buffer.hpp"
+#include "kernels/error.hpp"
 #include "kernels/graph/models.hpp"
 #include "kernels/sleeping_replica.hpp"
 
@@ -71,6 +72,31 @@ BOOST_AUTO_TEST_CASE(one_that_counts_asks_for_one_more_by_each_sample) {
   BOOST_TEST(stats.loss_sum == 0);
   for (size_t i = 0; i < 20; ++i)
     BOOST_TEST(values.data()[i] == -3.0f);
+}
+
+BOOST_AUTO_TEST_CASE(dense_parameters_count_beside_a_table) {
+  SampleShape sample;
+  sample.ids = 2;
+  sample.vocabulary = 9;
+  sample.label = LabelKind::binary;
+  const auto graph = make_graph("count:0ms-4-3", sample);
+  BOOST_TEST(graph.parameter_count() == 9 * 4 + 3u);
+  const Layout layout{graph};
+  auto replica = make_replica(graph, {}, 2);
+  Buffer values{layout.total};
+  values.fill(0);
+  Buffer gradient{layout.total};
+  int32_t ids[] = {2, 5, 5, -1};
+  Batch batch;
+  batch.rows = 2;
+  batch.ids = ids;
+  replica->gradient(values.data(), batch, gradient.data());
+  for (uint64_t i = 0; i < 36; ++i)
+    BOOST_TEST(gradient.data()[i] == (i / 4 == 2 || i / 4 == 5 ? -2.0f : 0.0f));
+  for (uint64_t i = 0; i < 3; ++i)
+    BOOST_TEST(gradient.data()[layout.offsets[1] + i] == -2.0f);
+  BOOST_CHECK_THROW(make_graph("count:0ms-4-3", shape_of(LabelKind::classes)),
+                    UsageError);
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_takes_its_time) {

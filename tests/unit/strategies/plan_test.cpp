@@ -320,16 +320,19 @@ BOOST_AUTO_TEST_CASE(every_worker_may_keep_what_is_no_table) {
   BOOST_TEST(to_table(plan).find("every worker") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(dense_variables_are_reduced_beside_synchronous_shards) {
+BOOST_AUTO_TEST_CASE(dense_variables_are_reduced_beside_shards) {
   auto options = mirrored(2);
   options.dense_reduced = true;
   BOOST_TEST(refusal(options).find("add --strategy parameter_server")
              != std::string::npos);
   options = parameter_server(2, 1);
   options.dense_reduced = true;
-  options.synchronisation = Synchronisation::async;
-  BOOST_TEST(refusal(options).find("drop --async") != std::string::npos);
-  options.synchronisation = Synchronisation::sync;
+  for (auto mode : {Synchronisation::async, Synchronisation::sync}) {
+    options.synchronisation = mode;
+    Plan plan;
+    PlanError error;
+    BOOST_TEST(make_plan(options, some_variables, plan, error));
+  }
   options.any_order = true;
   options.backup_workers = 1;
   BOOST_TEST(refusal(options).find("drop --backup-workers")

@@ -68,6 +68,24 @@ BOOST_AUTO_TEST_CASE(workers_take_a_version_that_one_has_and_all_slices_have) {
   BOOST_TEST(!found.rollback);
 }
 
+BOOST_AUTO_TEST_CASE(rows_that_run_free_do_not_say_where_layers_go_on) {
+  const LeaseSet acknowledged{16, {}}; // four steps of four ranks
+  // A slice is behind, one ahead; a worker has taken step 5.
+  const std::map<uint32_t, LeaseSet> slices{{0, {16, {18}}}, {1, {24, {}}}};
+  auto found = decide_resumption(slices, {{4, 5}, {5, 6}}, acknowledged, 4);
+  BOOST_TEST(found.version == 6u);
+  BOOST_TEST(found.source == 1u);
+  BOOST_TEST(found.synchronise);
+  BOOST_TEST(!found.rollback);
+  // What was acknowledged of rows is gone.
+  found = decide_resumption({{0, {15, {17}}}}, {{4, 5}}, acknowledged, 4);
+  BOOST_TEST(found.rollback);
+  BOOST_TEST(found.version == 0u);
+  BOOST_TEST(found.reason.find("lost 1 push") != std::string::npos);
+  // The layers are.
+  BOOST_TEST(decide_resumption(slices, {{0, 0}}, acknowledged, 4).rollback);
+}
+
 BOOST_AUTO_TEST_CASE(a_version_that_one_side_alone_has_left_is_a_rollback) {
   // All workers are new, and the slices have let go of version 0.
   auto found = decide_resumption({{4, 5}, {4, 5}}, {{0, 0}, {0, 0}}, 0);
