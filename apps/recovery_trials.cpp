@@ -135,21 +135,35 @@ const HeldProcess& RecoveryTrials::draw_victim(std::string& role) {
   return *process;
 }
 
-double RecoveryTrials::steps_a_second(milliseconds period, bool strikes) {
-  look_until_whole();
+RecoveryTrials::Pace RecoveryTrials::pace_until(Clock::time_point end) {
   const auto steps = journal_.steps();
   const auto from_ms = journal_.steps_ms();
-  const auto end = Clock::now() + period;
-  if (strikes) { // early enough that the period has all of what follows
-    const auto most = static_cast<uint64_t>(period.count()) / 2;
-    std::this_thread::sleep_for(milliseconds{random_() % (most + 1)});
-    std::string role;
-    draw_victim(role).signal(kind_.stops ? SIGSTOP : SIGKILL);
-  }
   std::this_thread::sleep_until(end);
   journal_.read();
-  const auto ms = static_cast<double>(journal_.steps_ms() - from_ms);
-  return ms > 0 ? static_cast<double>(journal_.steps() - steps) * 1e3 / ms : 0;
+  return {static_cast<double>(journal_.steps() - steps),
+          static_cast<double>(journal_.steps_ms() - from_ms) / 1e3};
+}
+
+double RecoveryTrials::undisturbed(milliseconds period) {
+  look_until_whole();
+  return pace_until(Clock::now() + period).steps_a_second();
+}
+
+/// The kill comes early enough that the period has all of what follows.
+RecoveryTrials::StruckPeriod RecoveryTrials::struck(milliseconds period) {
+  look_until_whole();
+  const auto begin = Clock::now();
+  const auto most = static_cast<uint64_t>(period.count()) / 2;
+  const auto before = pace_until(begin + milliseconds{random_() % (most + 1)});
+  std::string role;
+  draw_victim(role).signal(kind_.stops ? SIGSTOP : SIGKILL);
+  const auto around = pace_until(Clock::now() + period / 4);
+  const auto after = pace_until(begin + period);
+  const Pace usual{before.steps + after.steps, before.seconds + after.seconds};
+  const Pace all{usual.steps + around.steps, usual.seconds + around.seconds};
+  const auto rate = usual.steps_a_second();
+  return {all.steps_a_second(),
+          rate > 0 ? around.seconds - around.steps / rate : around.seconds};
 }
 
 double RecoveryTrials::strike() {

@@ -41,15 +41,27 @@ public:
   /// it, and waits until the job is whole again.
   /// Errors: InputError where that does not happen in time.
   double strike();
-  /// Returns the steps that are committed a second in so many, in which, at a
-  /// random moment, a random role is struck, or none is.
-  double steps_a_second(std::chrono::milliseconds period, bool strikes);
+  /// Returns the steps that are committed a second.
+  double undisturbed(std::chrono::milliseconds period);
+  struct StruckPeriod {
+    double steps_a_second = 0;
+    double lost_seconds = 0; ///< that the steps around the kill lack
+  };
+  /// The same with a kill of a random role at a random moment.
+  StruckPeriod struck(std::chrono::milliseconds period);
   /// Ends the job.
   /// Errors: InputError where its weights are not those of one device (of the
   /// small model), a step was rolled back or a process is left.
   void finish();
 
 private:
+  struct Pace {
+    double steps = 0;
+    double seconds = 0;
+    double steps_a_second() const { return seconds > 0 ? steps / seconds : 0; }
+  };
+  /// From the newest commit that is known to the newest one then.
+  Pace pace_until(std::chrono::steady_clock::time_point end);
   const HeldProcess& draw_victim(std::string& role);
   void look_until_whole();
 

@@ -51,6 +51,7 @@ class Recovery(unittest.TestCase):
             rows = json.loads(path.read_text())
         self.assertEqual([row["name"] for row in rows], ["goodput, worker"])
         self.assertGreater(rows[0]["ours_us"], 0)
+        self.assertLess(rows[0]["lost_seconds_a_kill"], 2)
         self.assertAlmostEqual(rows[0]["ratio"],
                                rows[0]["peer_us"] / rows[0]["ours_us"])
 
