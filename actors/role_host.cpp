@@ -184,6 +184,7 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
   wanted.announce = reached_as(wanted.listen, options);
+  wanted.proxy = options.link_proxy;
   if (job.plan.owner_kind == RoleKind::shard)
     wanted.memory = LinkMemory::make();
   wanted.log = [role = to_string(options.role)](const std::string& line) {

@@ -25,6 +25,7 @@ struct RoleProcessOptions {
   std::string certificates; ///< folder
   std::string listen;       ///< HOST:PORT for a shard
   int state_descriptor = -1;
+  std::string link_proxy; ///< as LinkOptions
   uint64_t connect_deadline_ms = 30'000;
   /// Asked ten times a second; a reason makes the role hand over and end.
   std::function<std::string()> leave;

@@ -2,6 +2,7 @@
 #include "apps/chaos_plan_file.hpp"
 #include "apps/chaos_run.hpp"
 #include "apps/commands.hpp"
+#include "apps/fault_proxy.hpp"
 #include "apps/run_folder.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 namespace troupe {
@@ -25,10 +28,13 @@ struct Files {
   std::string journal;
 };
 
-/// The job's arguments with what the verdict is made from.
-std::vector<std::string> job_arguments(const Settings& settings,
-                                       const Files& files) {
+/// The job's arguments with what the verdict is made from, and what some faults
+/// need.
+std::vector<std::string>
+job_arguments(const Settings& settings, const Files& files,
+              const std::vector<std::string>& more = {}) {
   auto out = settings.chaos.job;
+  out.insert(out.end(), more.begin(), more.end());
   out.insert(out.end(), {"--summary", files.summary, "--save", files.weights});
   if (!files.journal.empty())
     out.insert(out.end(), {"--journal", files.journal});
@@ -69,16 +75,23 @@ void count_updates(const Settings& job, const std::string& weights,
 class Strikes {
 public:
   Strikes(const ChaosOptions& options, const Plan& plan)
-    : drawn_(plan, options.seed, options.kinds), faults_(options.faults) {
+    : drawn_(plan, options.seed, options.kinds),
+      faults_(options.faults),
+      kinds_(options.kinds.begin(), options.kinds.end()) {
     if (options.plan.empty())
       return;
     read_ = read_chaos_plan(options.plan, plan);
     faults_ = 0;
-    for (const auto& strike : *read_)
+    kinds_.clear();
+    for (const auto& strike : *read_) {
       faults_ += strike.faults();
+      for (const auto& wish : strike.wishes)
+        kinds_.insert(wish.kind);
+    }
   }
 
   uint64_t faults() const { return faults_; }
+  const std::set<ChaosKind>& kinds() const { return kinds_; }
   std::optional<ChaosStrike> next(uint64_t left) {
     if (!read_)
       return drawn_.next(left);
@@ -93,7 +106,33 @@ private:
   std::optional<std::vector<ChaosStrike>> read_;
   size_t at_ = 0;
   uint64_t faults_;
+  std::set<ChaosKind> kinds_;
 };
+
+/// A proxy, if there are faults that it takes one for.
+std::unique_ptr<FaultProxy> proxy_for(const Strikes& strikes,
+                                      const Settings& job, const Plan& plan,
+                                      uint64_t seed) {
+  const bool served = plan.owner_kind == RoleKind::shard;
+  if (std::ranges::none_of(strikes.kinds(), [&](ChaosKind kind) {
+        return is_of_links(kind) || (kind == ChaosKind::cut && !served);
+      }))
+    return nullptr;
+  if (job.job.link == "shm")
+    throw UsageError("links in shared memory do not pass a proxy: leave out "
+                     "the job's --link shm");
+  return std::make_unique<FaultProxy>(seed);
+}
+
+/// Flags of the job, and what its roles find in their environment.
+std::vector<std::string> pass_through(const FaultProxy* proxy,
+                                      const Settings& job) {
+  if (!proxy)
+    return {};
+  ::setenv(link_proxy_variable, proxy->address().c_str(), 1);
+  return job.job.link == "tcp" ? std::vector<std::string>{}
+                               : std::vector<std::string>{"--link", "tcp"};
+}
 
 void write(const std::string& path, const std::string& text) {
   if (!path.empty())
@@ -105,8 +144,9 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();
-  ChaosJob run{job_arguments(settings, files)};
-  ChaosRun chaos{run, plan, files.journal};
+  const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
+  ChaosJob run{job_arguments(settings, files, pass_through(proxy.get(), job))};
+  ChaosRun chaos{run, plan, files.journal, proxy.get()};
   try {
     chaos.strike([&](uint64_t left) { return strikes.next(left); },
                  [&](ChaosStrike& strike) { return strikes.redirect(strike); },
@@ -160,6 +200,7 @@ int run_chaos(const Settings& settings) {
   if (job.job.synchronisation == Synchronisation::sync
       && job.job.reduction == "reproducible") {
     const Files others{files.weights, folder.file("undisturbed.json"), {}};
+    ::unsetenv(link_proxy_variable);
     ChaosJob run{job_arguments(settings, others)};
     run.finish(end_deadline);
     evidence.undisturbed = read_json(others.summary);

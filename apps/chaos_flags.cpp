@@ -72,10 +72,12 @@ std::vector<Flag> chaos_flags() {
       whole(FIELD(chaos.faults), 1, most_faults).set);
   add("kinds", "KIND,…", "kill",
       "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
-      "to a second; cut: a link breaks; each as often as the others",
+      "to a second; cut: a link breaks; stall, one-way, throttle: for "
+      "up to 2 s nothing, nothing one way, or little passes a link; flip: a "
+      "bit changes on the way; each as often as the others",
       [](Settings& s, const std::string& value) {
         s.chaos.kinds.clear();
-        for (const auto& word : some_of(value, names_of_faults()))
+        for (const auto& word : some_of(value, names_of_chaos()))
           parse(word, s.chaos.kinds.emplace_back());
       });
   add("plan", "FILE", "drawn",

@@ -18,7 +18,9 @@ constexpr uint64_t least_absence_ms = 1'500;
 constexpr uint64_t most_absence_ms = 4'000;
 constexpr uint64_t least_slow_ms = 200;
 constexpr uint64_t most_slow_ms = 1'000;
-constexpr uint64_t most_links = 64; ///< that a number tells apart
+constexpr uint64_t most_links = 64;    ///< that a number tells apart
+constexpr uint64_t least_bad_ms = 100; ///< of a bad link
+constexpr uint64_t most_bad_ms = 2'000;
 
 } // namespace
 
@@ -30,7 +32,7 @@ uint64_t ChaosStrike::faults() const {
 }
 
 ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
-                     std::vector<FaultKind> kinds)
+                     std::vector<ChaosKind> kinds)
   : workers_(static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
     chain_(plan.chain),
@@ -39,14 +41,14 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
     random_(seed) {
   for (auto kind : kinds_) {
     auto& cases = cases_[static_cast<size_t>(kind)];
-    if (kind == FaultKind::kill)
+    if (kind == ChaosKind::kill)
       add_deaths(cases);
     else
       add_survived(kind, cases);
     if (cases.empty())
       throw UsageError("--kinds " + to_string(kind)
-                       + ": links are cut between workers and shards alone; "
-                         "add --strategy parameter_server to the job");
+                       + ": the job has no two processes that are linked; "
+                         "give it more workers");
   }
 }
 
@@ -72,10 +74,15 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
   }
 }
 
-void ChaosPlan::add_survived(FaultKind kind, std::vector<Case>& cases) const {
+void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   using enum StepPhase;
-  if (kind == FaultKind::slow) {
+  if (kind == ChaosKind::slow) {
     cases.push_back({compute, RoleKind::worker});
+  } else if (is_of_links(kind) || (kind == ChaosKind::cut && owners_ == 0)) {
+    if (owners_ + workers_ > 1)
+      cases.push_back({at_once, RoleKind::worker});
+    if (owners_ > 0)
+      cases.push_back({at_once, RoleKind::shard});
   } else if (owners_ > 0) {
     for (auto phase : {pull, compute, push})
       cases.push_back({phase, RoleKind::worker});
@@ -83,25 +90,31 @@ void ChaosPlan::add_survived(FaultKind kind, std::vector<Case>& cases) const {
       cases.push_back({phase, RoleKind::shard});
     if (chain_ > 1)
       cases.push_back({forward, RoleKind::shard});
-  } else if (kind == FaultKind::stop) {
+  } else if (kind == ChaosKind::stop) {
     for (auto phase : {at_once, compute, push, reduce})
       cases.push_back({phase, RoleKind::worker});
   }
+  if (kind == ChaosKind::stop)
+    cases.push_back({at_once, RoleKind::coordinator});
 }
 
 uint64_t ChaosPlan::draw(uint64_t low, uint64_t high) {
   return low + random_() % (high - low + 1);
 }
 
-uint32_t ChaosPlan::draw_amount(FaultKind kind) {
+uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
   switch (kind) {
-    case FaultKind::stop:
+    case ChaosKind::stop:
       return static_cast<uint32_t>(draw(0, 2) == 0
                                      ? draw(least_absence_ms, most_absence_ms)
                                      : draw(least_pause_ms, borne_pause_ms));
-    case FaultKind::slow:
+    case ChaosKind::slow:
       return static_cast<uint32_t>(draw(least_slow_ms, most_slow_ms));
-    case FaultKind::cut:
+    case ChaosKind::stall:
+    case ChaosKind::one_way:
+    case ChaosKind::throttle:
+      return static_cast<uint32_t>(draw(least_bad_ms, most_bad_ms));
+    case ChaosKind::cut:
       return static_cast<uint32_t>(draw(0, most_links));
     default:
       return 0;

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actors/fault_injector.hpp"
+#include "apps/chaos_kind.hpp"
 #include "strategies/plan.hpp"
+#include "strategies/step_phase.hpp"
 
 #include <array>
 #include <cstdint>
@@ -11,10 +12,19 @@
 
 namespace troupe {
 
+/// A fault that is to strike; else as FaultWish.
+struct ChaosWish {
+  RoleId role;
+  std::vector<StepPhase> phases;
+  uint32_t after = 0;
+  ChaosKind kind = ChaosKind::kill;
+  uint32_t amount = 0;
+};
+
 /// What is to strike at once: one role; or one that dies while it seals and one
 /// of another chain whose death makes it seal.
 struct ChaosStrike {
-  std::vector<FaultWish> wishes;
+  std::vector<ChaosWish> wishes;
   uint64_t steps_before = 0; ///< steps to commit since the strike before
   /// Once so many steps are committed, instead.
   std::optional<uint64_t> at_step{};
@@ -34,7 +44,7 @@ public:
 
   /// Errors: UsageError where none of the roles can have a fault of that kind.
   ChaosPlan(const Plan& plan, uint64_t seed,
-            std::vector<FaultKind> kinds = {FaultKind::kill});
+            std::vector<ChaosKind> kinds = {ChaosKind::kill});
 
   /// At most `most` faults.
   Strike next(uint64_t most);
@@ -48,8 +58,8 @@ private:
     RoleKind kind;
   };
   void add_deaths(std::vector<Case>& cases) const;
-  void add_survived(FaultKind kind, std::vector<Case>& cases) const;
-  uint32_t draw_amount(FaultKind kind);
+  void add_survived(ChaosKind kind, std::vector<Case>& cases) const;
+  uint32_t draw_amount(ChaosKind kind);
   RoleId any(RoleKind kind);
   uint32_t chain_of(RoleId role) const;
   uint64_t draw(uint64_t low, uint64_t high);
@@ -58,9 +68,9 @@ private:
   uint32_t owners_; ///< chains of shards
   uint32_t chain_;
   bool pair_; ///< the workers are two, and keep the dense variables
-  std::vector<FaultKind> kinds_;
-  std::array<std::vector<Case>, fault_kinds> cases_; ///< by kind
-  std::array<size_t, fault_kinds> next_case_{};
+  std::vector<ChaosKind> kinds_;
+  std::array<std::vector<Case>, chaos_kinds> cases_; ///< by kind
+  std::array<size_t, chaos_kinds> next_case_{};
   size_t next_kind_ = 0;
   std::mt19937_64 random_;
 };

@@ -123,15 +123,20 @@ private:
     return strike;
   }
 
-  FaultWish read_fault(const toml::table& table) const {
+  ChaosWish read_fault(const toml::table& table) const {
     know(table, {"role", "kind", "phase", "phases", "passes", "ms", "link"});
-    FaultWish wish;
+    ChaosWish wish;
     wish.role = read_role(table);
     if (const auto* kind = table.get("kind");
         kind && !parse(word(*kind, "kind"), wish.kind))
       refuse(*kind, "kind " + word(*kind, "kind") + ": unknown; use "
-                      + in_words(names_of_faults()));
+                      + in_words(names_of_chaos()));
     wish.phases = read_phases(table, wish);
+    if (wish.kind != ChaosKind::kill
+        && (is_of_links(wish.kind) || wish.role.kind == RoleKind::coordinator)
+        && wish.phases.front() != StepPhase::at_once)
+      refuse(table, to_string(wish.kind) + " of " + to_string(wish.role)
+                      + " strikes from outside, at-once; leave out its phase");
     constexpr auto most_passes = std::numeric_limits<uint32_t>::max();
     wish.after =
       static_cast<uint32_t>(number(table, "passes", most_passes).value_or(0));
@@ -156,7 +161,7 @@ private:
     return role;
   }
 
-  StepPhase read_phase(const toml::node& node, const FaultWish& wish) const {
+  StepPhase read_phase(const toml::node& node, const ChaosWish& wish) const {
     const auto name = word(node, "phase");
     const auto known = phases_of(wish.role.kind);
     const auto phase = step_phase(name);
@@ -171,7 +176,7 @@ private:
   }
 
   std::vector<StepPhase> read_phases(const toml::table& table,
-                                     const FaultWish& wish) const {
+                                     const ChaosWish& wish) const {
     const auto* one = table.get("phase");
     const auto* more = table.get("phases");
     if (one && more)
@@ -183,7 +188,7 @@ private:
     const auto* list = more->as_array();
     if (!list || list->empty())
       refuse(*more, "phases: expected a list of names");
-    if (list->size() > 1 && wish.kind != FaultKind::kill)
+    if (list->size() > 1 && wish.kind != ChaosKind::kill)
       refuse(*more, "phases: only who is killed has a replacement");
     std::vector<StepPhase> phases;
     for (const auto& node : *list)
@@ -191,20 +196,17 @@ private:
     return phases;
   }
 
-  uint32_t read_amount(const toml::table& table, FaultKind kind) const {
-    const bool lasts = kind == FaultKind::stop || kind == FaultKind::slow;
+  uint32_t read_amount(const toml::table& table, ChaosKind kind) const {
     const auto ms = number(table, "ms", most_amount);
     const auto link = number(table, "link", most_amount);
-    if (ms && !lasts)
-      refuse(*table.get("ms"),
-             "ms: how long a stop or slow lasts; leave it out "
-             "of a "
-               + to_string(kind));
-    if (link && kind != FaultKind::cut)
+    if (ms && !lasts(kind))
+      refuse(*table.get("ms"), "ms: how long a fault lasts; leave it out of a "
+                                 + to_string(kind));
+    if (link && kind != ChaosKind::cut)
       refuse(*table.get("link"), "link: which one a cut breaks; leave it out "
                                  "of a "
                                    + to_string(kind));
-    if (lasts && !ms)
+    if (lasts(kind) && !ms)
       refuse(table, to_string(kind) + " needs to know how long: add ms");
     return static_cast<uint32_t>(ms.value_or(link.value_or(0)));
   }
@@ -240,9 +242,9 @@ std::string to_toml(const std::vector<ChaosStrike>& strikes, uint64_t seed) {
              + "\"\nkind = \"" + to_string(wish.kind)
              + "\"\nphases = " + literal(wish.phases)
              + "\npasses = " + std::to_string(wish.after) + '\n';
-      if (wish.kind == FaultKind::stop || wish.kind == FaultKind::slow)
+      if (lasts(wish.kind))
         out += "ms = " + std::to_string(wish.amount) + '\n';
-      if (wish.kind == FaultKind::cut)
+      if (wish.kind == ChaosKind::cut)
         out += "link = " + std::to_string(wish.amount) + '\n';
     }
   }

@@ -3,6 +3,7 @@
 #include "kernels/error.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <thread>
 
@@ -38,20 +39,29 @@ uint64_t ends_of(const Plan& plan) {
 milliseconds deadline_of(const ChaosStrike& strike) {
   auto deadline = phase_deadline;
   for (const auto& wish : strike.wishes)
-    if (wish.kind == FaultKind::stop)
+    if (wish.kind == ChaosKind::stop)
       deadline += milliseconds{wish.amount};
   return deadline;
 }
 
+bool is_from_outside(const ChaosWish& wish, bool served) {
+  return is_of_links(wish.kind) || (wish.kind == ChaosKind::cut && !served)
+         || (wish.kind == ChaosKind::stop
+             && wish.role.kind == RoleKind::coordinator);
+}
+
 } // namespace
 
-ChaosRun::ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal)
+ChaosRun::ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
+                   FaultProxy* proxy)
   : job_(job),
     chain_(plan.chain),
     link_ends_(ends_of(plan)),
     journal_(journal, plan),
     processes_(job.launcher()),
-    waker_(processes_) {}
+    waker_(processes_),
+    proxy_(proxy),
+    served_(plan.owner_kind == RoleKind::shard) {}
 
 std::optional<RoleProcesses::Holdings> ChaosRun::count_when_whole() {
   const auto end = Clock::now() + whole_deadline;
@@ -82,12 +92,53 @@ std::optional<RoleProcesses::Holdings> ChaosRun::count_settled() {
 /// Sends one strike; where a phase belongs to another replica, there.
 std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
                                         ChaosStrike& strike) {
+  std::vector<FaultWish> inside;
   for (const auto& wish : strike.wishes)
-    if (wish.kind == FaultKind::stop)
-      waker_.expect(to_string(wish.role), milliseconds{wish.amount});
-  auto answers = injector.inject(strike.wishes, deadline_of(strike));
+    if (!is_from_outside(wish, served_)) {
+      inside.push_back({wish.role, wish.phases, wish.after,
+                        static_cast<FaultKind>(wish.kind), wish.amount});
+      if (wish.kind == ChaosKind::stop)
+        waker_.expect(to_string(wish.role), milliseconds{wish.amount});
+    }
+  processes_.look(); // before several look at what it has found
+  std::vector<std::future<FaultAnswer>> outside;
+  for (const auto& wish : strike.wishes)
+    if (is_from_outside(wish, served_))
+      outside.push_back(std::async(std::launch::async, [this, wish] {
+        return strike_from_outside(wish);
+      }));
+  auto answered = injector.inject(inside, deadline_of(strike));
   waker_.forget();
+  std::vector<FaultAnswer> answers;
+  auto from_inside = answered.begin();
+  auto from_outside = outside.begin();
+  for (const auto& wish : strike.wishes)
+    answers.push_back(is_from_outside(wish, served_) ? (from_outside++)->get()
+                                                     : *from_inside++);
   return answers;
+}
+
+FaultAnswer ChaosRun::strike_from_outside(const ChaosWish& wish) {
+  if (wish.kind == ChaosKind::stop)
+    return stop_coordinator(wish);
+  const auto role = to_string(wish.role);
+  if (!proxy_
+      || !proxy_->strike(wish.kind, role, milliseconds{wish.amount},
+                         phase_deadline))
+    return {FaultAnswer::Kind::not_seen,
+            "nothing passed a link of " + role + " in time"};
+  return {FaultAnswer::Kind::done,
+          "a link of " + role + " bore " + to_string(wish.kind)};
+}
+
+FaultAnswer ChaosRun::stop_coordinator(const ChaosWish& wish) {
+  const auto role = to_string(wish.role);
+  const auto* process = processes_.playing(role);
+  if (!process || !process->signal(SIGSTOP))
+    return {FaultAnswer::Kind::refused, role + " is no process of its own"};
+  std::this_thread::sleep_for(milliseconds{wish.amount});
+  process->signal(SIGCONT);
+  return {FaultAnswer::Kind::done, role + " bore stop"};
 }
 
 void ChaosRun::strike(const Source& next,

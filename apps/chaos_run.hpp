@@ -1,13 +1,16 @@
 #pragma once
 
+#include "actors/fault_injector.hpp"
 #include "apps/chaos_job.hpp"
 #include "apps/chaos_plan.hpp"
 #include "apps/chaos_verdict.hpp"
+#include "apps/fault_proxy.hpp"
 #include "apps/followed_journal.hpp"
 #include "apps/role_processes.hpp"
 #include "apps/waker.hpp"
 
 #include <functional>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -16,8 +19,9 @@ namespace troupe {
 /// Strikes a running job from outside, and counts what it finds.
 class ChaosRun {
 public:
-  /// `journal` is the job's.
-  ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal);
+  /// `journal` is the job's; `proxy` null: its links are not struck.
+  ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
+           FaultProxy* proxy = nullptr);
 
   /// The next strike, given how many faults are still to come; none: no more.
   using Source = std::function<std::optional<ChaosStrike>(uint64_t left)>;
@@ -36,6 +40,8 @@ private:
   std::optional<RoleProcesses::Holdings> count_when_whole();
   std::optional<RoleProcesses::Holdings> count_settled();
   std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
+  FaultAnswer strike_from_outside(const ChaosWish& wish);
+  FaultAnswer stop_coordinator(const ChaosWish& wish);
 
   ChaosJob& job_;
   uint32_t chain_;
@@ -43,6 +49,8 @@ private:
   FollowedJournal journal_;
   RoleProcesses processes_;
   Waker waker_;
+  FaultProxy* proxy_;
+  bool served_; ///< by shards
   std::vector<ChaosStrike> done_;
   std::vector<ChaosFault> faults_;
   std::optional<RoleProcesses::Holdings> before_;

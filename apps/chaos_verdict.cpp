@@ -65,11 +65,12 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   uint64_t may_be_lost = 0;
   bool coordinator_died = false;
   for (const auto& fault : evidence.faults)
-    if (fault.kind == FaultKind::kill) {
+    if (fault.kind == ChaosKind::kill) {
       ++killed;
       coordinator_died = coordinator_died
                          || fault.role.kind == RoleKind::coordinator;
-    } else if (fault.kind == FaultKind::stop && fault.amount > borne_pause_ms)
+    } else if (fault.kind == ChaosKind::stop && fault.amount > borne_pause_ms
+               && fault.role.kind != RoleKind::coordinator)
       ++may_be_lost;
   if (evidence.faults.size() < evidence.asked)
     failures.push_back(std::to_string(evidence.faults.size()) + " of "

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "apps/chaos_kind.hpp"
 #include "apps/role_processes.hpp"
-#include "strategies/fault_kind.hpp"
 #include "strategies/step_phase.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,10 +15,10 @@ namespace troupe {
 
 /// A fault that took place.
 struct ChaosFault {
-  FaultKind kind = FaultKind::kill;
+  ChaosKind kind = ChaosKind::kill;
   StepPhase phase = StepPhase::none;
   RoleId role;
-  uint32_t amount = 0; ///< as FaultWish
+  uint32_t amount = 0; ///< as ChaosWish
 };
 
 /// What a run under faults is judged by.

@@ -2,6 +2,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/role_host.hpp"
 #include "apps/commands.hpp"
+#include "apps/fault_proxy.hpp"
 #include "apps/numbers.hpp"
 #include "apps/run_display.hpp"
 #include "kernels/error.hpp"
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 
 namespace troupe {
 namespace {
@@ -78,6 +80,8 @@ int run_role(const Settings& settings) {
   role.certificates = settings.certificates;
   role.listen = settings.listen;
   role.state_descriptor = settings.state_fd;
+  if (const auto* proxy = std::getenv(link_proxy_variable))
+    role.link_proxy = proxy;
   role.leave = [&interrupt] { return interrupt.reason(); };
   run_role_process(role);
   return 0;

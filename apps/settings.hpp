@@ -2,7 +2,7 @@
 
 #include "actors/checkpoint_options.hpp"
 #include "actors/job.hpp"
-#include "strategies/fault_kind.hpp"
+#include "apps/chaos_kind.hpp"
 #include "strategies/membership.hpp"
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct BenchOptions {
 struct ChaosOptions {
   uint64_t seed = 0;
   uint64_t faults = 8;
-  std::vector<FaultKind> kinds{FaultKind::kill};
+  std::vector<ChaosKind> kinds{ChaosKind::kill};
   std::string plan;             ///< file of strikes; empty: they are drawn
   std::string write_plan;       ///< where to write what struck; empty: nowhere
   std::vector<std::string> job; ///< its arguments: "train", …
@@ -78,11 +78,11 @@ struct Settings {
   bool color = true; ///< false: --no-color
 
   std::string listen = "127.0.0.1:0"; ///< where this role takes connections
-  std::string coordinator;  ///< HOST:PORT,… where it may be; empty: not given
-  bool standby = false;     ///< train: start a second coordinator
-  std::string voters;       ///< HOST:PORT,… role coordinator; empty: alone
-  uint32_t voter = 0;       ///< role coordinator: which of them is its own
-  std::string certificates; ///< folder; empty: the job makes its own
+  std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
+  bool standby = false;       ///< train: start a second coordinator
+  std::string voters;         ///< HOST:PORT,… role coordinator; empty: alone
+  uint32_t voter = 0;         ///< role coordinator: which of them is its own
+  std::string certificates;   ///< folder; empty: the job makes its own
   std::optional<RoleId> role; ///< whom `troupe role` plays
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 

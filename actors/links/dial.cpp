@@ -1,16 +1,41 @@
 #include "actors/links/dial.hpp"
 
+#include "actors/endpoint.hpp"
 #include "actors/links/addresses.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace troupe {
 namespace {
 
 constexpr auto pause = std::chrono::milliseconds{50};
+constexpr int proxy_deadline_ms = 1'000;
+
+std::optional<SocketAddress> address_to_dial(const DialOrder& order) {
+  if (order.local)
+    return SocketAddress::of_unix_name(order.to.unix_name);
+  const auto to = order.proxy.empty()
+                    ? Endpoint{order.to.host, order.to.port}
+                    : parse_endpoint(order.proxy).value_or(Endpoint{});
+  return SocketAddress::of_number(to.host, to.port);
+}
+
+/// Tells the proxy, in a line, who dials whom where. It waits until there is a
+/// connection, which on a test's own host is there at once.
+bool lead_on(int socket, const DialOrder& order) {
+  pollfd connected{socket, POLLOUT, 0};
+  if (::poll(&connected, 1, proxy_deadline_ms) != 1)
+    return false;
+  const auto line = order.hello.from + ' ' + order.whom + ' ' + order.to.host
+                    + ' ' + std::to_string(order.to.port) + '\n';
+  return ::send(socket, line.data(), line.size(), MSG_NOSIGNAL)
+         == static_cast<ssize_t>(line.size());
+}
 
 } // namespace
 
@@ -26,9 +51,7 @@ Dial::~Dial() {
 
 void Dial::attempt() {
   conversation_.reset();
-  const auto address =
-    order_.local ? SocketAddress::of_unix_name(order_.to.unix_name)
-                 : SocketAddress::of_number(order_.to.host, order_.to.port);
+  const auto address = address_to_dial(order_);
   if (!address || (!order_.local && tls_ == nullptr)) {
     fail(address ? "this process has no certificates"
                  : "its address is not a number");
@@ -42,6 +65,10 @@ void Dial::attempt() {
   if (::connect(made.get(), address->get(), address->size()) != 0
       && errno != EINPROGRESS) {
     retry(std::strerror(errno));
+    return;
+  }
+  if (!order_.local && !order_.proxy.empty() && !lead_on(made.get(), order_)) {
+    retry("the proxy of links does not answer");
     return;
   }
   if (order_.local && !same_user(made.get())) {

@@ -13,6 +13,8 @@ struct DialOrder {
   LinkEndpoint to;
   std::string whom;   ///< for people
   bool local = false; ///< by the socket of this host
+  /// HOST:PORT of a proxy for tests, which is told where to lead; empty: none.
+  std::string proxy{};
   LinkHello hello;
   std::vector<Descriptor> passed{}; ///< go with the hello
   IoLoop::Clock::time_point deadline;

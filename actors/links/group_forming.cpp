@@ -145,6 +145,7 @@ void GroupForming::dial(uint32_t rank) {
   if (hello.segment)
     order.passed.push_back(duplicate(segment_.get()));
   order.deadline = request_.deadline;
+  order.proxy = room_.proxy;
   peers_[rank].dial = std::make_unique<Dial>(
     *room_.loop, room_.tls, std::move(order),
     [this, rank](Dialed dialed) { on_dialed(rank, std::move(dialed)); });

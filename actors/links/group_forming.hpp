@@ -20,6 +20,7 @@ struct LinkRoom {
   LinkEndpoint own;
   LinkChoice link = LinkChoice::automatic;
   LinkEncryption encryption = LinkEncryption::automatic;
+  std::string proxy; ///< that others are dialled through; empty: none
 };
 
 /// A group from its request to its outcome: dials the lower ranks, is visited

@@ -72,6 +72,7 @@ struct LinkNode::Impl {
     room.tls = tls ? &*tls : nullptr;
     room.link = options.link;
     room.encryption = options.encryption;
+    room.proxy = options.proxy;
     listener = std::make_unique<LinkListener>(
       *room.loop, ListenerOptions{room.tls, options.listen, own.key,
                                   own.unix_name, own.id});
@@ -236,6 +237,7 @@ struct LinkNode::Impl {
     order.hello.encrypted = !plan.shared
                             && encrypts(room.own, *to, room.encryption);
     order.deadline = request.deadline;
+    order.proxy = room.proxy;
     if (plan.shared && options.memory)
       order.passed = options.memory->to_pass();
     const bool encrypted = order.hello.encrypted;

@@ -22,6 +22,8 @@ struct LinkOptions {
   std::string announce;
   LinkChoice link = LinkChoice::automatic;
   LinkEncryption encryption = LinkEncryption::automatic;
+  /// HOST:PORT, a number: what TCP is dialled through, in tests; empty: none.
+  std::string proxy;
   /// Takes what is worth telling (a stranger at the door), one line each, not
   /// often; called by the I/O thread. Empty: nobody is told.
   std::function<void(const std::string& line)> log;

@@ -104,6 +104,33 @@ class ChaosKinds(unittest.TestCase):
         self.assertEqual(verdict["weights_sha256"],
                          verdict["undisturbed"]["weights_sha256"])
 
+    def test_bad_links_change_no_bit(self):
+        kinds = "stall,one-way,throttle,flip,cut"
+        for job in (SERVED, REPLICAS):
+            verdict = self.chaos(["--faults", "5", "--kinds", kinds, "--seed",
+                                  "3"],
+                                 ["--model", "mlp:784-64-10", "--steps", STEPS,
+                                  *job])
+            self.assertEqual({kind: fault["count"] for kind, fault
+                              in verdict["faults"].items()},
+                             dict.fromkeys(kinds.split(","), 1))
+            self.assertEqual(verdict["weights_sha256"],
+                             verdict["undisturbed"]["weights_sha256"])
+
+    def test_a_coordinator_that_stands_still_holds_nobody_up(self):
+        plan = self.path("still.toml", """
+[[strike]]
+at_step = 40
+[[strike.fault]]
+role = "coordinator"
+kind = "stop"
+ms = 1500
+""")
+        verdict = self.chaos(["--plan", plan], ["--model", "mlp:784-64-10",
+                                                "--steps", STEPS, *SERVED])
+        self.assertEqual(verdict["faults"]["stop"]["count"], 1)
+        self.assertEqual(verdict["recoveries"], [])
+
     def test_asynchronous_updates_outlive_pauses_and_broken_links(self):
         verdict = self.chaos(["--faults", "4", "--kinds", "stop,cut"],
                              ["--model", "count:1ms-50000", "--async",
@@ -119,8 +146,8 @@ class ChaosKinds(unittest.TestCase):
         wrong = self.path("wrong.toml", PLAN.replace("reduce", "forward"))
         for flags, job, status, expected in (
                 (["--kinds", "burn"], SERVED, 2, "--kinds burn: unknown"),
-                (["--kinds", "cut"], [*REPLICAS, "--steps", "9"], 2,
-                 "--strategy parameter_server"),
+                (["--kinds", "flip"], [*REPLICAS, "--steps", "9", "--link",
+                                       "shm"], 2, "--link shm"),
                 (["--plan", wrong], [*SERVED, "--steps", "9"], 2,
                  "wrong.toml:7:9: worker:1 has no phase forward"),
                 (["--plan", absent], [*SERVED, "--steps", "9"], 1, "absent.toml"),

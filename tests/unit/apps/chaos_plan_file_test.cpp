@@ -80,19 +80,19 @@ phases = ["at-once", "copy"]
   BOOST_TEST(strikes[0].steps_before == 20u);
   const auto& kill = strikes[0].wishes.front();
   BOOST_TEST((kill.role == RoleId{RoleKind::worker, 1}));
-  BOOST_TEST((kill.kind == FaultKind::kill));
+  BOOST_TEST((kill.kind == ChaosKind::kill));
   BOOST_TEST((kill.phases == std::vector{StepPhase::push}));
   BOOST_TEST(kill.after == 2u);
   BOOST_TEST(strikes[1].at_step.value() == 100u);
   BOOST_TEST_REQUIRE(strikes[1].wishes.size() == 2u);
-  BOOST_TEST((strikes[1].wishes[0].kind == FaultKind::stop));
+  BOOST_TEST((strikes[1].wishes[0].kind == ChaosKind::stop));
   BOOST_TEST(strikes[1].wishes[0].amount == 250u);
   BOOST_TEST((strikes[1].wishes[1].phases == std::vector{StepPhase::at_once}));
   BOOST_TEST(strikes[2].faults() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_drawn_is_written_and_read_back) {
-  using enum FaultKind;
+  using enum ChaosKind;
   ChaosPlan drawn{served(), 7, {kill, stop, slow, cut}};
   std::vector<ChaosStrike> strikes;
   for (int i = 0; i < 60; ++i)
@@ -122,7 +122,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
              == "4:9: ps:1 has no phase compute; use at-once, pull, reduce, "
                 "forward, seal, copy");
   BOOST_TEST(refusal(head + "kind = \"burn\"\n")
-             == "4:8: kind burn: unknown; use kill, stop, slow, cut");
+             == "4:8: kind burn: unknown; use kill, stop, slow, cut, "
+                "stall, one-way, throttle, flip");
   BOOST_TEST(refusal(head + "kind = \"stop\"\n").find("add ms")
              != std::string::npos);
   BOOST_TEST(refusal(head + "ms = 10\n").rfind("4:6: ms:", 0) == 0u);

@@ -96,10 +96,10 @@ BOOST_AUTO_TEST_CASE(no_more_die_than_are_asked_for) {
 }
 
 BOOST_AUTO_TEST_CASE(every_kind_comes_as_often_as_the_others) {
-  using enum FaultKind;
+  using enum ChaosKind;
   ChaosPlan chaos{served(3, 2, 2), 1, {kill, stop, slow, cut}};
-  std::map<FaultKind, std::set<StepPhase>> phases;
-  std::map<FaultKind, int> count;
+  std::map<ChaosKind, std::set<StepPhase>> phases;
+  std::map<ChaosKind, int> count;
   uint32_t shortest = 1'000;
   uint32_t longest = 0;
   for (int i = 0; i < 400; ++i) {
@@ -110,29 +110,37 @@ BOOST_AUTO_TEST_CASE(every_kind_comes_as_often_as_the_others) {
       shortest = std::min(shortest, wish.amount);
       longest = std::max(longest, wish.amount);
     }
-    BOOST_TEST((wish.kind == kill || wish.role.kind != RoleKind::coordinator));
+    BOOST_TEST((wish.kind == kill || wish.kind == stop
+                || wish.role.kind != RoleKind::coordinator));
     BOOST_TEST((wish.kind != slow || wish.role.kind == RoleKind::worker));
   }
   for (auto kind : {kill, stop, slow, cut})
     BOOST_TEST(count[kind] == 100);
-  BOOST_TEST(phases[stop].size() == 5u);
+  BOOST_TEST(phases[stop].size() == 6u);
   BOOST_TEST(phases[cut].size() == 5u);
   BOOST_TEST(shortest < borne_pause_ms);
   BOOST_TEST(longest > 2'000u);
 }
 
-BOOST_AUTO_TEST_CASE(links_of_an_all_reduce_are_not_cut) {
+BOOST_AUTO_TEST_CASE(links_of_an_all_reduce_fail_too) {
+  using enum ChaosKind;
   JobOptions options;
   options.model = "mlp:784-8-10";
   options.strategy = Strategy::multi_worker_mirrored;
   options.workers = 3;
   options.processes = true;
   options.devices = {"cpu:0"};
-  const auto plan = Job{options, 64}.plan;
-  BOOST_CHECK_THROW(ChaosPlan(plan, 1, {FaultKind::cut}), UsageError);
-  ChaosPlan chaos{plan, 1, {FaultKind::stop, FaultKind::slow}};
-  for (int i = 0; i < 20; ++i)
-    BOOST_TEST((chaos.next(9).wishes.front().role.kind == RoleKind::worker));
+  const auto replicas = Job{options, 64}.plan;
+  ChaosPlan chaos{replicas, 1, {cut, flip, stall, one_way, throttle}};
+  for (int i = 0; i < 70; ++i) {
+    const auto wish = chaos.next(9).wishes.front();
+    BOOST_TEST((wish.role.kind == RoleKind::worker));
+    BOOST_TEST((wish.phases.front() == StepPhase::at_once));
+    BOOST_TEST((lasts(wish.kind) == (wish.amount >= 100) || wish.kind == cut));
+  }
+  options.workers = 1;
+  const auto alone = Job{options, 64}.plan;
+  BOOST_CHECK_THROW(ChaosPlan(alone, 1, {flip}), UsageError);
 }
 
 BOOST_AUTO_TEST_CASE(a_strike_goes_to_another_replica_of_its_chain) {

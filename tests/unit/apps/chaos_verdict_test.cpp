@@ -19,9 +19,9 @@ ChaosEvidence good() {
        "detected_ms": 50.0, "resumed_ms": 55.0, "step": 9}]})");
   evidence.undisturbed = evidence.summary;
   evidence.faults.push_back(
-    {FaultKind::kill, StepPhase::forward, {RoleKind::shard, 0}, 0});
+    {ChaosKind::kill, StepPhase::forward, {RoleKind::shard, 0}, 0});
   evidence.faults.push_back(
-    {FaultKind::kill, StepPhase::at_once, {RoleKind::worker, 0}, 0});
+    {ChaosKind::kill, StepPhase::at_once, {RoleKind::worker, 0}, 0});
   evidence.leaves_of_the_lost = 3;
   evidence.before = evidence.after = RoleProcesses::Holdings{9, 300, 50, 4};
   return evidence;
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_short_pause_loses_nobody_and_a_long_one_may) {
   auto paused = good();
   paused.asked = 2;
   paused.faults.back() = {
-    FaultKind::stop, StepPhase::push, {RoleKind::worker, 0}, 300};
+    ChaosKind::stop, StepPhase::push, {RoleKind::worker, 0}, 300};
   BOOST_TEST(failure_of(paused)
              == "1 roles were lost that no fault had struck");
   auto restarted = paused;

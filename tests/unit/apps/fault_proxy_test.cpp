@@ -1,0 +1,139 @@
+#include "actors/endpoint.hpp"
+#include "actors/links/addresses.hpp"
+#include "actors/links/descriptor.hpp"
+#include "apps/fault_proxy.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr timeval patience{10, 0};
+
+Descriptor dialled(const std::string& to) {
+  const auto at = *parse_endpoint(to);
+  const auto address = SocketAddress::of_number(at.host, at.port);
+  Descriptor out{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  BOOST_REQUIRE(::connect(out.get(), address->get(), address->size()) == 0);
+  ::setsockopt(out.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return out;
+}
+
+void put(const Descriptor& to, const std::string& text) {
+  BOOST_REQUIRE(::send(to.get(), text.data(), text.size(), MSG_NOSIGNAL)
+                == static_cast<ssize_t>(text.size()));
+}
+
+/// Nothing: the other side has ended, or reset, the connection.
+std::optional<std::string> take(const Descriptor& from, size_t size) {
+  std::string out(size, '\0');
+  if (::recv(from.get(), out.data(), size, MSG_WAITALL)
+      != static_cast<ssize_t>(size))
+    return std::nullopt;
+  return out;
+}
+
+/// A link from worker:0 to ps:0 through a proxy.
+struct Linked {
+  FaultProxy proxy{7};
+  Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Descriptor worker;
+  Descriptor shard;
+
+  Linked() {
+    const auto any = SocketAddress::of_number("127.0.0.1", 0);
+    BOOST_REQUIRE(::bind(listener.get(), any->get(), any->size()) == 0);
+    BOOST_REQUIRE(::listen(listener.get(), 1) == 0);
+    worker = dialled(proxy.address());
+    put(worker,
+        "worker:0 ps:0 127.0.0.1 "
+          + std::to_string(SocketAddress::of_socket(listener.get()).port())
+          + '\n');
+    shard =
+      Descriptor{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+    ::setsockopt(shard.get(), SOL_SOCKET, SO_RCVTIMEO, &patience,
+                 sizeof patience);
+    exchange();
+  }
+
+  void exchange() {
+    put(worker, "there");
+    BOOST_TEST(take(shard, 5).value_or("") == "there");
+    put(shard, "and back");
+    BOOST_TEST(take(worker, 8).value_or("") == "and back");
+  }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(fault_proxy)
+
+BOOST_AUTO_TEST_CASE(a_proxy_passes_on_what_both_sides_say_and_their_end) {
+  Linked it;
+  it.exchange();
+  it.worker.reset();
+  BOOST_TEST(!take(it.shard, 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_stalls_passes_all_of_it_later) {
+  Linked it;
+  for (auto kind :
+       {ChaosKind::stall, ChaosKind::one_way, ChaosKind::throttle}) {
+    std::atomic<bool> over{false};
+    bool done = false;
+    std::thread strike{[&] {
+      done = it.proxy.strike(kind, "ps:0", 60ms, 5'000ms);
+      over = true;
+    }};
+    while (!over)
+      it.exchange();
+    strike.join();
+    BOOST_TEST(done);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_flipped_bit_is_one_of_what_passes) {
+  Linked it;
+  std::string there(1'000, 'x');
+  bool done = false;
+  std::thread strike{[&] {
+    done = it.proxy.strike(ChaosKind::flip, "worker:0", 0ms, 10'000ms);
+  }};
+  int changed = 0;
+  for (int i = 0; i < 1'000 && changed == 0; ++i)
+    for (const auto& [from, to] :
+         {std::pair{&it.worker, &it.shard}, std::pair{&it.shard, &it.worker}}) {
+      put(*from, there);
+      const auto got = take(*to, there.size()).value_or("");
+      BOOST_REQUIRE(got.size() == there.size());
+      for (size_t at = 0; at < got.size(); ++at)
+        changed += got[at] != there[at] ? 1 : 0;
+    }
+  strike.join();
+  BOOST_TEST(done);
+  BOOST_TEST(changed == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_link_ends_for_both) {
+  Linked it;
+  BOOST_TEST(it.proxy.strike(ChaosKind::cut, "worker:0", 0ms, 5'000ms));
+  BOOST_TEST(!take(it.worker, 1));
+  BOOST_TEST(!take(it.shard, 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_role_without_a_link_cannot_be_struck) {
+  Linked it;
+  BOOST_TEST(!it.proxy.strike(ChaosKind::stall, "worker:3", 10ms, 50ms));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
