@@ -1,6 +1,5 @@
 #include "actors/coordinator.hpp"
 
-#include "actors/caf_metrics.hpp"
 #include "actors/coordinator_state.hpp"
 #include "actors/evaluator.hpp"
 #include "actors/first_period.hpp"
@@ -20,6 +19,8 @@ namespace {
 using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
+/// Of --workers MIN:MAX: how long the first epoch waits for one more.
+constexpr auto first_patience = std::chrono::seconds{1};
 
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
@@ -56,8 +57,9 @@ SilenceWatch::Options silence_options(const Job& job,
   return out;
 }
 
-Reshaping::Options reshaping_options(const Job& job) {
+Reshaping::Options reshaping_options(const Job& job, uint32_t least_workers) {
   Reshaping::Options options;
+  options.least_workers = std::max(1u, least_workers);
   options.roles = membership_options(job, EpochPlan{job}, {}).roles;
   options.most_workers = job.options.virtual_ranks;
   options.chain = job.options.chain;
@@ -68,9 +70,11 @@ Reshaping::Options reshaping_options(const Job& job) {
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy)
       + " has the replicas of its plan and no others";
+  if (job.plan.owner_kind != RoleKind::shard && !job.options.processes)
+    options.needed_workers = options.fixed_workers;
   if (options.fixed_workers.empty() && job.options.backup_workers > 0)
-    options.fixed_workers = "--backup-workers counts on the workers that the "
-                            "run began with";
+    options.fixed_workers = options.needed_workers =
+      "--backup-workers counts on the workers that the run began with";
   return options;
 }
 
@@ -90,8 +94,9 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     journal_(options_.journal, options_.term),
-    epoch_plan_(*job_),
-    reshaping_(reshaping_options(*job_), epoch_plan_.chains()),
+    epoch_plan_(*job_, options_.least_workers),
+    reshaping_(reshaping_options(*job_, options_.least_workers),
+               epoch_plan_.chains()),
     membership_(membership_options(
                   *job_, epoch_plan_, [this] { return awaited(); },
                   options_.past.get()),
@@ -204,11 +209,22 @@ void CoordinatorState::on(const Join& join) {
   lost_.erase(join.role);
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
   perform(membership_.join(join.role, join.incarnation, steady_ms()));
+}
+
+/// Who has not come is not waited for; it is taken in when it does.
+void CoordinatorState::begin_without_all() {
+  if (begun_ || membership_.state() != Membership::State::forming
+      || !epoch_plan_.begins(present_roles())
+      || Clock::now() - joined_ < first_patience)
+    return;
+  for (auto role : membership_.absent())
+    perform(membership_.dismiss(role, steady_ms()));
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
@@ -314,29 +330,6 @@ void CoordinatorState::on(const CaughtUp& caught_up) {
     perform(reshaping_.caught_up(caught_up.role.index, steady_ms()));
 }
 
-caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
-  if (stage_ != Stage::running || steps_ >= end_)
-    return caf::make_error(caf::sec::request_receiver_down,
-                           "the run is ending");
-  if (fault.role.kind == RoleKind::coordinator)
-    return begun_ && job_->options.processes && fault.kind == FaultKind::kill
-             ? faults_.inject_own(fault, journal_)
-             : caf::make_error(caf::sec::invalid_argument,
-                               "the coordinator of processes can be killed, "
-                               "and nothing else");
-  if (fault.kind != FaultKind::kill && !job_->options.processes)
-    return caf::make_error(caf::sec::invalid_argument,
-                           "roles of one process can only be killed");
-  if (fault.kind == FaultKind::cut && job_->plan.owner_kind != RoleKind::shard)
-    return caf::make_error(caf::sec::invalid_argument,
-                           "links of an all-reduce are not cut on purpose");
-  const auto present = present_.find(fault.role);
-  return faults_.inject(
-    fault, present == present_.end() ? role_actor{} : present->second.actor,
-    [&](StepPhase phase) { return epoch_plan_.passes(fault.role, phase); },
-    Clock::now());
-}
-
 void CoordinatorState::on_tick() {
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   if (stage_ == Stage::over) {
@@ -345,6 +338,7 @@ void CoordinatorState::on_tick() {
   }
   const auto now = Clock::now();
   write_commits();
+  begin_without_all();
   perform(membership_.tick(steady_ms()));
   faults_.tick(now);
   perform(reshaping_.tick(steady_ms()));
@@ -355,8 +349,8 @@ void CoordinatorState::on_tick() {
   if (stage_ == Stage::over)
     return;
   metrics_.recomputed_so_far(commits_.leaves_recomputed());
-  if (exporter_ && ++ticks_ % 10 == 0)
-    exporter_->publish("coordinator", caf_metrics(self_->system()));
+  if (watch_.is_due())
+    look_at_waits();
   if (stop_.asked && now > stop_.deadline && stage_ != Stage::concluding)
     fail(stop_.why + " after step " + std::to_string(steps_)
          + ": nothing was saved, the roles did not stop in time");
@@ -364,7 +358,9 @@ void CoordinatorState::on_tick() {
            > std::chrono::milliseconds{options_.stall_deadline_ms})
     fail("no step was committed for "
          + std::to_string(options_.stall_deadline_ms / 1000) + " s after step "
-         + std::to_string(steps_) + ": look at troupe's logs (--log-dir)");
+         + std::to_string(steps_) + ": "
+         + (watch_.reason().empty() ? "" : watch_.reason() + "; ")
+         + "look at troupe's logs (--log-dir)");
 }
 
 coordinator_actor spawn_coordinator(caf::actor_system& system,

@@ -27,6 +27,7 @@ struct CoordinatorOptions {
     std::chrono::steady_clock::now();
   std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};
+  uint32_t least_workers = 0; ///< to begin and go on; 0: all begin, one goes on
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary

@@ -68,6 +68,7 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   metrics_.samples.add(commit.samples);
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
+  watch_.committed(commit.step, record_.seconds_of_last_step());
   metrics_.last_commit.set(
     std::chrono::duration<double>(
       std::chrono::system_clock::now().time_since_epoch())

@@ -3,6 +3,7 @@
 #include "actors/checkpoint_desk.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/coordinator_metrics.hpp"
+#include "actors/coordinator_watch.hpp"
 #include "actors/epoch_plan.hpp"
 #include "actors/evaluator_desk.hpp"
 #include "actors/fault_desk.hpp"
@@ -43,6 +44,7 @@ private:
   // --- joining and epochs ---------------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
+  void begin_without_all();
   bool computes_alike(const Join& join);
   std::set<RoleId> present_roles() const;
   void on(const caf::down_msg& down);
@@ -146,6 +148,8 @@ private:
       self_->send(observer, message);
   }
   void note(const std::string& line) { tell(Note{line}); }
+  StepView view_of_step() const;
+  void look_at_waits();
   void on(const Attach& attach);
   void on(const RoleDied& died);
   void on(const MetricsReport& report);
@@ -186,14 +190,12 @@ private:
   LeaseAccount leases_;
   FaultDesk faults_;
   uint64_t asked_epoch_ = 0;
-
   SnapshotBook snapshots_;
   std::optional<Snapshot> final_;
   EvaluatorDesk evaluator_;
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   bool final_evaluated_ = false;
-
   RunRecord record_;
   uint64_t steps_;
   uint64_t end_;
@@ -201,12 +203,11 @@ private:
   StopWish stop_;
   Clock::time_point leave_deadline_;
   std::map<RoleId, uint64_t> paused_;
-  Clock::time_point touched_;
-  Clock::time_point shown_;
+  Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
   SilenceWatch silence_;
-  uint64_t ticks_ = 0;
   std::vector<observer_actor> observers_;
   supervisor_actor supervisor_;
+  CoordinatorWatch watch_;
   std::optional<Finished> outcome_;
   CheckpointDesk checkpoints_;
 };

@@ -33,24 +33,34 @@ uint32_t owner_key(RoleId owner) {
   return owner.index + (owner.kind == RoleKind::worker ? workers : 0);
 }
 
-EpochPlan::EpochPlan(const Job& job)
+EpochPlan::EpochPlan(const Job& job, uint32_t least_workers)
   : job_(job),
+    least_workers_(least_workers),
     chains_(job.plan.owner_kind == RoleKind::shard
               ? first_chains(job.plan)
               : std::vector<std::vector<uint32_t>>{}) {}
 
 bool EpochPlan::viable(const std::set<RoleId>& present) const {
-  // One that is left has all that was committed, or says that it has not.
-  if (!is_served())
-    return job_.plan.of_kind(RoleKind::worker).size() > 1 && !present.empty();
+  const auto least = std::max(1u, least_workers_);
   std::set<uint32_t> shards;
-  bool works = false;
+  uint32_t workers = 0;
   for (auto role : present) {
-    works = works || role.kind == RoleKind::worker;
+    workers += role.kind == RoleKind::worker ? 1 : 0;
     if (role.kind == RoleKind::shard)
       shards.insert(role.index);
   }
-  return works && chains_.viable(shards);
+  // One that is left has all that was committed, or says that it has not.
+  return is_served()
+           ? workers >= least && chains_.viable(shards)
+           : job_.plan.of_kind(RoleKind::worker).size() > 1 && workers >= least;
+}
+
+bool EpochPlan::begins(const std::set<RoleId>& present) const {
+  const auto shards = job_.plan.of_kind(RoleKind::shard);
+  return least_workers_ > 0 && viable(present)
+         && std::ranges::all_of(shards, [&](const RolePlan& shard) {
+              return present.contains(shard.role);
+            });
 }
 
 void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {

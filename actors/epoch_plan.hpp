@@ -27,10 +27,15 @@ uint32_t owner_key(RoleId owner);
 /// slices that every worker keeps beside shards.
 class EpochPlan {
 public:
-  explicit EpochPlan(const Job& job);
+  /// `least_workers`: that go on, and may begin, without the others; 0: one
+  /// goes on, none begin.
+  explicit EpochPlan(const Job& job, uint32_t least_workers = 0);
 
   /// Tells whether these roles can go on without the others.
   bool viable(const std::set<RoleId>& present) const;
+  const std::vector<WorkerRanks>& ranks() const { return ranks_; }
+  /// Tells whether the job asks for no more than these to begin with.
+  bool begins(const std::set<RoleId>& present) const;
   /// Decides chains and ranks of the next epoch.
   void begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch);
   /// Who shall keep which slice can be changed here.
@@ -98,6 +103,7 @@ private:
   bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
 
   const Job& job_;
+  uint32_t least_workers_;
   ChainBook chains_;
   std::vector<WorkerRanks> ranks_;
   std::vector<SliceState> heads_; ///< of slices on shards

@@ -42,6 +42,7 @@ struct RunOptions {
   JobOptions job;
   std::string save;
   CheckpointOptions checkpoints{};
+  uint32_t least_workers = 0;  ///< as CoordinatorOptions
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   std::string journal;         ///< file; empty: none is kept
   /// When this process began: one that follows a coordinator that died knows of

@@ -88,7 +88,8 @@ std::string literal(const Flag& flag, const std::string& text) {
   if (flag.type == FlagType::toggle)
     return text;
   auto digits = text.find_first_not_of("0123456789") == std::string::npos;
-  if (flag.type == FlagType::text || (digits && text.size() > 18))
+  const bool range = text.find(':') != std::string::npos;
+  if (flag.type == FlagType::text || range || (digits && text.size() > 18))
     return quoted(text);
   return text;
 }

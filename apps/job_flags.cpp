@@ -1,5 +1,6 @@
 #include "apps/binding.hpp"
 #include "apps/devices.hpp"
+#include "apps/numbers.hpp"
 
 #include <array>
 
@@ -15,6 +16,9 @@ constexpr uint64_t most_roles = 4096;
 constexpr uint64_t most_ranks = 65'536;
 constexpr uint64_t most_batch = 16'777'216;
 constexpr uint64_t most_table_bytes = uint64_t{1} << 48;
+
+constexpr auto workers_help = "of parameter_server and multi_worker_mirrored; "
+                              "MIN are enough to begin and to go on";
 
 constexpr std::array<std::pair<LrSchedule, const char*>, 4> schedules{{
   {LrSchedule::constant, "constant"},
@@ -93,11 +97,24 @@ Binding dropout() {
 Binding workers() {
   auto number = whole(FIELD(job.workers), 1, most_roles);
   return {[=](Settings& s, const std::string& value) {
-            if (value.find(':') != std::string::npos)
-              throw UsageError("MIN:MAX is not available yet; give one number");
-            number.set(s, value);
+            const auto colon = value.find(':');
+            s.least_workers = 0;
+            if (colon == std::string::npos) {
+              number.set(s, value);
+              return;
+            }
+            s.least_workers = static_cast<uint32_t>(
+              parse_whole(value.substr(0, colon), 1, most_roles));
+            number.set(s, value.substr(colon + 1));
+            if (s.job.workers < s.least_workers)
+              throw UsageError("expected MIN:MAX, the smaller one first");
           },
-          number.get};
+          [=](const Settings& s) {
+            const auto most = number.get(s);
+            return s.least_workers == 0
+                     ? most
+                     : std::to_string(s.least_workers) + ':' + most;
+          }};
 }
 
 Binding partitioner() {
@@ -180,8 +197,7 @@ void add_places(std::vector<Flag>& flags) {
         "threads that compute on each device",
         whole(FIELD(job.threads_per_device), 1, 1024)}});
   add(flags, group, on_jobs,
-      {{"workers", "N", number_flag, "2",
-        "of parameter_server and multi_worker_mirrored", workers()},
+      {{"workers", "N|MIN:MAX", number_flag, "2", workers_help, workers()},
        {"ps", "N", number_flag, "1", "shards of parameter_server",
         whole(FIELD(job.shards), 1, most_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard",

@@ -27,6 +27,7 @@ int play_coordinator(const Settings& settings) {
   run.job.processes = true;
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
+  run.least_workers = settings.least_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
   run.began = began;

@@ -79,6 +79,8 @@ struct Settings {
 
   std::string listen = "127.0.0.1:0"; ///< where this role takes connections
   std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
+  /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
+  uint32_t least_workers = 0;
   bool standby = false;       ///< train: start a second coordinator
   std::string voters;         ///< HOST:PORT,… role coordinator; empty: alone
   uint32_t voter = 0;         ///< role coordinator: which of them is its own

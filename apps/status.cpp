@@ -1,6 +1,7 @@
 #include "apps/commands.hpp"
 #include "apps/scrape.hpp"
 #include "monitoring/names.hpp"
+#include "monitoring/supervision_names.hpp"
 
 #include <cstdio>
 #include <map>
@@ -36,6 +37,41 @@ std::map<std::string, std::string> links_of(const Values& values) {
   return links;
 }
 
+/// Supervisors, each with whom it starts again and how often it has.
+void show_supervision(const Values& values) {
+  std::map<std::string, std::map<std::string, double>> trees;
+  for (const auto& value : values)
+    if (value.name == metrics::supervised.name)
+      trees[label(value, "supervisor")][label(value, "member")] = value.value;
+  std::printf("supervision\n");
+  for (const auto& [supervisor, members] : trees) {
+    if (supervisor.empty())
+      std::printf("  nobody: a role that ends is not started again\n");
+    else
+      std::printf("  %s: %.0f of %.0f restarts left, one more ends the run; a "
+                  "committed step gives all back\n",
+                  supervisor.c_str(), value_of(values, metrics::restarts_left),
+                  value_of(values, metrics::restarts_allowed));
+    for (const auto& [member, restarts] : members)
+      std::printf("    %-12s restarted %.0f times\n", member.c_str(), restarts);
+  }
+}
+
+/// Who waits for whom, and who holds up a step that is late.
+void show_waits(const Values& values) {
+  for (const auto& value : values)
+    if (value.name == metrics::step_age_seconds.name) {
+      const auto reason = label(value, "reason");
+      std::printf("last commit %.1f s ago%s%s\n", value.value,
+                  reason.empty() ? "" : ": the step is late, ", reason.c_str());
+    }
+  for (const auto& value : values)
+    if (value.name == metrics::waits_for.name)
+      std::printf("  %s waits for %s: %s\n", label(value, "waiter").c_str(),
+                  label(value, "awaited").c_str(),
+                  label(value, "what").c_str());
+}
+
 } // namespace
 
 int run_status(const Settings& settings) {
@@ -45,6 +81,8 @@ int run_status(const Settings& settings) {
               value_of(values, metrics::steps_committed_total),
               value_of(values, metrics::training_loss),
               value_of(values, metrics::restarts_total));
+  show_supervision(values);
+  show_waits(values);
   std::set<std::string> roles;
   for (const auto& value : values)
     if (auto role = label(value, "role"); !role.empty() && role != "exporter")

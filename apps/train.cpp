@@ -15,6 +15,7 @@ int run_train(const Settings& settings) {
   run.job = settings.job;
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
+  run.least_workers = settings.least_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
   run.events = shown_on(console, interrupt, settings.log_every);

@@ -2,6 +2,7 @@
 
 #include "monitoring/checkpoint_names.hpp"
 #include "monitoring/names.hpp"
+#include "monitoring/supervision_names.hpp"
 
 #include <array>
 
@@ -46,6 +47,11 @@ inline constexpr std::array all{
   link_queued_bytes,
   link_messages_dropped_total,
   restarts_total,
+  supervised,
+  restarts_left,
+  restarts_allowed,
+  waits_for,
+  step_age_seconds,
   membership_epoch,
   epoch_pause_seconds,
   leaves_recomputed_total,

@@ -167,4 +167,19 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
   return commits;
 }
 
+bool CommitBook::has_leaves(uint64_t step, RankRange ranks) const {
+  const auto seen = seen_.find(step);
+  if (seen == seen_.end())
+    return ranks.size() == 0;
+  for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
+    if (!seen->second[rank])
+      return false;
+  return true;
+}
+
+bool CommitBook::holds(uint32_t owner, uint64_t version) const {
+  const auto known = versions_.find(owner);
+  return known == versions_.end() || known->second >= version;
+}
+
 } // namespace troupe

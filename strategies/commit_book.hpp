@@ -56,6 +56,10 @@ public:
   /// that this undid.
   uint64_t rollback(uint64_t version);
 
+  /// Whether somebody has computed all of these leaves of `step`.
+  bool has_leaves(uint64_t step, RankRange ranks) const;
+  /// Whether that owner holds `version`.
+  bool holds(uint32_t owner, uint64_t version) const;
   uint64_t committed() const { return committed_; } ///< steps, counts from 0
   uint64_t leaves_recomputed() const { return recomputed_; }
   /// Partial: virtual ranks that committed steps were made without.

@@ -92,7 +92,8 @@ Membership::Actions Membership::dismiss(RoleId role, uint64_t now_ms) {
     remove(role, now_ms);
   absent_.erase(role);
   gather_.erase(role);
-  return was_present && state_ != State::failed ? go_on(now_ms) : Actions{};
+  // Those who were waited for may have been all that an epoch lacked.
+  return was_present || state_ == State::forming ? go_on(now_ms) : Actions{};
 }
 
 Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,

@@ -140,16 +140,23 @@ std::string Reshaping::mistake_of_adding(const Reshape& wish) const {
   return {};
 }
 
+std::string Reshaping::mistake_of_removing_worker(RoleId role) const {
+  if (!options_.needed_workers.empty())
+    return options_.needed_workers;
+  if (count(role.kind) == 1)
+    return to_string(role) + " is the last worker";
+  if (count(role.kind) <= options_.least_workers)
+    return to_string(role) + " is needed: --workers asks for "
+           + std::to_string(options_.least_workers) + " at least";
+  return {};
+}
+
 std::string Reshaping::mistake_of_removing(RoleId role) const {
   if (!roles_.contains(role))
     return to_string(role) + " is not a role of this job, which has "
            + names(roles_);
-  if (role.kind == RoleKind::worker) {
-    if (!options_.fixed_workers.empty())
-      return options_.fixed_workers;
-    return count(role.kind) == 1 ? to_string(role) + " is the last worker"
-                                 : std::string{};
-  }
+  if (role.kind == RoleKind::worker)
+    return mistake_of_removing_worker(role);
   if (!options_.fixed_slices.empty())
     return options_.fixed_slices;
   if (count(role.kind) == 1)

@@ -31,8 +31,10 @@ public:
     uint32_t most_workers = 0; ///< virtual ranks
     uint32_t chain = 1;        ///< replicas of a slice
     std::vector<uint64_t> slice_bytes;
-    std::string fixed_workers; ///< why none may come or go; empty: they may
-    std::string fixed_slices;  ///< why no slice moves; empty: they do
+    uint32_t least_workers = 1;
+    std::string fixed_workers;  ///< why none may come; empty: they may
+    std::string needed_workers; ///< why none may go; empty: they may
+    std::string fixed_slices;   ///< why no slice moves; empty: they do
     uint64_t join_deadline_ms = 30'000;
     /// Once one learner has caught up, how long it waits for the others.
     uint64_t learn_together_ms = 500;
@@ -112,6 +114,7 @@ private:
   std::string mistake(const Reshape& wish) const;
   std::string mistake_of_adding(const Reshape& wish) const;
   std::string mistake_of_removing(RoleId role) const;
+  std::string mistake_of_removing_worker(RoleId role) const;
   std::string mistake_of_moving(const Reshape& wish) const;
   std::vector<uint32_t> slices_to_move(const Reshape& wish) const;
   void add(Change& change, Actions& actions);

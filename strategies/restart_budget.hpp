@@ -25,6 +25,8 @@ public:
   /// Only a step newer than all before counts: repeating steps after a
   /// rollback is no progress.
   void committed(uint64_t step);
+  uint32_t budget() const { return budget_; }
+  uint32_t left() const { return budget_ - spent_; }
   uint32_t restarts() const { return restarts_; } ///< over the whole run
 
 private:

@@ -35,6 +35,13 @@ void SilenceWatch::heard(RoleId role, uint64_t now_ms) {
                            now_ms - std::min(before.heard_ms, now_ms));
 }
 
+uint64_t SilenceWatch::silent_ms(RoleId role, uint64_t now_ms) const {
+  const auto known = members_.find(role);
+  return known == members_.end()
+           ? 0
+           : now_ms - std::min(known->second.heard_ms, now_ms);
+}
+
 bool SilenceWatch::is_late(uint64_t now_ms) const {
   return now_ms - ticked_ms_ > late_ticks * options_.tick_ms;
 }

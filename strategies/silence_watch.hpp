@@ -44,6 +44,8 @@ public:
   /// A sign of life; ignored of a role that does not take part.
   void heard(RoleId role, uint64_t now_ms);
   void gone(RoleId role) { members_.erase(role); }
+  /// How long nothing was heard of it; 0 of a role that does not take part.
+  uint64_t silent_ms(RoleId role, uint64_t now_ms) const;
   /// Returns who has been silent for too long; they are gone then. Time in
   /// which nobody called counts for nobody's silence: whoever should have was
   /// not running, and heard nothing.

@@ -275,4 +275,15 @@ BOOST_AUTO_TEST_CASE(a_role_may_be_added_and_dismissed) {
   BOOST_TEST(it.join(worker1, 9, 3).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_first_epoch_does_not_wait_for_who_is_dismissed) {
+  Membership it{two_workers(), 0};
+  BOOST_TEST(it.join(worker0, 1, 0).empty());
+  const auto first = only<Membership::Propose>(it.dismiss(worker1, 10));
+  BOOST_TEST((first.members == std::vector<RoleId>{worker0}));
+  only<Membership::Activate>(it.sealed(worker0, 1, 1, 11));
+  it.expect(worker1); // it comes after all
+  BOOST_TEST(only<Membership::Propose>(it.join(worker1, 2, 20)).members.size()
+             == 2u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

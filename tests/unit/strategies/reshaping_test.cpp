@@ -289,4 +289,24 @@ BOOST_AUTO_TEST_CASE(a_chain_keeps_its_length) {
     BOOST_TEST(bench.book.chain(slice).replicas.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(as_many_workers_stay_as_the_job_asks_for) {
+  ChainBook book{{{0}, {0}}};
+  Reshaping::Options options;
+  options.roles = {worker(0), worker(1), worker(2), shard(0)};
+  options.most_workers = 4;
+  options.least_workers = 2;
+  options.slice_bytes.assign(book.slices(), 100);
+  Reshaping machine{options, book};
+  const auto refusal = [&](const std::string& text) {
+    Reshape wish;
+    std::string why;
+    BOOST_REQUIRE(parse(text, wish, why));
+    machine.ask(wish, 0, why);
+    return why;
+  };
+  BOOST_TEST(refusal("workers remove worker:2") == "");
+  BOOST_TEST(refusal("workers remove worker:1")
+             == "worker:1 is needed: --workers asks for 2 at least");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

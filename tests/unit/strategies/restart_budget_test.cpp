@@ -67,4 +67,12 @@ BOOST_AUTO_TEST_CASE(a_budget_of_zero_restarts_nothing) {
   BOOST_TEST(budget.restarts() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_left_of_a_budget_comes_back_with_a_step) {
+  RestartBudget budget{3};
+  budget.died(worker0, "");
+  BOOST_TEST(budget.left() == 2u);
+  budget.committed(7);
+  BOOST_TEST(budget.left() == budget.budget());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

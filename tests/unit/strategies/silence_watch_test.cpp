@@ -150,4 +150,13 @@ BOOST_AUTO_TEST_CASE(one_bound_makes_a_limit_that_never_changes) {
   BOOST_TEST(watch.limit_ms(90'000) == 5'000u);
 }
 
+BOOST_AUTO_TEST_CASE(silence_counts_from_the_last_sign) {
+  SilenceWatch watch{{}, 1'000};
+  watch.joined(worker0, 1'000);
+  BOOST_TEST(watch.silent_ms(worker0, 1'400) == 400u);
+  watch.heard(worker0, 1'500);
+  BOOST_TEST(watch.silent_ms(worker0, 1'600) == 100u);
+  BOOST_TEST(watch.silent_ms(shard1, 1'600) == 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "monitoring/metrics.hpp"
+
+/// Metrics of who supervises whom and who waits for whom; all_metrics.hpp lists
+/// them.
+namespace troupe::metrics {
+
+inline constexpr MetricDescription supervised{
+  MetricSample::Kind::gauge, "troupe_supervised",
+  "How often a role was started again, by labels member and supervisor."};
+inline constexpr MetricDescription restarts_left{
+  MetricSample::Kind::gauge, "troupe_restarts_left",
+  "Restarts that may follow without a committed step before the run ends."};
+inline constexpr MetricDescription restarts_allowed{
+  MetricSample::Kind::gauge, "troupe_restarts_allowed",
+  "Restarts that a committed step gives back."};
+inline constexpr MetricDescription waits_for{
+  MetricSample::Kind::gauge, "troupe_waits_for",
+  "1 for each role that another waits for: labels waiter, awaited, what."};
+inline constexpr MetricDescription step_age_seconds{
+  MetricSample::Kind::gauge, "troupe_step_age_seconds",
+  "Time since the last commit; label reason: of a step that is late."};
+
+} // namespace troupe::metrics

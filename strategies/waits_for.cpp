@@ -1,0 +1,110 @@
+#include "strategies/waits_for.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+using Member = StepView::Member;
+
+constexpr uint64_t least_late_ms = 500;
+constexpr uint64_t late_factor = 5;
+/// Members give a sign of life four times as often.
+constexpr uint64_t silent_ms = 1'000;
+constexpr RoleId coordinator{RoleKind::coordinator, 0};
+
+std::string seconds(uint64_t ms) {
+  return std::to_string(ms / 1'000) + '.' + std::to_string(ms % 1'000 / 100)
+         + " s";
+}
+
+bool is_worker(const Member& member) {
+  return member.role.kind == RoleKind::worker;
+}
+
+/// Of the all-reduce strategies nobody reports before a step is over: who is at
+/// work there is not known.
+bool computes(const StepView& view, const Member& member) {
+  return view.served ? !member.computed : member.silent_ms >= silent_ms;
+}
+
+void wait_all(WaitsFor& out, const std::vector<RoleId>& who,
+              const std::vector<RoleId>& whom, const char* what) {
+  for (auto one : who)
+    for (auto other : whom)
+      if (one != other)
+        out.waits.push_back({one, other, what});
+}
+
+/// Returns those whom all wait for.
+std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
+  std::vector<RoleId> computing;
+  std::vector<RoleId> done;
+  std::vector<RoleId> behind;
+  for (const auto& member : view.members) {
+    if (is_worker(member))
+      (computes(view, member) ? computing : done).push_back(member.role);
+    if (view.served && !is_worker(member) && !member.applied)
+      behind.push_back(member.role);
+  }
+  if (!view.served) {
+    wait_all(out, done, computing, "its gradient");
+    return computing;
+  }
+  wait_all(out, done, behind, "the next version");
+  if (computing.empty())
+    return behind;
+  wait_all(out, behind, computing, "its gradient");
+  return computing;
+}
+
+std::string reason_of(const StepView& view, const Member& member) {
+  if (member.silent_ms >= silent_ms)
+    return " is silent for " + seconds(member.silent_ms);
+  if (view.stage == StepView::Stage::sealing)
+    return " has not sealed";
+  return is_worker(member) ? " computes" : " has not applied it";
+}
+
+/// Who is silent explains more than who is at work.
+void name_culprits(const StepView& view, std::vector<RoleId> awaited,
+                   WaitsFor& out) {
+  const auto is_silent = [&](RoleId role) {
+    return std::ranges::any_of(view.members, [&](const Member& member) {
+      return member.role == role && member.silent_ms >= silent_ms;
+    });
+  };
+  if (std::ranges::any_of(awaited, is_silent))
+    std::erase_if(awaited, [&](RoleId role) { return !is_silent(role); });
+  out.culprits = awaited;
+  for (auto role : awaited) {
+    out.reason += (out.reason.empty() ? "" : ", ") + to_string(role);
+    const auto member = std::ranges::find(view.members, role, &Member::role);
+    out.reason += member == view.members.end() ? " is not there"
+                                               : reason_of(view, *member);
+  }
+}
+
+} // namespace
+
+WaitsFor waits_for(const StepView& view) {
+  WaitsFor out;
+  out.late = view.age_ms > std::max(least_late_ms, late_factor * view.usual_ms);
+  std::vector<RoleId> awaited;
+  if (view.stage == StepView::Stage::forming) {
+    awaited = view.absent;
+    wait_all(out, {coordinator}, awaited, "its return");
+  } else if (view.stage == StepView::Stage::sealing) {
+    for (const auto& member : view.members)
+      if (member.seals)
+        awaited.push_back(member.role);
+    wait_all(out, {coordinator}, awaited, "its seal");
+  } else if (!view.leased) {
+    awaited = wait_for_step(view, out);
+  }
+  if (out.late)
+    name_culprits(view, std::move(awaited), out);
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,113 @@
+"""--workers MIN:MAX and SIGTERM: a job begins with the workers that are there,
+takes in those that come, lets those go that are told to, and ends in one line
+when too few are left; the bits do not change. `troupe status` tells who
+supervises whom and who holds up a step."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run, wait_for
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
+       "--seed", "5", "--eval-every", "0", "--epochs", "0"]
+STEPS = ["--steps", "10000"]
+SERVED = ["--strategy", "parameter_server", "--ps", "1"]
+REPLICAS = ["--strategy", "multi_worker_mirrored", "--processes"]
+DIGESTS = ("weights_sha256", "state_sha256")
+
+
+def status(run):
+    done = subprocess.run([TROUPE, "status", run.metrics_address()],
+                          capture_output=True, text=True, timeout=20,
+                          check=False)
+    return done.stdout
+
+
+class Elastic(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Run(*JOB, *STEPS, "--strategy", "one_device") as run:
+            cls.expected = run.finish()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def coordinator(self, *arguments):
+        self.summary_path = os.path.join(self.folder, "summary.json")
+        self.certificates = os.path.join(self.folder, "certificates")
+        return Role(self.addCleanup, "coordinator", "--certificates",
+                    self.certificates, "--summary", self.summary_path,
+                    *JOB, *SERVED, *arguments)
+
+    def member(self, role, coordinator):
+        return Role(self.addCleanup, role, "--coordinator",
+                    coordinator.address(), "--certificates",
+                    self.certificates)
+
+    def check_bits(self, summary):
+        for digest in DIGESTS:
+            self.assertEqual(summary[digest], self.expected[digest])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_a_job_begins_with_the_least_and_takes_in_who_comes(self):
+        coordinator = self.coordinator(*STEPS, "--workers", "1:3")
+        members = [self.member(role, coordinator)
+                   for role in ("ps:0", "worker:1")]
+        wait_for(lambda: "epoch 1 " in coordinator.output(), "steps of one")
+        members.append(self.member("worker:0", coordinator))
+        coordinator.finish()
+        for member in members:
+            member.finish(0, 10)
+        with open(self.summary_path) as file:
+            summary = json.load(file)
+        self.check_bits(summary)
+        self.assertEqual(summary["recoveries"], [])
+
+    def test_a_job_with_too_few_workers_ends_in_one_line(self):
+        coordinator = self.coordinator("--steps", "1000000", "--workers",
+                                       "2:3", "--join-deadline-ms", "2000")
+        members = [self.member(role, coordinator)
+                   for role in ("ps:0", "worker:1", "worker:2")]
+        wait_for(lambda: "epoch 1 " in coordinator.output(), "steps of two")
+        members[1].stop()
+        error = coordinator.finish(1)
+        self.assertRegex(error, r"^troupe: .*worker:1.* did not join .*\n$")
+
+    def test_a_replica_that_is_told_to_leave_hands_over_and_ends_well(self):
+        with Run(*JOB, *REPLICAS, *STEPS, "--workers", "2:4") as run:
+            run.wait_for_step(50)
+            run.kill("worker:3", signal.SIGTERM)
+            wait_for(lambda: "worker:3" not in run.children(), "it has left")
+            summary = run.finish()
+        self.check_bits(summary)
+        self.assertEqual(summary["recoveries"], [])
+        self.assertEqual([x["change"] for x in summary["changes"]],
+                         ["workers remove worker:3"])
+
+    def test_status_shows_who_supervises_whom_and_who_is_waited_for(self):
+        with Run("--data", "synthetic:digits?samples=2000", *SERVED,
+                 "--processes", "--workers", "2", "--model", "sleep:20ms",
+                 "--slow-worker", "1:50", "--steps", "100000") as run:
+            for pattern in (r"node supervisor: 5 of 5 restarts left.*\n"
+                            r"    ps:0 +restarted 0 times\n"
+                            r"    worker:0 +restarted 0 times\n"
+                            r"    worker:1 +restarted 0 times\n",
+                            r"ps:0 waits for worker:1: its gradient",
+                            r"worker:0 waits for ps:0: the next version"):
+                wait_for(lambda: re.search(
+                    pattern, status(run)), pattern)
+            wait_for(lambda: "is late: worker:1 computes" in run.output(),
+                     "the culprit's name")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+#include "strategies/waits_for.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using Stage = StepView::Stage;
+
+namespace {
+
+constexpr RoleId coordinator{RoleKind::coordinator, 0};
+constexpr RoleId worker0{RoleKind::worker, 0};
+constexpr RoleId worker1{RoleKind::worker, 1};
+constexpr RoleId shard0{RoleKind::shard, 0};
+
+/// Two workers and a shard; worker:0 has reported, worker:1 computes.
+StepView served() {
+  StepView view;
+  view.stage = Stage::active;
+  view.served = true;
+  view.age_ms = 3'100;
+  view.usual_ms = 20;
+  view.members = {{worker0, false, true, false, 100},
+                  {worker1, false, false, false, 100},
+                  {shard0, false, false, false, 100}};
+  return view;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(waits)
+
+BOOST_AUTO_TEST_CASE(all_wait_for_the_worker_that_still_computes) {
+  const auto found = waits_for(served());
+  BOOST_TEST((found.waits
+              == std::vector<Wait>{{worker0, shard0, "the next version"},
+                                   {shard0, worker1, "its gradient"}}));
+  BOOST_TEST(found.late);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+  BOOST_TEST(found.reason == "worker:1 computes");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_as_long_as_usual_has_waits_and_no_culprit) {
+  auto view = served();
+  view.usual_ms = 1'000;
+  const auto found = waits_for(view);
+  BOOST_TEST(!found.late);
+  BOOST_TEST(found.waits.size() == 2u);
+  BOOST_TEST(found.culprits.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_is_the_culprit_when_all_gradients_are_there) {
+  auto view = served();
+  view.members[1].computed = true;
+  const auto found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{shard0}));
+  BOOST_TEST(found.reason == "ps:0 has not applied it");
+  BOOST_TEST((found.waits
+              == std::vector<Wait>{{worker0, shard0, "the next version"},
+                                   {worker1, shard0, "the next version"}}));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_silent_is_blamed_before_who_is_at_work) {
+  auto view = served();
+  view.members[0].computed = false;
+  view.members[1].silent_ms = 3'050;
+  const auto found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+  BOOST_TEST(found.reason == "worker:1 is silent for 3.0 s");
+}
+
+BOOST_AUTO_TEST_CASE(replicas_wait_for_the_one_that_is_silent) {
+  auto view = served();
+  view.served = false;
+  view.members.pop_back();
+  view.members[0].computed = false; // they report when the step is over
+  auto found = waits_for(view);
+  BOOST_TEST(found.waits.empty());
+  BOOST_TEST(found.culprits.empty());
+  view.members[1].silent_ms = 1'200;
+  found = waits_for(view);
+  BOOST_TEST(
+    (found.waits == std::vector<Wait>{{worker0, worker1, "its gradient"}}));
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+}
+
+BOOST_AUTO_TEST_CASE(an_epoch_waits_for_seals_and_for_who_is_absent) {
+  auto view = served();
+  view.stage = Stage::sealing;
+  view.members[2].seals = true;
+  auto found = waits_for(view);
+  BOOST_TEST(
+    (found.waits == std::vector<Wait>{{coordinator, shard0, "its seal"}}));
+  BOOST_TEST(found.reason == "ps:0 has not sealed");
+  view.stage = Stage::forming;
+  view.absent = {shard0};
+  view.members.pop_back();
+  found = waits_for(view);
+  BOOST_TEST(
+    (found.waits == std::vector<Wait>{{coordinator, shard0, "its return"}}));
+  BOOST_TEST(found.reason == "ps:0 is not there");
+}
+
+BOOST_AUTO_TEST_CASE(leases_wait_for_nobody) {
+  auto view = served();
+  view.leased = true;
+  const auto found = waits_for(view);
+  BOOST_TEST(found.waits.empty());
+  BOOST_TEST(found.culprits.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
