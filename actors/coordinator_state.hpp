@@ -167,7 +167,6 @@ private:
   std::optional<Note> switched_; ///< what they are told with the epoch
   std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
-
   JobJournal journal_;
   std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before
   EpochPlan epoch_plan_;
