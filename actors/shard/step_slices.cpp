@@ -201,8 +201,8 @@ void StepSlices::take(const StepShares& decision) {
   for (const auto& [id, slice] : slices_)
     if (slice->head && slice->ledger.version() == decision.step)
       leave_out(id);
-  for (const auto& push : shares_->release(decision.step))
-    accept(push);
+  for (const auto& kept : shares_->release(decision.step))
+    push(kept); // it is in now
 }
 
 /// Also what a head knows since it was a follower.
