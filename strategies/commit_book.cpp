@@ -169,7 +169,7 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
 
 bool CommitBook::has_leaves(uint64_t step, RankRange ranks) const {
   const auto seen = seen_.find(step);
-  if (seen == seen_.end())
+  if (seen == seen_.end() || seen->second.empty())
     return ranks.size() == 0;
   for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
     if (!seen->second[rank])

@@ -72,6 +72,10 @@ EXPECTED = {
     "troupe_link_queued_bytes": WORKERS | SHARDS,
     "troupe_link_messages_dropped_total": WORKERS | SHARDS,
     "troupe_restarts_total": ANY,
+    "troupe_supervised": COORDINATOR,
+    "troupe_restarts_left": COORDINATOR,
+    "troupe_restarts_allowed": COORDINATOR,
+    "troupe_step_age_seconds": COORDINATOR,
     "troupe_membership_epoch": ANY,
     "troupe_leaves_recomputed_total": ANY,
     "troupe_metrics_conflicts_total": {"exporter"},
@@ -80,7 +84,7 @@ EXPECTED = {
 # Its label `kind` is not known before something failed; measures of other
 # kinds of labels.
 WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total", "troupe_evaluation_auc",
-                        "troupe_evaluation_perplexity"}
+                        "troupe_evaluation_perplexity", "troupe_waits_for"}
 # A parameter server has no replicas; replicas_test.py looks at theirs.
 OF_REPLICAS = {"troupe_all_reduce_wait_seconds",
                "troupe_all_reduce_bytes_total", "troupe_link_carrier"}
@@ -96,7 +100,7 @@ CAF_EXPECTED = {
 EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
                        "Wait for sums by replica (p50)",
                        "Gradients between replicas", "Links by carrier",
-                       "Pause of epoch changes (p99)"}
+                       "Pause of epoch changes (p99)", "Who waits for whom"}
 
 
 def listed_metrics():

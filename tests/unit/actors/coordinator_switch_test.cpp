@@ -57,12 +57,13 @@ JobOptions lone_job(Synchronisation first) {
   job.staleness = first == Synchronisation::async ? 0 : -1;
   job.workers = 1;
   job.shards = 2;
+  job.chain = 2; // an actor's memory dies with it
   job.virtual_ranks = 1;
   job.global_batch = 50;
   job.optimizer = "adam";
   job.rule.kind = OptimizerKind::adam;
   job.eval_every = 0;
-  job.epochs = 200;
+  job.epochs = 400;
   return job;
 }
 

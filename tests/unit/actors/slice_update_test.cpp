@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(a_norm_is_of_rows_and_layers_whoever_sums_them_first) {
   BOOST_TEST_REQUIRE(found.size() == 1u);
   const auto norm = std::sqrt(gradient.squares) / 64;
   BOOST_TEST_REQUIRE(norm > 0.5);
-  BOOST_TEST(found.front() == 0.5 / (norm + 1e-6),
-             boost::test_tools::tolerance(1e-5f));
+  BOOST_TEST(double{found.front()} == 0.5 / (norm + 1e-6),
+             boost::test_tools::tolerance(1e-5));
 }
 
 BOOST_AUTO_TEST_CASE(a_tables_trust_ratio_is_of_the_rows_that_are_touched) {

@@ -135,12 +135,4 @@ BOOST_AUTO_TEST_CASE(an_empty_node_pushes_no_rows) {
       BOOST_TEST(rows.pushed(slice, {{0, 4}, nullptr}).size() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(norms_over_all_parameters_need_dense_tables) {
-  auto options = options_of(64);
-  options.clip_norm = 1;
-  BOOST_TEST(Job(options, 100).tables.empty());
-  options.tables = "sparse";
-  BOOST_CHECK_THROW(Job(options, 100), std::exception);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

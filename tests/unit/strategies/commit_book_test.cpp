@@ -143,6 +143,15 @@ BOOST_AUTO_TEST_CASE(a_book_goes_on_where_an_earlier_one_ended) {
   BOOST_TEST(book.leaves_recomputed() == 4u);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_nobody_has_reported_of_lacks_all) {
+  CommitBook book{4, 2};
+  book.owners({0, 1}, 0);
+  book.applied(0, 1);
+  book.applied(1, 1);
+  BOOST_TEST(!book.has_leaves(0, {0, 1}));
+  BOOST_TEST(book.has_leaves(0, {1, 1}));
+}
+
 BOOST_AUTO_TEST_CASE(what_a_step_lacks_can_be_asked_for) {
   CommitBook book{4, 2};
   book.owners({0, 1}, 0);
