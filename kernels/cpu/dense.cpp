@@ -12,7 +12,7 @@ namespace {
 /// AVX-512; what is faster at 16, 64 and 256 rows). With few rows most time
 /// goes into fetching the weight, and oneDNN is slow where it is transposed.
 double most_nonzero_inputs(size_t rows) {
-  return rows < 48 ? 0.3 : 0.55;
+  return rows < 48 ? 0.3 : rows < 128 ? 0.45 : 0.55;
 }
 constexpr double most_nonzero_gradients = 0.65;
 
