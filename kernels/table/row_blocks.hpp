@@ -5,6 +5,7 @@
 #include "kernels/table/row_memory.hpp"
 #include "kernels/table/table_options.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -36,8 +36,7 @@ private:
   uint64_t state_;
 };
 
-// --- what a Runtime is made of
-// ------------------------------------------------
+// --- what a Runtime is made of -----------------------------------------------
 
 struct Event {
   uint64_t time;

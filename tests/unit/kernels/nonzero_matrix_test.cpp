@@ -51,80 +51,63 @@ void under_every_isa(F f) {
     }
 }
 
+enum class Product { plain, transposed_a, transposed_b };
+
+/// c [rows, n], of a [rows, columns]; of its transpose: c [columns, n].
+void check_product(Product product, const Extents& at, double density,
+                   bool accumulate) {
+  const auto& [rows, columns, n] = at;
+  const bool turned = product == Product::transposed_a;
+  const auto height = turned ? columns : rows;
+  const auto depth = turned ? rows : columns;
+  const auto a = draw(rows * columns, density, 1);
+  const auto b = draw(depth * n, 1, 2);
+  NonzeroMatrix sparse;
+  if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
+    BOOST_TEST(rows * columns < 30u); // few elements may be many of them
+    return;
+  }
+  std::vector<double> want(height * n, accumulate ? 0.5 : 0.0);
+  for (size_t r = 0; r < height; ++r)
+    for (size_t k = 0; k < depth; ++k)
+      for (size_t c = 0; c < n; ++c)
+        want[r * n + c] +=
+          double{turned ? a[k * columns + r] : a[r * columns + k]}
+          * double{product == Product::transposed_b ? b[c * depth + k]
+                                                    : b[k * n + c]};
+  std::vector<float> c(height * n, accumulate ? 0.5f : not_a_number);
+  if (turned)
+    sparse.multiply_transposed(b.data(), n, c.data(), accumulate);
+  else
+    sparse.multiply(product == Product::plain ? Side::as_is : Side::transposed,
+                    b.data(), n, c.data(), accumulate);
+  check_within(float32_sum, c, want, want.size());
+}
+
+void check_products(Product product, const std::vector<double>& densities,
+                    const std::vector<bool>& accumulate) {
+  under_every_isa([&] {
+    for (const auto& at : extents)
+      for (double density : densities)
+        for (bool added : accumulate)
+          check_product(product, at, density, added);
+  });
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(nonzero_matrix_test)
 
 BOOST_AUTO_TEST_CASE(products_follow_their_references) {
-  under_every_isa([] {
-    for (const auto& [rows, columns, n] : extents)
-      for (double density : {0.0, 0.02, 0.2, 0.35}) {
-        const auto a = draw(rows * columns, density, 1);
-        const auto b = draw(columns * n, 1, 2);
-        NonzeroMatrix sparse;
-        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
-          BOOST_TEST(rows * columns < 30u);
-          continue;
-        }
-        std::vector<double> want(rows * n, 0.0);
-        for (size_t r = 0; r < rows; ++r)
-          for (size_t k = 0; k < columns; ++k)
-            for (size_t c = 0; c < n; ++c)
-              want[r * n + c] += double{a[r * columns + k]}
-                                 * double{b[k * n + c]};
-        std::vector<float> c(rows * n, not_a_number);
-        sparse.multiply(Side::as_is, b.data(), n, c.data(), false);
-        check_within(float32_sum, c, want, want.size());
-      }
-  });
+  check_products(Product::plain, {0.0, 0.02, 0.2, 0.35}, {false});
 }
 
 BOOST_AUTO_TEST_CASE(products_with_a_transposed_side_follow_theirs) {
-  under_every_isa([] {
-    for (const auto& [rows, columns, n] : extents)
-      for (double density : {0.02, 0.35}) {
-        const auto a = draw(rows * columns, density, 1);
-        const auto b = draw(n * columns, 1, 2);
-        NonzeroMatrix sparse;
-        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
-          BOOST_TEST(rows * columns < 30u);
-          continue;
-        }
-        std::vector<double> want(rows * n, 0.5);
-        for (size_t r = 0; r < rows; ++r)
-          for (size_t k = 0; k < columns; ++k)
-            for (size_t c = 0; c < n; ++c)
-              want[r * n + c] += double{a[r * columns + k]}
-                                 * double{b[c * columns + k]};
-        std::vector<float> c(rows * n, 0.5f);
-        sparse.multiply(Side::transposed, b.data(), n, c.data(), true);
-        check_within(float32_sum, c, want, want.size());
-      }
-  });
+  check_products(Product::transposed_b, {0.02, 0.35}, {true});
 }
 
 BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
-  under_every_isa([] {
-    for (const auto& [rows, columns, n] : extents)
-      for (bool accumulate : {false, true}) {
-        const auto a = draw(rows * columns, 0.2, 1);
-        const auto b = draw(rows * n, 1, 2);
-        NonzeroMatrix sparse;
-        if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
-          BOOST_TEST(rows * columns < 30u);
-          continue;
-        }
-        std::vector<double> want(columns * n, accumulate ? 0.5 : 0.0);
-        for (size_t r = 0; r < rows; ++r)
-          for (size_t k = 0; k < columns; ++k)
-            for (size_t c = 0; c < n; ++c)
-              want[k * n + c] += double{a[r * columns + k]}
-                                 * double{b[r * n + c]};
-        std::vector<float> c(columns * n, accumulate ? 0.5f : not_a_number);
-        sparse.multiply_transposed(b.data(), n, c.data(), accumulate);
-        check_within(float32_sum, c, want, want.size());
-      }
-  });
+  check_products(Product::transposed_a, {0.2}, {false, true});
 }
 
 BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {

@@ -7,8 +7,7 @@ using namespace troupe::test;
 
 BOOST_AUTO_TEST_SUITE(link_channel)
 
-// --- channels
-// -----------------------------------------------------------------
+// --- channels ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_hundred_channels_lead_to_one_node) {
   NothingLeft nothing_left;

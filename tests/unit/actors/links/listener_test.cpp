@@ -49,8 +49,7 @@ void pass(int to, std::string bytes, std::span<const int> passed) {
 
 BOOST_AUTO_TEST_SUITE(listener)
 
-// --- strangers
-// ----------------------------------------------------------------
+// --- strangers ---------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_process_of_another_job_is_refused_and_counted) {
   Party party{1, options(LinkChoice::tcp)};
