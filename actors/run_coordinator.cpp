@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <random>
 #include <thread>
 
 // A coordinator with a process of its own, alone or with a standby.
@@ -51,6 +52,7 @@ open_as_one_of(caf::actor_system& system, const RunOptions& options,
   ProposerOptions how;
   how.voters = process.voters;
   how.own = process.voter;
+  how.seed = std::random_device{}();
   how.own_voter = spawn_voter(system, options.journal);
   voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
   publish_again(system, voter.actor, process.voters.at(process.voter));

@@ -1,29 +1,16 @@
 #include "actors/voting/proposer.hpp"
 
 #include "actors/messages.hpp"
-#include "actors/peer_directory.hpp"
-#include "strategies/quorum_log.hpp"
 
 #include <condition_variable>
-#include <deque>
 #include <future>
 #include <mutex>
-#include <random>
 #include <utility>
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds tick_period{50};
 constexpr std::chrono::milliseconds stop_period{100};
-constexpr std::chrono::seconds answer_deadline{2};
-constexpr size_t batch_events = 500;
-/// Ticks without a majority after which a leader steps down: 5 s. A standby
-/// that it cannot hear of may lead before.
-constexpr uint32_t most_silent = 100;
-/// Ticks that a vote is given, and up to as many more: two that ask at once
-/// part soon. A trial disturbs nobody, and comes with every tick.
-constexpr int least_rest = 4;
 
 } // namespace
 
@@ -47,252 +34,23 @@ struct Proposer::Shared {
   }
 };
 
-namespace {
-
-class ProposerState {
-public:
-  static inline const char* name = "proposer";
-  using Elected = Proposer::Elected;
-  using Lead = std::function<void(std::shared_ptr<const Elected>)>;
-
-  ProposerState(caf::event_based_actor* self, ProposerOptions options,
-                Lead lead, std::function<void()> deposed)
-    : self_(self),
-      options_(std::move(options)),
-      lead_(std::move(lead)),
-      deposed_(std::move(deposed)),
-      voters_(options_.voters.size()),
-      candidacy_(static_cast<uint32_t>(voters_.size())) {
-    voters_.at(options_.own).handle = options_.own_voter;
-  }
-
-  caf::behavior make_behavior() {
-    self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
-    self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
-    self_->send(self_, caf::tick_atom_v);
-    return {
-      [this](caf::tick_atom) { on_tick(); },
-      [this](const Completion& synced) {
-        waiting_.push_back({leadership_ ? leadership_->end() : 0, synced.then});
-        settle();
-      },
-      [this](JournalEvent& event, const Completion& synced) {
-        write(std::move(event), synced.then);
-      },
-    };
-  }
-
-private:
-  struct Other {
-    voter_actor handle; ///< null: not connected
-    bool dialled = false;
-  };
-  struct Waiting {
-    uint64_t id = 0;
-    std::function<void()> synced;
-  };
-  using Index = uint32_t;
-
-  Index count() const { return static_cast<Index>(voters_.size()); }
-
-  void on_tick() {
-    for (Index i = 0; i < count(); ++i)
-      if (!voters_[i].handle && !voters_[i].dialled)
-        dial(i);
-    if (leadership_) {
-      leadership_->tick(most_silent);
-      send_all(true);
-      settle();
-    } else if (!reading_) {
-      stand();
-    }
-    self_->delayed_send(self_, tick_period, caf::tick_atom_v);
-  }
-
-  void dial(Index voter) {
-    const auto where = parse_endpoint(options_.voters[voter]);
-    voters_[voter].dialled = true;
-    self_
-      ->request(self_->system().openssl_manager().actor_handle(),
-                answer_deadline, caf::connect_atom_v, where->host, where->port)
-      .then(
-        [this, voter](const caf::node_id&, caf::strong_actor_ptr& found,
-                      const std::set<std::string>&) {
-          voters_[voter].dialled = false;
-          if (!found)
-            return;
-          voters_[voter].handle = caf::actor_cast<voter_actor>(found);
-          self_->monitor(voters_[voter].handle);
-        },
-        [this, voter](const caf::error&) { voters_[voter].dialled = false; });
-  }
-
-  void on(const caf::down_msg& down) {
-    for (auto& voter : voters_)
-      if (voter.handle && voter.handle.address() == down.source)
-        voter.handle = nullptr;
-  }
-
-  // --- to lead ---------------------------------------------------------------
-
-  void stand() {
-    if (rest_ > 0)
-      --rest_;
-    else
-      ask(candidacy_.begin());
-  }
-
-  void ask(Candidacy::Wish wish) {
-    for (Index i = 0; i < count(); ++i)
-      if (voters_[i].handle)
-        self_
-          ->request(voters_[i].handle, answer_deadline,
-                    AskVote{wish.term, wish.trial})
-          .then([this, i, wish](const VoteGiven& x) { answered(i, wish, x); },
-                [](const caf::error&) {});
-  }
-
-  void answered(Index voter, const Candidacy::Wish& wish, const VoteGiven& x) {
-    if (leadership_ || reading_)
-      return;
-    if (const auto vote = candidacy_.answered(
-          voter, wish, {x.granted, x.promised, LogEnd{x.end_term, x.end_id}})) {
-      rest_ = least_rest + static_cast<int>(random_() % least_rest);
-      ask(*vote);
-    }
-    if (const auto best = candidacy_.elected()) {
-      reading_ = true;
-      log_.clear();
-      read(*best);
-    }
-  }
-
-  void read(Index best) {
-    if (!voters_[best].handle) {
-      give_way();
-      return;
-    }
-    self_->request(voters_[best].handle, answer_deadline, ReadLog{log_.size()})
-      .then(
-        [this, best](LogPage& page) {
-          for (auto& event : page.events)
-            log_.push_back(std::move(event));
-          if (page.more)
-            read(best);
-          else
-            lead();
-        },
-        [this](const caf::error&) { give_way(); });
-  }
-
-  /// Another attempt will follow.
-  void give_way() {
-    reading_ = false;
-    candidacy_.begin();
-  }
-
-  void lead() {
-    reading_ = false;
-    std::vector<uint64_t> terms;
-    for (const auto& event : log_)
-      terms.push_back(event.term);
-    if (!terms.empty() && terms.back() >= candidacy_.term()) {
-      give_way();
-      return;
-    }
-    leadership_.emplace(count(), candidacy_.term(), std::move(terms));
-    lead_(std::make_shared<const Elected>(Elected{candidacy_.term(), log_}));
-  }
-
-  // --- while it leads --------------------------------------------------------
-
-  void write(JournalEvent event, std::function<void()> synced) {
-    event.id = leadership_->append();
-    if (synced)
-      waiting_.push_back({event.id, std::move(synced)});
-    log_.push_back(std::move(event));
-    send_all(false);
-  }
-
-  void send_all(bool idle) {
-    for (Index i = 0; i < count(); ++i)
-      send(i, idle);
-  }
-
-  void send(Index voter, bool idle) {
-    if (!voters_[voter].handle)
-      return;
-    const auto batch = leadership_->next(voter, batch_events, idle);
-    if (!batch)
-      return;
-    AppendLog append{batch->term, batch->after.term, batch->after.id, {}};
-    const auto first = log_.begin()
-                       + static_cast<std::ptrdiff_t>(batch->after.id);
-    append.events.assign(
-      first, first + static_cast<std::ptrdiff_t>(batch->terms.size()));
-    self_->request(voters_[voter].handle, answer_deadline, std::move(append))
-      .then(
-        [this, voter](const LogTaken& x) {
-          leadership_->answered(voter,
-                                {x.led, x.fits, x.have, x.promised, 0, 0});
-          settle();
-          send(voter, false);
-        },
-        [this, voter](const caf::error&) { leadership_->lost(voter); });
-  }
-
-  void settle() {
-    if (!leadership_)
-      return;
-    if (leadership_->deposed()) {
-      waiting_.clear();
-      if (auto told = std::exchange(deposed_, {}))
-        told();
-      return;
-    }
-    while (!waiting_.empty() && waiting_.front().id <= leadership_->decided()) {
-      const auto synced = std::move(waiting_.front().synced);
-      waiting_.pop_front();
-      synced();
-    }
-  }
-
-  caf::event_based_actor* self_;
-  ProposerOptions options_;
-  Lead lead_;
-  std::function<void()> deposed_;
-  std::vector<Other> voters_;
-  Candidacy candidacy_;
-  std::optional<Leadership> leadership_;
-  std::vector<JournalEvent> log_; ///< from event 1 on
-  bool reading_ = false;          ///< elected, the log not read yet
-  int rest_ = 0;                  ///< ticks until the next attempt
-  std::minstd_rand random_{std::random_device{}()};
-  std::deque<Waiting> waiting_;
-};
-
-} // namespace
-
 Proposer::Proposer(caf::actor_system& system, ProposerOptions options)
   : shared_(std::make_shared<Shared>()) {
-  auto lead = [shared = shared_](std::shared_ptr<const Elected> elected) {
+  ProposerCalls calls;
+  calls.leads = [shared = shared_](std::shared_ptr<const Elected> elected) {
     const std::lock_guard guard{shared->mutex};
     shared->elected = std::move(elected);
     shared->changed.notify_all();
   };
-  auto actor =
-    system.spawn<caf::stateful_actor<ProposerState, caf::event_based_actor>>(
-      std::move(options), std::move(lead),
-      [shared = shared_] { shared->depose(); });
-  actor_ =
-    caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(actor));
+  calls.deposed = [shared = shared_] { shared->depose(); };
+  actor_ = spawn_proposer(system, std::move(options), std::move(calls));
 }
 
 Proposer::~Proposer() {
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
 }
 
-std::shared_ptr<const Proposer::Elected>
+std::shared_ptr<const Elected>
 Proposer::wait_to_lead(const std::function<std::string()>& stop) {
   std::unique_lock guard{shared_->mutex};
   while (!shared_->changed.wait_for(guard, stop_period, [this] {

@@ -1,22 +1,13 @@
 #pragma once
 
-#include "actors/journal/event.hpp"
-#include "actors/voting/messages.hpp"
+#include "actors/voting/proposer_actor.hpp"
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace troupe {
-
-struct ProposerOptions {
-  std::vector<std::string> voters; ///< HOST:PORT each, the same for everybody
-  uint32_t own = 0;                ///< the one that is in this process
-  voter_actor own_voter;
-};
 
 /// A coordinator's process among several: stands for election until it leads,
 /// and writes the journal into a majority of the voters from then on.
@@ -27,11 +18,6 @@ struct ProposerOptions {
 ///     (a new process)
 class Proposer : public JournalSink {
 public:
-  struct Elected {
-    uint64_t term = 0;
-    std::vector<JournalEvent> events; ///< what was decided, and may have been
-  };
-
   Proposer(caf::actor_system& system, ProposerOptions options);
   ~Proposer() override;
 

@@ -1,8 +1,5 @@
 #include "actors/voting/voter.hpp"
 
-#include "actors/actor_node.hpp"
-#include "actors/ends_with_scope.hpp"
-#include "actors/error_line.hpp"
 #include "actors/journal/journal_file.hpp"
 #include "actors/steady_ms.hpp"
 #include "kernels/error.hpp"
@@ -17,8 +14,6 @@ namespace {
 
 /// A leader that lives says so every 50 ms.
 constexpr uint64_t patience_ms = 700;
-constexpr size_t page_events = 1'000;
-constexpr std::chrono::milliseconds stop_period{100};
 
 std::vector<uint64_t> terms_of(const JournalFile& file) {
   std::vector<uint64_t> terms;
@@ -31,15 +26,18 @@ class VoterState {
 public:
   static inline const char* name = "voter";
 
-  VoterState(voter_actor::pointer self, JournalFile file)
+  VoterState(voter_actor::pointer self, JournalFile file, size_t page_events)
     : self_(self),
       file_(std::move(file)),
+      page_events_(page_events),
       voter_(file_.promised(), terms_of(file_), patience_ms) {}
 
   voter_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& down) {
-      if (down.source == leader_)
-        voter_.leader_gone();
+      if (down.source != leader_)
+        return;
+      leader_ = nullptr; // it is watched again if it comes back
+      voter_.leader_gone();
     });
     return {
       [this](const AskVote& x) { return on(x); },
@@ -58,11 +56,11 @@ private:
   }
 
   caf::result<LogPage> on(const ReadLog& read) {
-    if (read.after == 0)
+    if (read.after == 0 || read_.empty()) // another one has read to the end
       read_ = file_.events();
     LogPage page;
     const auto first = std::min<size_t>(read.after, read_.size());
-    const auto end = std::min(first + page_events, read_.size());
+    const auto end = std::min(first + page_events_, read_.size());
     page.events.assign(read_.begin() + static_cast<std::ptrdiff_t>(first),
                        read_.begin() + static_cast<std::ptrdiff_t>(end));
     page.more = end < read_.size();
@@ -126,6 +124,7 @@ private:
 
   voter_actor::pointer self_;
   JournalFile file_;
+  size_t page_events_;
   Voter voter_;
   caf::actor_addr leader_;         ///< whose process is watched
   std::vector<JournalEvent> read_; ///< by who is about to lead, page by page
@@ -133,29 +132,13 @@ private:
 
 } // namespace
 
-voter_actor spawn_voter(caf::actor_system& system, const std::string& path) {
+voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
+                        size_t page_events) {
   const bool there = std::filesystem::exists(path);
   JournalFile file{path, there ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(
-    std::move(file));
-}
-
-void run_voter_process(const VoterProcess& process) {
-  ActorConfig config{load_credentials(process.certificates)};
-  caf::actor_system system{config};
-  caf::scoped_actor self{system};
-  const auto voter = spawn_voter(system, process.journal);
-  const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(voter)};
-  process.listens(publish(system, caf::actor_cast<caf::strong_actor_ptr>(voter),
-                          process.listen));
-  self->monitor(voter);
-  caf::error broken;
-  while (!broken && process.stop().empty())
-    self->receive([&](const caf::down_msg& down) { broken = down.reason; },
-                  caf::after(stop_period) >> [] {});
-  if (broken)
-    throw InputError(line_of(broken));
+    std::move(file), page_events);
 }
 
 } // namespace troupe

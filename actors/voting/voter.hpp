@@ -2,6 +2,7 @@
 
 #include "actors/voting/messages.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -10,9 +11,10 @@ namespace troupe {
 /// Spawns a voter that keeps its copy of a job's journal in the file at `path`,
 /// which is made, or gone on with. It syncs what it answers for, in a thread of
 /// its own, and ends with one line where the file cannot be written: then the
-/// others must be enough.
+/// others must be enough. Who is about to lead reads so many events at a time.
 /// Errors: InputError with one line (JournalFile).
-voter_actor spawn_voter(caf::actor_system& system, const std::string& path);
+voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
+                        size_t page_events = 1'000);
 
 /// A voter alone in its process.
 struct VoterProcess {

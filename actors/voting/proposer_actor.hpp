@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/journal/event.hpp"
+#include "actors/voting/messages.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct ProposerOptions {
+  std::vector<std::string> voters; ///< HOST:PORT each, the same for everybody
+  uint32_t own = 0;                ///< the one that is in this process
+  voter_actor own_voter;
+  uint32_t seed = 0; ///< of how long it rests between attempts
+};
+
+struct Elected {
+  uint64_t term = 0;
+  std::vector<JournalEvent> events; ///< what was decided, and may have been
+};
+
+/// What a proposer tells, in its own thread.
+struct ProposerCalls {
+  std::function<void(std::shared_ptr<const Elected>)> leads; ///< once
+  std::function<void()> deposed; ///< once; another leads, or is about to
+};
+
+/// Spawns the actor that stands for election, and writes the journal into a
+/// majority of the voters once it leads: then it takes a JournalEvent with the
+/// Completion that follows it, and a Completion alone, for when all that came
+/// before is decided.
+caf::actor spawn_proposer(caf::actor_system& system, ProposerOptions options,
+                          ProposerCalls calls);
+
+} // namespace troupe

@@ -1,0 +1,31 @@
+#include "actors/actor_node.hpp"
+#include "actors/ends_with_scope.hpp"
+#include "actors/error_line.hpp"
+#include "actors/voting/voter.hpp"
+#include "kernels/error.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds stop_period{100};
+
+} // namespace
+
+void run_voter_process(const VoterProcess& process) {
+  ActorConfig config{load_credentials(process.certificates)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  const auto voter = spawn_voter(system, process.journal);
+  const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(voter)};
+  process.listens(publish(system, caf::actor_cast<caf::strong_actor_ptr>(voter),
+                          process.listen));
+  self->monitor(voter);
+  caf::error broken;
+  while (!broken && process.stop().empty())
+    self->receive([&](const caf::down_msg& down) { broken = down.reason; },
+                  caf::after(stop_period) >> [] {});
+  if (broken)
+    throw InputError(line_of(broken));
+}
+
+} // namespace troupe
