@@ -68,18 +68,24 @@ void CoordinatorState::retire(RoleId role) {
   }
   seals_.erase(role);
   lost_.erase(role);
-  journal_.left(role);
   if (role.kind == RoleKind::shard)
     loads_.forget(role.index);
-  const auto finish = [this, actor] {
-    if (actor)
-      self_->send(actor, Finish{options_.job_id});
+  const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
+  const auto dismiss = [this, role, actor] {
+    const auto finish = [this, actor] {
+      if (actor)
+        self_->send(actor, Finish{options_.job_id});
+    };
+    if (supervisor_)
+      self_->request(supervisor_, retire_deadline, RetireRole{role})
+        .then(finish, [finish](const caf::error&) { finish(); });
+    else
+      finish();
   };
-  if (supervisor_)
-    self_->request(supervisor_, retire_deadline, RetireRole{role})
-      .then(finish, [finish](const caf::error&) { finish(); });
-  else
-    finish();
+  // Not before that is written down: another coordinator would wait for it.
+  journal_.left(role, [handle, dismiss] {
+    caf::anon_send(caf::actor_cast<caf::actor>(handle), Completion{dismiss});
+  });
   perform(membership_.dismiss(role, steady_ms()));
 }
 

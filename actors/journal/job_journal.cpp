@@ -130,8 +130,8 @@ void JobJournal::joined(RoleId role) {
   write("joined", {{"role", to_string(role)}});
 }
 
-void JobJournal::left(RoleId role) {
-  write("left", {{"role", to_string(role)}});
+void JobJournal::left(RoleId role, std::function<void()> synced) {
+  write("left", {{"role", to_string(role)}}, std::move(synced));
 }
 
 void JobJournal::switched(uint64_t step, const std::string& mode) {

@@ -69,7 +69,8 @@ public:
                    RunCounts counts);
   void restarted(RoleId role, const std::string& how);
   void joined(RoleId role);
-  void left(RoleId role);
+  /// Calls synced() as epoch() does.
+  void left(RoleId role, std::function<void()> synced);
   void switched(uint64_t step, const std::string& mode);
   void changed(const std::string& json);
   void evaluated(uint64_t version, uint64_t samples,

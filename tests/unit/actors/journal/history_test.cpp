@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE(a_fault_of_the_coordinator_is_over_with_its_death) {
 BOOST_AUTO_TEST_CASE(who_joined_and_who_left_is_known) {
   journal.joined(worker);
   journal.joined(shard);
-  journal.left(shard);
-  journal.left({RoleKind::worker, 0});
+  journal.left(shard, {});
+  journal.left({RoleKind::worker, 0}, {});
   BOOST_TEST((history().joined == std::set<RoleId>{worker}));
   BOOST_TEST(
     (history().left == std::set<RoleId>{{RoleKind::worker, 0}, shard}));
