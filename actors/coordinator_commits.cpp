@@ -154,7 +154,8 @@ void CoordinatorState::snapshot_if_done() {
   if (!async_ || !leases_.done() || fence_.job == 0 || stage_ == Stage::over
       || asked_epoch_ == fence_.epoch)
     return;
-  asked_epoch_ = fence_.epoch;
+  if (std::exchange(asked_epoch_, fence_.epoch) == 0)
+    snapshots_.again(final_async_version());
   end_ = steps_;
   if (stage_ == Stage::pausing)
     stage_ = Stage::ending;

@@ -32,6 +32,8 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
 void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   touched_ = Clock::now();
   const bool last = whole.version == final_version();
+  if (last && async_ && asked_epoch_ == 0)
+    return; // another coordinator asked, which had seen more than this one has
   const bool evaluates = last || job_->is_snapshot_version(whole.version)
                          || epoch_ends_.contains(whole.version);
   if (evaluates)
@@ -227,7 +229,10 @@ void CoordinatorState::drop_observer(const caf::strong_actor_ptr& who) {
 }
 
 void CoordinatorState::leave() {
-  const bool alone = present_.empty() && !supervisor_ && observers_.empty();
+  // Of one that took over nobody may know yet.
+  const bool found = supervised_ || options_.term == 1;
+  const bool alone = present_.empty() && !supervisor_ && observers_.empty()
+                     && found;
   if (!alone && Clock::now() <= leave_deadline_)
     return;
   write_end();
@@ -237,6 +242,7 @@ void CoordinatorState::leave() {
 void CoordinatorState::on(const Attach& attach) {
   if (attach.supervises) {
     supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
+    supervised_ = true;
     self_->monitor(supervisor_);
     if (outcome_)
       self_->send(supervisor_, *outcome_);

@@ -179,9 +179,8 @@ private:
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_;
-  Fence fence_;       ///< of the active epoch; job 0: none is active
-  std::string probe_; ///< of the first worker
-  std::string build_;
+  Fence fence_;               ///< of the active epoch; job 0: none is active
+  std::string probe_, build_; ///< of the first worker
   bool begun_ = false;
   bool renews_ = false; ///< a member has lost a link of the active epoch
 
@@ -206,6 +205,7 @@ private:
   SilenceWatch silence_;
   std::vector<observer_actor> observers_;
   supervisor_actor supervisor_;
+  bool supervised_ = false; ///< by anybody, so far
   CoordinatorWatch watch_;
   std::optional<Finished> outcome_;
   CheckpointDesk checkpoints_;
