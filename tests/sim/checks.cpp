@@ -16,14 +16,13 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     check_decided(from, activation->fence, true);
     check(*activation);
   }
-  if (const auto* sealed = letter.as<Sealed>();
-      sealed != nullptr && to == coordinator_process_)
+  if (const auto* sealed = letter.as<Sealed>(); sealed != nullptr && leads(to))
     check(*sealed);
   else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
     note_read(*pulled);
   } else if (const auto* applied = letter.as<LeaseApplied>();
-             applied != nullptr && to == coordinator_process_)
+             applied != nullptr && leads(to))
     note_applied(*applied);
   else if (const auto* shares = letter.as<StepShares>())
     note_shares(*shares);
@@ -49,7 +48,7 @@ void Cluster::check_decided(uint32_t from, const Fence& fence, bool announced) {
   if (!fresh && known->second != from)
     throw Violation("I4", "two coordinators decide in term "
                             + std::to_string(fence.term));
-  if (announced && scenario_.kept && !disk_.full
+  if (announced && scenario_.kept && !scenario_.standby && !disk_.full
       && disk_.newest_epoch() < fence.epoch)
     throw Violation("I4", "epoch " + std::to_string(fence.epoch)
                             + " begins, and the journal does not know");
@@ -125,7 +124,8 @@ void Cluster::check_leases_of(const Activate& activation) {
   // Another coordinator can miss no more than the journal had counted.
   if (std::exchange(heard_term_, activation.fence.term)
       != activation.fence.term)
-    lost = counted_ - std::min(counted_, everywhere->size());
+    lost = counted_[heard_term_]
+           - std::min(counted_[heard_term_], everywhere->size());
   lost_leases_ += lost;
 }
 
@@ -303,11 +303,14 @@ void Cluster::check_end() const {
                               + " leases were lost, and " + std::to_string(told)
                               + " declared");
   }
-  if (runtime_.alive(coordinator_process_))
+  if (scenario_.standby)
+    check_standby_ended();
+  else if (runtime_.alive(coordinator_process_))
     throw Violation("I12", "the coordinator does not end");
   for (const auto& [role, member] : members_)
     if (member.up && runtime_.alive(member.process)
-        && !runtime_.paused(member.process))
+        && !runtime_.paused(member.process)
+        && (!scenario_.standby || end_is_decided()))
       throw Violation("I12", to_string(role) + " does not end");
   check_stores();
   if (scenario_.gradient() == GradientKind::ordered

@@ -52,12 +52,13 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
     on_message(from, to, letter);
   });
   taps.sent = [this](uint32_t from, uint32_t, const Letter& letter) {
-    if (from == coordinator_process_)
+    if (leads(from))
       note_sent(letter);
+    if (scenario_.standby)
+      check_sent(from, letter);
   };
   taps.ended = [this](uint32_t process, uint32_t of) {
-    if (process == coordinator_process_
-        && std::ranges::find(active_, of) != active_.end())
+    if (leads(process) && std::ranges::find(active_, of) != active_.end())
       left_ = activated_;
   };
 }
@@ -71,16 +72,23 @@ Cluster::~Cluster() {
 }
 
 Cluster::Result Cluster::run(uint32_t faults) {
-  start_coordinator();
+  if (scenario_.standby)
+    start_standby();
+  else
+    start_coordinator();
   supervisor_process_ = runtime_.new_process("supervisor", false,
                                              [](const std::string&) {});
   supervisor_ = runtime_.new_endpoint(supervisor_process_,
-                                      [this](Address, const Letter& letter) {
+                                      [this](Address by, const Letter& letter) {
+                                        if (letter.as<Finished>())
+                                          finisher_ = runtime_.process_of(by);
                                         supervise(letter);
                                       });
   supervisor_system_ = std::make_unique<caf::actor_system>(supervisor_process_);
-  to_coordinator_ =
-    line_to_coordinator(*supervisor_system_, {RoleKind::coordinator, 0}).id;
+  to_coordinator_ = line_to_coordinator(*supervisor_system_,
+                                        {RoleKind::coordinator, 0},
+                                        coordinator_)
+                      .id;
   runtime_.send(supervisor_, to_coordinator_, letter(Attach{true}));
   for (const auto& role : job_.plan.roles)
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
@@ -141,7 +149,9 @@ void Cluster::start(RoleId role) {
 }
 
 void Cluster::say_hello(RoleId role, uint32_t process) {
-  if (scenario_.kept && !runtime_.alive(coordinator_process_)) {
+  const auto greeted = scenario_.standby ? who_leads() : coordinator_;
+  if (!greeted
+      || (scenario_.kept && !runtime_.alive(runtime_.process_of(greeted.id)))) {
     runtime_.after(ask_again, [this, role, process] {
       if (runtime_.alive(process))
         say_hello(role, process);
@@ -149,15 +159,15 @@ void Cluster::say_hello(RoleId role, uint32_t process) {
     return;
   }
   const auto loader = runtime_.new_endpoint(
-    process, [this, role, process](Address, const Letter& letter) {
+    process, [this, role, process, greeted](Address, const Letter& letter) {
       auto known = members_.find(role);
       if (known == members_.end() || known->second.process != process
           || known->second.up)
         return;
       if (const auto* info = letter.as<JobInfo>())
-        spawn(role, *info);
+        spawn(role, *info, greeted);
     });
-  runtime_.send(loader, coordinator_.id, letter(Hello{role}));
+  runtime_.send(loader, greeted.id, letter(Hello{role}));
   runtime_.after(hello_deadline, [this, role, process] {
     auto known = members_.find(role);
     if (runtime_.alive(process)
@@ -166,7 +176,8 @@ void Cluster::say_hello(RoleId role, uint32_t process) {
   });
 }
 
-void Cluster::spawn(RoleId role, const JobInfo& info) {
+void Cluster::spawn(RoleId role, const JobInfo& info,
+                    const coordinator_actor& from) {
   auto& member = members_.at(role);
   member.up = true;
   member.system = std::make_unique<caf::actor_system>(member.process);
@@ -176,7 +187,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info) {
   context.job_id = info.job;
   context.role = role;
   context.incarnation = info.incarnation;
-  context.coordinator = line_to_coordinator(*member.system, role);
+  context.coordinator = line_to_coordinator(*member.system, role, from);
   context.metrics = std::make_shared<MetricRegistry>();
   context.links = std::make_shared<MessageLinks>(member.process);
   runtime_.spawning(member.process);

@@ -2,12 +2,14 @@
 
 #include "actors/coordinator.hpp"
 #include "actors/shard_store.hpp"
+#include "actors/voting/proposer_actor.hpp"
 #include "strategies/restart_budget.hpp"
 #include "tests/sim/cluster_state.hpp"
 #include "tests/sim/journal_disk.hpp"
 #include "tests/sim/oracle.hpp"
 #include "tests/sim/runtime.hpp"
 #include "tests/sim/scenario.hpp"
+#include "tests/sim/voter_disk.hpp"
 
 #include <array>
 #include <map>
@@ -52,16 +54,38 @@ public:
 private:
   // --- the coordinator (cluster_coordinator.cpp) ----------------------------
   void start_coordinator();
+  uint64_t silence_deadline_ms() const;
   void coordinator_ended(const std::string& how);
   bool kill_coordinator();
   /// What stands for it in a process, as its role sees it.
-  coordinator_actor line_to_coordinator(caf::actor_system& system, RoleId role);
+  coordinator_actor line_to_coordinator(caf::actor_system& system, RoleId role,
+                                        const coordinator_actor& first);
   void check_decided(uint32_t from, const Fence& fence, bool announced);
+
+  // --- two coordinators and three voters (cluster_standby.cpp) --------------
+  void start_standby();
+  void start_third_voter();
+  void start_candidate(uint32_t index);
+  void candidate_ended(uint32_t index, const std::string& how);
+  void elected(uint32_t index, uint32_t process, const Elected& elected);
+  void lead(uint32_t index, uint64_t term,
+            const std::shared_ptr<JournalSink>& journal,
+            std::shared_ptr<const JobHistory> past);
+  /// Who answers a role that begins; null: nobody leads.
+  coordinator_actor who_leads();
+  static VoterDisk& voter_disk(uint32_t index);
+  void check_sent(uint32_t from, const Letter& letter);
+  void check_standby_ended() const;
+  bool end_is_decided() const;
+  bool kill_standby();
+  bool kill_voter();
+  bool stop_leader();
+  bool split();
 
   // --- processes ------------------------------------------------------------
   void start(RoleId role);
   void say_hello(RoleId role, uint32_t process);
-  void spawn(RoleId role, const JobInfo& info);
+  void spawn(RoleId role, const JobInfo& info, const coordinator_actor& from);
   void ended(RoleId role, uint32_t process, const std::string& how);
   /// Nobody starts it again.
   void forget(RoleId role);
@@ -75,7 +99,9 @@ private:
   /// Asks for another worker, shard, or place of slices.
   void ask_for_change();
   void inject();
+  Fault draw_fault();
   bool inject(Fault fault);
+  bool slow_disk();
   bool kill_some(RoleKind kind, bool with_memory);
   bool lose_chain();
   bool cut_off();

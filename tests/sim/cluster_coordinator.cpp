@@ -15,6 +15,10 @@ constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 
 } // namespace
 
+uint64_t Cluster::silence_deadline_ms() const {
+  return silence_ms[job_id_ % 3];
+}
+
 void Cluster::start_coordinator() {
   coordinator_process_ = runtime_.new_process("coordinator", false,
                                               [this](const std::string& how) {
@@ -24,12 +28,13 @@ void Cluster::start_coordinator() {
     std::make_unique<caf::actor_system>(coordinator_process_);
   CoordinatorOptions options;
   options.job_id = job_id_;
-  options.actor_silence_deadline_ms = silence_ms[job_id_ % 3];
+  options.actor_silence_deadline_ms = silence_deadline_ms();
   if (scenario_.kept) {
     if (!disk_.events.empty()) {
       options.past = std::make_shared<JobHistory>(read_history(disk_.events));
       options.term = options.past->term + 1;
-      counted_ = options.past->steps * scenario_.job->options.virtual_ranks;
+      counted_[options.term] = options.past->steps
+                               * scenario_.job->options.virtual_ranks;
     }
     // It listens once this is synced.
     const auto unix = unix_ms();
@@ -45,7 +50,7 @@ void Cluster::start_coordinator() {
   }
   coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
                                    options, nullptr);
-  runtime_.listens(coordinator_.id);
+  runtime_.listens(1, coordinator_.id);
 }
 
 void Cluster::coordinator_ended(const std::string& how) {
@@ -61,12 +66,14 @@ void Cluster::coordinator_ended(const std::string& how) {
 }
 
 coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
-                                               RoleId role) {
+                                               RoleId role,
+                                               const coordinator_actor& first) {
   if (!scenario_.kept)
-    return coordinator_;
+    return first;
   ControlLineOptions options;
-  options.first = coordinator_;
-  options.address = "127.0.0.1:1"; // the simulator knows who listens
+  options.first = first;
+  // The simulator knows who listens at a port.
+  options.address = scenario_.standby ? "host:1,host:2" : "host:1";
   options.role = role;
   options.deadline = std::chrono::milliseconds{most_away / 1'000};
   return spawn_control_line(system, std::move(options));
@@ -80,6 +87,16 @@ bool Cluster::kill_coordinator() {
     kill_some(draw.chance(50) ? RoleKind::worker : RoleKind::shard, false);
   runtime_.kill(coordinator_process_, "killed");
   return true;
+}
+
+bool Cluster::slow_disk() {
+  auto& draw = runtime_.random();
+  const auto until = runtime_.now() + draw.between(50'000, 1'000'000);
+  if (scenario_.standby)
+    voter_disk(static_cast<uint32_t>(draw.below(3))).slow_until = until;
+  else
+    disk_.slow_until = until;
+  return scenario_.kept;
 }
 
 } // namespace troupe::sim

@@ -5,16 +5,27 @@
 #include "strategies/leases.hpp"
 #include "tests/sim/runtime.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace troupe::sim {
 
 /// How long members wait for another coordinator, in µs.
 inline constexpr uint64_t most_away = 5'000'000;
+
+/// One of two coordinators' processes: it has a voter, stands for election, and
+/// once it leads a coordinator begins in it.
+struct Candidate {
+  uint32_t process = 0;
+  std::unique_ptr<caf::actor_system> system;
+  caf::actor proposer;
+  coordinator_actor coordinator; ///< null: it does not lead
+};
 
 /// What a Cluster knows of its processes, its faults and what was promised.
 struct ClusterState {
@@ -32,6 +43,15 @@ struct ClusterState {
   std::unique_ptr<caf::actor_system> coordinator_system_;
   coordinator_actor coordinator_;
   std::map<uint64_t, uint32_t> coordinators_; ///< processes, by term
+  std::array<Candidate, 2> candidates_;       ///< of standby worlds
+  uint32_t third_voter_ = 0;                  ///< its process
+  std::unique_ptr<caf::actor_system> third_system_;
+  std::set<uint32_t> led_;               ///< processes with a coordinator
+  std::map<uint64_t, uint32_t> elected_; ///< processes, by term
+  /// Events that every later leader must have: term, kind, body.
+  std::set<std::tuple<uint64_t, std::string, std::string>> decided_;
+  std::map<uint32_t, uint64_t> heard_terms_; ///< the highest, by role's process
+  uint32_t finisher_ = 0; ///< process of who said that the run is over
   uint32_t supervisor_process_ = 0;
   std::unique_ptr<caf::actor_system> supervisor_system_;
   Address to_coordinator_ = 0; ///< where the supervisor sends
@@ -56,6 +76,11 @@ struct ClusterState {
   std::string summary_;
   int32_t status_ = 0;
 
+  /// Whether a coordinator runs, or ran, in the process.
+  bool leads(uint32_t process) const {
+    return process == coordinator_process_ || led_.contains(process);
+  }
+
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
   uint64_t left_ = 0; ///< newest epoch that the coordinator has left
@@ -77,8 +102,10 @@ struct ClusterState {
   uint64_t rolled_back_ = 0;                           ///< epoch
   std::vector<LeaseSet> acknowledged_;                 ///< by slice (async)
   uint64_t lost_leases_ = 0; ///< consumed, and then of no head any more
-  uint64_t counted_ = 0;     ///< leases of the journal's steps (async)
-  uint64_t heard_term_ = 0;  ///< of the newest epoch
+  /// Leases of the steps that a coordinator found in the journal, by its term
+  /// (async).
+  std::map<uint64_t, uint64_t> counted_;
+  uint64_t heard_term_ = 0; ///< of the newest epoch
   uint64_t pulled_epoch_ = 0;
 };
 

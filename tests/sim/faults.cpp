@@ -83,8 +83,7 @@ void Cluster::inject() {
     return;
   const auto during = phase();
   for (int tries = 0; tries < 5; ++tries) {
-    const auto kinds = fault_kinds - (scenario_.reckless ? 0 : 1);
-    const auto fault = static_cast<Fault>(runtime_.random().below(kinds));
+    const auto fault = draw_fault();
     if (!inject(fault))
       continue;
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
@@ -93,6 +92,18 @@ void Cluster::inject() {
     return;
   }
   runtime_.after(2'000, [this] { inject(); }); // nothing could go wrong now
+}
+
+Fault Cluster::draw_fault() {
+  auto& draw = runtime_.random();
+  const auto first = static_cast<uint32_t>(Fault::kill_standby);
+  if (scenario_.standby && draw.chance(50)) {
+    const auto which = draw.below(fault_kinds - first + 1);
+    return which == 0 ? Fault::kill_coordinator
+                      : static_cast<Fault>(first + which - 1);
+  }
+  return static_cast<Fault>(
+    draw.below(plain_fault_kinds + (scenario_.reckless ? 1 : 0)));
 }
 
 bool Cluster::inject(Fault fault) {
@@ -116,12 +127,13 @@ bool Cluster::inject(Fault fault) {
     case Fault::one_way:
       return block_some();
     case Fault::delay:
-      runtime_.slow(now + draw.between(5'000, 60'000),
-                    draw.between(1'000, 25'000));
+      runtime_.network.slow_extra = draw.between(1'000, 25'000);
+      runtime_.network.slow_until = now + draw.between(5'000, 60'000);
       return true;
     case Fault::repeat:
-      runtime_.repeat(now + draw.between(5'000, 60'000), 30,
-                      draw.between(1'000, 90'000));
+      runtime_.network.repeat_percent = 30;
+      runtime_.network.repeat_later = draw.between(1'000, 90'000);
+      runtime_.network.repeat_until = now + draw.between(5'000, 60'000);
       return true;
     case Fault::cut_off:
       return cut_off();
@@ -132,13 +144,20 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_coordinator:
       return kill_coordinator();
     case Fault::slow_disk:
-      disk_.slow_until = now + draw.between(50'000, 1'000'000);
-      return scenario_.kept;
+      return slow_disk();
     case Fault::full_disk: // no coordinator may die from here on
-      return scenario_.kept && triggers_.empty()
+      return scenario_.kept && !scenario_.standby && triggers_.empty()
              && !std::exchange(disk_.full, true);
     case Fault::lose_chain:
       return lose_chain();
+    case Fault::kill_standby:
+      return kill_standby();
+    case Fault::kill_voter:
+      return kill_voter();
+    case Fault::stop_leader:
+      return stop_leader();
+    case Fault::split:
+      return split();
   }
   return false;
 }

@@ -13,7 +13,6 @@ namespace {
 /// How soon a process notices that a connection of its own has ended.
 constexpr uint64_t notice[2] = {50, 3'000};
 constexpr uint64_t link_deadline = 5'000'000;
-constexpr uint64_t dial_deadline = 2'000'000;
 
 } // namespace
 
@@ -33,19 +32,22 @@ void Runtime::answer(Address actor, std::function<void()> what) {
              entities_[actor].actor, std::move(what));
 }
 
-void Runtime::dial(Address from, std::function<void(Address found)> done) {
+void Runtime::dial(Address from, uint16_t port, uint64_t deadline,
+                   std::function<void(Address found)> done) {
   const auto process = entities_[from].process;
-  const auto there = entities_[listens_].process;
+  const auto whom = listens_[port];
+  const auto there = entities_[whom].process;
   auto time = 2 * random_.between(pace.latency[0], pace.latency[1]);
   for (auto way : {std::pair{process, there}, std::pair{there, process}})
     if (auto found = blocked_.find(way);
         found != blocked_.end() && found->second > now_)
       time = std::max(time, found->second - now_);
-  const auto at = time < dial_deadline ? listens_ : 0;
-  later(from, std::min(time, dial_deadline),
-        [this, at, done = std::move(done)] {
-          done(at != 0 && alive(entities_[at].process) ? at : 0);
-        });
+  if (processes_[there].alive && processes_[there].paused)
+    time = std::max(time, processes_[there].paused_until - now_);
+  const auto at = time < deadline ? whom : 0;
+  later(from, std::min(time, deadline), [this, at, done = std::move(done)] {
+    done(at != 0 && alive(entities_[at].process) ? at : 0);
+  });
 }
 
 Stream& Runtime::control(uint32_t from, uint32_t to) {
@@ -54,8 +56,8 @@ Stream& Runtime::control(uint32_t from, uint32_t to) {
 
 uint64_t Runtime::arrival(Stream& stream, uint32_t from, uint32_t to) {
   auto time = now_ + random_.between(pace.latency[0], pace.latency[1]);
-  if (now_ < network_.slow_until)
-    time += random_.below(network_.slow_extra + 1);
+  if (now_ < network.slow_until)
+    time += random_.below(network.slow_extra + 1);
   if (auto found = blocked_.find({from, to}); found != blocked_.end())
     time = std::max(time, found->second);
   return stream.last = std::max(stream.last, time);
@@ -64,6 +66,11 @@ uint64_t Runtime::arrival(Stream& stream, uint32_t from, uint32_t to) {
 void Runtime::send(Address from, Address to, Letter letter) {
   if (to == 0 || to >= entities_.size())
     return;
+  if (entities_[from].busy) {
+    entities_[from].unsaid.emplace_back(
+      [this, from, to, letter] { send(from, to, letter); });
+    return;
+  }
   const auto sender = entities_[from].process;
   const auto& entity = entities_[to];
   if (entity.link >= 0) {
@@ -116,10 +123,9 @@ void Runtime::schedule(Stream& stream, uint32_t from_process,
     if (by.generation == generation)
       hand_over();
   });
-  if (now_ < network_.repeat_until && !letter.as<Hello>()
-      && !letter.as<JobInfo>() && random_.chance(network_.repeat_percent)) {
-    ++network_.repeated;
-    at(arrives + random_.below(network_.repeat_later), [this, link, hand_over] {
+  if (now_ < network.repeat_until && !letter.as<Hello>()
+      && !letter.as<JobInfo>() && random_.chance(network.repeat_percent)) {
+    at(arrives + random_.below(network.repeat_later), [this, link, hand_over] {
       if (link < 0 || links_[link].alive) // of a dead link nothing is read
         hand_over();
     });
@@ -146,16 +152,37 @@ void Runtime::deliver(Address from, Address to, const Letter& letter) {
   auto actor = entities_[to].actor;
   if (!actor)
     return;
+  if (entities_[to].busy || !entities_[to].unread.empty()) {
+    entities_[to].unread.emplace_back(
+      [this, from, to, letter] { give(from, to, letter); });
+    return;
+  }
+  give(from, to, letter);
+}
+
+void Runtime::give(Address from, Address to, const Letter& letter) {
+  auto actor = entities_[to].actor;
+  if (!actor)
+    return;
+  const auto before = std::exchange(running_, to);
   actor->receive(from, letter);
+  running_ = before;
   end_if_quits(std::move(actor));
 }
 
 void Runtime::end_if_quits(std::shared_ptr<caf::event_based_actor> actor) {
   if (!actor->quits())
     return;
-  const auto process = entities_[actor->id()].process;
+  const auto id = actor->id();
+  const auto process = entities_[id].process;
   const auto why = actor->reason() ? actor->reason().line() : "it is done";
   actor.reset();
+  if (auto then = std::exchange(entities_[id].outlived, nullptr)) {
+    tell_watchers(id, now_ + random_.between(notice[0], notice[1]), why);
+    entities_[id].actor = nullptr;
+    then();
+    return;
+  }
   kill(process, why);
 }
 
@@ -260,17 +287,6 @@ size_t Runtime::cut_control(uint32_t a, uint32_t b) {
 void Runtime::block(uint32_t a, uint32_t b, uint64_t until) {
   auto& time = blocked_[{a, b}];
   time = std::max(time, until);
-}
-
-void Runtime::slow(uint64_t until, uint64_t extra) {
-  network_.slow_until = until;
-  network_.slow_extra = extra;
-}
-
-void Runtime::repeat(uint64_t until, uint32_t percent, uint64_t later) {
-  network_.repeat_until = until;
-  network_.repeat_percent = percent;
-  network_.repeat_later = later;
 }
 
 } // namespace troupe::sim

@@ -118,6 +118,43 @@ PLANTS = [
     (32, "a late copy of an older pull of rows replaces the ids",
      "actors/shard/row_desk.cpp", "if (desk_.want(pull.worker, pull.version))",
      "if (desk_.want(pull.worker, pull.version) || PLANTED(32))"),
+    (33, "a coordinator decides without a majority",
+     "strategies/quorum_log.cpp", "matched[(matched.size() - 1) / 2]",
+     "matched[PLANTED(33) ? matched.size() - 1 : (matched.size() - 1) / 2]"),
+    (34, "a voter votes twice in one term", "strategies/quorum_log.cpp",
+     "vote.granted = term > promised_ &&",
+     "vote.granted = term + (PLANTED(34) ? 1 : 0) > promised_ &&"),
+    (35, "a voter forgets its vote at a restart", "actors/voting/voter.cpp",
+     "voter_(file_.promised(),", "voter_(PLANTED(35) ? 0 : file_.promised(),"),
+    (36, "a leader that was deposed is not fenced",
+     "strategies/quorum_log.cpp", "verdict.led = batch.term >= promised_;",
+     "verdict.led = batch.term >= promised_ || PLANTED(36);"),
+    (37, "a version is overwritten as soon as the next one is there",
+     "actors/shard_store.cpp",
+     "  record(slice).word.store((updates(slice) + 1) * 2);\n",
+     "  record(slice).word.store((updates(slice) + 1) * 2);\n"
+     "  if (PLANTED(37))\n"
+     "    std::copy_n(bank(slice, updates(slice)).values,\n"
+     "                job_.plan.slices[slice].count,\n"
+     "                bank(slice, updates(slice) + 1).values);\n"),
+    (38, "a slice is cut anew in a later epoch",
+     "actors/shard/step_slices.cpp",
+     "addend_of(shard_.job, of, shard_.packing.unpack(of, values), ids)",
+     "addend_of(shard_.job, of, [&](TensorView run) {\n"
+     "        if (!PLANTED(38) || of.sparse() || run.size() < 2\n"
+     "            || shard_.gate.active().epoch < 2)\n"
+     "          return run;\n"
+     "        const auto* first = run.data();\n"
+     "        std::vector<float> cut{first + 1, first + run.size()};\n"
+     "        cut.push_back(*first);\n"
+     "        return TensorView::copy(cut);\n"
+     "      }(shard_.packing.unpack(of, values)), ids)"),
+    (39, "what is computed again after a restart has a new number",
+     "strategies/leases.cpp",
+     "      out.push_back(returned_.extract(returned_.begin()).value());",
+     "      out.push_back(PLANTED(39) && next_ < total_\n"
+     "                      ? (returned_.erase(returned_.begin()), next_++)\n"
+     "                      : returned_.extract(returned_.begin()).value());"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

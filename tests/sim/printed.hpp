@@ -103,6 +103,8 @@ const Type* type_of() {
 struct Letter {
   const Type* type = nullptr;
   std::shared_ptr<const void> value;
+  uint64_t request = 0; ///< its sender's number of it; 0: it is none
+  uint64_t answers = 0; ///< that request of its receiver's
 
   template <class T>
   const T* as() const {

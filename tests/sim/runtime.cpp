@@ -26,19 +26,19 @@ bool behavior::operator()(event_based_actor& self,
 void event_based_actor::receive(sim::Address sender,
                                 const sim::Letter& letter) {
   sender_ = sender;
+  request_ = letter.request;
   element_.sender = {{sender}};
   message any{letter};
   if (!is_answer(letter) && !behavior_(*this, letter) && on_any_)
     on_any_(this, any);
   sender_ = 0;
+  request_ = 0;
 }
 
-void event_based_actor::await(sim::Address from, const sim::Type* type,
-                              uint64_t deadline_us,
+void event_based_actor::await(uint64_t number, uint64_t deadline_us,
                               std::function<void(const void*)> then,
                               std::function<void(const error&)> failed) {
-  const auto number = ++asked_;
-  awaited_.push_back({number, from, type, std::move(then), std::move(failed)});
+  awaited_.push_back({number, std::move(then), std::move(failed)});
   sim::Runtime::get().later(id_, deadline_us, [this, number] {
     for (auto i = awaited_.begin(); i != awaited_.end(); ++i)
       if (i->number == number) {
@@ -53,7 +53,7 @@ void event_based_actor::await(sim::Address from, const sim::Type* type,
 bool event_based_actor::is_answer(const sim::Letter& letter) {
   const auto* failure = letter.as<error>();
   for (auto i = awaited_.begin(); i != awaited_.end(); ++i)
-    if (i->from == sender_ && (failure != nullptr || i->type == letter.type)) {
+    if (i->number == letter.answers) {
       auto waits = std::move(*i);
       awaited_.erase(i);
       if (failure != nullptr)
@@ -62,7 +62,7 @@ bool event_based_actor::is_answer(const sim::Letter& letter) {
         waits.then(letter.value.get());
       return true;
     }
-  return false;
+  return letter.answers != 0; // of a request that is over
 }
 
 void event_based_actor::down(sim::Address source, const std::string& why) {
@@ -162,6 +162,8 @@ void Runtime::kill(uint32_t id, const std::string& how) {
     auto actor = std::exchange(entities_[address].actor, nullptr);
     actor.reset();
     entities_[address].handler = nullptr;
+    entities_[address].unsaid.clear();
+    entities_[address].unread.clear();
   }
   if (processes_[id].ended)
     processes_[id].ended(how);
@@ -240,6 +242,28 @@ void Runtime::later(Address actor, uint64_t delay, std::function<void()> what) {
 
 uint32_t Runtime::process_of(Address address) const {
   return entities_[address].process;
+}
+
+void Runtime::holds_up(uint64_t time) {
+  auto& entity = entities_[running_];
+  entity.busy = true;
+  entity.busy_until = std::max(entity.busy_until, now_) + time;
+  at(entity.busy_until, [this, actor = running_] {
+    in_process(entities_[actor].process, [this, actor] { go_on(actor); });
+  });
+}
+
+void Runtime::go_on(Address actor) {
+  if (!entities_[actor].busy || now_ < entities_[actor].busy_until)
+    return;
+  entities_[actor].busy = false;
+  for (const auto& say : std::exchange(entities_[actor].unsaid, {}))
+    say();
+  while (!entities_[actor].busy && !entities_[actor].unread.empty()) {
+    auto next = std::move(entities_[actor].unread.front());
+    entities_[actor].unread.pop_front();
+    next();
+  }
 }
 
 void Runtime::monitor(Address watcher, Address target) {

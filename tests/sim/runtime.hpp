@@ -34,6 +34,7 @@ public:
 
   Random& random() { return random_; }
   Pace pace;
+  Disturbance network;
   uint64_t now() const { return now_; }
   uint64_t events() const { return done_; }
 
@@ -74,31 +75,28 @@ public:
   void later(Address actor, uint64_t delay, std::function<void()> what);
   void monitor(Address watcher, Address target);
   void demonitor(Address watcher, Address target);
-  /// Who is found where the coordinator listens; it is alive.
-  void listens(Address actor) { listens_ = actor; }
+  /// Who is found at a port; it is alive.
+  void listens(uint16_t port, Address actor) { listens_[port] = actor; }
   /// Calls done() with it, or with 0, after a way there and back.
-  void dial(Address from, std::function<void(Address found)> done);
-
-  // --- links and faults of the network --------------------------------------
-
+  void dial(Address from, uint16_t port, uint64_t deadline,
+            std::function<void(Address found)> done);
+  /// The actor that runs now waits: what it says and is told waits with it.
+  void holds_up(uint64_t time);
+  /// Once the actor quits, then() is called, and its process lives.
+  void outlives(Address actor, std::function<void()> then) {
+    entities_[actor].outlived = std::move(then);
+  }
   using Linked = std::function<void(Address peer, const std::string& error)>;
   /// Opens a link from an actor to the main actor of a process.
   void link(uint32_t process, uint32_t peer, Address target, Linked done);
   /// Who is linked to.
   void accept(uint32_t process, Address target);
-
-  /// Cuts links between two processes, and their control stream; returns how
-  /// many of either there were.
+  /// Cuts links between two processes, or their control stream; returns how
+  /// many there were.
   size_t cut_links(uint32_t a, uint32_t b);
   size_t cut_control(uint32_t a, uint32_t b);
   /// Nothing gets from `a` to `b` until `until`; it is not lost.
   void block(uint32_t a, uint32_t b, uint64_t until);
-  /// Until then all messages take longer, by up to so much.
-  void slow(uint64_t until, uint64_t extra);
-  /// Until then so many percent of the messages come again, up to `later` µs
-  /// later.
-  void repeat(uint64_t until, uint32_t percent, uint64_t later);
-  uint64_t repeated() const { return network_.repeated; }
 
   /// Is shown each message that arrives: sender's and receiver's process.
   using Tap = std::function<void(uint32_t from, uint32_t to, const Letter&)>;
@@ -114,7 +112,7 @@ public:
   void count_task(uint32_t process, int change) {
     processes_[process].tasks += change;
   }
-  /// Runs `what` in a process after a time, unless it dies or `lives` does.
+  /// Runs `what` in a process after a time, unless either is gone by then.
   void in_process(uint32_t process, uint64_t delay, std::weak_ptr<void> lives,
                   std::function<void()> what);
 
@@ -122,6 +120,8 @@ private:
   Stream& control(uint32_t from, uint32_t to);
   uint64_t arrival(Stream& stream, uint32_t from, uint32_t to);
   void end_if_quits(std::shared_ptr<caf::event_based_actor> actor);
+  void go_on(Address actor); ///< it has waited
+  void give(Address from, Address to, const Letter& letter);
   void deliver(Address from, Address to, const Letter& letter);
   void in_process(uint32_t process, std::function<void()> what);
   void end_link(size_t link, const std::string& why, bool loses);
@@ -141,10 +141,10 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, Stream> control_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> blocked_;
   std::map<const Type*, uint64_t> under_way_;
-  Disturbance network_;
   uint32_t spawning_ = 0;
   Tap tap_;
-  Address listens_ = 0;
+  std::map<uint16_t, Address> listens_;
+  Address running_ = 0; ///< the actor that is handed a message
 };
 
 } // namespace troupe::sim

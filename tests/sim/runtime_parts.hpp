@@ -67,6 +67,12 @@ struct Entity {
   int64_t link = -1; ///< of a proxy
   int side = 0;      ///< of the link, whose owner sees it
   std::set<Address> watchers;
+  std::function<void()> outlived; ///< its process goes on when it quits
+  // Of an actor whose thread waits for a disk:
+  bool busy = false;
+  uint64_t busy_until = 0;
+  std::vector<std::function<void()>> unsaid; ///< sent once it is done
+  std::deque<std::function<void()>> unread;  ///< came meanwhile
 };
 /// One way of a connection.
 struct Stream {
@@ -87,14 +93,14 @@ struct Pace {
   uint64_t compute[2] = {400, 3000}; ///< a task of a worker's executor
   uint64_t task[2] = {5, 120};       ///< of another one's
 };
-/// What the network does to all messages for a while.
+/// What the network does to all messages for a while: they take longer, by up
+/// to so much; so many percent of them come again, up to so much later.
 struct Disturbance {
   uint64_t slow_until = 0;
   uint64_t slow_extra = 0;
   uint64_t repeat_until = 0;
   uint64_t repeat_later = 0;
   uint32_t repeat_percent = 0;
-  uint64_t repeated = 0; ///< so far
 };
 
 } // namespace troupe::sim

@@ -9,11 +9,26 @@
 namespace troupe::sim {
 
 std::string to_string(Fault fault) {
-  constexpr const char* names[] = {
-    "kill worker", "kill shard",  "kill host",        "pause",     "stop",
-    "cut link",    "cut control", "one way",          "delay",     "repeat",
-    "cut off",     "clock jump",  "kill coordinator", "slow disk", "full disk",
-    "lose chain"};
+  constexpr const char* names[] = {"kill worker",
+                                   "kill shard",
+                                   "kill host",
+                                   "pause",
+                                   "stop",
+                                   "cut link",
+                                   "cut control",
+                                   "one way",
+                                   "delay",
+                                   "repeat",
+                                   "cut off",
+                                   "clock jump",
+                                   "kill coordinator",
+                                   "slow disk",
+                                   "full disk",
+                                   "lose chain",
+                                   "kill standby",
+                                   "kill voter",
+                                   "stop leader",
+                                   "split"};
   return names[static_cast<int>(fault)];
 }
 
@@ -144,6 +159,9 @@ Scenario scenario_of(uint64_t seed) {
   out.kept = draw.below(3) == 0;
   if (out.kind == Kind::sync && draw.below(3) == 0)
     out.kind = Kind::tables;
+  // A draw of its own, so that worlds that found a bug stay as they were.
+  out.standby = Random{seed + 1'137'000}.below(8) == 0;
+  out.kept = out.kept || out.standby;
   make_job(out, virtual_ranks);
   return out;
 }
@@ -156,6 +174,7 @@ Scenario undisturbed(const Scenario& scenario) {
   out.changes = 0;
   out.reckless = false;
   out.kept = false;
+  out.standby = false;
   if (out.kind == Kind::backup) // nothing is compared with it
     out.workers = 2;
   make_job(out, scenario.job->options.virtual_ranks);
@@ -171,7 +190,10 @@ std::string Scenario::describe() const {
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
-         + (reckless ? ", reckless" : "") + (kept ? ", kept" : "");
+         + (reckless ? ", reckless" : "")
+         + (standby ? ", standby"
+            : kept  ? ", kept"
+                    : "");
 }
 
 } // namespace troupe::sim

@@ -29,8 +29,14 @@ enum class Fault : uint8_t {
   /// In reckless worlds only: all replicas of a chain die within some
   /// milliseconds, some of them with their memory.
   lose_chain,
+  // Of two coordinators with three voters:
+  kill_standby, ///< the coordinator that does not lead
+  kill_voter,   ///< the one with a process of its own
+  stop_leader,  ///< for longer than voters wait, now and then than anybody
+  split,        ///< a coordinator from the other one and from voters
 };
-inline constexpr uint32_t fault_kinds = 16;
+inline constexpr uint32_t fault_kinds = 20;
+inline constexpr uint32_t plain_fault_kinds = 15; ///< that any world may have
 std::string to_string(Fault fault);
 
 /// What the members were doing when a fault came.
@@ -66,6 +72,8 @@ struct Scenario {
   bool reckless = false; ///< more fails than the job promises to survive
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
+  /// There are two of them, and three voters keep the journal.
+  bool standby = false;
   std::shared_ptr<const Job> job;
   JobData data; ///< of tables: samples with ids
 

@@ -66,8 +66,10 @@ public:
   }
   template <class T>
   typed_response_promise<T> make_response_promise() {
-    return {id_, sender_};
+    return {id_, sender_, request_};
   }
+  /// The number of the request that is being answered.
+  uint64_t current_request() const { return request_; }
   template <class Handler>
   void set_default_handler(Handler handler) {
     on_any_ = std::move(handler);
@@ -76,15 +78,15 @@ public:
   asked request(To&& to, Timeout&& deadline, Message&& message) {
     if (id_of(to) == 0)
       return {};
-    send(to, std::forward<Message>(message));
-    return {this, id_of(to),
-            static_cast<uint64_t>(
-              std::chrono::duration_cast<std::chrono::microseconds>(deadline)
-                .count())};
+    auto letter = sim::letter(std::forward<Message>(message));
+    letter.request = ++asked_;
+    sim::Runtime::get().send(id_, id_of(to), letter);
+    return {this, asked_, microseconds(deadline)};
   }
   template <class To, class Timeout, class Host, class Port>
-  dialled request(To&&, Timeout&&, const connect_atom&, Host&&, Port&&) {
-    return {id_};
+  dialled
+  request(To&&, Timeout&& deadline, const connect_atom&, Host&&, Port&& port) {
+    return {id_, port, microseconds(deadline)};
   }
   template <class... Any>
   asked request(Any&&...) {
@@ -96,8 +98,8 @@ public:
   void down(sim::Address source, const std::string& why);
   bool quits() const { return quits_; }
   const error& reason() const { return reason_; }
-  /// Once `from` has sent a value of that type, or an error, or too late.
-  void await(sim::Address from, const sim::Type* type, uint64_t deadline_us,
+  /// Once the answer to request `number` has come, an error, or too late.
+  void await(uint64_t number, uint64_t deadline_us,
              std::function<void(const void*)> then,
              std::function<void(const error&)> failed);
   void begin(caf::behavior behavior) { behavior_ = std::move(behavior); }
@@ -105,16 +107,20 @@ public:
 private:
   struct Awaited {
     uint64_t number;
-    sim::Address from;
-    const sim::Type* type;
     std::function<void(const void*)> then;
     std::function<void(const error&)> failed;
   };
   bool is_answer(const sim::Letter& letter);
+  template <class Period>
+  static uint64_t microseconds(const Period& time) {
+    return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+  }
 
   actor_system& system_;
   sim::Address id_;
   sim::Address sender_ = 0;
+  uint64_t request_ = 0;
   bool quits_ = false;
   error reason_;
   caf::behavior behavior_;
@@ -124,26 +130,5 @@ private:
   std::vector<Awaited> awaited_;
   uint64_t asked_ = 0;
 };
-
-template <class Then, class Value, class Failed>
-void asked::await(Then then, void (Then::*)(const Value&) const,
-                  Failed failed) const {
-  self->await(
-    whom, sim::type_of<Value>(), deadline_us,
-    [then = std::move(then)](const void* value) {
-      then(*static_cast<const Value*>(value));
-    },
-    std::move(failed));
-}
-
-template <class... Signatures>
-typed_actor<Signatures...>::typed_actor(event_based_actor* self)
-  : handle{self->id()} {}
-
-template <class T>
-void behavior::answer(event_based_actor& self, result<T> given) {
-  if constexpr (!std::is_void_v<T>)
-    given.answer(self.id(), self.current_sender().id);
-}
 
 } // namespace caf

@@ -57,7 +57,12 @@ struct handle {
   bool operator!() const { return id == 0; }
   friend auto operator<=>(const handle&, const handle&) = default;
 };
-struct actor_addr : handle {};
+struct actor_addr : handle {
+  actor_addr& operator=(std::nullptr_t) {
+    id = 0;
+    return *this;
+  }
+};
 class message;
 struct message_id;
 struct strong_actor_ptr : handle {

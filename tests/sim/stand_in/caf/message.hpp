@@ -40,7 +40,7 @@ template <class T>
 message make_message(T value) {
   return message{sim::letter(std::move(value))};
 }
-/// Nobody asks by a message that others pass on.
+/// A letter knows itself which request it is.
 struct message_id {
   bool is_request() const { return false; }
   message_id response_id() const { return {}; }

@@ -10,6 +10,36 @@
 /// Stands in for CAF's actor systems.
 namespace caf {
 
+// --- what needs actors ------------------------------------------------------
+
+template <class Then, class Value, class Failed>
+void asked::await(Then then, void (Then::*)(Value&) const,
+                  Failed failed) const {
+  self->await(
+    number, deadline_us,
+    [then = std::move(then)](const void* value) {
+      if constexpr (std::is_const_v<Value>) {
+        then(*static_cast<Value*>(value));
+      } else {
+        auto own = *static_cast<const Value*>(value);
+        then(own);
+      }
+    },
+    std::move(failed));
+}
+
+template <class... Signatures>
+typed_actor<Signatures...>::typed_actor(event_based_actor* self)
+  : handle{self->id()} {}
+
+template <class T>
+void behavior::answer(event_based_actor& self, result<T> given) {
+  if constexpr (!std::is_void_v<T>)
+    given.answer(self.id(), self.current_sender().id, self.current_request());
+}
+
+// --- systems ----------------------------------------------------------------
+
 /// Of a state that is no typed actor's.
 template <class State, class Base>
 struct stateful_actor {
@@ -17,12 +47,15 @@ struct stateful_actor {
   using state_type = State;
 };
 
+enum spawn_options { no_spawn_options, detached };
+
 /// One for each simulated process.
 class actor_system {
 public:
   explicit actor_system(uint32_t process) : process_(process) {}
 
-  template <class Implementation, class... Arguments>
+  template <class Implementation, spawn_options = no_spawn_options,
+            class... Arguments>
   typename Implementation::handle_type spawn(Arguments&&... arguments) {
     using State = typename Implementation::state_type;
     struct Actor : event_based_actor {
@@ -61,6 +94,12 @@ template <class Message>
 void anon_send(const handle& to, Message&& message) {
   sim::Runtime::get().send(to.id, to.id,
                            sim::letter(std::forward<Message>(message)));
+}
+template <class First, class Second>
+void anon_send(const handle& to, First&& first, Second&& second) {
+  anon_send(to,
+            std::pair<std::remove_cvref_t<First>, std::remove_cvref_t<Second>>{
+              std::forward<First>(first), std::forward<Second>(second)});
 }
 
 } // namespace caf
