@@ -15,11 +15,12 @@ CheckpointDesk::CheckpointDesk(coordinator_actor::pointer self,
                                std::shared_ptr<const Job> job,
                                CheckpointOptions options,
                                std::string fingerprint,
-                               MetricRegistry& registry, Calls calls)
+                               MetricRegistry& registry, FileSystem& files,
+                               Calls calls)
   : self_(self),
     job_(job),
     keeper_(std::move(job), std::move(options), std::move(fingerprint),
-            registry),
+            registry, files),
     calls_(std::move(calls)) {}
 
 void CheckpointDesk::look(uint64_t committed, bool at_once) {

@@ -26,7 +26,7 @@ public:
   CheckpointDesk(coordinator_actor::pointer self,
                  std::shared_ptr<const Job> job, CheckpointOptions options,
                  std::string fingerprint, MetricRegistry& registry,
-                 Calls calls);
+                 FileSystem& files, Calls calls);
 
   /// So many steps are committed; asks if one is due. `at_once`: as
   /// CheckpointSchedule::due().

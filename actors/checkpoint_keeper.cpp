@@ -176,12 +176,13 @@ void check_resumed(const Job& job, const std::string& fingerprint,
 CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
                                    CheckpointOptions options,
                                    std::string fingerprint,
-                                   MetricRegistry& registry)
+                                   MetricRegistry& registry, FileSystem& files)
   : job_(std::move(job)),
     options_(std::move(options)),
     fingerprint_(std::move(fingerprint)),
     schedule_({options_.dir.empty() ? 0 : options_.every, job_->first_step()}),
-    registry_(registry) {
+    registry_(registry),
+    files_(files) {
   if (enabled())
     for (const auto* result : {"written", "failed"}) // they read 0
       registry_.counter(metrics::checkpoints_total, {{"result", result}});
@@ -222,7 +223,7 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   CheckpointOutcome outcome{manifest.step, manifest.whole, "", 0, 0, ""};
   try {
     outcome.folder = write_checkpoint(
-      real_files(), std::filesystem::absolute(options_.dir).string(), out);
+      files_, std::filesystem::absolute(options_.dir).string(), out);
     for (const auto& file : out.files)
       for (const auto& tensor : file.tensors)
         for (auto part : tensor.parts)
@@ -253,7 +254,7 @@ void CheckpointKeeper::remove_old() const {
       needed = i;
   }
   for (auto i : checkpoints_to_remove(steps, options_.keep, needed))
-    remove_checkpoint(real_files(), found[i].folder);
+    remove_checkpoint(files_, found[i].folder);
 }
 
 std::string CheckpointKeeper::took(const CheckpointOutcome& outcome) {

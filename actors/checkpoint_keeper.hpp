@@ -51,7 +51,8 @@ struct CheckpointOutcome {
 class CheckpointKeeper {
 public:
   CheckpointKeeper(std::shared_ptr<const Job> job, CheckpointOptions options,
-                   std::string fingerprint, MetricRegistry& registry);
+                   std::string fingerprint, MetricRegistry& registry,
+                   FileSystem& files = real_files());
 
   bool enabled() const { return !options_.dir.empty(); }
   CheckpointSchedule& schedule() { return schedule_; }
@@ -75,6 +76,7 @@ private:
   std::string fingerprint_;
   CheckpointSchedule schedule_;
   MetricRegistry& registry_;
+  FileSystem& files_;
   uint64_t written_ = 0;
   std::optional<CheckpointOutcome> newest_;
   std::string last_failure_; ///< that the user was told of; empty: none lasts

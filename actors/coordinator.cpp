@@ -113,7 +113,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     end_(job_->total_steps),
     silence_(silence_options(*job_, options_), steady_ms()),
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
-                 *registry_, checkpoint_calls()) {
+                 *registry_, *options_.disk, checkpoint_calls()) {
   commits_.rollback(steps_);
   if (options_.past)
     resume(*options_.past);

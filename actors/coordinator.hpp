@@ -4,6 +4,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
 #include "actors/journal/event.hpp"
+#include "kernels/files/full_disk.hpp"
 #include "strategies/silence_watch.hpp"
 
 #include <chrono>
@@ -25,6 +26,8 @@ struct CoordinatorOptions {
   /// When this process began: the one before was dead by then.
   std::chrono::steady_clock::time_point began =
     std::chrono::steady_clock::now();
+  /// That checkpoints are written to, and the journal.
+  std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
   std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};
   uint32_t least_workers = 0; ///< to begin and go on; 0: all begin, one goes on

@@ -22,6 +22,10 @@ void CoordinatorState::on(const LeafReport& report) {
       || report.fence.epoch < period_epoch_) // it numbers other things
     return;
   record_.exchanged(report.exchange_seconds);
+  if (report.computed_twice)
+    note(to_string(report.worker)
+         + ": a gradient was not finite, and was when it was computed again: "
+           "its machine erred, not the model");
   if (async_) {
     for (const auto& leaf : report.leaves)
       leases_.computed(report.step, leaf);

@@ -8,19 +8,19 @@ caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
   if (stage_ != Stage::running || steps_ >= end_)
     return caf::make_error(caf::sec::request_receiver_down,
                            "the run is ending");
-  if (fault.role.kind == RoleKind::coordinator)
-    return begun_ && job_->options.processes && fault.kind == FaultKind::kill
-             ? faults_.inject_own(fault, journal_)
-             : caf::make_error(caf::sec::invalid_argument,
-                               "the coordinator of processes can be killed, "
-                               "and nothing else");
+  const bool own = fault.role.kind == RoleKind::coordinator;
+  const bool fills = fault.kind == FaultKind::full_disk;
+  if (own && begun_ && job_->options.processes && fills)
+    return faults_.fill_disk(fault, options_.disk, journal_);
+  if (own && begun_ && job_->options.processes && fault.kind == FaultKind::kill)
+    return faults_.inject_own(fault, journal_);
+  if (own || fills)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "the coordinator of processes, and it alone, can be "
+                           "killed and have its disk full");
   if (fault.kind != FaultKind::kill && !job_->options.processes)
     return caf::make_error(caf::sec::invalid_argument,
                            "roles of one process can only be killed");
-  if (fault.kind == FaultKind::cut && job_->plan.owner_kind != RoleKind::shard)
-    return caf::make_error(caf::sec::invalid_argument,
-                           "links of an all-reduce are cut from outside, by "
-                           "the proxy that they are dialled through");
   const auto present = present_.find(fault.role);
   return faults_.inject(
     fault, present == present_.end() ? role_actor{} : present->second.actor,

@@ -1,5 +1,7 @@
 #include "actors/fault_desk.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +22,9 @@ std::deque<StepPhase> read_phases(const std::string& text, RoleKind kind) {
   }
   return phases;
 }
+
+/// What the journal takes, at most, to be written once there is space again.
+constexpr std::chrono::milliseconds settle_period{500};
 
 std::string list_of(RoleKind kind) {
   std::string out;
@@ -94,6 +99,32 @@ caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
   }};
   self_->delayed_send(self_, std::chrono::milliseconds{fault.deadline_ms},
                       std::move(too_late));
+  return *own_promise_;
+}
+
+caf::result<Note> FaultDesk::fill_disk(const InjectFault& fault,
+                                       const std::shared_ptr<FullDisk>& disk,
+                                       JobJournal& journal) {
+  if (own_promise_ || disk->full())
+    return caf::make_error(caf::sec::invalid_argument,
+                           "the coordinator has a fault to come already");
+  const std::chrono::milliseconds lasts{fault.amount};
+  const auto before = disk->refused();
+  disk->fill(lasts);
+  own_promise_ = self_->make_response_promise<Note>();
+  Completion past{[this, disk, before, &journal] {
+    const auto refused = disk->refused() - before;
+    journal.note("disk", {{"refused", refused}});
+    if (refused > 0)
+      own_promise_->deliver(
+        Note{"the coordinator bore full-disk: " + std::to_string(refused)
+             + " writes had no space"});
+    else
+      own_promise_->deliver(caf::make_error(caf::sec::request_timeout,
+                                            "nothing was written meanwhile"));
+    own_promise_.reset();
+  }};
+  self_->delayed_send(self_, lasts + settle_period, std::move(past));
   return *own_promise_;
 }
 

@@ -3,11 +3,13 @@
 #include "actors/fault_trigger.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/journal/job_journal.hpp"
+#include "kernels/files/full_disk.hpp"
 
 #include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,6 +34,11 @@ public:
   /// The coordinator itself dies, from the next tick on, and another follows.
   /// Answered before, for nobody could afterwards.
   caf::result<Note> inject_own(const InjectFault& fault, JobJournal& journal);
+  /// The coordinator's disk is full for fault.amount milliseconds. Answered a
+  /// moment after them, when the journal has been written again.
+  caf::result<Note> fill_disk(const InjectFault& fault,
+                              const std::shared_ptr<FullDisk>& disk,
+                              JobJournal& journal);
   /// The coordinator is in that phase now.
   void pass_own(StepPhase phase) { own_.pass(phase); }
   /// Another process plays the role.

@@ -87,6 +87,7 @@ public:
     }
     for (size_t i = 0; i < wishes.size(); ++i)
       if (wishes[i].role.kind == RoleKind::coordinator
+          && wishes[i].kind == FaultKind::kill
           && answers[i].kind == FaultAnswer::Kind::done)
         await_return(answers, answers[i], deadline + repair_deadline);
     return answers;

@@ -46,11 +46,28 @@ void FaultTrigger::strike() {
   } else if (kind == FaultKind::slow) {
     const auto until = Clock::now() + std::chrono::milliseconds{amount_.load()};
     slow_until_ = until.time_since_epoch().count();
+  } else if (kind == FaultKind::nan) {
+    harm_ = Harm::nan; // a thread of the executor does it
+    return;
+  } else if (kind == FaultKind::device) {
+    harm_ = Harm::failure;
+    return;
+  } else if (kind == FaultKind::cut_control) {
+    if (cut_control)
+      cut_control();
+    return; // there is nobody to tell any more
   } else if (cut) {
     cut(amount_);
   }
   if (struck)
     struck(phase);
+}
+
+FaultTrigger::Harm FaultTrigger::harm() {
+  const auto harm = harm_.exchange(Harm::none);
+  if (harm == Harm::nan && struck)
+    struck(StepPhase::compute);
+  return harm;
 }
 
 } // namespace troupe

@@ -11,8 +11,9 @@
 namespace troupe {
 
 /// A role's fault at a chosen place: kill -9 or SIGSTOP of itself, slowness, a
-/// broken link; where the role shares a process, an exception out of its actor.
-/// Armed by the role's actor; a phase is passed by one thread.
+/// broken link, a computation that goes wrong; where the role shares a process,
+/// an exception out of its actor. Armed by the role's actor; a phase is passed
+/// by one thread.
 class FaultTrigger {
 public:
   struct Fault {
@@ -22,10 +23,15 @@ public:
     uint32_t amount = 0; ///< slow: milliseconds; cut: which link, modulo
   };
 
+  /// What becomes of a computation.
+  enum class Harm : uint8_t { none, nan, failure };
+
   explicit FaultTrigger(bool own_process) : own_process_(own_process) {}
 
   /// Breaks one of the links; set before the role begins.
   std::function<void(uint32_t which)> cut;
+  /// Ends the connection to the coordinator; set before the role begins.
+  std::function<void()> cut_control;
   /// Told, on the thread that passes, of a fault that the role survives: after
   /// it. Set before the role begins.
   std::function<void(StepPhase)> struck;
@@ -39,11 +45,18 @@ public:
   }
   /// What a computation is to take longer now, as long as the role is slow.
   std::chrono::milliseconds delay() const;
+  /// What is to happen to the leaf that is being computed, told once; one that
+  /// the role survives counts as having struck. Call from any thread.
+  Harm take_harm() {
+    return harm_.load(std::memory_order_relaxed) == Harm::none ? Harm::none
+                                                               : harm();
+  }
 
 private:
   using Clock = std::chrono::steady_clock;
 
   void strike();
+  Harm harm();
 
   bool own_process_;
   std::atomic<StepPhase> armed_{StepPhase::none};
@@ -51,6 +64,7 @@ private:
   std::atomic<uint32_t> after_{0};
   std::atomic<uint32_t> amount_{0};
   std::atomic<Clock::rep> slow_until_{0};
+  std::atomic<Harm> harm_{Harm::none};
 };
 
 } // namespace troupe

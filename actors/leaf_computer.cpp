@@ -8,6 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -41,7 +44,8 @@ DeviceId parse_device(const std::string& text) {
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,
-                           std::shared_ptr<LinkMemory> memory)
+                           std::shared_ptr<LinkMemory> memory,
+                           std::shared_ptr<FaultTrigger> faults)
   : job_(std::move(job)),
     data_(std::move(data)),
     executor_(executor),
@@ -50,7 +54,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
     rows_(whole_nodes_ ? job_->options.global_batch : job_->most_rows()),
     lanes_(executor.threads()),
-    memory_(std::move(memory)) {}
+    memory_(std::move(memory)),
+    faults_(std::move(faults)) {}
 
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
@@ -91,27 +96,116 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   const auto begin = std::chrono::steady_clock::now();
   StepGradient result;
   result.step = step;
-  if (lanes_.size() > 1 && !targets.nodes.empty())
-    parallel(step, targets, parameters, result);
-  Serial run{step, parameters, &targets, 0, {}, false, &result};
-  if (lanes_.size() == 1 && !targets.nodes.empty()) {
-    run.last = targets.nodes.back().hi - 1;
-    for (size_t i = 0; i < targets.nodes.size(); ++i)
-      serial(run, targets.nodes[i], targets.sums[i]);
-  }
-  if (targets.ready && !run.spine_summed)
-    for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
-      targets.ready(i);
-  for (const auto& leaf : result.leaves) {
-    if (result.trouble.empty() && !std::isfinite(leaf.loss_sum))
-      result.trouble = "NaN loss at step " + std::to_string(step + 1)
-                       + " in virtual rank " + std::to_string(leaf.virtual_rank)
-                       + ": lower --lr or look at the data";
-  }
+  Serial run;
+  run.step = step;
+  run.parameters = parameters;
+  run.targets = &targets;
+  run.result = &result;
+  once(run);
+  if (!all_told(run))
+    compute_again(run);
   result.seconds =
     std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
       .count();
   return result;
+}
+
+void LeafComputer::once(Serial& run) {
+  const auto& targets = *run.targets;
+  if (targets.nodes.empty())
+    return;
+  if (lanes_.size() > 1) {
+    parallel(run.step, targets, run.parameters, *run.result);
+    return;
+  }
+  run.last = targets.nodes.back().hi - 1;
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    serial(run, targets.nodes[i], targets.sums[i]);
+}
+
+/// A bucket's run of all sums is final. Gives it away, if all before it are.
+void LeafComputer::tell(Serial& run, uint32_t bucket) {
+  const auto [begin, end] = run.targets->buckets->runs[bucket];
+  run.spoiled = run.spoiled || !is_finite(run, begin, end);
+  if (run.spoiled)
+    return;
+  run.told = bucket + 1;
+  run.targets->ready(bucket);
+}
+
+/// All has been computed. False: something of it is not finite.
+bool LeafComputer::all_told(Serial& run) {
+  const auto& targets = *run.targets;
+  if (!targets.ready)
+    run.spoiled = !is_finite(run, 0, job_->layout.total);
+  else if (!run.spine_summed)
+    for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
+      tell(run, i);
+  for (const auto& leaf : run.result->leaves)
+    run.spoiled = run.spoiled || !std::isfinite(leaf.loss_sum);
+  return !run.spoiled;
+}
+
+/// A value of a leaf that is not finite stays so in every sum that has it.
+bool LeafComputer::is_finite(const Serial& run, uint64_t begin,
+                             uint64_t end) const {
+  const auto& targets = *run.targets;
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    if (filled(run.step, targets.nodes[i])
+        && !all_finite(targets.sums[i] + begin, end - begin))
+      return false;
+  return true;
+}
+
+/// What was given away is right, and others may be reading it: the rest comes
+/// from memory of its own.
+void LeafComputer::compute_again(Serial& run) {
+  const auto& targets = *run.targets;
+  auto& result = *run.result;
+  pool_.clear(); // the value may lie there still, where nobody writes
+  std::vector<Sum> sums;
+  NodeTargets others;
+  others.nodes = targets.nodes;
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    sums.push_back(take());
+    others.sums.push_back(sums.back()->data());
+  }
+  StepGradient second;
+  Serial again;
+  again.step = run.step;
+  again.parameters = run.parameters;
+  again.targets = &others;
+  again.result = &second;
+  once(again);
+  result.leaves = std::move(second.leaves);
+  if (!is_finite(again, 0, job_->layout.total))
+    result.trouble = "the gradient of step " + std::to_string(run.step + 1)
+                     + " is not finite, computed twice: lower --lr or look at "
+                       "the data";
+  for (const auto& leaf : result.leaves)
+    if (!std::isfinite(leaf.loss_sum)) {
+      result.trouble = "NaN loss at step " + std::to_string(run.step + 1)
+                       + " in virtual rank " + std::to_string(leaf.virtual_rank)
+                       + ": lower --lr or look at the data";
+      break;
+    }
+  if (!result.trouble.empty())
+    return;
+  result.computed_twice = true;
+  const auto replace = [&](uint64_t begin, uint64_t end) {
+    for (size_t i = 0; i < sums.size(); ++i)
+      if (filled(run.step, targets.nodes[i]))
+        std::copy_n(others.sums[i] + begin, end - begin,
+                    targets.sums[i] + begin);
+  };
+  if (!targets.ready) {
+    replace(0, job_->layout.total);
+    return;
+  }
+  for (auto i = run.told; i < targets.buckets->runs.size(); ++i) {
+    replace(targets.buckets->runs[i].first, targets.buckets->runs[i].second);
+    targets.ready(i);
+  }
 }
 
 bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
@@ -135,9 +229,31 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
   const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
-  auto stats = lane.replica->gradient(parameters, lane.batch->batch(rows, key),
-                                      gradient, ready);
+  const auto batch = lane.batch->batch(rows, key);
+  const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
+  if (harm == FaultTrigger::Harm::failure)
+    throw std::runtime_error("the device fails: uncorrectable memory error, as "
+                             "was asked for");
+  auto stats = harm == FaultTrigger::Harm::nan
+                 ? spoiled_gradient(parameters, batch, lane, gradient, ready)
+                 : lane.replica->gradient(parameters, batch, gradient, ready);
   return {ranks.lo, stats.loss_sum, rows};
+}
+
+/// A value becomes NaN half-way through the backward pass.
+LeafStats LeafComputer::spoiled_gradient(const float* parameters,
+                                         const Batch& batch, Lane& lane,
+                                         float* gradient,
+                                         const ParameterReady& ready) {
+  auto left = job_->worker_graph.parameters.size() / 2;
+  return lane.replica->gradient(parameters, batch, gradient,
+                                [&](uint32_t parameter) {
+                                  if (left-- == 0)
+                                    gradient[job_->layout.offsets[parameter]] =
+                                      std::numeric_limits<float>::quiet_NaN();
+                                  if (ready)
+                                    ready(parameter);
+                                });
 }
 
 /// Sums `node` into `target`; false: it has no samples.
@@ -180,7 +296,7 @@ bool LeafComputer::serial_leaf(Serial& run, RankRange ranks, float* target) {
               end - begin);
         else
           std::copy_n(at->right + begin, end - begin, at->left + begin);
-      targets.ready(bucket);
+      tell(run, bucket);
     };
     BucketProgress progress{*targets.buckets, settle};
     run.result->leaves.push_back(

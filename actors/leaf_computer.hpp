@@ -1,9 +1,9 @@
 #pragma once
 
+#include "actors/fault_trigger.hpp"
 #include "actors/gradient_buckets.hpp"
 #include "actors/job.hpp"
-#include "actors/links/link_memory.hpp"
-#include "actors/messages.hpp"
+#include "actors/step_gradient.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/replica.hpp"
 
@@ -12,49 +12,6 @@
 #include <vector>
 
 namespace troupe {
-
-class StepRows;
-
-/// A flat gradient by Job::layout, aligned to 64 bytes; in shared memory where
-/// there is some.
-class SumBuffer {
-public:
-  SumBuffer(size_t count, LinkMemory* memory);
-  float* data() { return values_.get(); }
-  const float* data() const { return values_.get(); }
-  size_t size() const { return count_; } ///< elements
-
-private:
-  std::shared_ptr<float> values_;
-  size_t count_;
-};
-
-/// The gradient sum of one tree node, flat by Job::layout; null when none of
-/// its virtual ranks has a sample in the step (the identity, PROTOCOL 2).
-struct NodeSum {
-  RankRange node;
-  std::shared_ptr<const SumBuffer> sum;
-  std::shared_ptr<const StepRows> rows = {}; ///< null without sparse tables
-  /// By slice, what is sent instead of the sum; null: nothing is packed.
-  std::shared_ptr<const std::vector<TensorView>> packed = {};
-
-  /// A view of `count` elements at `offset`; empty for the identity.
-  TensorView view(uint64_t offset, uint64_t count) const;
-};
-
-/// Called from the executor with each bucket, in order, when its run of the
-/// nodes' sums is final; nothing else of them is.
-using NodesReady =
-  std::function<void(uint32_t bucket, const std::vector<NodeSum>& nodes)>;
-
-/// What a worker computed of one step.
-struct StepGradient {
-  uint64_t step = 0;
-  std::vector<NodeSum> nodes;
-  std::vector<LeafLoss> leaves;
-  double seconds = 0;
-  std::string trouble; ///< a loss that is not finite: the user's line
-};
 
 /// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
 /// Job::layout, aligned to 64 bytes; gaps are left alone.
@@ -70,12 +27,17 @@ struct NodeTargets {
 /// rank) and the parameters only: each rank is its own micro-batch. With
 /// `--reduction fast` and one thread a node is one micro-batch, of all its
 /// ranks' samples.
+/// Nothing that is not finite is given away: then all leaves are computed once
+/// more. Bits that come out finite are right ones, since they depend on nothing
+/// else: the machine had erred. Otherwise it is the model, or the data.
 class LeafComputer {
 public:
   /// Sums are made in `memory` where there is some, so that they can be lent.
+  /// `faults` may strike leaves.
   LeafComputer(std::shared_ptr<const Job> job,
                std::shared_ptr<const Dataset> data, Executor& executor,
-               DeviceId device, std::shared_ptr<LinkMemory> memory = nullptr);
+               DeviceId device, std::shared_ptr<LinkMemory> memory = nullptr,
+               std::shared_ptr<FaultTrigger> faults = nullptr);
 
   /// Computes the given nodes of `step` into buffers of its own. Call from a
   /// task of the executor. `parameters` is flat by Job::layout.
@@ -117,16 +79,26 @@ private:
     std::vector<Pending> spine;
     bool spine_summed = false;
     StepGradient* result = nullptr;
+    uint32_t told = 0; ///< buckets that are given away; the first is next
+    bool spoiled = false;
   };
 
   Lane& lane(uint32_t thread);
   LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,
                 Lane& lane, float* gradient, const ParameterReady& ready = {});
+  LeafStats spoiled_gradient(const float* parameters, const Batch& batch,
+                             Lane& lane, float* gradient,
+                             const ParameterReady& ready);
   bool filled(uint64_t step, RankRange ranks) const;
   bool serial(Serial& run, RankRange node, float* target);
   bool serial_leaf(Serial& run, RankRange ranks, float* target);
   void parallel(uint64_t step, const NodeTargets& targets,
                 const float* parameters, StepGradient& result);
+  void once(Serial& run);
+  void tell(Serial& run, uint32_t bucket);
+  void compute_again(Serial& run);
+  bool is_finite(const Serial& run, uint64_t begin, uint64_t end) const;
+  bool all_told(Serial& run);
   float* reduce(RankRange node, uint32_t first, std::vector<float*>& leaves);
   Sum take();
 
@@ -141,6 +113,7 @@ private:
   std::vector<Lane> lanes_;
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;
+  std::shared_ptr<FaultTrigger> faults_; ///< null: none
 };
 
 /// Parses "cpu:0" or "cuda:1"; the text was checked when the job was made.

@@ -63,6 +63,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.job_id = journal.job;
   how.term = journal.term;
   how.journal = journal.sink;
+  how.disk = journal.disk;
   how.past = past;
   how.began = began;
   how.save = options.save;

@@ -6,6 +6,7 @@
 #include "actors/role_frame.hpp"
 #include "kernels/error.hpp"
 #include "monitoring/names.hpp"
+#include "monitoring/supervision_names.hpp"
 
 #include <utility>
 
@@ -31,6 +32,8 @@ public:
       plain_(context_.metrics->counter(metrics::all_reduce_bytes_total,
                                        {{"form", "plain"}})),
       queue_(context_.metrics->gauge(metrics::executor_queue_tasks)),
+      twice_(
+        context_.metrics->counter(metrics::gradients_computed_twice_total)),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       steps_(context_, *executor_) {}
@@ -228,12 +231,14 @@ private:
       return;
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
+    twice_.add(outcome.gradient.computed_twice ? 1 : 0);
     if (!steps_.alone())
       wait_.observe(outcome.wait_seconds);
     sent_.add(static_cast<double>(outcome.traffic.sent_bytes));
     plain_.add(static_cast<double>(outcome.traffic.plain_bytes));
-    self_->send(context_.coordinator, LeafReport{fence, context_.role, step,
-                                                 outcome.gradient.leaves});
+    self_->send(context_.coordinator,
+                LeafReport{fence, context_.role, step, outcome.gradient.leaves,
+                           0, outcome.gradient.computed_twice});
     self_->send(context_.coordinator, Applied{fence, context_.role, version_, 0,
                                               outcome.traffic.sent_bytes,
                                               outcome.traffic.plain_bytes});
@@ -288,6 +293,7 @@ private:
   Counter& sent_;
   Counter& plain_;
   Gauge& queue_;
+  Counter& twice_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier

@@ -31,7 +31,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
       static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
     by_place_(job_.plan.slices.size()),
     computer_(context.job, context.data.train, executor_,
-              parse_device(job_.plan.role(context.role).device)),
+              parse_device(job_.plan.role(context.role).device), nullptr,
+              context.faults),
     sums_(job_, replicas_, !context.own_process) {
   layouts_ = bucket_layouts(job_, alone());
   std::iota(by_place_.begin(), by_place_.end(), 0);

@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/control_line.hpp"
+#include "actors/cut_connections.hpp"
 #include "actors/ends_with_scope.hpp"
 #include "actors/hybrid_worker.hpp"
 #include "actors/leaf_computer.hpp"
@@ -206,9 +207,15 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
 namespace {
 
 /// What the role's fault trigger does to its links, and tells.
-void expect_faults(const RoleContext& context) {
+void expect_faults(const RoleContext& context, const std::string& coordinator) {
+  const auto control = parse_endpoints(coordinator);
+  context.faults->cut_control = [control] { cut_connections(control); };
   if (const auto links = context.links)
     context.faults->cut = [links](uint32_t which) { links->cut(which); };
+  else
+    context.faults->cut = [control](uint32_t which) {
+      cut_other_connection(control, which);
+    };
   context.faults->struck = [coordinator = context.coordinator,
                             job = context.job_id,
                             role = context.role](StepPhase phase) {
@@ -253,7 +260,7 @@ void run_role_process(const RoleProcessOptions& options) {
       context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
     if (plan.owner_kind == RoleKind::shard)
       context.links = links->messages();
-    expect_faults(context);
+    expect_faults(context, options.coordinator);
     actor = spawn_role(system, context, options.state_descriptor);
     if (options.role.kind == RoleKind::shard)
       context.links->accept(local_name(info.job, options.role),

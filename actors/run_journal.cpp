@@ -58,7 +58,7 @@ void RunJournal::listens(const std::string& address, const std::string& metrics,
 
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                         const std::string& asked,
-                        std::function<void(const std::string&)> failed) {
+                        std::function<void(const std::string&)> said) {
   RunJournal out;
   out.job = job;
   if (path.empty())
@@ -78,7 +78,7 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
     out.term = out.past->term + 1;
   }
   out.sink = std::make_shared<JournalWriter>(std::move(file), path,
-                                             std::move(failed));
+                                             std::move(said), out.disk);
   begin(out, asked);
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "actors/coordinator.hpp"
 #include "actors/journal/job_journal.hpp"
+#include "kernels/files/full_disk.hpp"
 
 #include <functional>
 #include <memory>
@@ -19,6 +20,8 @@ struct RunJournal {
   std::shared_ptr<const JobHistory> past;
   uint64_t job = 0; ///< which one
   uint64_t term = 1;
+  /// That the file is on.
+  std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
 
   /// Writes down that the coordinator listens there.
   /// The job began with the checkpoint in `resume_from`, or with none.
@@ -29,12 +32,13 @@ struct RunJournal {
 /// Opens the journal at `path`, empty: none. Where `resumes`, one that is there
 /// is gone on with, in the next term, which is synced before this returns. A
 /// job that begins is written down as `job` and `asked` (JobOptions as JSON).
-/// `failed` is told once, on another thread, when it cannot be written.
+/// `said` is told, on another thread, when it cannot be written, and when it
+/// can again.
 /// Errors: InputError where it is of another job, of a run that is over,
 /// damaged, or there already.
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                         const std::string& asked,
-                        std::function<void(const std::string&)> failed);
+                        std::function<void(const std::string&)> said);
 
 /// The same of a journal that voters keep, once `proposer` leads. `stop` is
 /// asked meanwhile: null where it gives a reason.

@@ -280,8 +280,9 @@ private:
       return;
     if (!gate_.is_active())
       return; // sealed: the next epoch returns the lease
-    self_->send(context_.coordinator, LeafReport{gate_.active(), context_.role,
-                                                 lease, gradient.leaves});
+    self_->send(context_.coordinator,
+                LeafReport{gate_.active(), context_.role, lease,
+                           gradient.leaves, 0, gradient.computed_twice});
     for (const auto& slice : job_.plan.slices)
       pushes_.send(
         self_, LeasePush{gate_.active(), lease, slice.id, versions[slice.id],

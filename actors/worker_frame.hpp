@@ -37,7 +37,8 @@ protected:
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.device_of(context_.role)), context_.memory()),
+                parse_device(job_.device_of(context_.role)), context_.memory(),
+                context_.faults),
       pushes_(context_, shards_, metrics_) {}
 
   /// Calls handle(message) for each message of a worker. The wish to stop may
@@ -112,16 +113,16 @@ protected:
 
   /// Returns whether it can be gone on with; else the job is told why not.
   bool is_sound(const StepGradient& result) {
-    metrics_.compute.observe(result.seconds);
+    metrics_.computed(result.seconds, result.computed_twice);
     if (!result.trouble.empty())
       trouble(result.trouble);
     return result.trouble.empty();
   }
 
-  void report(const StepGradient& result) {
+  void report(const StepGradient& its) {
     self_->send(context_.coordinator,
-                LeafReport{gate_.sealing(), context_.role, result.step,
-                           result.leaves, pushes_.take_seconds()});
+                LeafReport{gate_.sealing(), context_.role, its.step, its.leaves,
+                           pushes_.take_seconds(), its.computed_twice});
   }
 
   void report_paused(uint64_t next_step) {

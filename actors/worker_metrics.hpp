@@ -1,6 +1,7 @@
 #pragma once
 
 #include "monitoring/names.hpp"
+#include "monitoring/supervision_names.hpp"
 
 #include <chrono>
 #include <utility>
@@ -20,13 +21,20 @@ struct WorkerMetrics {
       pull(registry.histogram(metrics::pull_duration_seconds)),
       pushed(registry.counter(metrics::pushed_bytes_total)),
       pulled(registry.counter(metrics::pulled_bytes_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)) {}
+      queue(registry.gauge(metrics::executor_queue_tasks)),
+      computed_twice(
+        registry.counter(metrics::gradients_computed_twice_total)) {}
+  void computed(double seconds, bool twice) {
+    compute.observe(seconds);
+    computed_twice.add(twice ? 1 : 0);
+  }
   Histogram& compute;
   Histogram& push;
   Histogram& pull;
   Counter& pushed;
   Counter& pulled;
   Gauge& queue;
+  Counter& computed_twice;
 };
 
 /// How long a step's pushes take: until the version that they make is here.

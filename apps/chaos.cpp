@@ -41,6 +41,24 @@ job_arguments(const Settings& settings, const Files& files,
   return out;
 }
 
+/// The same job, whose checkpoints go elsewhere: that folder has some by now.
+std::vector<std::string> undisturbed(std::vector<std::string> arguments,
+                                     const Settings& job,
+                                     const std::string& checkpoints) {
+  if (job.checkpoints.dir.empty())
+    return arguments;
+  const std::string flag = "--checkpoint-dir";
+  for (auto at = arguments.begin(); at != arguments.end();)
+    if (*at == flag && at + 1 != arguments.end())
+      at = arguments.erase(at, at + 2);
+    else if (at->starts_with(flag + '='))
+      at = arguments.erase(at);
+    else
+      ++at;
+  arguments.insert(arguments.end(), {flag, checkpoints});
+  return arguments;
+}
+
 nlohmann::ordered_json read_json(const std::string& path) {
   std::ifstream file{path};
   return nlohmann::ordered_json::parse(file);
@@ -113,25 +131,49 @@ private:
 std::unique_ptr<FaultProxy> proxy_for(const Strikes& strikes,
                                       const Settings& job, const Plan& plan,
                                       uint64_t seed) {
-  const bool served = plan.owner_kind == RoleKind::shard;
-  if (std::ranges::none_of(strikes.kinds(), [&](ChaosKind kind) {
-        return is_of_links(kind) || (kind == ChaosKind::cut && !served);
-      }))
+  if (std::ranges::none_of(strikes.kinds(), is_of_proxy))
     return nullptr;
-  if (job.job.link == "shm")
+  if (job.job.link == "shm"
+      && std::ranges::any_of(strikes.kinds(), is_of_links))
     throw UsageError("links in shared memory do not pass a proxy: leave out "
                      "the job's --link shm");
-  return std::make_unique<FaultProxy>(seed);
+  const bool control = strikes.kinds().contains(ChaosKind::slow_control);
+  if (control && job.standby)
+    throw UsageError("slow-control stands before one coordinator: leave out "
+                     "the job's --standby");
+  std::vector<std::string> roles;
+  for (const auto& role : plan.roles)
+    if (control
+        && (role.role.kind == RoleKind::worker
+            || role.role.kind == RoleKind::shard))
+      roles.push_back(to_string(role.role));
+  return std::make_unique<FaultProxy>(seed, roles);
 }
 
 /// Flags of the job, and what its roles find in their environment.
 std::vector<std::string> pass_through(const FaultProxy* proxy,
+                                      const Strikes& strikes,
                                       const Settings& job) {
   if (!proxy)
+    return {};
+  ::setenv(control_proxy_variable, proxy->control_addresses().c_str(), 1);
+  if (std::ranges::none_of(strikes.kinds(), is_of_links))
     return {};
   ::setenv(link_proxy_variable, proxy->address().c_str(), 1);
   return job.job.link == "tcp" ? std::vector<std::string>{}
                                : std::vector<std::string>{"--link", "tcp"};
+}
+
+/// A full disk is one that checkpoints are written to.
+void check_disk(const Strikes& strikes, const Settings& job) {
+  if (!strikes.kinds().contains(ChaosKind::full_disk))
+    return;
+  if (job.checkpoints.dir.empty() || job.checkpoints.every == 0)
+    throw UsageError("full-disk: the job writes no checkpoints on its way; "
+                     "give it --checkpoint-dir DIR --checkpoint-every N");
+  if (job.standby)
+    throw UsageError("full-disk is that of one coordinator: leave out the "
+                     "job's --standby");
 }
 
 void write(const std::string& path, const std::string& text) {
@@ -144,8 +186,10 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();
+  check_disk(strikes, job);
   const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
-  ChaosJob run{job_arguments(settings, files, pass_through(proxy.get(), job))};
+  ChaosJob run{
+    job_arguments(settings, files, pass_through(proxy.get(), strikes, job))};
   ChaosRun chaos{run, plan, files.journal, proxy.get()};
   try {
     chaos.strike([&](uint64_t left) { return strikes.next(left); },
@@ -172,6 +216,9 @@ void check_job(const Settings& job) {
     throw UsageError(
       "troupe chaos reads where the coordinator is from what the "
       "job prints: leave out its --quiet");
+  if (job.checkpoints.resume)
+    throw UsageError("troupe chaos compares a job with itself from its "
+                     "beginning: leave out its --resume");
   if (!job.journal.empty())
     throw UsageError("troupe chaos keeps the job's journal itself: leave out "
                      "its --journal");
@@ -201,7 +248,9 @@ int run_chaos(const Settings& settings) {
       && job.job.reduction == "reproducible") {
     const Files others{files.weights, folder.file("undisturbed.json"), {}};
     ::unsetenv(link_proxy_variable);
-    ChaosJob run{job_arguments(settings, others)};
+    ::unsetenv(control_proxy_variable);
+    ChaosJob run{undisturbed(job_arguments(settings, others), job,
+                             folder.file("checkpoints"))};
     run.finish(end_deadline);
     evidence.undisturbed = read_json(others.summary);
   }

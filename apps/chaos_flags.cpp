@@ -72,9 +72,13 @@ std::vector<Flag> chaos_flags() {
       whole(FIELD(chaos.faults), 1, most_faults).set);
   add("kinds", "KIND,…", "kill",
       "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
-      "to a second; cut: a link breaks; stall, one-way, throttle: for "
-      "up to 2 s nothing, nothing one way, or little passes a link; flip: a "
-      "bit changes on the way; each as often as the others",
+      "to a second; cut: a link breaks; nan: a value of a worker's gradient is "
+      "NaN; device: a worker's device fails; full-disk: the coordinator has no "
+      "space for up to 2 s; cut-control: a role loses the coordinator; "
+      "stall, one-way, throttle: for up to 2 s nothing, nothing one way, or "
+      "little passes a link; flip: a bit changes on the way; slow-control: "
+      "role and coordinator hear of one another late, for up to 2 s; each as "
+      "often as the others",
       [](Settings& s, const std::string& value) {
         s.chaos.kinds.clear();
         for (const auto& word : some_of(value, names_of_chaos()))

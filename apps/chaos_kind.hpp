@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/fault_kind.hpp"
+#include "strategies/step_phase.hpp"
 
 #include <cstdint>
 #include <string>
@@ -9,22 +10,34 @@
 namespace troupe {
 
 /// What `troupe chaos` does to a job: the first ones, as FaultKind, a role does
-/// to itself when it is told to, in a phase of a step; the others are done to
-/// its links from outside.
+/// to itself when it is told to, in a phase of a step; the others are done from
+/// outside to its links, or to its connection to the coordinator.
 enum class ChaosKind : uint8_t {
   kill,
   stop,
   slow,
   cut,
-  stall,    ///< for some milliseconds nothing passes one of its links
-  one_way,  ///< the same, but in one direction alone
-  throttle, ///< for some milliseconds one of its links is slow
-  flip,     ///< a bit of what passes one of its links is changed
+  nan,
+  device,
+  full_disk,
+  cut_control,
+  stall,        ///< for some milliseconds nothing passes one of its links
+  one_way,      ///< the same, but in one direction alone
+  throttle,     ///< for some milliseconds one of its links is slow
+  flip,         ///< a bit of what passes one of its links is changed
+  slow_control, ///< for some milliseconds what it and the coordinator say to
+                ///< one another comes late
 };
-inline constexpr uint32_t chaos_kinds = 8;
+inline constexpr uint32_t chaos_kinds = 13;
 
 /// Whether a proxy between processes does it.
+bool is_of_proxy(ChaosKind kind);
+/// Whether it is one that links pass.
 bool is_of_links(ChaosKind kind);
+/// Whether the role is lost by it, always.
+bool loses_role(ChaosKind kind);
+/// What strikes such a role may be, and where it is then.
+bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase);
 /// Whether it has a duration, in milliseconds.
 bool lasts(ChaosKind kind);
 

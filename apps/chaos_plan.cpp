@@ -21,6 +21,8 @@ constexpr uint64_t most_slow_ms = 1'000;
 constexpr uint64_t most_links = 64;    ///< that a number tells apart
 constexpr uint64_t least_bad_ms = 100; ///< of a bad link
 constexpr uint64_t most_bad_ms = 2'000;
+constexpr uint64_t least_full_ms = 500; ///< of a disk
+constexpr uint64_t most_full_ms = 2'000;
 
 } // namespace
 
@@ -76,10 +78,14 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
 
 void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   using enum StepPhase;
-  if (kind == ChaosKind::slow) {
+  const bool alone = owners_ + workers_ < 2;
+  if (kind == ChaosKind::full_disk) {
+    cases.push_back({at_once, RoleKind::coordinator});
+  } else if (kind == ChaosKind::slow || kind == ChaosKind::nan
+             || kind == ChaosKind::device) {
     cases.push_back({compute, RoleKind::worker});
-  } else if (is_of_links(kind) || (kind == ChaosKind::cut && owners_ == 0)) {
-    if (owners_ + workers_ > 1)
+  } else if (is_of_proxy(kind)) {
+    if (!alone || !is_of_links(kind))
       cases.push_back({at_once, RoleKind::worker});
     if (owners_ > 0)
       cases.push_back({at_once, RoleKind::shard});
@@ -90,7 +96,7 @@ void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
       cases.push_back({phase, RoleKind::shard});
     if (chain_ > 1)
       cases.push_back({forward, RoleKind::shard});
-  } else if (kind == ChaosKind::stop) {
+  } else if (!alone || kind != ChaosKind::cut) {
     for (auto phase : {at_once, compute, push, reduce})
       cases.push_back({phase, RoleKind::worker});
   }
@@ -113,7 +119,10 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
     case ChaosKind::stall:
     case ChaosKind::one_way:
     case ChaosKind::throttle:
+    case ChaosKind::slow_control:
       return static_cast<uint32_t>(draw(least_bad_ms, most_bad_ms));
+    case ChaosKind::full_disk:
+      return static_cast<uint32_t>(draw(least_full_ms, most_full_ms));
     case ChaosKind::cut:
       return static_cast<uint32_t>(draw(0, most_links));
     default:

@@ -132,16 +132,26 @@ private:
       refuse(*kind, "kind " + word(*kind, "kind") + ": unknown; use "
                       + in_words(names_of_chaos()));
     wish.phases = read_phases(table, wish);
-    if (wish.kind != ChaosKind::kill
-        && (is_of_links(wish.kind) || wish.role.kind == RoleKind::coordinator)
-        && wish.phases.front() != StepPhase::at_once)
-      refuse(table, to_string(wish.kind) + " of " + to_string(wish.role)
-                      + " strikes from outside, at-once; leave out its phase");
+    if (!may_strike(wish.kind, wish.role.kind, wish.phases.front()))
+      refuse(table, to_string(wish.kind) + " does not strike "
+                      + to_string(wish.role) + " in "
+                      + to_string(wish.phases.front()) + where(wish));
     constexpr auto most_passes = std::numeric_limits<uint32_t>::max();
     wish.after =
       static_cast<uint32_t>(number(table, "passes", most_passes).value_or(0));
     wish.amount = read_amount(table, wish.kind);
     return wish;
+  }
+
+  /// Where such a fault may strike, as the end of a refusal.
+  static std::string where(const ChaosWish& wish) {
+    if (wish.kind == ChaosKind::full_disk)
+      return "; it strikes the coordinator at-once";
+    if (wish.role.kind == RoleKind::coordinator)
+      return "; the coordinator may be killed, stopped and have a full disk";
+    if (may_strike(wish.kind, wish.role.kind, StepPhase::at_once))
+      return ", but at-once; leave out its phase";
+    return "; it strikes workers in compute";
   }
 
   RoleId read_role(const toml::table& table) const {
@@ -184,7 +194,9 @@ private:
     if (one)
       return {read_phase(*one, wish)};
     if (!more)
-      return {StepPhase::at_once};
+      return {wish.kind == ChaosKind::nan || wish.kind == ChaosKind::device
+                ? StepPhase::compute
+                : StepPhase::at_once};
     const auto* list = more->as_array();
     if (!list || list->empty())
       refuse(*more, "phases: expected a list of names");

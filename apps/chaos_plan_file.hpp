@@ -13,10 +13,10 @@ namespace troupe {
 ///   after_steps = 20          # since the strike before; or at_step = 100
 ///   [[strike.fault]]
 ///   role = "worker:1"         # worker:N, ps:N, coordinator
-///   kind = "kill"             # kill (default), stop, slow, cut
+///   kind = "kill"             # the default; or another of ChaosKind
 ///   phases = ["at-once", "copy"]  # or phase = "push"; at-once by default
 ///   passes = 2                # so often the phase is passed unharmed
-///   ms = 250                  # of stop and slow
+///   ms = 250                  # of what lasts
 ///   link = 3                  # of cut, modulo how many there are
 ///
 /// `plan` tells which roles there are.

@@ -39,13 +39,13 @@ uint64_t ends_of(const Plan& plan) {
 milliseconds deadline_of(const ChaosStrike& strike) {
   auto deadline = phase_deadline;
   for (const auto& wish : strike.wishes)
-    if (wish.kind == ChaosKind::stop)
+    if (wish.kind == ChaosKind::stop || wish.kind == ChaosKind::full_disk)
       deadline += milliseconds{wish.amount};
   return deadline;
 }
 
-bool is_from_outside(const ChaosWish& wish, bool served) {
-  return is_of_links(wish.kind) || (wish.kind == ChaosKind::cut && !served)
+bool is_from_outside(const ChaosWish& wish) {
+  return is_of_proxy(wish.kind)
          || (wish.kind == ChaosKind::stop
              && wish.role.kind == RoleKind::coordinator);
 }
@@ -60,8 +60,7 @@ ChaosRun::ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
     journal_(journal, plan),
     processes_(job.launcher()),
     waker_(processes_),
-    proxy_(proxy),
-    served_(plan.owner_kind == RoleKind::shard) {}
+    proxy_(proxy) {}
 
 std::optional<RoleProcesses::Holdings> ChaosRun::count_when_whole() {
   const auto end = Clock::now() + whole_deadline;
@@ -94,7 +93,7 @@ std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
                                         ChaosStrike& strike) {
   std::vector<FaultWish> inside;
   for (const auto& wish : strike.wishes)
-    if (!is_from_outside(wish, served_)) {
+    if (!is_from_outside(wish)) {
       inside.push_back({wish.role, wish.phases, wish.after,
                         static_cast<FaultKind>(wish.kind), wish.amount});
       if (wish.kind == ChaosKind::stop)
@@ -103,7 +102,7 @@ std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
   processes_.look(); // before several look at what it has found
   std::vector<std::future<FaultAnswer>> outside;
   for (const auto& wish : strike.wishes)
-    if (is_from_outside(wish, served_))
+    if (is_from_outside(wish))
       outside.push_back(std::async(std::launch::async, [this, wish] {
         return strike_from_outside(wish);
       }));
@@ -113,8 +112,8 @@ std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
   auto from_inside = answered.begin();
   auto from_outside = outside.begin();
   for (const auto& wish : strike.wishes)
-    answers.push_back(is_from_outside(wish, served_) ? (from_outside++)->get()
-                                                     : *from_inside++);
+    answers.push_back(is_from_outside(wish) ? (from_outside++)->get()
+                                            : *from_inside++);
   return answers;
 }
 
@@ -126,9 +125,9 @@ FaultAnswer ChaosRun::strike_from_outside(const ChaosWish& wish) {
       || !proxy_->strike(wish.kind, role, milliseconds{wish.amount},
                          phase_deadline))
     return {FaultAnswer::Kind::not_seen,
-            "nothing passed a link of " + role + " in time"};
+            "nothing passed a connection of " + role + " in time"};
   return {FaultAnswer::Kind::done,
-          "a link of " + role + " bore " + to_string(wish.kind)};
+          "a connection of " + role + " bore " + to_string(wish.kind)};
 }
 
 FaultAnswer ChaosRun::stop_coordinator(const ChaosWish& wish) {
@@ -145,6 +144,8 @@ void ChaosRun::strike(const Source& next,
                       const std::function<bool(ChaosStrike&)>& redirect,
                       uint64_t faults) {
   const auto address = job_.address(start_deadline);
+  if (proxy_)
+    proxy_->lead_to(address.coordinator);
   FaultInjector injector{address.coordinator, address.certificates};
   uint64_t step = injector.wait_for_step(1, step_deadline);
   before_ = count_when_whole();

@@ -50,7 +50,6 @@ private:
   RoleProcesses processes_;
   Waker waker_;
   FaultProxy* proxy_;
-  bool served_; ///< by shards
   std::vector<ChaosStrike> done_;
   std::vector<ChaosFault> faults_;
   std::optional<RoleProcesses::Holdings> before_;

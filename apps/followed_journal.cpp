@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace troupe {
@@ -21,9 +22,9 @@ void FollowedJournal::read() {
   try {
     events = JournalFile{path_, JournalFile::Open::read}.events();
   } catch (const InputError&) {
-    if (seen_ > 0)
+    if (seen_ > 0 && !std::filesystem::exists(path_ + ".broken"))
       throw;
-    return; // it is being made
+    return; // it is being made, or waits for space
   }
   for (const auto& event : events) {
     if (event.id <= seen_)

@@ -83,6 +83,10 @@ int run_role(const Settings& settings) {
   role.state_descriptor = settings.state_fd;
   if (const auto* proxy = std::getenv(link_proxy_variable))
     role.link_proxy = proxy;
+  const auto control = control_proxy_of(to_string(role.role),
+                                        std::getenv(control_proxy_variable));
+  if (!control.empty())
+    role.coordinator = control;
   role.leave = [&interrupt] { return interrupt.reason(); };
   run_role_process(role);
   return 0;

@@ -29,6 +29,7 @@ inline constexpr std::array all{
   pull_duration_seconds,
   pushed_bytes_total,
   pulled_bytes_total,
+  gradients_computed_twice_total,
   executor_queue_tasks,
   all_reduce_wait_seconds,
   all_reduce_bytes_total,

@@ -2,8 +2,8 @@
 
 #include "monitoring/metrics.hpp"
 
-/// Metrics of who supervises whom and who waits for whom; all_metrics.hpp lists
-/// them.
+/// Metrics of who supervises whom, who waits for whom and whose machine errs;
+/// all_metrics.hpp lists them.
 namespace troupe::metrics {
 
 inline constexpr MetricDescription supervised{
@@ -21,5 +21,8 @@ inline constexpr MetricDescription waits_for{
 inline constexpr MetricDescription step_age_seconds{
   MetricSample::Kind::gauge, "troupe_step_age_seconds",
   "Time since the last commit; label reason: of a step that is late."};
+inline constexpr MetricDescription gradients_computed_twice_total{
+  MetricSample::Kind::counter, "troupe_gradients_computed_twice_total",
+  "Gradients with values that were not finite and, computed again, were."};
 
 } // namespace troupe::metrics

@@ -5,7 +5,13 @@
 namespace troupe {
 
 std::vector<std::string> names_of_faults() {
-  return {"kill", "stop", "slow", "cut"};
+  return {"kill", "stop",   "slow",      "cut",
+          "nan",  "device", "full-disk", "cut-control"};
+}
+
+bool loses_role(FaultKind kind) {
+  return kind == FaultKind::kill || kind == FaultKind::device
+         || kind == FaultKind::cut_control;
 }
 
 std::string to_string(FaultKind kind) {

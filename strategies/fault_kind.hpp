@@ -8,12 +8,19 @@ namespace troupe {
 
 /// What happens to a role on purpose.
 enum class FaultKind : uint8_t {
-  kill, ///< kill -9 of its process
-  stop, ///< its process stands still, and is woken after some milliseconds
-  slow, ///< a worker computes slowly for some milliseconds
-  cut,  ///< one of its links breaks
+  kill,      ///< kill -9 of its process
+  stop,      ///< its process stands still, and is woken after some milliseconds
+  slow,      ///< a worker computes slowly for some milliseconds
+  cut,       ///< one of its links breaks
+  nan,       ///< a value of a gradient that a worker computes becomes NaN
+  device,    ///< a worker's device fails while it computes
+  full_disk, ///< the coordinator's disk is full for some milliseconds
+  cut_control, ///< its connection to the coordinator breaks
 };
-inline constexpr uint32_t fault_kinds = 4;
+inline constexpr uint32_t fault_kinds = 8;
+
+/// Whether the role is lost by it, always.
+bool loses_role(FaultKind kind);
 
 /// "kill", …
 std::string to_string(FaultKind kind);

@@ -4,8 +4,11 @@
 #include "kernels/error.hpp"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -55,6 +58,38 @@ public:
 private:
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;
+};
+
+ssize_t no_space(int, const void*, size_t) {
+  errno = ENOSPC;
+  return -1;
+}
+
+ssize_t no_space_at(int, const void*, size_t, off_t) {
+  errno = ENOSPC;
+  return -1;
+}
+
+/// While it lives, SQLite's calls that write do as those of a full disk.
+class NoSpace {
+public:
+  NoSpace() {
+    put("write", reinterpret_cast<sqlite3_syscall_ptr>(&no_space));
+    for (const char* name : {"pwrite", "pwrite64"})
+      put(name, reinterpret_cast<sqlite3_syscall_ptr>(&no_space_at));
+  }
+  ~NoSpace() {
+    for (const char* name : {"write", "pwrite", "pwrite64"})
+      put(name, nullptr); // the system's own again
+  }
+  NoSpace(const NoSpace&) = delete;
+  NoSpace& operator=(const NoSpace&) = delete;
+
+private:
+  static void put(const char* name, sqlite3_syscall_ptr call) {
+    auto* files = sqlite3_vfs_find(nullptr);
+    files->xSetSystemCall(files, name, call);
+  }
 };
 
 uint32_t check_of(uint32_t before, const JournalEvent& event) {
@@ -196,7 +231,10 @@ std::vector<JournalEvent> JournalFile::events() const {
   return out;
 }
 
-void JournalFile::append(std::vector<JournalEvent>& events) {
+void JournalFile::append(std::vector<JournalEvent>& events, bool full) {
+  std::optional<NoSpace> disk;
+  if (full)
+    disk.emplace();
   auto last = impl_->last;
   auto check = impl_->check;
   impl_->write([&] {

@@ -30,9 +30,10 @@ public:
   /// Errors: InputError naming the first that is damaged.
   std::vector<JournalEvent> events() const;
 
-  /// Writes all of them or none; fills in their numbers.
+  /// Writes all of them or none; fills in their numbers. `full`: meanwhile
+  /// SQLite's system calls find no space, on purpose.
   /// Errors: InputError with the system's reason (disk full).
-  void append(std::vector<JournalEvent>& events);
+  void append(std::vector<JournalEvent>& events, bool full = false);
 
   /// Removes all events but the first `keep`.
   /// Errors: InputError with the system's reason.

@@ -4,8 +4,10 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -13,20 +15,34 @@
 
 namespace troupe {
 
+namespace {
+
+constexpr std::chrono::milliseconds retry_period{100};
+constexpr size_t most_kept = 100'000;
+
+} // namespace
+
 struct JournalWriter::Impl {
   Impl(JournalFile opened, std::string where,
-       std::function<void(const std::string&)> tell)
+       std::function<void(const std::string&)> tell,
+       std::shared_ptr<FullDisk> on)
     : file(std::move(opened)),
       path(std::move(where)),
-      failed(std::move(tell)),
+      said(std::move(tell)),
+      disk(std::move(on)),
       thread([this] { run(); }) {}
 
   void run() {
     pthread_setname_np(pthread_self(), "journal");
     std::unique_lock guard{mutex};
     for (;;) {
-      changed.wait(guard, [this] { return stopping || !events.empty(); });
-      if (events.empty())
+      const auto due = [this] { return stopping || !events.empty(); };
+      if (broken && !kept.empty())
+        changed.wait_for(guard, retry_period, due);
+      else
+        changed.wait(guard, due);
+      const bool last = stopping && events.empty();
+      if (last && kept.empty())
         return;
       auto batch = std::exchange(events, {});
       auto waiting = std::exchange(synced, {});
@@ -35,30 +51,58 @@ struct JournalWriter::Impl {
       for (auto& then : waiting)
         then();
       guard.lock();
+      if (last)
+        return;
     }
   }
 
   /// A journal that cannot be written must not stop a run that can go on.
   void write(std::vector<JournalEvent>& batch) {
-    if (broken)
+    if (given_up)
       return;
+    std::move(batch.begin(), batch.end(), std::back_inserter(kept));
+    const bool full = disk && disk->full();
     try {
-      file.append(batch);
+      file.append(kept, full);
+      kept.clear();
+      if (std::exchange(broken, false)) {
+        rename(".broken", "");
+        say("journal " + path + ": is written again, nothing is missing");
+      }
     } catch (const InputError& failure) {
-      broken = true;
-      std::error_code ignored;
-      for (const char* part : {"", "-wal", "-shm"})
-        std::filesystem::rename(path + part, path + ".broken" + part, ignored);
-      if (failed)
-        failed(std::string{failure.what()}
-               + "; the run goes on, but not past its coordinator's death");
+      if (full)
+        disk->refuse();
+      if (!std::exchange(broken, true)) {
+        rename("", ".broken");
+        say(std::string{failure.what()}
+            + "; the run goes on, but not past its coordinator's death");
+      }
+      given_up = kept.size() > most_kept;
+      if (given_up)
+        kept.clear();
     }
+  }
+
+  void rename(const std::string& from, const std::string& to) const {
+    std::error_code ignored;
+    for (const char* part : {"", "-wal", "-shm"})
+      std::filesystem::rename(path + from + part, path + to + part, ignored);
+  }
+
+  void say(const std::string& line) const {
+    if (said)
+      said(line);
   }
 
   JournalFile file;
   std::string path;
-  std::function<void(const std::string&)> failed;
-  bool broken = false; ///< touched by the thread alone
+  std::function<void(const std::string&)> said;
+  std::shared_ptr<FullDisk> disk; ///< null: as it is
+  // --- of the thread
+  std::vector<JournalEvent> kept; ///< not written yet
+  bool broken = false;
+  bool given_up = false;
+  // --- shared
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<JournalEvent> events;
@@ -67,11 +111,11 @@ struct JournalWriter::Impl {
   std::thread thread; // last: it uses what is above
 };
 
-JournalWriter::JournalWriter(
-  JournalFile file, std::string path,
-  std::function<void(const std::string& line)> failed)
+JournalWriter::JournalWriter(JournalFile file, std::string path,
+                             std::function<void(const std::string& line)> said,
+                             std::shared_ptr<FullDisk> disk)
   : impl_(std::make_unique<Impl>(std::move(file), std::move(path),
-                                 std::move(failed))) {}
+                                 std::move(said), std::move(disk))) {}
 
 JournalWriter::~JournalWriter() {
   {

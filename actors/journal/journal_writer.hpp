@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/journal/journal_file.hpp"
+#include "kernels/files/full_disk.hpp"
 
 #include <functional>
 #include <memory>
@@ -9,14 +10,17 @@
 namespace troupe {
 
 /// Writes a journal from a thread of its own: what was appended while the disk
-/// was busy goes in one transaction.
+/// was busy goes in one transaction. What it cannot write it keeps, and tries
+/// again: the run goes on meanwhile.
 class JournalWriter : public JournalSink {
 public:
-  /// `failed` is called once, on the writer's thread, when the file cannot be
+  /// `said` is called once, on the writer's thread, when the file cannot be
   /// written: then it is renamed to FILE.broken, so that nobody takes it for
-  /// whole, nothing more is written, and the run goes on without.
+  /// whole; and once when it has its name again, with all that was kept. Past
+  /// 100,000 events it is given up. `disk` may be full on purpose.
   JournalWriter(JournalFile file, std::string path,
-                std::function<void(const std::string& line)> failed);
+                std::function<void(const std::string& line)> said,
+                std::shared_ptr<FullDisk> disk = nullptr);
   /// Writes what is left first.
   ~JournalWriter() override;
   JournalWriter(const JournalWriter&) = delete;

@@ -35,6 +35,8 @@ struct LeafReport {
   /// Of the step before: from its first push to the last slice of the version
   /// that it made; 0: not known.
   double exchange_seconds = 0;
+  /// The gradient had values that are not finite, and none the second time.
+  bool computed_twice = false;
 };
 /// Every slice of `owner` now holds `version`.
 struct Applied {
@@ -117,7 +119,7 @@ TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
                TROUPE_FIELD(samples))
 TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(step), TROUPE_FIELD(leaves),
-               TROUPE_FIELD(exchange_seconds))
+               TROUPE_FIELD(exchange_seconds), TROUPE_FIELD(computed_twice))
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
                TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
                TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes),

@@ -1,6 +1,6 @@
 """troupe chaos with more than deaths: roles stand still, compute slowly and lose
 a link, by a seed and by a plan; nothing is lost, and nothing is left behind."""
-# ctest: TIMEOUT 200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 400 RUN_SERIAL TRUE
 
 import json
 import os
@@ -59,7 +59,7 @@ class ChaosKinds(unittest.TestCase):
         return subprocess.run([TROUPE, "chaos", *flags, "--", "train", *job],
                               capture_output=True, text=True, timeout=180)
 
-    def chaos(self, flags, job):
+    def chaos(self, flags, job, show=False):
         path = self.path("verdict.json")
         done = self.run_chaos([*flags, "--json", path], job)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -70,7 +70,7 @@ class ChaosKinds(unittest.TestCase):
         for what in ("processes", "descriptors", "memory_files"):
             self.assertLessEqual(verdict["held"]["after"][what],
                                  verdict["held"]["before"][what], what)
-        return verdict
+        return (verdict, done.stdout) if show else verdict
 
     def test_faults_of_all_kinds_change_no_bit_and_leave_nothing(self):
         plan = self.path("faults.toml")
@@ -117,6 +117,60 @@ class ChaosKinds(unittest.TestCase):
             self.assertEqual(verdict["weights_sha256"],
                              verdict["undisturbed"]["weights_sha256"])
 
+    def test_machines_that_err_disks_that_are_full_and_lost_coordinators(self):
+        kinds = "nan,device,full-disk,cut-control,slow-control"
+        for job in (SERVED, REPLICAS):
+            kept = tempfile.mkdtemp(dir=self.folder)
+            plan = self.path("struck.toml")
+            verdict, said = self.chaos(
+                ["--faults", "5", "--kinds", kinds, "--seed", "4",
+                 "--write-plan", plan],
+                ["--model", "mlp:784-64-10", "--steps", "8000",
+                 "--checkpoint-dir", kept, "--checkpoint-every", "25", *job],
+                show=True)
+            self.assertEqual({kind: fault["by_phase"] for kind, fault
+                              in verdict["faults"].items()
+                              if kind != "cut-control"},
+                             {"nan": {"compute": 1}, "device": {"compute": 1},
+                              "full-disk": {"at-once": 1},
+                              "slow-control": {"at-once": 1}})
+            self.assertEqual(verdict["faults"]["cut-control"]["count"], 1)
+            self.assertEqual(len(verdict["recoveries"]), 2)
+            self.assertEqual(verdict["weights_sha256"],
+                             verdict["undisturbed"]["weights_sha256"])
+            self.assertRegex(said, "full-disk: [1-9][0-9]* writes had no space")
+            checked = subprocess.run([TROUPE, "checkpoint", "verify", kept],
+                                     capture_output=True, text=True,
+                                     timeout=60)
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+            # and once more, as it was
+            verdict, _ = self.chaos(
+                ["--plan", plan],
+                ["--model", "mlp:784-64-10", "--steps", "8000",
+                 "--checkpoint-dir", tempfile.mkdtemp(dir=self.folder),
+                 "--checkpoint-every", "25", *job], show=True)
+            self.assertEqual(sum(fault["count"] for fault
+                                 in verdict["faults"].values()), 5)
+
+    def test_a_plan_cuts_links_of_an_all_reduce_where_it_says(self):
+        plan = self.path("cuts.toml", "".join(f"""
+[[strike]]
+after_steps = 20
+[[strike.fault]]
+role = "worker:{link}"
+kind = "cut"
+phase = "{phase}"
+link = {link}
+""" for link, phase in enumerate(("push", "reduce", "compute"))))
+        verdict = self.chaos(["--plan", plan],
+                             ["--model", "mlp:784-64-10", "--steps", STEPS,
+                              *REPLICAS])
+        self.assertEqual(verdict["faults"]["cut"]["by_phase"],
+                         {"push": 1, "reduce": 1, "compute": 1})
+        self.assertEqual(verdict["recoveries"], [])
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+
     def test_a_coordinator_that_stands_still_holds_nobody_up(self):
         plan = self.path("still.toml", """
 [[strike]]
@@ -151,6 +205,11 @@ ms = 1500
                 (["--plan", wrong], [*SERVED, "--steps", "9"], 2,
                  "wrong.toml:7:9: worker:1 has no phase forward"),
                 (["--plan", absent], [*SERVED, "--steps", "9"], 1, "absent.toml"),
+                (["--kinds", "nan,full-disk"], [*SERVED, "--steps", "9"], 2,
+                 "give it --checkpoint-dir DIR --checkpoint-every N"),
+                (["--kinds", "slow-control"], [*SERVED, "--steps", "9",
+                                               "--standby"], 2,
+                 "leave out the job's --standby"),
                 (["--plan", wrong, "--faults", "3"], SERVED, 2,
                  "--faults has no effect with --plan"),
                 (["--write-plan", "/absent/x.toml"], SERVED, 1,

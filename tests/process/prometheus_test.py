@@ -56,6 +56,7 @@ EXPECTED = {
     "troupe_pull_duration_seconds": WORKERS,
     "troupe_pushed_bytes_total": WORKERS,
     "troupe_pulled_bytes_total": WORKERS,
+    "troupe_gradients_computed_twice_total": WORKERS,
     "troupe_executor_queue_tasks": WORKERS,
     "troupe_push_staleness_steps": SHARDS,
     "troupe_pushes_too_stale_total": SHARDS,

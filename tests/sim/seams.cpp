@@ -107,7 +107,8 @@ DeviceId parse_device(const std::string&) {
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,
-                           std::shared_ptr<LinkMemory> memory)
+                           std::shared_ptr<LinkMemory> memory,
+                           std::shared_ptr<FaultTrigger> faults)
   : job_(std::move(job)),
     data_(std::move(data)),
     executor_(executor),
@@ -115,7 +116,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     sampling_(job_->sampling),
     whole_nodes_(false),
     rows_(job_->most_rows()),
-    memory_(std::move(memory)) {}
+    memory_(std::move(memory)),
+    faults_(std::move(faults)) {}
 
 namespace {
 

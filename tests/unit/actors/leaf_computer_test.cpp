@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <future>
+#include <limits>
+#include <stdexcept>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -87,6 +89,80 @@ BOOST_AUTO_TEST_CASE(each_bucket_is_final_when_it_is_ready) {
         BOOST_TEST(found.leaves.size() == 8u);
       });
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_never_given_away) {
+  const auto buckets = make_buckets(job->graph, job->layout, 128);
+  const auto several = std::vector<RankRange>{{0, 4}, {4, 5}};
+  const auto one = std::vector<RankRange>{{7, 8}}; // half of it has gone
+  for (uint32_t threads : {1, 3})
+    for (const auto& nodes : {several, one}) {
+      Executor executor{"test", threads};
+      auto faults = std::make_shared<FaultTrigger>(true);
+      int struck = 0;
+      faults->struck = [&](StepPhase) { ++struck; };
+      LeafComputer computer{job,   small_data().train, executor, {}, nullptr,
+                            faults};
+      on(executor, [&] {
+        const auto expected = computer.compute(0, nodes, parameters.data());
+        BOOST_TEST(!expected.computed_twice);
+        const auto equal = [&](const std::vector<NodeSum>& sums,
+                               uint32_t bucket) {
+          const auto [begin, end] = buckets.runs[bucket];
+          for (size_t i = 0; i < sums.size(); ++i)
+            if (std::memcmp(sums[i].sum->data() + begin,
+                            expected.nodes[i].sum->data() + begin,
+                            (end - begin) * sizeof(float))
+                != 0)
+              return false;
+          return true;
+        };
+        faults->arm({FaultKind::nan, StepPhase::compute});
+        faults->pass(StepPhase::compute);
+        uint32_t next = 0;
+        const auto found = computer.compute(
+          0, nodes, parameters.data(), {}, &buckets,
+          [&](uint32_t bucket, const std::vector<NodeSum>& sums) {
+            BOOST_TEST(bucket == next++);
+            BOOST_TEST(equal(sums, bucket));
+          });
+        BOOST_TEST(struck == 1);
+        BOOST_TEST(next == buckets.runs.size());
+        for (uint32_t i = 0; i < next; ++i)
+          BOOST_TEST(equal(found.nodes, i));
+        BOOST_TEST(found.computed_twice);
+        BOOST_TEST(found.trouble.empty());
+        BOOST_TEST(found.leaves.size() == expected.leaves.size());
+        const auto after = computer.compute(0, nodes, parameters.data());
+        BOOST_TEST(!after.computed_twice);
+      });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_finite_twice_is_the_models) {
+  Executor executor{"test", 1};
+  LeafComputer computer{job, small_data().train, executor, {}};
+  parameters.data()[0] = std::numeric_limits<float>::infinity();
+  on(executor, [&] {
+    const auto found = computer.compute(0, {{0, 2}}, parameters.data());
+    BOOST_TEST(found.trouble.find("step 1") != std::string::npos);
+    BOOST_TEST(found.trouble.find("lower --lr") != std::string::npos);
+    BOOST_TEST(!found.computed_twice);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_fails_ends_the_computation) {
+  Executor executor{"test", 1};
+  auto faults = std::make_shared<FaultTrigger>(true);
+  LeafComputer computer{job, small_data().train, executor, {}, nullptr, faults};
+  faults->arm({FaultKind::device, StepPhase::compute});
+  faults->pass(StepPhase::compute);
+  on(executor, [&] {
+    BOOST_CHECK_THROW(computer.compute(0, {{0, 2}}, parameters.data()),
+                      std::runtime_error);
+    BOOST_TEST(computer.compute(0, {{0, 2}}, parameters.data()).nodes.size()
+               == 1u);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(buckets_cover_the_gradient_from_its_end) {

@@ -155,6 +155,8 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
                .leaves[0]
                .loss_sum
              == 0.5);
+  BOOST_TEST(
+    round_trip(LeafReport{fence, worker_1, 9, {}, 0, true}).computed_twice);
   BOOST_TEST(round_trip(Applied{fence, worker_1, 9, 4}).duplicates == 4u);
   BOOST_TEST(round_trip(LeaseRequest{fence, worker_1, 8}).count == 8u);
   BOOST_TEST(round_trip(LeaseGrant{fence, {1, 2, 3}}).leases.size() == 3u);

@@ -89,13 +89,18 @@ phases = ["at-once", "copy"]
   BOOST_TEST(strikes[1].wishes[0].amount == 250u);
   BOOST_TEST((strikes[1].wishes[1].phases == std::vector{StepPhase::at_once}));
   BOOST_TEST(strikes[2].faults() == 2u);
+  const auto errs = read("[[strike]]\n[[strike.fault]]\nrole = \"worker:0\"\n"
+                         "kind = \"nan\"\n");
+  BOOST_TEST((errs[0].wishes[0].phases == std::vector{StepPhase::compute}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_drawn_is_written_and_read_back) {
-  using enum ChaosKind;
-  ChaosPlan drawn{served(), 7, {kill, stop, slow, cut}};
+  std::vector<ChaosKind> kinds;
+  for (uint32_t i = 0; i < chaos_kinds; ++i)
+    kinds.push_back(static_cast<ChaosKind>(i));
+  ChaosPlan drawn{served(), 7, kinds};
   std::vector<ChaosStrike> strikes;
-  for (int i = 0; i < 60; ++i)
+  for (int i = 0; i < 200; ++i)
     strikes.push_back(drawn.next(9));
   const auto text = to_toml(strikes, 7);
   const auto again = read(text);
@@ -122,8 +127,25 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
              == "4:9: ps:1 has no phase compute; use at-once, pull, reduce, "
                 "forward, seal, copy");
   BOOST_TEST(refusal(head + "kind = \"burn\"\n")
-             == "4:8: kind burn: unknown; use kill, stop, slow, cut, "
-                "stall, one-way, throttle, flip");
+             == "4:8: kind burn: unknown; use kill, stop, slow, cut, nan, "
+                "device, full-disk, cut-control, stall, one-way, throttle, "
+                "flip, slow-control");
+  BOOST_TEST(refusal(head + "kind = \"nan\"\nphase = \"reduce\"\n")
+               .find("nan does not strike ps:1 in reduce; it strikes workers "
+                     "in compute")
+             != std::string::npos);
+  BOOST_TEST(refusal(head + "kind = \"full-disk\"\nms = 9\n")
+               .find("it strikes the coordinator at-once")
+             != std::string::npos);
+  BOOST_TEST(
+    refusal(head + "kind = \"flip\"\nphase = \"seal\"\n")
+      .find("flip does not strike ps:1 in seal, but at-once; leave out its")
+    != std::string::npos);
+  BOOST_TEST(refusal("[[strike]]\n[[strike.fault]]\nrole = \"coordinator\"\n"
+                     "kind = \"cut-control\"\n")
+               .find("the coordinator may be killed, stopped and have a full "
+                     "disk")
+             != std::string::npos);
   BOOST_TEST(refusal(head + "kind = \"stop\"\n").find("add ms")
              != std::string::npos);
   BOOST_TEST(refusal(head + "ms = 10\n").rfind("4:6: ms:", 0) == 0u);

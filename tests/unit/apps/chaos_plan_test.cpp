@@ -132,15 +132,44 @@ BOOST_AUTO_TEST_CASE(links_of_an_all_reduce_fail_too) {
   options.devices = {"cpu:0"};
   const auto replicas = Job{options, 64}.plan;
   ChaosPlan chaos{replicas, 1, {cut, flip, stall, one_way, throttle}};
+  std::set<StepPhase> cuts;
   for (int i = 0; i < 70; ++i) {
     const auto wish = chaos.next(9).wishes.front();
     BOOST_TEST((wish.role.kind == RoleKind::worker));
-    BOOST_TEST((wish.phases.front() == StepPhase::at_once));
+    BOOST_TEST((wish.phases.front() == StepPhase::at_once || wish.kind == cut));
     BOOST_TEST((lasts(wish.kind) == (wish.amount >= 100) || wish.kind == cut));
+    if (wish.kind == cut)
+      cuts.insert(wish.phases.front());
   }
+  BOOST_TEST(cuts.size() == 4u);
   options.workers = 1;
   const auto alone = Job{options, 64}.plan;
   BOOST_CHECK_THROW(ChaosPlan(alone, 1, {flip}), UsageError);
+  BOOST_CHECK_THROW(ChaosPlan(alone, 1, {cut}), UsageError);
+}
+
+BOOST_AUTO_TEST_CASE(kinds_strike_only_whom_and_where_they_can) {
+  for (uint32_t i = 0; i < chaos_kinds; ++i) {
+    const auto kind = static_cast<ChaosKind>(i);
+    ChaosKind read{};
+    BOOST_TEST(parse(to_string(kind), read));
+    BOOST_TEST((read == kind));
+    ChaosPlan chaos{served(3, 2, 2), 1, {kind}};
+    for (int strike = 0; strike < 40; ++strike)
+      for (const auto& wish : chaos.next(9).wishes)
+        BOOST_TEST(may_strike(wish.kind, wish.role.kind, wish.phases.front()));
+  }
+  using enum ChaosKind;
+  BOOST_TEST(!may_strike(nan, RoleKind::shard, StepPhase::compute));
+  BOOST_TEST(!may_strike(device, RoleKind::worker, StepPhase::push));
+  BOOST_TEST(!may_strike(full_disk, RoleKind::worker, StepPhase::at_once));
+  BOOST_TEST(
+    !may_strike(cut_control, RoleKind::coordinator, StepPhase::at_once));
+  BOOST_TEST(!may_strike(slow_control, RoleKind::worker, StepPhase::push));
+  BOOST_TEST(
+    (loses_role(kill) && loses_role(device) && loses_role(cut_control)));
+  BOOST_TEST(
+    (!loses_role(nan) && !loses_role(full_disk) && !loses_role(slow_control)));
 }
 
 BOOST_AUTO_TEST_CASE(a_strike_goes_to_another_replica_of_its_chain) {

@@ -2,11 +2,14 @@
 #include "actors/links/addresses.hpp"
 #include "actors/links/descriptor.hpp"
 #include "apps/fault_proxy.hpp"
+#include "apps/proxied_link.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -124,11 +127,46 @@ BOOST_AUTO_TEST_CASE(a_flipped_bit_is_one_of_what_passes) {
   BOOST_TEST(changed == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_cut_link_ends_for_both) {
-  Linked it;
-  BOOST_TEST(it.proxy.strike(ChaosKind::cut, "worker:0", 0ms, 5'000ms));
-  BOOST_TEST(!take(it.worker, 1));
-  BOOST_TEST(!take(it.shard, 1));
+BOOST_AUTO_TEST_CASE(what_role_and_coordinator_say_comes_late) {
+  FaultProxy proxy{7, {"worker:0", "ps:1"}};
+  const auto addresses = proxy.control_addresses();
+  const auto door = control_proxy_of("ps:1", addresses.c_str());
+  BOOST_TEST(door != control_proxy_of("worker:0", addresses.c_str()));
+  BOOST_TEST(control_proxy_of("ps:0", addresses.c_str()).empty());
+  BOOST_TEST(control_proxy_of("ps:1", nullptr).empty());
+  const auto role = dialled(door); // and waits, for nobody knows where to
+  put(role, "hello");
+  const auto listener = listen_here();
+  const auto at = address_of(listener);
+  proxy.lead_to(at);
+  pollfd come{listener.get(), POLLIN, 0};
+  BOOST_REQUIRE(::poll(&come, 1, 10'000) == 1);
+  Descriptor coordinator{
+    ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+  ::setsockopt(coordinator.get(), SOL_SOCKET, SO_RCVTIMEO, &patience,
+               sizeof patience);
+  BOOST_TEST(take(coordinator, 5).value_or("") == "hello");
+  put(coordinator, "welcome");
+  BOOST_TEST(take(role, 7).value_or("") == "welcome");
+  BOOST_TEST(!proxy.strike(ChaosKind::stall, "ps:1", 10ms, 50ms)); // no link
+  std::atomic<bool> over{false};
+  bool done = false;
+  std::thread strike{[&] {
+    done = proxy.strike(ChaosKind::slow_control, "ps:1", 400ms, 5'000ms);
+    over = true;
+  }};
+  auto slowest = 0ms;
+  while (!over) {
+    const auto begin = std::chrono::steady_clock::now();
+    put(role, "there");
+    BOOST_TEST(take(coordinator, 5).value_or("") == "there");
+    slowest = std::max(slowest,
+                       std::chrono::duration_cast<std::chrono::milliseconds>(
+                         std::chrono::steady_clock::now() - begin));
+  }
+  strike.join();
+  BOOST_TEST(done);
+  BOOST_TEST((slowest >= 99ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_role_without_a_link_cannot_be_struck) {

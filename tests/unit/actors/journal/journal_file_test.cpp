@@ -7,11 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 using namespace troupe;
 
@@ -191,6 +196,46 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(has(said, "cannot be written"));
   BOOST_TEST(!std::filesystem::exists(path));
   BOOST_TEST(std::filesystem::exists(path + ".broken"));
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_goes_on_when_its_disk_has_space_again) {
+  auto disk = std::make_shared<FullDisk>();
+  std::mutex mutex;
+  std::vector<std::string> said;
+  {
+    JournalWriter writer{JournalFile{path, JournalFile::Open::create}, path,
+                         [&](const std::string& line) {
+                           const std::lock_guard guard{mutex};
+                           said.push_back(line);
+                         },
+                         disk};
+    const auto append = [&](const char* kind) {
+      std::promise<void> gone_on;
+      writer.append({0, 0, 1, kind, "{}"}, [&] { gone_on.set_value(); });
+      gone_on.get_future().get();
+    };
+    append("before");
+    disk->fill(std::chrono::hours{1});
+    append("meanwhile");
+    append("too");
+    BOOST_TEST(disk->refused() >= 2u);
+    BOOST_TEST(!std::filesystem::exists(path)); // a reader would miss some
+    disk->fill(std::chrono::milliseconds{0});
+    const auto lines = [&] {
+      const std::lock_guard guard{mutex};
+      return said.size();
+    };
+    for (int i = 0; i < 1'000 && lines() < 2; ++i) // nobody appends
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    append("after");
+  }
+  BOOST_REQUIRE_EQUAL(said.size(), 2u);
+  BOOST_TEST(has(said[0], "disk is full"));
+  BOOST_TEST(has(said[1], "written again"));
+  std::string kinds;
+  for (const auto& event : JournalFile{path, JournalFile::Open::read}.events())
+    kinds += event.kind + ' ';
+  BOOST_TEST(kinds == "before meanwhile too after ");
 }
 
 BOOST_AUTO_TEST_CASE(events_that_were_not_decided_are_cut) {
