@@ -124,8 +124,10 @@ struct ChildProcesses::Impl {
 
   void reap() {
     for (auto at = children.begin(); at != children.end();) {
-      int status = 0;
-      if (waitpid(at->first, &status, WNOHANG) != at->first) {
+      // It keeps its number until nobody can send it a signal any more.
+      siginfo_t ended{};
+      if (waitid(P_PID, at->first, &ended, WEXITED | WNOHANG | WNOWAIT) != 0
+          || ended.si_pid == 0) {
         ++at;
         continue;
       }
@@ -134,8 +136,10 @@ struct ChildProcesses::Impl {
       if (!child.partial.empty())
         end_line(child);
       close(child.output);
+      int status = 0;
       {
         std::unique_lock guard{mutex};
+        waitpid(at->first, &status, 0);
         at = children.erase(at);
         changed.notify_all();
       }
