@@ -72,6 +72,7 @@ void CollectiveCall::forget() {
 std::shared_ptr<CollectiveCall> CallPool::take() {
   for (auto& call : calls_)
     if (call.use_count() == 1) {
+      std::atomic_thread_fence(std::memory_order_acquire);
       call->forget();
       return call;
     }
