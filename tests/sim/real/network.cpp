@@ -22,9 +22,11 @@ public:
 
   const char* name() const override { return "wire"; }
   bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
-    if (!ended_)
-      Network::get().send(viewer_, actor_, *what);
-    return !ended_;
+    // The last processes end with the world, when no network is left.
+    if (ended_ || running == nullptr)
+      return false;
+    running->send(viewer_, actor_, *what);
+    return true;
   }
   void kill_proxy(caf::execution_unit* host, caf::error why) override {
     ended_ = true;
