@@ -9,6 +9,8 @@
 
 namespace troupe {
 
+class ParameterGate;
+
 namespace kernels {
 class StatisticsExchange;
 }
@@ -25,6 +27,7 @@ struct Batch {
   uint32_t rows = 0;
   uint64_t key = 0; ///< kernels::batch_key of (seed, step, virtual rank)
   kernels::StatisticsExchange* exchange = nullptr;
+  ParameterGate* gate = nullptr; ///< null: all parameters are there
 };
 
 struct LeafStats {
@@ -56,7 +59,8 @@ public:
   /// elements, 64-byte aligned; gaps of the gradient are left alone.
   /// Completion: the gradient is written when the call returns; that of each
   /// parameter when `ready` names it.
-  /// Errors: rows above max_rows or 0 is a bug and asserts.
+  /// Errors: rows above max_rows or 0 is a bug and asserts; PassAbandoned of
+  /// the batch's gate, behind which a device may wait for everything at once.
   virtual LeafStats gradient(const float* parameters, const Batch& batch,
                              float* gradient,
                              const ParameterReady& ready = {}) = 0;

@@ -1,5 +1,7 @@
 #include "kernels/sleeping_replica.hpp"
 
+#include "kernels/parameter_gate.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -23,6 +25,8 @@ public:
 
   LeafStats gradient(const float* parameters, const Batch& batch,
                      float* gradient, const ParameterReady& ready) override {
+    if (batch.gate != nullptr)
+      batch.gate->await_all(); // it stands for a pass that reads them at once
     if (sleep_.ms > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds{sleep_.ms});
     if (ids_ > 0)

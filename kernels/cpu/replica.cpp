@@ -52,6 +52,7 @@ private:
     pass.targets = batch.targets;
     pass.key = &batch.key;
     pass.exchange = batch.exchange;
+    pass.gate = batch.gate;
     return pass;
   }
 

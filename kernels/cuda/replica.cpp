@@ -6,6 +6,7 @@
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/engine/engine.hpp"
+#include "kernels/parameter_gate.hpp"
 
 #include <cstring>
 
@@ -45,6 +46,8 @@ public:
   LeafStats gradient(const float* parameters, const Batch& batch,
                      float* gradient, const ParameterReady& ready) override {
     const CurrentDevice current(device_.context().index());
+    if (batch.gate != nullptr)
+      batch.gate->await_all(); // they go to the device in one piece
     send(parameters, batch);
     auto pass = batch_.pass(batch, {});
     pass.training = true;

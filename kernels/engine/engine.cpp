@@ -1,5 +1,6 @@
 #include "kernels/engine/engine.hpp"
 
+#include "kernels/parameter_gate.hpp"
 #include "kernels/require.hpp"
 
 #include <utility>
@@ -80,9 +81,14 @@ void Engine::bind(const Pass& pass) {
 
 void Engine::forward(const Pass& pass) {
   bind(pass);
-  for (size_t i = 0; i < operators_.size(); ++i)
-    if (!needs_[i].alias)
-      operators_[i]->forward(args_[i]);
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    if (needs_[i].alias)
+      continue;
+    if (pass.gate != nullptr)
+      for (auto parameter : graph_.ops[i].parameters)
+        pass.gate->await(parameter);
+    operators_[i]->forward(args_[i]);
+  }
 }
 
 void Engine::backward(const Pass& pass, float* gradient,

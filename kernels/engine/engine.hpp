@@ -8,6 +8,10 @@
 #include <memory>
 #include <vector>
 
+namespace troupe {
+class ParameterGate;
+} // namespace troupe
+
 namespace troupe::kernels {
 
 /// Runs a graph on a device: forward, backward, in the graph's order, in
@@ -32,8 +36,11 @@ public:
     int32_t* classes = nullptr;
     float* scores = nullptr;
     StatisticsExchange* exchange = nullptr;
+    ParameterGate* gate = nullptr;
   };
 
+  /// Waits at the gate, where there is one, for the parameters of each operator
+  /// before it runs that; what it has abandoned can be begun anew.
   void forward(const Pass& pass);
   /// After forward with the same pass. `ready(i)` is called once for each
   /// parameter, when the gradient of parameter i is final; the order is known
