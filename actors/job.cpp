@@ -19,14 +19,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  staleness, reject_stale, staleness_damping, prefetch, backup_workers,
-  slow_worker, devices, threads_per_device, workers, shards, chain, processes,
-  partitioner, tables, dense, table_bytes, table_idle_steps, table_keep_count,
-  table_fill, digests, reduction, all_reduce, compress, plugin, server_filter,
-  server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
-  epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
-  learning_rate, min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms,
-  sample, samples, resume_from, evaluates)
+  staleness, reject_stale, staleness_damping, prefetch, priority,
+  backup_workers, slow_worker, devices, threads_per_device, workers, shards,
+  chain, processes, partitioner, tables, dense, table_bytes, table_idle_steps,
+  table_keep_count, table_fill, digests, reduction, all_reduce, compress,
+  plugin, server_filter, server_rule, bucket_mb, link, link_encryption,
+  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
+  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
+  isa, eval_every, join_deadline_ms, sample, samples, resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

@@ -28,6 +28,9 @@ struct JobOptions {
   int64_t reject_stale = -1;
   std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
   std::string prefetch = "auto";          ///< on, off; Job::prefetches()
+  /// Of parameter_server: on: slices that the next forward pass needs first are
+  /// sent first, and it begins as they arrive; off.
+  std::string priority = "on";
   /// Sync: a step waits for all but so many workers (k of n).
   uint32_t backup_workers = 0;
   std::string slow_worker; ///< INDEX:FACTOR, for experiments; empty: none

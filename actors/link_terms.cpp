@@ -26,8 +26,26 @@ uint64_t shard_window(const Job& job) {
   }
   // Also of an asynchronous job: it may be switched.
   const bool waits = !rounds_of(job.options).empty();
-  // Twice what must fit: credit comes back when half of a window is free.
-  return std::max(least_window_bytes, 2 * nodes * (waits ? all : largest));
+  // Twice what must fit: credit comes back when half of a window is free. Not
+  // all senders send in one order.
+  return std::max(least_window_bytes,
+                  2 * (nodes * (waits ? all : largest) + most_passing_bytes));
+}
+
+/// By slice, the first operator of the forward pass that reads of it.
+SliceRanks ranks_of(const Job& job) {
+  if (job.options.priority != "on")
+    return nullptr;
+  const auto& ops = job.worker_graph.ops;
+  auto first = std::vector<uint32_t>(job.plan.variables.size(),
+                                     static_cast<uint32_t>(ops.size()));
+  for (auto i = static_cast<uint32_t>(ops.size()); i-- > 0;)
+    for (auto parameter : ops[i].parameters)
+      first[parameter] = i;
+  auto ranks = std::make_shared<std::vector<uint32_t>>();
+  for (const auto& slice : job.plan.slices)
+    ranks->push_back(first[slice.variable]);
+  return ranks;
 }
 
 } // namespace
@@ -39,8 +57,9 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::slice_copy, MessageKind::chain_update,
              MessageKind::chain_scalars, MessageKind::scalars_held,
              MessageKind::ask_shares, MessageKind::row_pull},
-            shard_window(job)};
-  return {{MessageKind::pulled}, least_window_bytes};
+            shard_window(job),
+            ranks_of(job)};
+  return {{MessageKind::pulled}, least_window_bytes, ranks_of(job)};
 }
 
 MessageLinks::Terms shard_peer_terms() {

@@ -11,7 +11,8 @@ namespace troupe {
 /// What a role takes from its links: the messages it understands, and a window
 /// in which every step can end. A shard lets go of a slice's nodes when their
 /// tree is whole, and workers push slice by slice: so the nodes of one slice
-/// must fit; where an update waits for scalars of all slices, those of all.
+/// must fit; where an update waits for scalars of all slices, those of all. And
+/// the order in which it sends slices (`--priority`).
 MessageLinks::Terms link_terms(const Job& job, RoleId role);
 
 /// What a shard takes on links that it opened to other shards.

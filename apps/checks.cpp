@@ -46,7 +46,7 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               job.synchronisation != Synchronisation::async,
               "without --async; add it");
   refuse_idle(flags,
-              {"tables", "dense", "table-fill", "table-bytes",
+              {"priority", "tables", "dense", "table-fill", "table-bytes",
                "table-idle-steps", "table-keep-count"},
               !served, with + "; add --strategy parameter_server");
   if (job.processes && !has_workers)

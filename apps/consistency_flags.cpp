@@ -89,6 +89,11 @@ std::vector<Flag> consistency_flags() {
       "with --async: a worker pulls for its next part while it computes one "
       "(on), or after it (off); auto: on with sparse tables",
       choice(FIELD(job.prefetch), {"auto", "on", "off"}));
+  add("priority", "NAME", FlagType::text, "on",
+      "of parameter_server: what the next forward pass needs first is sent "
+      "first, and a synchronous one begins as it arrives (on); or all in the "
+      "order in which it is made (off)",
+      choice(FIELD(job.priority), {"on", "off"}));
   return flags;
 }
 

@@ -34,9 +34,12 @@ MessageLink::MessageLink(std::unique_ptr<LinkSocket> socket, Options options,
   : socket_(std::move(socket)),
     options_(std::move(options)),
     events_(std::move(events)),
-    sender_(*socket_, options_.memory),
+    sender_(*socket_, options_.memory, options_.ranks),
     source_(options_.window_bytes),
-    receiver_({}, {}) {}
+    receiver_({}, {}) {
+  if (options_.ranks)
+    socket_->keep_queue_short(); // the order is decided here
+}
 
 MessageReceiver::Events MessageLink::receiver_events() {
   MessageReceiver::Events events;

@@ -30,6 +30,7 @@ public:
     /// On one host: tensors in it are lent; null: all are sent.
     std::shared_ptr<LinkMemory> memory{};
     std::shared_ptr<const PeerMemory> peer_memory{};
+    SliceRanks ranks{}; ///< of what is sent
   };
   struct Events {
     /// From the driving thread.

@@ -115,7 +115,7 @@ MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
   auto link =
     MessageLink::make(std::move(socket),
                       {peer, terms.accepted, terms.window_bytes, node.memory(),
-                       PeerMemory::map(std::move(passed))},
+                       PeerMemory::map(std::move(passed)), terms.ranks},
                       std::move(events));
   auto proxy = make_link_proxy(system, link);
   const auto watch =

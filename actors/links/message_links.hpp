@@ -41,6 +41,7 @@ public:
   struct Terms {
     std::vector<MessageKind> accepted;
     uint64_t window_bytes = uint64_t{32} << 20;
+    SliceRanks ranks{}; ///< of what it sends
   };
 
   /// Delivers to `target` what arrives on streams opened to `name`; the sender

@@ -17,9 +17,21 @@ constexpr size_t batch_frames = 16;
 
 void MessageSender::put(LinkMessage&& message) {
   Waiting next{header_of(message), values_of(message)};
+  const auto bytes = frame_bytes(next.header);
+  const auto rank = rank_of(message);
   std::lock_guard lock{mutex_};
-  waiting_bytes_ += frame_bytes(next.header);
-  waiting_.push_back(std::move(next));
+  waiting_.put(std::move(next), bytes, rank);
+}
+
+std::optional<uint32_t>
+MessageSender::rank_of(const LinkMessage& message) const {
+  if (!ranks_)
+    return std::nullopt;
+  if (const auto* push = std::get_if<Push>(&message))
+    return ranks_->at(push->slice);
+  if (const auto* pulled = std::get_if<Pulled>(&message))
+    return ranks_->at(pulled->slice);
+  return std::nullopt;
 }
 
 void MessageSender::grant(uint64_t total) {
@@ -69,10 +81,8 @@ void MessageSender::fill() {
     }
     while (!waiting_.empty() && wire_bytes_ < batch_bytes
            && wire_.size() < batch_frames) {
-      const auto bytes = frame_bytes(waiting_.front().header);
-      if (!window_.take(bytes))
+      if (!window_.take(waiting_.front_bytes()))
         break;
-      waiting_bytes_ -= bytes;
       auto& next = waiting_.front();
       Frame frame;
       if (const auto lent = loans_.lend(next.values)) {
@@ -83,7 +93,7 @@ void MessageSender::fill() {
       headers.push_back(next.header);
       wire_bytes_ += frame.bytes();
       wire_.push_back(std::move(frame));
-      waiting_.pop_front();
+      waiting_.pop();
     }
   }
   for (size_t i = 0; i < headers.size(); ++i) {
@@ -149,16 +159,15 @@ std::vector<TensorView> MessageSender::clear() {
   written_ = 0;
   wire_bytes_ = 0;
   std::lock_guard lock{mutex_};
-  for (auto& next : std::exchange(waiting_, {}))
-    all.push_back(std::move(next.values));
-  waiting_bytes_ = 0;
+  for (; !waiting_.empty(); waiting_.pop())
+    all.push_back(std::move(waiting_.front().values));
   owed_ = 0;
   return all;
 }
 
 uint64_t MessageSender::queued_bytes() const {
   std::lock_guard lock{mutex_};
-  return waiting_bytes_;
+  return waiting_.bytes();
 }
 
 uint64_t MessageSender::sent_bytes() const {

@@ -4,13 +4,23 @@
 #include "actors/links/message_frame.hpp"
 #include "actors/links/socket.hpp"
 #include "strategies/credit_window.hpp"
+#include "strategies/send_queue.hpp"
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace troupe {
+
+/// By slice, whose pushed and pulled values go first: the smaller one's. Null:
+/// all in the order in which they are sent.
+using SliceRanks = std::shared_ptr<const std::vector<uint32_t>>;
+
+/// By so much may pass a message that waits; see SendQueue.
+constexpr uint64_t most_passing_bytes = uint64_t{8} << 20;
 
 /// What goes out on a message link: the messages that wait for credit and the
 /// frames that are being written, straight from the tensors' memory; tensors in
@@ -19,8 +29,9 @@ namespace troupe {
 class MessageSender {
 public:
   /// `own` null: nothing is lent.
-  MessageSender(LinkSocket& socket, std::shared_ptr<LinkMemory> own)
-    : socket_(socket), loans_(std::move(own)) {}
+  MessageSender(LinkSocket& socket, std::shared_ptr<LinkMemory> own,
+                SliceRanks ranks)
+    : socket_(socket), ranks_(std::move(ranks)), loans_(std::move(own)) {}
 
   void put(LinkMessage&& message);
   /// The peer grants bytes up to a total.
@@ -61,7 +72,10 @@ private:
   void fill();
   void advance(size_t bytes, std::vector<TensorView>& done);
 
+  std::optional<uint32_t> rank_of(const LinkMessage& message) const;
+
   LinkSocket& socket_;
+  const SliceRanks ranks_;
 
   // Touched by write() alone.
   std::deque<Frame> wire_;
@@ -70,8 +84,7 @@ private:
   std::vector<iovec> pieces_;
 
   mutable std::mutex mutex_;
-  std::deque<Waiting> waiting_;
-  uint64_t waiting_bytes_ = 0;
+  SendQueue<Waiting> waiting_{most_passing_bytes};
   CreditWindow window_;
   uint64_t owed_ = 0; ///< total to grant; 0: nothing new
   std::optional<uint64_t> returns_;

@@ -1,5 +1,7 @@
 #include "actors/links/socket.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -64,6 +66,11 @@ LinkSocket::Io LinkSocket::receive(void* into, size_t size) {
     return {got, false};
   const auto why = SSL_get_error(session_, 0);
   return {0, why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE};
+}
+
+void LinkSocket::keep_queue_short() {
+  constexpr int bytes = 256 << 10;
+  setsockopt(descriptor_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
 void LinkSocket::cut() {

@@ -31,6 +31,9 @@ public:
   Io send(std::span<const iovec> pieces);
   /// Receives up to `size` bytes.
   Io receive(void* into, size_t size);
+  /// From here on the system takes little more than what is on its way to the
+  /// peer; has no effect on sockets of one host.
+  void keep_queue_short();
   /// Ends the stream in both directions, for peer and self; from any thread.
   void cut();
 

@@ -69,4 +69,38 @@ BOOST_AUTO_TEST_CASE(a_window_holds_all_slices_where_an_update_waits_for_all) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(slices_rank_by_the_operator_that_reads_them_first) {
+  auto options = served();
+  options.model = "mlp:784-600-500-10";
+  const Job job{options};
+  for (auto role : {RoleId{RoleKind::shard, 0}, RoleId{RoleKind::worker, 0}}) {
+    const auto ranks = link_terms(job, role).ranks;
+    BOOST_REQUIRE(ranks);
+    BOOST_REQUIRE(ranks->size() == job.plan.slices.size());
+    for (const auto& slice : job.plan.slices) {
+      const auto& op = job.graph.ops.at(ranks->at(slice.id));
+      BOOST_TEST((std::ranges::find(op.parameters, slice.variable)
+                  != op.parameters.end()));
+    }
+    BOOST_TEST(ranks->front() < ranks->back());
+  }
+  options.priority = "off";
+  BOOST_TEST(!link_terms(Job{options}, {RoleKind::shard, 0}).ranks);
+  BOOST_TEST(!link_terms(Job{options}, {RoleKind::worker, 0}).ranks);
+}
+
+// Two workers that queue differently may each send first what the other holds
+// back: what passes in front of a slice must not take the room of that slice.
+BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {
+  auto options = served();
+  options.virtual_ranks = 64;
+  const Job job{options};
+  uint64_t largest = 0;
+  for (const auto& slice : job.plan.slices)
+    largest = std::max(largest, slice.count * sizeof(float));
+  // Of 64 virtual ranks: two nodes of each of seven levels.
+  BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes / 2
+             >= 14 * largest + most_passing_bytes);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -34,11 +34,12 @@ struct LinkEnd {
   explicit LinkEnd(std::unique_ptr<LinkSocket> socket,
                    uint64_t window_bytes = 1 << 20,
                    std::shared_ptr<LinkMemory> memory = nullptr,
-                   std::shared_ptr<const PeerMemory> peer_memory = nullptr)
+                   std::shared_ptr<const PeerMemory> peer_memory = nullptr,
+                   SliceRanks ranks = nullptr)
     : link(MessageLink::make(
       std::move(socket),
       {"peer", all_kinds(), window_bytes, std::move(memory),
-       std::move(peer_memory)},
+       std::move(peer_memory), std::move(ranks)},
       {[this](LinkMessage&& x) { got.push_back(std::move(x)); }, [] {}})) {}
 
   std::deque<LinkMessage> got;

@@ -304,4 +304,42 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(owner.use_count() == 1);
 }
 
+/// Slice 0 is needed first, as --priority has it, although the backward pass
+/// makes it last.
+BOOST_AUTO_TEST_CASE(of_slices_that_wait_what_is_needed_first_goes_first) {
+  for (const bool ranked : {true, false}) {
+    SliceRanks ranks;
+    if (ranked)
+      ranks = std::make_shared<std::vector<uint32_t>>(
+        std::vector<uint32_t>{0, 1, 2, 3});
+    auto ends = socket_pair();
+    LinkEnd end{std::move(ends[0]), 1 << 20, nullptr, nullptr, ranks};
+    LinkEnd peer{std::move(ends[1])};
+    const auto push = [&](uint32_t slice, uint32_t node) {
+      end.link->send(Push{fence, 1, {node, node + 1}, slice, numbered(8, 1)});
+    };
+    // There is no credit yet.
+    push(3, 0);
+    push(2, 0);
+    push(3, 1);
+    end.link->send(Pull{fence, {RoleKind::worker, 7}, 2});
+    push(1, 0);
+    push(0, 0);
+    push(0, 1);
+    end.link->send(RowPull{fence, {RoleKind::worker, 7}, 2, 0, numbered(2, 1)});
+    push(0, 2);
+    run(end, peer);
+    std::string order;
+    for (const auto& message : peer.got)
+      if (const auto* got = std::get_if<Push>(&message))
+        order += std::to_string(got->slice) + "." + std::to_string(got->node.lo)
+                 + " ";
+      else
+        order += std::holds_alternative<Pull>(message) ? "| " : "rows ";
+    BOOST_TEST(order
+               == (ranked ? "2.0 3.0 3.1 | 0.0 0.1 1.0 rows 0.2 "
+                          : "3.0 2.0 3.1 | 1.0 0.0 0.1 rows 0.2 "));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
