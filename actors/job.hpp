@@ -63,6 +63,8 @@ struct Job {
   /// Async: a worker pulls for its next lease while it computes one. auto:
   /// where there are rows to wait for, and no push is refused for its age.
   bool prefetches() const;
+  /// Of --priority: a forward pass begins as parameters arrive.
+  bool begins_early() const { return options.priority == "on"; }
   /// No node of a step reaches over two of them: the virtual ranks of each
   /// worker of the plan, where a step can be made without some (k of n),
   /// otherwise all as one.

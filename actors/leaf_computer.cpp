@@ -71,13 +71,19 @@ StepGradient
 LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters,
                       std::shared_ptr<const StepRows> rows,
-                      const GradientBuckets* buckets, const NodesReady& ready) {
+                      const GradientBuckets* buckets, const NodesReady& ready,
+                      ParameterGate* gate) {
   step_rows_ = std::move(rows);
+  gate_ = gate;
   NodeTargets targets;
   std::vector<NodeSum> sums;
   if (buckets != nullptr) {
     targets.buckets = buckets;
-    targets.ready = [&](uint32_t bucket) { ready(bucket, sums); };
+    targets.ready = [&](uint32_t bucket) {
+      if (gate != nullptr)
+        gate->await_all(); // also for those that no operator reads
+      ready(bucket, sums);
+    };
   }
   for (auto node : nodes) {
     auto sum = take();
@@ -85,9 +91,21 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
     targets.sums.push_back(sum->data());
     sums.push_back({node, filled(step, node) ? sum : nullptr, step_rows_});
   }
-  auto result = compute(step, targets, parameters);
-  result.nodes = std::move(sums);
+  StepGradient result;
+  try {
+    result = compute(step, targets, parameters);
+    if (gate != nullptr)
+      gate->await_all();
+    result.nodes = std::move(sums);
+  } catch (const PassAbandoned&) {
+    result = {};
+    result.step = step;
+    result.abandoned = true;
+  }
+  if (gate != nullptr)
+    result.seconds -= std::chrono::duration<double>(gate->waited()).count();
   step_rows_.reset();
+  gate_ = nullptr;
   return result;
 }
 
@@ -229,7 +247,8 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
   const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
-  const auto batch = lane.batch->batch(rows, key);
+  auto batch = lane.batch->batch(rows, key);
+  batch.gate = gate_;
   const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
   if (harm == FaultTrigger::Harm::failure)
     throw std::runtime_error("the device fails: uncorrectable memory error, as "

@@ -5,6 +5,7 @@
 #include "actors/job.hpp"
 #include "actors/step_gradient.hpp"
 #include "kernels/executor.hpp"
+#include "kernels/parameter_gate.hpp"
 #include "kernels/replica.hpp"
 
 #include <memory>
@@ -43,12 +44,13 @@ public:
   /// task of the executor. `parameters` is flat by Job::layout.
   /// With sparse tables the step's rows, whose values `parameters` has, say
   /// where; they have the nodes' samples. Buckets (null: nobody asks) become
-  /// ready as below.
-  StepGradient compute(uint64_t step, const std::vector<RankRange>& nodes,
-                       const float* parameters,
-                       std::shared_ptr<const StepRows> rows = {},
-                       const GradientBuckets* buckets = nullptr,
-                       const NodesReady& ready = {});
+  /// ready as below. Behind a gate it begins at once and waits for each
+  /// parameter where it is first read; nothing is ready before all are there.
+  StepGradient
+  compute(uint64_t step, const std::vector<RankRange>& nodes,
+          const float* parameters, std::shared_ptr<const StepRows> rows = {},
+          const GradientBuckets* buckets = nullptr,
+          const NodesReady& ready = {}, ParameterGate* gate = nullptr);
 
   /// The same into the caller's; a node without samples leaves its buffer
   /// alone. The result has no nodes. Buckets become ready while the last leaf's
@@ -110,6 +112,7 @@ private:
   bool whole_nodes_;                          ///< a node is one micro-batch
   uint32_t rows_;                             ///< of the largest micro-batch
   std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
+  ParameterGate* gate_ = nullptr;             ///< the same
   std::vector<Lane> lanes_;
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;

@@ -4,9 +4,11 @@
 #include "actors/messages.hpp"
 #include "actors/worker_rows.hpp"
 #include "kernels/buffer.hpp"
+#include "kernels/parameter_gate.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,7 +16,7 @@
 namespace troupe {
 
 /// A worker's copy of the parameters, flat by Job::layout, which a pull fills
-/// slice by slice.
+/// slice by slice; who reads it meanwhile waits at its gate.
 class PulledParameters {
 public:
   PulledParameters(const Job& job, std::shared_ptr<const Dataset> data,
@@ -22,7 +24,10 @@ public:
     : job_(job),
       rows_(job, std::move(data), std::move(memory)),
       arrived_(job.plan.slices.size()),
-      versions_(job.plan.slices.size()) {
+      versions_(job.plan.slices.size()),
+      cut_(job.plan.variables.size()) {
+    for (const auto& slice : job.plan.slices)
+      ++cut_[slice.variable];
     replace();
   }
 
@@ -30,8 +35,18 @@ public:
   void begin(bool in_use) {
     missing_ = arrived_.size();
     std::fill(arrived_.begin(), arrived_.end(), false);
-    if (in_use)
+    absent_ = cut_;
+    gate_ = std::make_shared<ParameterGate>(cut_.size(), patience);
+    for (size_t i = 0; i < cut_.size(); ++i)
+      if (cut_[i] == 0)
+        gate_->open(i);
+    if (std::exchange(given_up_, false) || in_use)
       replace();
+  }
+  /// Whoever reads it meanwhile stops soon, without a result.
+  void give_up() {
+    gate_->abandon();
+    given_up_ = true;
   }
   /// Takes over a slice; false: it is not awaited, or not of the slice's size.
   bool take(const Pulled& message) {
@@ -43,6 +58,9 @@ public:
     arrived_[message.slice] = true;
     versions_[message.slice] = message.version;
     --missing_;
+    const auto variable = job_.plan.slices[message.slice].variable;
+    if (--absent_[variable] == 0)
+      gate_->open(variable);
     return true;
   }
   bool complete() const { return missing_ == 0; }
@@ -58,11 +76,17 @@ public:
     buffer_->fill(0);
   }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
+  /// Of the newest pull.
+  const std::shared_ptr<ParameterGate>& gate() const { return gate_; }
   /// By slice, of the newest pull.
   const std::vector<uint64_t>& versions() const { return versions_; }
   WorkerRows& rows() { return rows_; } ///< of sparse tables
 
 private:
+  /// Who has waited so long for a parameter waits for all of them, as without a
+  /// gate.
+  static constexpr std::chrono::seconds patience{30};
+
   const Job& job_;
   WorkerRows rows_;
   std::shared_ptr<Buffer> buffer_;
@@ -70,6 +94,10 @@ private:
   std::vector<bool> arrived_;
   std::vector<uint64_t> versions_;
   size_t missing_ = 0;
+  std::vector<uint32_t> cut_;    ///< by variable: its slices
+  std::vector<uint32_t> absent_; ///< by variable: those that are missing
+  std::shared_ptr<ParameterGate> gate_;
+  bool given_up_ = false; ///< somebody may still read what is here
 };
 
 } // namespace troupe

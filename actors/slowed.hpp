@@ -2,6 +2,7 @@
 
 #include "actors/fault_trigger.hpp"
 #include "actors/job.hpp"
+#include "kernels/parameter_gate.hpp"
 
 #include <chrono>
 #include <memory>
@@ -25,14 +26,16 @@ public:
       factor_ = static_cast<uint32_t>(std::stoul(text.substr(colon + 1)));
   }
 
-  /// Computes, then waits. Call from a task of the executor.
+  /// Computes, then waits. Call from a task of the executor. What was waited
+  /// for at a gate (null: there is none) is no computing.
   template <class Compute>
-  auto operator()(Compute compute) const {
+  auto operator()(Compute compute, const ParameterGate* gate = nullptr) const {
     const auto begin = std::chrono::steady_clock::now();
     auto result = compute();
-    std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin)
-                                  * (factor_ - 1)
-                                + faults_->delay());
+    auto took = std::chrono::steady_clock::now() - begin;
+    if (gate != nullptr)
+      took -= gate->waited();
+    std::this_thread::sleep_for(took * (factor_ - 1) + faults_->delay());
     return result;
   }
 

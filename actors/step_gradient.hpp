@@ -51,7 +51,8 @@ struct StepGradient {
   uint64_t step = 0;
   std::vector<NodeSum> nodes;
   std::vector<LeafLoss> leaves;
-  double seconds = 0;
+  double seconds = 0;     ///< without those that it waited at a gate
+  bool abandoned = false; ///< there is nothing of it
   /// A sum or a loss was not finite, and all of it was computed once more.
   bool computed_twice = false;
   std::string trouble; ///< nor was it then: the user's line

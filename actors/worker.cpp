@@ -16,6 +16,10 @@ namespace {
 ///      ^                    ^                                           |
 ///      |                    +-------------------------------------------+
 ///      +---- Propose (from anywhere)         pulls version s + 1
+///
+/// The executor begins with the first slices of a synchronous step already and
+/// waits at a gate for the others (`begun_`). That is arithmetic alone: what is
+/// held, pushed and said is as if it began when all slices are there.
 class WorkerState : WorkerFrame {
 public:
   static inline const char* name = "worker";
@@ -27,7 +31,10 @@ public:
       parameters_(job_, context_.data.train, context_.memory()) {}
 
   /// The executor's task reads what is destroyed after it.
-  ~WorkerState() { executor_.reset(); }
+  ~WorkerState() {
+    give_up_begun();
+    executor_.reset();
+  }
 
   worker_actor::behavior_type make_behavior() {
     return behavior([this](const auto& x) { on(x); });
@@ -40,6 +47,7 @@ private:
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
       return;
+    give_up_begun();
     phase_ = Phase::sealed;
     pause_.begin();
     seal(proposal.fence, {});
@@ -88,6 +96,7 @@ private:
   void pull(uint64_t version) {
     if (!async_)
       phase_ = Phase::pulling;
+    give_up_begun(); // k of n: of a version that is gone
     wanted_ = version;
     pull_begin_ = Clock::now();
     parameters_.begin(computing_); // the executor still reads the old ones
@@ -123,8 +132,10 @@ private:
       return;
     metrics_.pulled.add(static_cast<double>(message.values.bytes()));
     context_.faults->pass(StepPhase::pull);
-    if (!parameters_.complete())
+    if (!parameters_.complete()) {
+      begin_early();
       return;
+    }
     metrics_.pull.observe(seconds_since(pull_begin_));
     if (async_) {
       leases_.pulled();
@@ -137,10 +148,31 @@ private:
       step_.begin_step(wanted_);
       pushes_.begin_step();
     }
-    if (wanted_ < end_ && !paused_)
+    if (wanted_ < end_ && !paused_) {
       compute();
-    else
-      phase_ = Phase::idle;
+      return;
+    }
+    give_up_begun();
+    phase_ = Phase::idle;
+  }
+
+  /// With the first slices, if what they are for is known.
+  void begin_early() {
+    const auto& nodes = step_.nodes_of(wanted_);
+    if (async_ || computing_ || !job_.begins_early() || paused_
+        || wanted_ >= end_ || nodes.empty() || parameters_.gate()->abandoned()
+        || (!job_.tables.empty() && !parameters_.rows().rows()))
+      return;
+    begun_ = true;
+    start(wanted_, nodes, parameters_.gate());
+  }
+
+  void give_up_begun() {
+    if (!std::exchange(begun_, false))
+      return;
+    parameters_.give_up();
+    computing_ = false;
+    ++turn_;
   }
 
   /// The version that the rest of this step needs, or the next one.
@@ -152,28 +184,39 @@ private:
       return;
     }
     phase_ = Phase::computing;
+    const auto& nodes = step_.compute();
+    if (begun_ && parameters_.gate()->abandoned())
+      give_up_begun(); // it has waited too long
+    if (!std::exchange(begun_, false))
+      start(step_.step(), nodes, nullptr);
+    context_.faults->pass(StepPhase::compute);
+  }
+
+  /// `gate` null: all parameters are there.
+  void start(uint64_t step, const std::vector<RankRange>& nodes,
+             std::shared_ptr<ParameterGate> gate) {
     computing_ = true;
-    computing_step_ = step_.step();
+    computing_step_ = step;
     auto parameters = parameters_.buffer();
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, step = computing_step_, parameters,
-       rows = parameters_.rows().rows(), nodes = step_.compute(),
-       ready = when_ready(turn)] {
-        return slowed_([&] {
-          auto done = computer_.compute(step, nodes, parameters->data(), rows,
-                                        pushes_.early(), ready);
-          packing_.pack(done, *executor_);
-          return done;
-        });
+      [this, step, nodes, parameters, gate = std::move(gate),
+       rows = parameters_.rows().rows(), ready = when_ready(turn)] {
+        return slowed_(
+          [&] {
+            auto done = computer_.compute(step, nodes, parameters->data(), rows,
+                                          pushes_.early(), ready, gate.get());
+            packing_.pack(done, *executor_);
+            return done;
+          },
+          gate.get());
       },
       [this, turn](StepGradient& result) {
         if (turn == turn_)
           on_computed(std::move(result));
       });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
-    context_.faults->pass(StepPhase::compute);
   }
 
   /// The executor tells of each bucket as it becomes final.
@@ -192,6 +235,10 @@ private:
 
   void on_computed(StepGradient&& result) {
     computing_ = false;
+    if (result.abandoned) { // it has waited too long: for the rest without it
+      begun_ = false;
+      return;
+    }
     if (!is_sound(result))
       return;
     report(result);
@@ -211,6 +258,7 @@ private:
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
+    give_up_begun();
     report_paused(phase_ == Phase::computing ? computing_step_ + 1 : wanted_);
   }
 
@@ -301,6 +349,7 @@ private:
   Clock::time_point pull_begin_;
 
   bool computing_ = false;
+  bool begun_ = false; ///< what it computes still lacks slices
   uint64_t computing_step_ = 0;
   uint64_t turn_ = 0; ///< counts computations; an older one's result is void
 

@@ -40,6 +40,17 @@ def skip_unless_possible():
         os.execvp(mapped[0], [*mapped, sys.executable, *sys.argv])
 
 
+def skip_without_slow_wires():
+    """The same where the kernel cannot slow a device down."""
+    attempt = subprocess.run(
+        ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "tbf",
+         "rate", "1mbit", "burst", "64kb", "latency", "1ms"],
+        capture_output=True, text=True)
+    if attempt.returncode != 0:
+        print(f"skipped: no slow networks here ({attempt.stderr.strip()})")
+        sys.exit(77)
+
+
 class Hosts:
     """Hosts 0, 1, …, with one address each, all on one network."""
 
@@ -104,6 +115,14 @@ class Hosts:
     def unplug(self, host):
         """Nothing gets to the host or from it; nobody is told."""
         self.at(self.switch, "ip", "link", "set", f"port{host}", "nomaster")
+
+    def slow(self, host, rate):
+        """No more than that gets to the host, and no more from it ("200mbit");
+        what exceeds it waits for up to 0.4 s."""
+        ends = ((self.switch, f"port{host}"), (self.keepers[host + 1], "eth0"))
+        for at, device in ends:
+            self.at(at, "tc", "qdisc", "add", "dev", device, "root", "tbf",
+                    "rate", rate, "burst", "64kb", "latency", "400ms")
 
     def cut(self, one, other):
         """Nothing gets from one host to the other any more, silently."""

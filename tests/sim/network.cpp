@@ -54,13 +54,23 @@ Stream& Runtime::control(uint32_t from, uint32_t to) {
   return control_[{from, to}];
 }
 
-uint64_t Runtime::arrival(Stream& stream, uint32_t from, uint32_t to) {
+/// Slices that are pushed or pulled pass one another on a link, as far as they
+/// like, and nothing else; of one slice all stays in order (SendQueue).
+static std::optional<uint32_t> passing_slice(const Letter& letter) {
+  if (const auto* push = letter.as<Push>())
+    return push->slice;
+  if (const auto* pulled = letter.as<Pulled>())
+    return pulled->slice;
+  return std::nullopt;
+}
+
+uint64_t Runtime::arrival(uint32_t from, uint32_t to) {
   auto time = now_ + random_.between(pace.latency[0], pace.latency[1]);
   if (now_ < network.slow_until)
     time += random_.below(network.slow_extra + 1);
   if (auto found = blocked_.find({from, to}); found != blocked_.end())
     time = std::max(time, found->second);
-  return stream.last = std::max(stream.last, time);
+  return time;
 }
 
 void Runtime::send(Address from, Address to, Letter letter) {
@@ -102,12 +112,14 @@ void Runtime::send(Address from, Address to, Letter letter) {
 void Runtime::schedule(Stream& stream, uint32_t from_process,
                        uint32_t to_process, Address from, Address to,
                        const Letter& letter) {
-  const auto arrives = arrival(stream, from_process, to_process);
   const auto generation = stream.generation;
   ++under_way_[letter.type];
   // Streams stay where they are: maps do not move, links are found again.
   const auto link = entities_[from].link;
   const auto side = link >= 0 ? 1 - entities_[from].side : 0;
+  const auto arrives = stream.take(arrival(from_process, to_process),
+                                   link >= 0 ? passing_slice(letter)
+                                             : std::nullopt);
   auto hand_over = [this, from_process, to_process, from, to, letter] {
     in_process(to_process, [this, from_process, to_process, from, to, letter] {
       if (tap_)

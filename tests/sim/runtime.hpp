@@ -118,7 +118,7 @@ public:
 
 private:
   Stream& control(uint32_t from, uint32_t to);
-  uint64_t arrival(Stream& stream, uint32_t from, uint32_t to);
+  uint64_t arrival(uint32_t from, uint32_t to);
   void end_if_quits(std::shared_ptr<caf::event_based_actor> actor);
   void go_on(Address actor); ///< it has waited
   void give(Address from, Address to, const Letter& letter);

@@ -2,10 +2,13 @@
 
 #include "tests/sim/printed.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -76,8 +79,20 @@ struct Entity {
 };
 /// One way of a connection.
 struct Stream {
-  uint64_t last = 0;       ///< arrival of the newest message
-  uint64_t generation = 0; ///< counts cuts
+  uint64_t last = 0;        ///< arrival of the newest message
+  uint64_t last_of_all = 0; ///< … of the newest that nothing passes
+  std::map<uint32_t, uint64_t> of_slice; ///< … of the others
+  uint64_t generation = 0;               ///< counts cuts
+
+  /// Returns when a message arrives that could at `time`; `slice`, if it may
+  /// pass those of others.
+  uint64_t take(uint64_t time, std::optional<uint32_t> slice) {
+    auto& place = slice ? of_slice[*slice] : last_of_all;
+    time = std::max({time, place, slice ? last_of_all : last});
+    place = time;
+    last = std::max(last, time);
+    return time;
+  }
 };
 struct Link {
   uint32_t process[2] = {0, 0};

@@ -47,6 +47,13 @@ float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
 
 // --- executors ---------------------------------------------------------------
 
+namespace {
+
+/// Thrown out of a task that would wait for something: it begins anew later.
+struct NotYet {};
+
+} // namespace
+
 /// One task at a time, each after its time in the process that it is of.
 struct Executor::Impl {
   uint32_t process = sim::Runtime::get().spawning();
@@ -58,8 +65,12 @@ struct Executor::Impl {
     runtime.in_process(process, runtime.task_time(process), lives, [this] {
       auto task = std::move(tasks.front());
       tasks.pop_front();
-      sim::Runtime::get().count_task(process, -1);
-      task();
+      try {
+        task();
+        sim::Runtime::get().count_task(process, -1);
+      } catch (const NotYet&) {
+        tasks.push_front(std::move(task));
+      }
       if (!tasks.empty())
         run_next();
     });
@@ -88,6 +99,13 @@ void Executor::parallel_for(size_t items,
                             const std::function<void(size_t, uint32_t)>& body) {
   for (size_t item = 0; item < items; ++item)
     body(item, 0);
+}
+
+void ParameterGate::await(size_t parameter) {
+  if (abandoned())
+    throw PassAbandoned{};
+  if (!open_[parameter])
+    throw NotYet{};
 }
 
 // --- the model ---------------------------------------------------------------
@@ -188,11 +206,19 @@ StepGradient
 LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters,
                       std::shared_ptr<const StepRows> rows,
-                      const GradientBuckets* buckets, const NodesReady& ready) {
-  if (sim::on_compute)
-    sim::on_compute(step, nodes, parameters);
+                      const GradientBuckets* buckets, const NodesReady& ready,
+                      ParameterGate* gate) {
   StepGradient out;
   out.step = step;
+  try {
+    if (gate != nullptr)
+      gate->await_all();
+  } catch (const PassAbandoned&) {
+    out.abandoned = true;
+    return out;
+  }
+  if (sim::on_compute)
+    sim::on_compute(step, nodes, parameters);
   const Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
   for (auto node : nodes) {
     out.nodes.push_back({node, sum_of(whole, node), rows});

@@ -2,6 +2,7 @@
 // clock and executors. Linked in place of the rooms' own.
 
 #include "kernels/executor.hpp"
+#include "kernels/parameter_gate.hpp"
 #include "tests/sim/real/world.hpp"
 
 #include <chrono>
@@ -17,6 +18,9 @@ namespace {
 
 constexpr uint64_t a_task[2] = {5, 120};
 constexpr uint64_t a_computation[2] = {400, 3'000};
+
+/// Thrown out of a task that would wait for something: it begins anew later.
+struct NotYet {};
 
 } // namespace
 
@@ -36,7 +40,11 @@ struct Executor::Impl {
                          return;
                        auto task = std::move(tasks.front());
                        tasks.pop_front();
-                       task();
+                       try {
+                         task();
+                       } catch (const NotYet&) {
+                         tasks.push_front(std::move(task));
+                       }
                        if (!tasks.empty())
                          run_next();
                      });
@@ -67,6 +75,13 @@ void Executor::parallel_for(size_t items,
                             const std::function<void(size_t, uint32_t)>& body) {
   for (size_t item = 0; item < items; ++item)
     body(item, 0);
+}
+
+void ParameterGate::await(size_t parameter) {
+  if (abandoned())
+    throw PassAbandoned{};
+  if (!open_[parameter])
+    throw NotYet{};
 }
 
 } // namespace troupe

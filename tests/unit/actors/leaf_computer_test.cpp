@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <limits>
@@ -179,6 +180,86 @@ BOOST_AUTO_TEST_CASE(buckets_cover_the_gradient_from_its_end) {
   }
   BOOST_TEST(make_buckets(job->graph, job->layout, 1).hash
              != make_buckets(job->graph, job->layout, 0).hash);
+}
+
+BOOST_AUTO_TEST_CASE(what_begins_before_its_parameters_are_there_is_the_same) {
+  const auto buckets = make_buckets(job->graph, job->layout, 128);
+  const std::vector<RankRange> nodes{{0, 4}, {4, 8}};
+  for (uint32_t threads : {1, 3}) {
+    Executor executor{"test", threads};
+    LeafComputer computer{job, small_data().train, executor, {}};
+    StepGradient expected;
+    on(executor,
+       [&] { expected = computer.compute(0, nodes, parameters.data()); });
+
+    Buffer late{job->layout.total};
+    late.fill(std::numeric_limits<float>::quiet_NaN());
+    ParameterGate gate{job->graph.parameters.size(), std::chrono::minutes{1}};
+    std::atomic<bool> open{false};
+    std::promise<StepGradient> done;
+    executor.submit([&] {
+      done.set_value(computer.compute(
+        0, nodes, late.data(), {}, &buckets,
+        [&](uint32_t, const auto&) { BOOST_TEST(open); }, &gate));
+    });
+    for (uint32_t i = 0; i < job->graph.parameters.size(); ++i) {
+      const auto at = job->layout.offsets[i];
+      std::copy_n(parameters.data() + at, job->graph.parameters[i].size(),
+                  late.data() + at);
+      open = i + 1 == job->graph.parameters.size();
+      gate.open(i);
+    }
+    const auto found = done.get_future().get();
+    BOOST_TEST(!found.abandoned);
+    BOOST_TEST(found.leaves.size() == 8u);
+    BOOST_TEST(found.seconds >= 0);
+    BOOST_REQUIRE(found.nodes.size() == nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (uint32_t p = 0; p < job->graph.parameters.size(); ++p)
+        BOOST_TEST(
+          std::memcmp(found.nodes[i].sum->data() + job->layout.offsets[p],
+                      expected.nodes[i].sum->data() + job->layout.offsets[p],
+                      job->graph.parameters[p].size() * 4)
+          == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_comes_of_what_is_abandoned) {
+  for (uint32_t threads : {1, 3}) {
+    Executor executor{"test", threads};
+    LeafComputer computer{job, small_data().train, executor, {}};
+    ParameterGate gate{job->graph.parameters.size(), std::chrono::hours{1}};
+    gate.open(0);
+    std::promise<StepGradient> done;
+    executor.submit([&] {
+      done.set_value(computer.compute(0, {{0, 4}, {4, 8}}, parameters.data(),
+                                      {}, nullptr, {}, &gate));
+    });
+    gate.abandon();
+    const auto found = done.get_future().get();
+    BOOST_TEST(found.abandoned);
+    BOOST_TEST(found.nodes.empty());
+    BOOST_TEST(found.leaves.empty());
+    on(executor, [&] { // and the next one is as ever
+      BOOST_TEST(computer.compute(1, {{0, 8}}, parameters.data()).leaves.size()
+                 == 8u);
+    });
+  }
+}
+
+/// A step's last part may have no sample for some worker: even so nothing is
+/// said of it before the version is there, which proves the step before.
+BOOST_AUTO_TEST_CASE(what_has_no_sample_waits_for_the_parameters_all_the_same) {
+  Executor executor{"test", 1};
+  LeafComputer computer{job, small_data().train, executor, {}};
+  ParameterGate gate{job->graph.parameters.size(), std::chrono::hours{1}};
+  std::promise<StepGradient> done;
+  executor.submit([&] { // three samples for eight ranks
+    done.set_value(
+      computer.compute(7, {{0, 1}}, parameters.data(), {}, nullptr, {}, &gate));
+  });
+  gate.abandon();
+  BOOST_TEST(done.get_future().get().abandoned);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
