@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -200,13 +201,11 @@ void LeafComputer::compute_again(Serial& run) {
     result.trouble = "the gradient of step " + std::to_string(run.step + 1)
                      + " is not finite, computed twice: lower --lr or look at "
                        "the data";
-  for (const auto& leaf : result.leaves)
-    if (!std::isfinite(leaf.loss_sum)) {
+  for (const auto& leaf : result.leaves | std::views::reverse) // the first one
+    if (!std::isfinite(leaf.loss_sum))
       result.trouble = "NaN loss at step " + std::to_string(run.step + 1)
                        + " in virtual rank " + std::to_string(leaf.virtual_rank)
                        + ": lower --lr or look at the data";
-      break;
-    }
   if (!result.trouble.empty())
     return;
   result.computed_twice = true;

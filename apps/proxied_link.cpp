@@ -2,6 +2,7 @@
 
 #include "kernels/error.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 /// Of a throttled link: so much in each turn of the proxy, which then rests.
 constexpr size_t slow_bytes = 16 << 10;
 constexpr size_t longest_line = 256;
+constexpr int knock_ms = 50;
 /// How late everything is where control is slow.
 constexpr std::chrono::milliseconds lateness{100};
 
@@ -90,14 +92,31 @@ bool ProxiedLink::waits(size_t from) const {
          || ::recv(ends[from].get(), &one, 1, MSG_PEEK) == 1;
 }
 
-Descriptor listen_here() {
-  const auto any = SocketAddress::of_number("127.0.0.1", 0);
+Descriptor listen_here(uint16_t port) {
+  const auto any = SocketAddress::of_number("127.0.0.1", port);
   Descriptor made{open_socket(*any)};
-  if (!made || ::bind(made.get(), any->get(), any->size()) != 0
+  const int on = 1; // connections of before may linger
+  if (!made
+      || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
+      || ::bind(made.get(), any->get(), any->size()) != 0
       || ::listen(made.get(), SOMAXCONN) != 0)
     throw InputError(std::string{"the proxy of links cannot listen: "}
                      + std::strerror(errno));
   return made;
+}
+
+bool listens(const SocketAddress& address) {
+  Descriptor made{open_socket(address)};
+  if (!made)
+    return false;
+  if (::connect(made.get(), address.get(), address.size()) == 0)
+    return true;
+  pollfd waited{made.get(), POLLOUT, 0};
+  int error = 0;
+  socklen_t size = sizeof error;
+  return errno == EINPROGRESS && ::poll(&waited, 1, knock_ms) == 1
+         && ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0
+         && error == 0;
 }
 
 std::string address_of(const Descriptor& listener) {

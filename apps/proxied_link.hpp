@@ -52,7 +52,9 @@ struct ProxiedLink {
 };
 
 /// Errors: InputError where it cannot listen.
-Descriptor listen_here();
+Descriptor listen_here(uint16_t port = 0);
+/// Whether somebody accepts connections there.
+bool listens(const SocketAddress& address);
 /// Of a listener of this host: HOST:PORT.
 std::string address_of(const Descriptor& listener);
 

@@ -80,7 +80,7 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
   options.seed = 7;
   options.bucket_mb = 1e-6; // each variable leaves when its gradient is final
   options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
-  options.priority = scenario.shards % 3 == 0 ? "off" : "on";
+  options.priority = scenario.workers % 3 == 0 ? "off" : "on";
   options.synchronisation = scenario.async() ? Synchronisation::async
                                              : Synchronisation::sync;
   options.staleness = scenario.staleness;

@@ -63,7 +63,7 @@ JobOptions options_of(const Scenario& scenario) {
   options.model = "mlp:4-3-2";
   options.bucket_mb = 1e-6; // each variable leaves when its gradient is final
   options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
-  options.priority = scenario.shards % 3 == 0 ? "off" : "on";
+  options.priority = scenario.workers % 3 == 0 ? "off" : "on";
   switch (scenario.kind) {
     case Kind::sync:
       break;
