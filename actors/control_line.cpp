@@ -129,13 +129,14 @@ private:
     const auto address = [](const caf::strong_actor_ptr& x) {
       return caf::actor_cast<caf::actor_addr>(x);
     };
-    if (asked_whom_ && down.source == address(asked_whom_)) {
+    const bool asked = asked_whom_ && down.source == address(asked_whom_);
+    if (asked)
       asked_whom_ = nullptr; // it will not answer
-      later();
+    if (!real_ || down.source != address(real_)) {
+      if (asked)
+        later();
       return;
     }
-    if (!real_ || down.source != address(real_))
-      return;
     real_ = nullptr;
     silent_ = false;
     away_since_ = Clock::now();
