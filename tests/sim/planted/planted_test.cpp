@@ -15,9 +15,10 @@ namespace {
 
 constexpr uint64_t most_seeds = 10'000;
 /// Too rare for each run: TROUPE_PLANT=10. The first was found once in 14,861
-/// seeds, the other by a count that was wrong itself (54611 in
-/// docs/reliability.md) and not since.
-constexpr uint32_t rare_bugs[] = {10, 27};
+/// seeds, the second by a count that was wrong itself (54611 in
+/// docs/reliability.md) and not since; the third in 383, and not in 10,000
+/// since slices overtake one another on links.
+constexpr uint32_t rare_bugs[] = {10, 27, 31};
 constexpr uint64_t most_rare_seeds = 60'000;
 constexpr uint32_t bugs = 39;
 
