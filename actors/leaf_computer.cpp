@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -201,8 +200,8 @@ void LeafComputer::compute_again(Serial& run) {
     result.trouble = "the gradient of step " + std::to_string(run.step + 1)
                      + " is not finite, computed twice: lower --lr or look at "
                        "the data";
-  for (const auto& leaf : result.leaves | std::views::reverse) // the first one
-    if (!std::isfinite(leaf.loss_sum))
+  for (auto i = result.leaves.size(); i-- > 0;) // the first one is named
+    if (const auto& leaf = result.leaves[i]; !std::isfinite(leaf.loss_sum))
       result.trouble = "NaN loss at step " + std::to_string(run.step + 1)
                        + " in virtual rank " + std::to_string(leaf.virtual_rank)
                        + ": lower --lr or look at the data";
