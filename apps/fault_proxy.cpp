@@ -3,6 +3,7 @@
 #include "actors/endpoint.hpp"
 #include "actors/links/addresses.hpp"
 #include "apps/proxied_link.hpp"
+#include "kernels/error.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -102,7 +103,15 @@ struct FaultProxy::Impl {
       if (shut)
         door.listener = Descriptor{};
       else if (!door.listener)
-        door.listener = listen_here(door.port);
+        open(door);
+  }
+
+  void open(Door& door) {
+    try {
+      door.listener = listen_here(door.port);
+    } catch (const InputError&) {
+      shut = true; // somebody has its port for a moment
+    }
   }
 
   /// False: the link is at its end.

@@ -46,26 +46,29 @@ std::optional<std::string> take(const Descriptor& from, size_t size) {
   return out;
 }
 
+/// Who comes to it.
+Descriptor accepted(const Descriptor& listener) {
+  pollfd come{listener.get(), POLLIN, 0};
+  BOOST_REQUIRE(::poll(&come, 1, 10'000) == 1);
+  Descriptor out{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+  ::setsockopt(out.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return out;
+}
+
 /// A link from worker:0 to ps:0 through a proxy.
 struct Linked {
   FaultProxy proxy{7};
-  Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Descriptor listener = listen_here();
   Descriptor worker;
   Descriptor shard;
 
   Linked() {
-    const auto any = SocketAddress::of_number("127.0.0.1", 0);
-    BOOST_REQUIRE(::bind(listener.get(), any->get(), any->size()) == 0);
-    BOOST_REQUIRE(::listen(listener.get(), 1) == 0);
     worker = dialled(proxy.address());
     put(worker,
         "worker:0 ps:0 127.0.0.1 "
           + std::to_string(SocketAddress::of_socket(listener.get()).port())
           + '\n');
-    shard =
-      Descriptor{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
-    ::setsockopt(shard.get(), SOL_SOCKET, SO_RCVTIMEO, &patience,
-                 sizeof patience);
+    shard = accepted(listener);
     exchange();
   }
 
@@ -139,12 +142,7 @@ BOOST_AUTO_TEST_CASE(what_role_and_coordinator_say_comes_late) {
   const auto listener = listen_here();
   const auto at = address_of(listener);
   proxy.lead_to(at);
-  pollfd come{listener.get(), POLLIN, 0};
-  BOOST_REQUIRE(::poll(&come, 1, 10'000) == 1);
-  Descriptor coordinator{
-    ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
-  ::setsockopt(coordinator.get(), SOL_SOCKET, SO_RCVTIMEO, &patience,
-               sizeof patience);
+  const auto coordinator = accepted(listener);
   BOOST_TEST(take(coordinator, 5).value_or("") == "hello");
   put(coordinator, "welcome");
   BOOST_TEST(take(role, 7).value_or("") == "welcome");
@@ -167,6 +165,31 @@ BOOST_AUTO_TEST_CASE(what_role_and_coordinator_say_comes_late) {
   strike.join();
   BOOST_TEST(done);
   BOOST_TEST((slowest >= 99ms));
+}
+
+BOOST_AUTO_TEST_CASE(roles_are_refused_while_the_coordinator_is_away) {
+  FaultProxy proxy{7, {"worker:0"}};
+  const auto to = control_proxy_of("worker:0",
+                                   proxy.control_addresses().c_str());
+  const auto door = *parse_endpoint(to);
+  const auto address = *SocketAddress::of_number(door.host, door.port);
+  auto listener = listen_here();
+  const auto port = SocketAddress::of_socket(listener.get()).port();
+  proxy.lead_to(address_of(listener));
+  const auto role = dialled(to);
+  auto coordinator = accepted(listener);
+  const auto becomes = [&](bool open) {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (listens(address) != open && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(5ms);
+    return listens(address) == open;
+  };
+  listener = Descriptor{};
+  coordinator = Descriptor{};
+  BOOST_TEST(!take(role, 1));
+  BOOST_TEST(becomes(false));
+  listener = listen_here(port);
+  BOOST_TEST(becomes(true));
 }
 
 BOOST_AUTO_TEST_CASE(a_role_without_a_link_cannot_be_struck) {
