@@ -66,6 +66,10 @@ public:
   uint64_t step() const { return step_; }
   bool anything_left() const { return !left_.empty(); }
   const std::vector<NodeSum>& sums() const { return sums_; }
+  std::vector<NodeSum> sums_with(std::vector<NodeSum> more) const {
+    more.insert(more.end(), sums_.begin(), sums_.end());
+    return more;
+  }
   /// The nodes that a seal reports: nobody else need compute them.
   std::vector<RankRange> nodes() const {
     auto out = computing_;

@@ -78,11 +78,12 @@ private:
     step_.begin_epoch(activation.version, ranks_of(activation, context_.role),
                       activation.missing, job_.shares(),
                       job_.options.virtual_ranks);
-    push_missing(step_.sums());
-    if (computing_ && computing_step_ == activation.version)
+    if (computing_ && computing_step_ == activation.version) {
       phase_ = Phase::computing;
-    else
-      pull_next();
+      return;
+    }
+    push_missing();
+    pull_next();
   }
 
   void forget_computation() {
@@ -225,9 +226,10 @@ private:
     return
       [this, self, turn](uint32_t bucket, const std::vector<NodeSum>& sums) {
         Completion final{[this, turn, bucket, sums] {
-          if (turn == turn_ && phase_ == Phase::computing)
-            pushes_.push_bucket(self_, gate_.active(), step_.step(), sums,
-                                bucket);
+          if (turn == turn_ && phase_ == Phase::computing
+              && !step_.anything_left())
+            pushes_.push_bucket(self_, gate_.active(), step_.step(),
+                                step_.sums_with(sums), bucket);
         }};
         caf::anon_send(caf::actor_cast<caf::actor>(self), std::move(final));
       };
@@ -242,17 +244,18 @@ private:
     if (!is_sound(result))
       return;
     report(result);
-    const auto sums = result.nodes;
     if (result.step == step_.step())
       step_.computed(std::move(result.nodes));
     if (phase_ != Phase::computing)
       return; // sealed meanwhile: the next epoch decides what is sent
-    push_missing(sums);
+    push_missing();
     pull_next();
   }
 
-  void push_missing(const std::vector<NodeSum>& sums) {
-    pushes_.push_missing(self_, gate_.active(), step_.step(), sums);
+  /// Once it has all of its nodes: they leave together (WorkerPushes).
+  void push_missing() {
+    if (!step_.anything_left())
+      pushes_.push_missing(self_, gate_.active(), step_.step(), step_.sums());
   }
 
   // --- ending early ---------------------------------------------------------

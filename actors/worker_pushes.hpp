@@ -15,8 +15,12 @@ namespace troupe {
 
 /// A worker's pushes: what it computed goes to the heads of the slices' chains,
 /// each node once an epoch. Dense slices may leave while the backward pass goes
-/// on, bucket by bucket, so that shards sum and update meanwhile. Touched by
-/// the worker's actor.
+/// on, bucket by bucket, so that shards sum and update meanwhile.
+///
+/// All workers send slices in one order, and all nodes of a slice at once: a
+/// shard lets go of what it holds of a slice when its tree is whole, and then
+/// credit comes back (link_terms()). In two orders each could fill its window
+/// with what waits for the other. Touched by the worker's actor.
 class WorkerPushes {
 public:
   WorkerPushes(const RoleContext& context, const PeerDirectory& shards,
@@ -29,7 +33,9 @@ public:
       slices_(buckets_.runs.size()),
       there_(job_.plan.slices.size()) {
     for (const auto& slice : job_.plan.slices)
-      if (!slice.sparse())
+      if (slice.sparse())
+        sparse_.push_back(slice.id);
+      else
         slices_[buckets_.of_parameter[slice.variable]].push_back(slice.id);
   }
 
@@ -38,9 +44,13 @@ public:
                    const std::vector<SliceState>& held) {
     heads_ = std::move(heads);
     there_.begin_epoch(held);
+    next_ = 0;
   }
   /// All owners have the version that the step before made.
-  void begin_step() { there_.begin_step(); }
+  void begin_step() {
+    there_.begin_step();
+    next_ = 0;
+  }
   /// The version that the newest pushes make is here.
   void arrived() { exchange_.end(metrics_.push); }
   /// Seconds that took, once.
@@ -53,20 +63,20 @@ public:
              ? &buckets_
              : nullptr;
   }
-  /// Sends the slices of one bucket, which is final.
+  /// Of all `sums`, this bucket and those before it are final: sends them.
   template <class Self>
   void push_bucket(Self* self, const Fence& fence, uint64_t step,
                    const std::vector<NodeSum>& sums, uint32_t bucket) {
-    for (auto slice : slices_[bucket])
-      push_slice(self, fence, step, sums, job_.plan.slices[slice]);
+    for (; next_ <= bucket; ++next_)
+      push(self, fence, step, sums, slices_[next_]);
   }
-  /// Sends what the owners have not. Slice by slice: a shard lets go of what it
-  /// holds of one when its tree is whole, and credit comes back (link_terms()).
+  /// Sends what the owners have not: the worker has all that it is to have.
   template <class Self>
   void push_missing(Self* self, const Fence& fence, uint64_t step,
                     const std::vector<NodeSum>& sums) {
-    for (const auto& slice : job_.plan.slices)
-      push_slice(self, fence, step, sums, slice);
+    for (const auto& bucket : slices_)
+      push(self, fence, step, sums, bucket);
+    push(self, fence, step, sums, sparse_);
   }
   template <class Self, class Message>
   void send(Self* self, Message push) {
@@ -83,10 +93,17 @@ private:
   }
 
   template <class Self>
+  void push(Self* self, const Fence& fence, uint64_t step,
+            const std::vector<NodeSum>& sums,
+            const std::vector<uint32_t>& slices) {
+    for (auto id : slices)
+      if (job_.plan.on_shards(id))
+        push_slice(self, fence, step, sums, job_.plan.slices[id]);
+  }
+
+  template <class Self>
   void push_slice(Self* self, const Fence& fence, uint64_t step,
                   const std::vector<NodeSum>& sums, const Slice& slice) {
-    if (!job_.plan.on_shards(slice.id))
-      return;
     for (const auto& sum : sums) {
       if (there_.has(slice.id, step, sum.node))
         continue;
@@ -103,7 +120,9 @@ private:
   WorkerMetrics& metrics_;
   const GradientBuckets buckets_;
   std::vector<std::vector<uint32_t>> slices_; ///< dense ones, by bucket
-  std::vector<uint32_t> heads_;               ///< by slice
+  std::vector<uint32_t> sparse_;
+  uint32_t next_ = 0;           ///< bucket to leave early
+  std::vector<uint32_t> heads_; ///< by slice
   SentNodes there_;
   Exchange exchange_;
 };
