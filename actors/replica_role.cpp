@@ -46,8 +46,9 @@ public:
   replica_actor::behavior_type make_behavior() {
     return role_behavior(
       self_, context_, [this](const Propose& x) { on(x); },
-      [this](const Activate& x) { on(x); }, [this](const Pause& x) { on(x); },
-      [this](const EndAt& x) { on(x); },
+      [this](const Activate& x) { on(x); },
+      [this](const Pause& x) { when_active(x); },
+      [this](const EndAt& x) { when_active(x); },
       [this](const SnapshotRequest& x) {
         if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
           steps_.want(x.version);
@@ -56,6 +57,12 @@ public:
 
 private:
   // --- epochs ---------------------------------------------------------------
+
+  /// The wish to stop may come while the group of a new epoch is formed.
+  template <class Message>
+  void when_active(const Message& message) {
+    gate_.admit(message.fence, [this, message] { on(message); });
+  }
 
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
@@ -106,11 +113,11 @@ private:
       });
   }
 
-  /// The group is there: all begin at the activation's version.
+  /// The group is there: all begin at the activation's version, and the epoch
+  /// is active here once this replica has it.
   void enter(const Activate& activation, std::shared_ptr<ReplicaGroup> group) {
     if (!gate_.is_sealing(activation.fence))
       return;
-    gate_.open();
     paused_ = false;
     if (group && group->hopeless) {
       self_->send(context_.coordinator,
@@ -143,8 +150,9 @@ private:
         return ready;
       },
       [this, fence = activation.fence](StepOutcome& outcome) {
-        if (!gate_.is_active(fence))
+        if (!gate_.is_sealing(fence))
           return;
+        gate_.open();
         if (failed(outcome))
           return;
         version_ = begun_ = outcome.version;
@@ -152,6 +160,7 @@ private:
                     Applied{fence, context_.role, version_, 0, 0, 0});
         show(outcome);
         rest(!outcome.snapshot.empty());
+        gate_.replay();
       });
   }
 
@@ -189,7 +198,7 @@ private:
   /// This epoch leads nowhere.
   void lost(const std::string& reason) {
     self_->send(context_.coordinator,
-                LinkLost{gate_.active(), context_.role, reason});
+                LinkLost{gate_.sealing(), context_.role, reason});
   }
 
   /// Tells the coordinator what cannot go on: the job, or this epoch.
@@ -252,17 +261,13 @@ private:
 
   // --- ending early ---------------------------------------------------------
 
-  void on(const Pause& pause) {
-    if (!gate_.is_active(pause.fence))
-      return;
+  void on(const Pause&) {
     paused_ = true;
     self_->send(context_.coordinator,
                 Paused{gate_.active(), context_.role, begun_});
   }
 
   void on(const EndAt& end) {
-    if (!gate_.is_active(end.fence))
-      return;
     end_ = end.step;
     paused_ = false;
     if (turns_ == 0 && begun_ == version_)
