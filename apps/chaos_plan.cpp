@@ -52,6 +52,23 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
                        + ": the job has no two processes that are linked; "
                          "give it more workers");
   }
+  add_turns_of_deaths();
+}
+
+void ChaosPlan::add_turns_of_deaths() {
+  if (kinds_.size() < 2)
+    return;
+  constexpr auto kill = static_cast<size_t>(ChaosKind::kill);
+  const auto shared = [&](const Case& death) {
+    for (size_t kind = 0; kind < cases_.size(); ++kind)
+      for (const auto& other : cases_[kind])
+        if (kind != kill && other.phase == death.phase)
+          return true;
+    return false;
+  };
+  for (const auto& death : cases_[kill])
+    if (!shared(death))
+      kinds_.push_back(ChaosKind::kill);
 }
 
 void ChaosPlan::add_deaths(std::vector<Case>& cases) const {

@@ -36,8 +36,9 @@ struct ChaosStrike {
 inline constexpr uint32_t borne_pause_ms = 300;
 
 /// Faults for a job, drawn from a seed: kind after kind, phase after phase,
-/// each as often as the others, at random roles. Never are two roles of one
-/// chain down at once.
+/// each as often as the others, at random roles. Where there are several kinds
+/// deaths come more often, as some phases are theirs alone. Never are two roles
+/// of one chain down at once.
 class ChaosPlan {
 public:
   using Strike = ChaosStrike;
@@ -59,6 +60,8 @@ private:
   };
   void add_deaths(std::vector<Case>& cases) const;
   void add_survived(ChaosKind kind, std::vector<Case>& cases) const;
+  /// One more turn for each case of deaths whose phase no other kind has.
+  void add_turns_of_deaths();
   uint32_t draw_amount(ChaosKind kind);
   RoleId any(RoleKind kind);
   uint32_t chain_of(RoleId role) const;
