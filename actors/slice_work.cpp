@@ -133,6 +133,25 @@ void SliceWork::apply_lease(const Addend& gradient, uint32_t samples,
   store_->commit(slice_, applied);
 }
 
+void SliceWork::own() {
+  for (auto& [node, addend] : held_) {
+    auto& values = addend.values;
+    if (values.size() == 0 || owns(values))
+      continue;
+    const auto count = values.size();
+    auto copy = take(count);
+    std::copy_n(values.data(), count, copy->data());
+    const auto* first = copy->data();
+    values = TensorView{std::move(copy), first, count};
+  }
+}
+
+bool SliceWork::owns(const TensorView& values) const {
+  return std::ranges::any_of(pool_, [&](const auto& buffer) {
+    return buffer->data() == values.data();
+  });
+}
+
 void SliceWork::forget() {
   held_.clear();
 }
@@ -210,7 +229,7 @@ void SliceWork::update_rows(const Addend& gradient, UpdateMoment moment,
 
 std::shared_ptr<Buffer> SliceWork::take(size_t count) {
   for (auto& buffer : pool_)
-    if (buffer.use_count() == 1) {
+    if (buffer.use_count() == 1 && buffer->size() >= count) {
       std::atomic_thread_fence(std::memory_order_acquire);
       return buffer;
     }

@@ -41,6 +41,9 @@ public:
   void apply_lease(const Addend& gradient, uint32_t samples,
                    const StepScalars& scalars, const Consistency& period,
                    const LeaseSet& applied);
+  /// Copies the nodes that came over links: what an epoch leaves undone must
+  /// not take room in the windows that the next one needs (link_terms()).
+  void own();
   void forget();
 
 private:
@@ -52,6 +55,7 @@ private:
   void update_rows(const Addend& gradient, UpdateMoment moment,
                    const StepScalars& scalars);
   std::shared_ptr<Buffer> take(size_t count);
+  bool owns(const TensorView& values) const;
 
   const Job& job_;
   std::shared_ptr<ShardStore> store_;

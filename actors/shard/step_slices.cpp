@@ -92,6 +92,8 @@ void StepSlices::enter_epoch(const Activate& activation) {
         || owned->ledger.version() != owned->version) {
       owned->ledger.reset(owned->version);
       owned->work.forget();
+    } else if (!owned->ledger.held().empty()) {
+      shard_.submit([slice = owned.get()] { slice->work.own(); });
     }
     owned->head = line.place.head;
     if (line.place.tail && !shard_.job.plan.slices[slice].sparse())
