@@ -12,24 +12,8 @@ namespace {
 constexpr uint64_t least_window_bytes = uint64_t{32} << 20;
 
 uint64_t shard_window(const Job& job) {
-  const auto& plan = job.plan;
-  // That one worker pushes of a slice, however many there are: two of a level.
-  const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
-  uint64_t largest = 0;
-  uint64_t all = 0;
-  for (const auto& slice : plan.slices) {
-    const auto bytes = frame_header_bytes
-                       + (slice.sparse() ? TensorView::max_bytes
-                                         : slice.count * sizeof(float));
-    largest = std::max(largest, bytes);
-    all += bytes; // it may be given any of them
-  }
-  // Also of an asynchronous job: it may be switched.
-  const bool waits = !rounds_of(job.options).empty();
-  // Twice what must fit: credit comes back when half of a window is free. Not
-  // all senders send in one order.
   return std::max(least_window_bytes,
-                  2 * (nodes * (waits ? all : largest) + most_passing_bytes));
+                  least_shard_window(job, most_passing_bytes));
 }
 
 /// By slice, the first operator of the forward pass that reads of it.
@@ -49,6 +33,26 @@ SliceRanks ranks_of(const Job& job) {
 }
 
 } // namespace
+
+uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
+  const auto& plan = job.plan;
+  // That one worker pushes of a slice, however many there are: two of a level.
+  const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
+  uint64_t largest = 0;
+  uint64_t all = 0;
+  for (const auto& slice : plan.slices) {
+    const auto bytes = frame_header_bytes
+                       + (slice.sparse() ? TensorView::max_bytes
+                                         : slice.count * sizeof(float));
+    largest = std::max(largest, bytes);
+    all += bytes; // it may be given any of them
+  }
+  // Also of an asynchronous job: it may be switched.
+  const bool waits = !rounds_of(job.options).empty();
+  // Twice what must fit: credit comes back when half of a window is free. Not
+  // all senders send in one order.
+  return 2 * (nodes * (waits ? all : largest) + passing_bytes);
+}
 
 MessageLinks::Terms link_terms(const Job& job, RoleId role) {
   if (role.kind == RoleKind::shard)

@@ -152,9 +152,10 @@ void Network::make_end(size_t number, int side, const std::string& peer,
   events.wake = [this, number, side] {
     world_.after(0, [this, number, side] { settle(number, side); });
   };
-  link.end[side] = MessageLink::make(std::make_unique<LinkSocket>(inner),
-                                     {peer, terms.accepted, terms.window_bytes},
-                                     std::move(events));
+  link.end[side] = MessageLink::make(
+    std::make_unique<LinkSocket>(inner),
+    {peer, terms.accepted, std::min(terms.window_bytes, most_window_)},
+    std::move(events));
   caf::actor_config config;
   auto& system = world_.system();
   link.proxy[side] = caf::make_actor<Proxy, caf::strong_actor_ptr>(
