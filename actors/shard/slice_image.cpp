@@ -168,7 +168,7 @@ std::optional<SliceImage> ImageAssembly::take(const SliceCopy& copy) {
     return std::nullopt;
   if (copy.part < tensors) {
     if (slice.sparse() || copy.values.size() == slice.count)
-      image_->tensors.push_back(copy.values);
+      image_->tensors.push_back(TensorView::copy(copy.values.span()));
     return std::nullopt;
   }
   auto leases = leases_from(copy.values);

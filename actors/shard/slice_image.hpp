@@ -32,7 +32,8 @@ std::vector<SliceCopy> to_parts(const SliceImage& image, uint32_t slice,
                                 bool more);
 
 /// Gathers images from their parts, each of a later version than the one
-/// before.
+/// before. Parts are copied: those of a table are more than a window of a link
+/// has room for.
 class ImageAssembly {
 public:
   ImageAssembly(const Job& job, uint32_t slice) : job_(job), slice_(slice) {}

@@ -38,7 +38,7 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, bool trace)
     network_(world_),
     job_id_(seed + 1) {
   world_.trace = trace;
-  if (seed % 2 == 0)
+  if (seed % 4 == 0)
     network_.narrow(least_shard_window(job_, 0));
   network_.tap = [this](uint32_t, uint32_t, const caf::message& x) { see(x); };
   network_.tap_sent = [this](const caf::message& x) { see_sent(x); };

@@ -166,6 +166,11 @@ void Network::make_end(size_t number, int side, const std::string& peer,
 void Network::flush() {
   if (!broken_.empty())
     throw Broken(broken_);
+  if (most_window_ != ~uint64_t{0}) // whoever lets go of a tensor may grant
+    for (size_t link = 0; link < links_.size(); ++link)
+      for (int side : {0, 1})
+        if (links_[link].end[side])
+          touch(link, side);
   while (!touched_.empty()) {
     const auto [link, side] = *touched_.begin();
     touched_.erase(touched_.begin());
