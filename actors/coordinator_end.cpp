@@ -136,6 +136,11 @@ void CoordinatorState::on(const Paused& paused) {
   uint64_t last = 0;
   for (const auto& [worker, step] : paused_)
     last = std::max(last, step);
+  // Slices may have had a step of a worker that is gone. Rows that run free
+  // count updates, not steps, and so do the seals before a period.
+  if (!switch_.now().async && fence_.epoch != period_epoch_)
+    for (const auto& head : epoch_plan_.restorable())
+      last = std::max(last, head.newest);
   if (drains) {
     drained_at(last);
     return;
