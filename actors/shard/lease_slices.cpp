@@ -20,7 +20,7 @@ LeaseSlices::LeaseSlices(ShardFrame& shard)
   : shard_(shard),
     chains_(shard, {[this](const ChainUpdate& x) { apply(x); },
                     [this](uint32_t slice, const SliceImage& image) {
-                      slices_.at(slice)->leases = image.leases;
+                      slices_.at(slice)->leases = of_period(image.leases);
                     },
                     [this](uint32_t slice, uint64_t) { became_current(slice); },
                     [](uint32_t, uint32_t) {}}),
@@ -36,8 +36,11 @@ void LeaseSlices::leave_epoch() {
 }
 
 LeaseSet LeaseSlices::applied(uint32_t slice) const {
+  return of_period(shard_.store->leases(slice));
+}
+
+LeaseSet LeaseSlices::of_period(const LeaseSet& known) const {
   const auto floor = shard_.period.step * shard_.job.options.virtual_ranks;
-  const auto known = shard_.store->leases(slice);
   return known.floor() < floor ? LeaseSet{floor, known.above()} : known;
 }
 

@@ -62,6 +62,7 @@ private:
   /// Leases of the steps before the period count as applied: what they were to
   /// do is done.
   LeaseSet applied(uint32_t slice) const;
+  LeaseSet of_period(const LeaseSet& known) const;
   /// Refuses what is older than the job takes.
   bool too_stale(uint64_t staleness, uint64_t lease);
   /// Reports a lease once every slice that is served here has really applied
