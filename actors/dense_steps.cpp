@@ -129,6 +129,8 @@ void DenseSteps::join(std::shared_ptr<ReplicaGroup> group) {
 
 void DenseSteps::abort(const std::string& reason) {
   std::lock_guard lock{mutex_};
+  if (!aborted_)
+    why_aborted_ = reason;
   aborted_ = true;
   if (reducer_ != nullptr)
     reducer_->abort(reason);
@@ -185,8 +187,10 @@ StepOutcome DenseSteps::take(uint64_t step, const std::vector<NodeSum>& sums,
   kernels::require(step == newest_, "a step is taken from the newest version");
   {
     std::lock_guard lock{mutex_};
-    if (aborted_)
+    if (aborted_) { // between two steps, so no step has told of it
+      outcome.failure = why_aborted_;
       return outcome;
+    }
   }
   if (!reduce(step, sums, outcome))
     return outcome;

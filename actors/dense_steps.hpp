@@ -95,6 +95,7 @@ private:
 
   std::mutex mutex_; ///< of group_ and aborted_ against abort()
   bool aborted_ = false;
+  std::string why_aborted_;
   std::shared_ptr<ReplicaGroup> group_;
   Reducer* reducer_ = nullptr;
   Reducer::Traffic traffic_; ///< of reducer_, up to the newest step

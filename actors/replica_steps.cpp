@@ -123,6 +123,8 @@ void ReplicaSteps::point_at_sums() {
 
 void ReplicaSteps::abort(const std::string& reason) {
   std::lock_guard lock{mutex_};
+  if (!aborted_)
+    why_aborted_ = reason;
   aborted_ = true;
   if (reducer_ != nullptr)
     reducer_->abort(reason);
@@ -259,7 +261,7 @@ void ReplicaSteps::move_to_new_arrays() {
 StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   StepOutcome outcome;
   outcome.version = version_;
-  if (step != version_ || !can_begin())
+  if (step != version_ || !can_begin(outcome))
     return outcome;
   if (const auto delay = context_.faults->delay(); delay.count() > 0)
     std::this_thread::sleep_for(delay);
@@ -304,8 +306,11 @@ bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
   return true;
 }
 
-bool ReplicaSteps::can_begin() {
+/// What was called off between two steps no step has told of.
+bool ReplicaSteps::can_begin(StepOutcome& outcome) {
   std::lock_guard lock{mutex_};
+  if (aborted_)
+    outcome.failure = why_aborted_;
   return !aborted_ && (alone() || reducer_ != nullptr);
 }
 

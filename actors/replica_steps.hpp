@@ -70,7 +70,7 @@ public:
 
 private:
   void hold(uint64_t version);
-  bool can_begin();
+  bool can_begin(StepOutcome& outcome);
   bool shares_variables() const { return central_; }
   bool updates_in_parts() const;
   /// Where the sum goes of a step that is not updated in parts.
@@ -110,6 +110,7 @@ private:
 
   std::mutex mutex_; ///< of group_ and aborted_ against abort()
   bool aborted_ = false;
+  std::string why_aborted_;
   std::shared_ptr<ReplicaGroup> group_;
   Reducer* reducer_ = nullptr;
   Reducer::Traffic traffic_; ///< of reducer_, up to the newest step
