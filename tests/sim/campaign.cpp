@@ -79,6 +79,7 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   faults_ += verdict.result.faults;
   events_ += verdict.result.events;
   changes_ += verdict.result.changes;
+  switches_ += verdict.result.switches;
   (scenario.reckless ? reckless_ : beyond_) += verdict.result.beyond ? 1 : 0;
   for (size_t fault = 0; fault < fault_kinds; ++fault)
     for (size_t phase = 0; phase < phases; ++phase)

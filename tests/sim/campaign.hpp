@@ -29,6 +29,7 @@ public:
   uint64_t events() const { return events_; }
   /// Changes of members and slices that were made while worlds ran.
   uint64_t changes() const { return changes_; }
+  uint64_t switches() const { return switches_; } ///< of consistency
   /// Worlds in which more failed than the job promises to survive: among those
   /// that are not meant to be such, and among those that are.
   uint64_t beyond() const { return beyond_; }
@@ -42,7 +43,7 @@ private:
   std::map<const Job*, Oracle> oracles_;
   Coverage coverage_{};
   uint64_t commits_ = 0, faults_ = 0, events_ = 0, beyond_ = 0;
-  uint64_t reckless_ = 0, changes_ = 0;
+  uint64_t reckless_ = 0, changes_ = 0, switches_ = 0;
 };
 
 } // namespace troupe::sim

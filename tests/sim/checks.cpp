@@ -7,17 +7,31 @@
 // What must hold after each message, each epoch and at the end.
 
 namespace troupe::sim {
+namespace {
+
+/// Of the line with which a job ends that has lost what was learnt in steps
+/// before it was switched to async.
+const std::string learnt_before = "what the job learnt before";
+
+} // namespace
 
 void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
   if (const auto* propose = letter.as<Propose>()) {
     check_decided(from, propose->fence, false);
+    periods_.told(propose->fence, propose->consistency, false);
     check(*propose);
   } else if (const auto* activation = letter.as<Activate>()) {
     check_decided(from, activation->fence, true);
+    periods_.told(activation->fence, activation->consistency, true);
     check(*activation);
   }
-  if (const auto* sealed = letter.as<Sealed>(); sealed != nullptr && leads(to))
+  if (const auto* sealed = letter.as<Sealed>();
+      sealed != nullptr && leads(to)) {
+    replicas_.heard(from, *sealed);
     check(*sealed);
+  } else if (const auto* has = letter.as<Applied>();
+             has != nullptr && leads(to))
+    replicas_.heard(from, *has);
   else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
     note_read(*pulled);
@@ -78,13 +92,18 @@ bool Cluster::remembered(uint32_t slice) const {
 
 /// What the coordinator sends when an epoch is over for it; what it hears of
 /// that epoch from then on does not count.
-void Cluster::note_sent(const Letter& letter) {
+void Cluster::note_sent(uint32_t to, const Letter& letter) {
+  if (const auto* activation = letter.as<Activate>())
+    periods_.sent(*activation);
+  else if (const auto* grant = letter.as<LeaseGrant>())
+    periods_.sent(to, *grant);
   if (letter.as<Propose>() || letter.as<ReplaceRole>())
     left_ = activated_;
 }
 
 /// The tail says that each of its slices has it.
 void Cluster::note_applied(const LeaseApplied& applied) {
+  periods_.heard(applied);
   if (applied.fence.epoch != activated_ || proposed_ != activated_
       || left_ == activated_)
     return;
@@ -122,8 +141,8 @@ void Cluster::check_leases_of(const Activate& activation) {
     acknowledged = intersection(acknowledged, has);
   }
   // Another coordinator can miss no more than the journal had counted.
-  if (std::exchange(heard_term_, activation.fence.term)
-      != activation.fence.term)
+  if (std::exchange(heard_term_, activation.fence.term) != activation.fence.term
+      && everywhere)
     lost = counted_[heard_term_]
            - std::min(counted_[heard_term_], everywhere->size());
   lost_leases_ += lost;
@@ -135,7 +154,7 @@ void Cluster::check(const Activate& activation) {
   if (activation.rollback && !memories_.empty()) {
     // Who has not gone back yet when the next epoch comes goes back in that.
     bool all = std::ranges::any_of(read_, [](const auto& x) {
-      return x.second.version > 0;
+      return x.second.updates > 0;
     });
     for (const auto& chain : chains_)
       all = all && remembered(chain.slice);
@@ -143,6 +162,8 @@ void Cluster::check(const Activate& activation) {
       throw Violation("I2", "a rollback, although no memory was lost");
   }
   activated_ = activation.fence.epoch;
+  const bool async = periods_.now().async && activation.consistency.async;
+  periods_.began(activation.consistency);
   chains_ = activation.chains;
   processes_.clear();
   active_.clear();
@@ -154,7 +175,11 @@ void Cluster::check(const Activate& activation) {
   for (const auto& member : activation.members)
     if (member.role.kind == RoleKind::shard)
       processes_[member.role.index] = member.links;
-  if (scenario_.async() && !memories_.empty())
+  if (scenario_.kind == Scenario::Kind::replicas) {
+    beyond_ = replicas_.began(activation, active_) || beyond_;
+    return;
+  }
+  if (async && !memories_.empty())
     check_leases_of(activation);
   memories_.assign(chains_.size(), {});
   for (const auto& chain : chains_)
@@ -174,18 +199,20 @@ void Cluster::check(const Activate& activation) {
     return;
   }
   forget_moved();
-  if (scenario_.async())
+  if (activation.consistency.async)
     return;
   for (const auto& head : activation.slices) {
+    const auto from = activation.consistency.count_from();
     auto read = read_.find(head.slice);
-    if (read == read_.end() || head.newest >= read->second.version)
+    if (read == read_.end() || head.newest + from >= read->second.updates)
       continue;
     if (survives(head.slice))
-      throw Violation(
-        "I2", "epoch " + std::to_string(activated_) + " begins with version "
-                + std::to_string(head.newest) + " of slice "
-                + std::to_string(head.slice) + "; version "
-                + std::to_string(read->second.version) + " has been read");
+      throw Violation("I2", "epoch " + std::to_string(activated_)
+                              + " begins with version "
+                              + std::to_string(head.newest) + " of slice "
+                              + std::to_string(head.slice) + "; version "
+                              + std::to_string(read->second.updates - from)
+                              + " has been read");
     beyond_ = true;
   }
 }
@@ -201,10 +228,11 @@ void Cluster::forget_moved() {
 
 void Cluster::note_read(const Pulled& pulled) {
   auto& read = read_[pulled.slice];
+  const auto updates = pulled.version + periods_.now().count_from();
   if (pulled.fence.epoch != activated_
-      || (pulled.version <= read.version && !read.replicas.empty()))
+      || (updates <= read.updates && !read.replicas.empty()))
     return;
-  read.version = pulled.version;
+  read.updates = updates;
   read.replicas.clear();
   for (auto shard : chains_[pulled.slice].replicas)
     read.replicas[shard] = processes_[shard];
@@ -230,46 +258,40 @@ void Cluster::check_store(uint32_t shard) const {
                            to_string(role));
       continue;
     }
-    const auto* values = store.values(slice, newest);
-    if (scenario_.gradient() == GradientKind::ordered)
-      oracle_->check(job_, job_.plan.slices[slice], newest, values,
-                     to_string(role));
-    else if (scenario_.kind == Scenario::Kind::backup) {
-      // The word of the newest may have died with its decider; a replica that
-      // was away while steps were undone comes back with them.
-      if (store.lineage(slice) >= rolled_back_
-          && (over_ || newest == 0 || made_of_.contains(newest - 1)))
-        check_shares(job_, job_.plan.slices[slice], newest, made_of_, values,
-                     to_string(role));
-    } else
-      check_leases(job_, job_.plan.slices[slice], store.leases(slice), values,
+    if (scenario_.gradient() == GradientKind::ordered) {
+      oracle_->check(job_, job_.plan.slices[slice], newest,
+                     store.values(slice, newest), to_string(role));
+      continue;
+    }
+    // The word of the newest may have died with its decider; a replica that
+    // was away while steps were undone comes back with them.
+    const bool decides = scenario_.kind == Scenario::Kind::backup;
+    if ((decides || scenario_.switches > 0)
+        && (store.lineage(slice) < rolled_back_
+            || (decides && !over_ && !periods_.knows(store, slice, made_of_))))
+      continue;
+    periods_.check(job_, store, slice, decides ? &made_of_ : nullptr,
                    to_string(role));
   }
 }
 
 void Cluster::check_stores() const {
-  const auto all = job_.total_steps * job_.options.virtual_ranks;
   for (const auto& [role, member] : members_) {
     if (!member.store || !member.up)
       continue;
     check_store(role.index);
     for (auto slice : member.store->slices())
-      if (scenario_.async() && chains_[slice].replicas.back() == role.index
-          && member.store->leases(slice).floor() != all)
-        throw Violation("I1",
-                        to_string(role) + " has applied "
-                          + std::to_string(member.store->leases(slice).size())
-                          + " leases of " + std::to_string(all) + " to slice "
-                          + std::to_string(slice));
+      if (chains_[slice].replicas.back() == role.index
+          && !periods_.is_complete(job_, *member.store, slice))
+        throw Violation("I1", to_string(role) + " has not had all of slice "
+                                + std::to_string(slice) + ", but "
+                                + std::to_string(member.store->updates(slice))
+                                + " updates");
   }
 }
 
 void Cluster::note_compute(uint64_t step, const std::vector<RankRange>& nodes,
                            const float* parameters) {
-  if (scenario_.async()) {
-    progressed(step);
-    return;
-  }
   progressed(step);
   if (oracle_ == nullptr) {
     if (recorded.versions.size() <= step)
@@ -278,15 +300,50 @@ void Cluster::note_compute(uint64_t step, const std::vector<RankRange>& nodes,
     recorded.record_tables(job_, step,
                            *members_.at({RoleKind::shard, 0}).store);
   } else if (scenario_.gradient() == GradientKind::ordered) {
-    for (const auto& slice : job_.plan.slices)
-      if (!slice.sparse())
-        oracle_->check(job_, slice, step, parameters + job_.flat_offset(slice),
-                       "a worker that computes step " + std::to_string(step));
+    try {
+      for (const auto& slice : job_.plan.slices)
+        if (!slice.sparse())
+          oracle_->check(job_, slice, step,
+                         parameters + job_.flat_offset(slice),
+                         "a worker that computes step " + std::to_string(step));
+    } catch (const Violation& violation) { // tasks' failures end roles only
+      computed_wrong_ = violation.what();
+    }
   }
+  if (scenario_.kind == Scenario::Kind::replicas)
+    pulled_epoch_ = activated_;
   (void)nodes;
 }
 
+Phase Cluster::phase() const {
+  for (const auto& [role, member] : members_)
+    if (!member.up || !runtime_.alive(member.process))
+      return Phase::forming;
+  if (proposed_ != activated_)
+    return Phase::sealing;
+  if (runtime_.under_way(type_of<SliceCopy>()) > 0)
+    return Phase::copying;
+  if (pulled_epoch_ != activated_)
+    return Phase::linking;
+  if (runtime_.under_way(type_of<ChainUpdate>()) > 0)
+    return Phase::forwarding;
+  if (runtime_.under_way(type_of<Push>()) > 0
+      || runtime_.under_way(type_of<LeasePush>()) > 0
+      || byte_links_.under_way())
+    return Phase::pushing;
+  if (runtime_.under_way(type_of<Pull>()) > 0
+      || runtime_.under_way(type_of<Pulled>()) > 0)
+    return Phase::pulling;
+  for (const auto& [role, member] : members_)
+    if (runtime_.computing(member.process))
+      return Phase::computing;
+  return Phase::quiet;
+}
+
 void Cluster::check_end() const {
+  if (status_ != 0 && beyond_ && scenario_.switches > 0
+      && outcome_line_.find(learnt_before) != std::string::npos)
+    return; // it cannot go back to before the switch
   if (status_ != 0)
     throw Violation("I11", "the run failed: " + outcome_line_);
   const auto summary = nlohmann::json::parse(summary_);
@@ -296,8 +353,9 @@ void Cluster::check_end() const {
   // in which it is not needed any more, before anybody is told.
   if (summary["steps_rolled_back"] != 0 && !beyond_ && !scenario_.reckless)
     throw Violation("I4", "steps were rolled back");
-  if (scenario_.async()) {
-    const uint64_t told = summary["consistency"]["leases_rolled_back"];
+  if (scenario_.async() || scenario_.switches > 0) {
+    const uint64_t told = summary["consistency"].value("leases_rolled_back",
+                                                       uint64_t{0});
     if (told < lost_leases_ || (told > 0 && !beyond_))
       throw Violation("I2", std::to_string(lost_leases_)
                               + " leases were lost, and " + std::to_string(told)
@@ -318,7 +376,7 @@ void Cluster::check_end() const {
           || summary["state_sha256"] != oracle_->state_sha256))
     throw Violation("I3", "other weights, or other state of the optimizer, "
                           "than those of an undisturbed run");
-  if (scenario_.kind == Scenario::Kind::bounded
+  if (scenario_.kind == Scenario::Kind::bounded && scenario_.switches == 0
       && summary["consistency"]["max_lead"] > scenario_.staleness)
     throw Violation("I5", "a lead of "
                             + summary["consistency"]["max_lead"].dump()

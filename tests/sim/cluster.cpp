@@ -1,8 +1,10 @@
 #include "tests/sim/cluster.hpp"
 
 #include "actors/links/message_links.hpp"
+#include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
 #include "actors/worker.hpp"
+#include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
 #include <nlohmann/json.hpp>
@@ -37,13 +39,15 @@ const std::string done = "it is done";
 } // namespace
 
 Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
-  : scenario_(std::move(scenario)),
+  : ClusterState(*scenario.job, scenario.streams),
+    scenario_(std::move(scenario)),
     job_(*scenario_.job),
     oracle_(oracle),
     runtime_(seed),
     job_id_(seed + 1) {
   acknowledged_.resize(job_.plan.slices.size());
   gradient_kind = scenario_.gradient();
+  tasks_may_wait = scenario_.kind == Scenario::Kind::replicas;
   on_compute = [this](uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters) {
     note_compute(step, nodes, parameters);
@@ -51,9 +55,9 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
   runtime_.tap([this](uint32_t from, uint32_t to, const Letter& letter) {
     on_message(from, to, letter);
   });
-  taps.sent = [this](uint32_t from, uint32_t, const Letter& letter) {
+  taps.sent = [this](uint32_t from, uint32_t to, const Letter& letter) {
     if (leads(from))
-      note_sent(letter);
+      note_sent(to, letter);
     if (scenario_.standby)
       check_sent(from, letter);
   };
@@ -100,6 +104,8 @@ Cluster::Result Cluster::run(uint32_t faults) {
       throw Violation("I11",
                       "no end is in sight at step " + std::to_string(step_));
     }
+    if (!computed_wrong_.empty())
+      throw Violation("I3", computed_wrong_);
     if (known != took_effect_) {
       known = took_effect_;
       deadline = runtime_.now() + patience;
@@ -116,7 +122,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
     ;
   if (oracle_ != nullptr)
     check_end();
-  return {job_.total_steps,  took_effect_, changed_, ended,
+  return {job_.total_steps,  took_effect_, changed_, switched_, ended,
           runtime_.events(), beyond_};
 }
 
@@ -192,7 +198,12 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
   context.links = std::make_shared<MessageLinks>(member.process);
   runtime_.spawning(member.process);
   Address actor = 0;
-  if (role.kind == RoleKind::worker) {
+  if (scenario_.kind == Scenario::Kind::replicas) {
+    context.own_process = true;
+    context.groups = std::make_shared<SimulatedGroups>(
+      replica_links_, member.process, scenario_.job);
+    actor = spawn_replica(*member.system, context).id;
+  } else if (role.kind == RoleKind::worker) {
     actor = spawn_worker(*member.system, context).id;
   } else {
     if (member.memory < 0)
@@ -217,6 +228,8 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
 }
 
 void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
+  byte_links_.ended(process);
+  replica_links_.ended(process);
   auto known = members_.find(role);
   if (known == members_.end() || known->second.process != process)
     return;
@@ -280,9 +293,12 @@ void Cluster::supervise(const Letter& letter) {
     status_ = finished->status;
     outcome_line_ = finished->line;
     summary_ = finished->summary;
-    if (status_ == 0)
-      changed_ = static_cast<uint32_t>(
-        nlohmann::json::parse(summary_)["changes"].size());
+    if (status_ == 0) {
+      const auto summary = nlohmann::json::parse(summary_);
+      changed_ = static_cast<uint32_t>(summary["changes"].size());
+      switched_ =
+        static_cast<uint32_t>(summary["consistency"]["switches"].size());
+    }
     runtime_.note("finished: " + finished->line);
     if (oracle_ == nullptr)
       record_end();

@@ -30,8 +30,9 @@ class Cluster : private ClusterState {
 public:
   struct Result {
     uint64_t commits = 0;
-    uint32_t faults = 0;  ///< that took effect
-    uint32_t changes = 0; ///< of members and slices that were made
+    uint32_t faults = 0;   ///< that took effect
+    uint32_t changes = 0;  ///< of members and slices that were made
+    uint32_t switches = 0; ///< of consistency
     uint64_t virtual_us = 0;
     uint64_t events = 0;
     bool beyond = false; ///< more failed than the job promises to survive
@@ -96,8 +97,8 @@ private:
   // --- faults (faults.cpp) --------------------------------------------------
   void plan_faults(uint32_t count);
   void progressed(uint64_t step);
-  /// Asks for another worker, shard, or place of slices.
-  void ask_for_change();
+  void ask_for_change(); ///< of who takes part, or who keeps what
+  void ask_for_switch();
   void inject();
   Fault draw_fault();
   bool inject(Fault fault);
@@ -107,8 +108,8 @@ private:
   bool cut_off();
   void kill(RoleId role, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
-  /// A chain has lost a replica for good and is not whole again.
   bool fragile();
+  bool guarded(uint32_t process);
   bool is_shard(uint32_t process) const;
   bool is_replica(uint32_t shard, uint32_t slice) const;
   bool stand_still(uint64_t low, uint64_t high);
@@ -119,7 +120,7 @@ private:
 
   // --- checks (checks.cpp) --------------------------------------------------
   void on_message(uint32_t from, uint32_t to, const Letter& letter);
-  void note_sent(const Letter& letter);
+  void note_sent(uint32_t to, const Letter& letter);
   void check(const Propose& propose);
   void check(const Activate& activation);
   void check(const Sealed& sealed);

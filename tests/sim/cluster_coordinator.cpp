@@ -79,6 +79,23 @@ coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
   return spawn_control_line(system, std::move(options));
 }
 
+/// Of a mode that it is not in, as far as members know.
+void Cluster::ask_for_switch() {
+  if (over_ || !runtime_.alive(coordinator_process_))
+    return;
+  auto& draw = runtime_.random();
+  const auto now = to_string(periods_.now());
+  auto mode = now;
+  while (mode == now) {
+    const auto which = draw.below(5);
+    mode = which < 2   ? "sync"
+           : which < 4 ? "async"
+                       : "staleness:" + std::to_string(draw.below(4));
+  }
+  runtime_.note("asked for: " + mode);
+  runtime_.send(supervisor_, coordinator_.id, letter(SwitchConsistency{mode}));
+}
+
 bool Cluster::kill_coordinator() {
   if (!scenario_.kept || disk_.full || !runtime_.alive(coordinator_process_))
     return false;

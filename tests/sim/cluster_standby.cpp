@@ -306,7 +306,7 @@ bool Cluster::split() {
     from.erase(from.begin() + static_cast<std::ptrdiff_t>(draw.below(2)));
   if (draw.chance(50)) {
     const auto member = some_process(false);
-    if (!is_shard(member) || !fragile())
+    if (!guarded(member))
       from.push_back(member);
   }
   const auto way = draw.below(3);

@@ -3,6 +3,10 @@
 #include "actors/coordinator.hpp"
 #include "actors/shard_store.hpp"
 #include "strategies/leases.hpp"
+#include "tests/sim/byte_links.hpp"
+#include "tests/sim/periods.hpp"
+#include "tests/sim/replica_links.hpp"
+#include "tests/sim/replica_watch.hpp"
 #include "tests/sim/runtime.hpp"
 
 #include <array>
@@ -29,6 +33,9 @@ struct Candidate {
 
 /// What a Cluster knows of its processes, its faults and what was promised.
 struct ClusterState {
+  ClusterState(const Job& job, bool streams)
+    : replica_links_(streams), periods_(job) {}
+
   /// A role, and the process that it runs in now.
   struct Member {
     uint32_t process = 0;
@@ -39,6 +46,10 @@ struct ClusterState {
     bool up = false;       ///< it has joined
   };
 
+  ByteLinks byte_links_;
+  ReplicaLinks replica_links_;
+  ReplicaWatch replicas_;
+  std::string computed_wrong_; ///< what a task has found, which cannot throw it
   uint32_t coordinator_process_ = 0;
   std::unique_ptr<caf::actor_system> coordinator_system_;
   coordinator_actor coordinator_;
@@ -61,7 +72,9 @@ struct ClusterState {
 
   std::vector<uint64_t> triggers_; ///< steps, falling
   std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  std::vector<uint64_t> switches_; ///< the same: of consistency
   uint32_t changed_ = 0;
+  uint32_t switched_ = 0;
   bool removes_ = false;     ///< a worker's leave was asked for
   std::set<uint32_t> quick_; ///< shards that are back at once
   std::set<RoleId> leaving_; ///< they are not started again
@@ -70,6 +83,7 @@ struct ClusterState {
   uint64_t computed_ = 0;
   uint32_t took_effect_ = 0;
   bool memory_lost_ = false;
+  bool kills_next_ = false; ///< as like as not
   uint64_t blocked_until_ = 0;
   bool over_ = false;
   std::string outcome_line_;
@@ -84,10 +98,11 @@ struct ClusterState {
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
   uint64_t left_ = 0; ///< newest epoch that the coordinator has left
-  /// The newest version of a slice that anybody was given, and the processes
-  /// of its replicas then.
+  Periods periods_;
+  /// The newest version of a slice that anybody was given, as a count of
+  /// updates, and the processes of its replicas then.
   struct Read {
-    uint64_t version = 0;
+    uint64_t updates = 0;
     std::map<uint32_t, std::string> replicas;
   };
   std::map<uint32_t, Read> read_;

@@ -7,6 +7,13 @@
 // What goes wrong, when.
 
 namespace troupe::sim {
+namespace {
+
+/// Of faults of replicas, which another one follows within so long.
+constexpr uint32_t again_percent = 40;
+constexpr uint64_t again_within = 6'000;
+
+} // namespace
 
 /// Faults come some time after certain steps have begun, so that all of a run
 /// is hit however long it takes.
@@ -18,6 +25,9 @@ void Cluster::plan_faults(uint32_t count) {
   for (uint32_t i = 0; i < scenario_.changes; ++i)
     changes_.push_back(draw.below(job_.total_steps * 3 / 4));
   std::ranges::sort(changes_, std::greater<>());
+  for (uint32_t i = 0; i < scenario_.switches; ++i)
+    switches_.push_back(draw.below(job_.total_steps * 3 / 4));
+  std::ranges::sort(switches_, std::greater<>());
 }
 
 void Cluster::progressed(uint64_t step) {
@@ -30,6 +40,11 @@ void Cluster::progressed(uint64_t step) {
     changes_.pop_back();
     runtime_.after(runtime_.random().below(6'000),
                    [this] { ask_for_change(); });
+  }
+  while (!switches_.empty() && switches_.back() <= step_) {
+    switches_.pop_back();
+    runtime_.after(runtime_.random().below(6'000),
+                   [this] { ask_for_switch(); });
   }
 }
 
@@ -89,6 +104,12 @@ void Cluster::inject() {
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
     ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
     ++took_effect_;
+    if (scenario_.kind == Scenario::Kind::replicas
+        && runtime_.random().chance(again_percent)) // while that is mended
+      runtime_.after(runtime_.random().below(again_within), [this] {
+        kills_next_ = true;
+        inject();
+      });
     return;
   }
   runtime_.after(2'000, [this] { inject(); }); // nothing could go wrong now
@@ -96,6 +117,8 @@ void Cluster::inject() {
 
 Fault Cluster::draw_fault() {
   auto& draw = runtime_.random();
+  if (std::exchange(kills_next_, false) && draw.chance(50))
+    return Fault::kill_worker;
   const auto first = static_cast<uint32_t>(Fault::kill_standby);
   if (scenario_.standby && draw.chance(50)) {
     const auto which = draw.below(fault_kinds - first + 1);
@@ -167,6 +190,21 @@ bool Cluster::is_shard(uint32_t process) const {
   return found != roles_.end() && found->second.kind == RoleKind::shard;
 }
 
+/// Whoever loses this process loses more than the job promises to survive.
+bool Cluster::guarded(uint32_t process) {
+  if (scenario_.kind != Scenario::Kind::replicas)
+    return is_shard(process) && fragile();
+  if (blocked_until_ > runtime_.now())
+    return true;
+  for (const auto& [role, member] : members_)
+    if (member.up && member.process != process
+        && !runtime_.paused(member.process) && replicas_.has_all(member.process)
+        && std::ranges::find(active_, member.process) != active_.end())
+      return false;
+  return true;
+}
+
+/// A chain has lost a replica for good and is not whole again.
 bool Cluster::fragile() {
   if (!memory_lost_)
     return false;
@@ -183,6 +221,7 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
   std::vector<RoleId> there;
   for (const auto& [role, member] : members_)
     if (role.kind == kind && runtime_.alive(member.process)
+        && !(kind == RoleKind::worker && guarded(member.process))
         && (!with_memory || may_lose_memory(role)))
       there.push_back(role);
   if (there.empty())
@@ -198,7 +237,7 @@ bool Cluster::cut_off() {
   auto& draw = runtime_.random();
   const auto process = some_process(false);
   const auto known = roles_.find(process);
-  if (known == roles_.end() || (is_shard(process) && fragile()))
+  if (known == roles_.end() || guarded(process))
     return false;
   const auto role = known->second;
   std::vector<uint32_t> others{coordinator_process_};
@@ -313,7 +352,7 @@ uint32_t Cluster::some_process(bool with_coordinator) {
 
 bool Cluster::stand_still(uint64_t low, uint64_t high) {
   const auto process = some_process(false);
-  if (process == coordinator_process_ || (is_shard(process) && fragile()))
+  if (process == coordinator_process_ || guarded(process))
     return false;
   runtime_.note(runtime_.name(process) + " stands still");
   runtime_.pause(process,
@@ -324,10 +363,10 @@ bool Cluster::stand_still(uint64_t low, uint64_t high) {
 bool Cluster::cut_some(bool control) {
   const auto a = some_process(false);
   const auto b = control ? coordinator_process_ : some_process(false);
-  if (a == b || (control && is_shard(a) && fragile()))
+  if (a == b || (control && guarded(a)))
     return false;
   if (!control)
-    return runtime_.cut_links(a, b) > 0;
+    return runtime_.cut_links(a, b) + byte_links_.cut_between(a, b) > 0;
   // It is as good as dead, but nobody has noticed yet.
   blocked_until_ = std::max(blocked_until_, runtime_.now() + 10'000);
   return runtime_.cut_control(a, b) > 0;
@@ -338,7 +377,7 @@ bool Cluster::block_some() {
   const auto b = some_process(true);
   if (a == b)
     return false;
-  if ((is_shard(a) || is_shard(b)) && fragile())
+  if (guarded(a) || guarded(b))
     return false;
   const auto time = runtime_.random().between(5'000, 3'000'000);
   blocked_until_ = std::max(blocked_until_, runtime_.now() + time);
@@ -353,30 +392,6 @@ bool Cluster::block_some() {
         runtime_.cut_control(a, b);
     });
   return true;
-}
-
-Phase Cluster::phase() const {
-  for (const auto& [role, member] : members_)
-    if (!member.up || !runtime_.alive(member.process))
-      return Phase::forming;
-  if (proposed_ != activated_)
-    return Phase::sealing;
-  if (runtime_.under_way(type_of<SliceCopy>()) > 0)
-    return Phase::copying;
-  if (pulled_epoch_ != activated_)
-    return Phase::linking;
-  if (runtime_.under_way(type_of<ChainUpdate>()) > 0)
-    return Phase::forwarding;
-  if (runtime_.under_way(type_of<Push>()) > 0
-      || runtime_.under_way(type_of<LeasePush>()) > 0)
-    return Phase::pushing;
-  if (runtime_.under_way(type_of<Pull>()) > 0
-      || runtime_.under_way(type_of<Pulled>()) > 0)
-    return Phase::pulling;
-  for (const auto& [role, member] : members_)
-    if (runtime_.computing(member.process))
-      return Phase::computing;
-  return Phase::quiet;
 }
 
 } // namespace troupe::sim

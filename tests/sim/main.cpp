@@ -43,8 +43,8 @@ int run_seeds(uint64_t first, uint64_t end, bool trace,
             << " failed, " << campaign.commits() << " commits, "
             << campaign.faults() << " faults, " << campaign.events()
             << " events, " << campaign.changes() << " changes, "
-            << campaign.beyond() << '+' << campaign.reckless()
-            << " beyond the promise, "
+            << campaign.switches() << " switches, " << campaign.beyond() << '+'
+            << campaign.reckless() << " beyond the promise, "
             << took * 1000 / static_cast<double>(end - first) << " ms a seed\n";
   return failed > 0;
 }

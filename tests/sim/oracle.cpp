@@ -57,85 +57,64 @@ void Oracle::check_table(const Slice& slice, uint64_t version,
                             + std::to_string(version));
 }
 
-namespace {
+// --- counted gradients -------------------------------------------------------
 
-/// A slice's values while leaves are taken from them.
-class Expected {
-public:
-  Expected(const Job& job, const Slice& slice)
-    : job_(job),
-      slice_(slice),
-      first_(job.flat_offset(slice)),
-      values_(slice.count) {
-    initialize(job.graph, job.options.seed, slice.variable, slice.offset,
-               values_.data(), slice.count);
-  }
-
-  void apply(uint64_t step, uint32_t rank, uint32_t samples) {
-    for (uint64_t i = 0; i < slice_.count; ++i)
-      values_[i] -= leaf_gradient(GradientKind::counted, step, rank, first_ + i,
-                                  0)
-                    / static_cast<float>(samples);
-  }
-
-  /// Errors: Violation of I1; `what` says what they should have had.
-  void compare(const float* values, const std::string& where,
-               const std::string& what) const {
-    for (uint64_t i = 0; i < slice_.count; ++i)
-      if (!(std::abs(values[i] - values_[i]) < 0.05f))
-        throw Violation("I1", where + ": element " + std::to_string(i)
-                                + " of slice " + std::to_string(slice_.id)
-                                + " is " + std::to_string(values[i]) + "; with "
-                                + what + " it would be "
-                                + std::to_string(values_[i]));
-  }
-
-private:
-  const Job& job_;
-  const Slice& slice_;
-  const uint64_t first_;
-  std::vector<float> values_;
-};
-
-} // namespace
-
-void check_leases(const Job& job, const Slice& slice, const LeaseSet& applied,
-                  const float* values, const std::string& where) {
-  Expected expected{job, slice};
-  std::vector<uint64_t> leases(applied.above());
-  for (uint64_t lease = 0; lease < applied.floor(); ++lease)
-    leases.push_back(lease);
-  const auto ranks = job.options.virtual_ranks;
-  for (auto lease : leases) {
-    const auto rank = static_cast<uint32_t>(lease % ranks);
-    expected.apply(lease / ranks, rank,
-                   job.sampling.rank(lease / ranks, rank).count);
-  }
-  expected.compare(values, where,
-                   "each of its " + std::to_string(leases.size())
-                     + " leases applied once");
+Expected::Expected(const Job& job, const Slice& slice)
+  : job_(job),
+    slice_(slice),
+    first_(job.flat_offset(slice)),
+    values_(slice.count) {
+  initialize(job.graph, job.options.seed, slice.variable, slice.offset,
+             values_.data(), slice.count);
 }
 
-void check_shares(const Job& job, const Slice& slice, uint64_t version,
-                  const std::map<uint64_t, std::vector<RankRange>>& made_of,
-                  const float* values, const std::string& where) {
-  Expected expected{job, slice};
-  for (uint64_t step = 0; step < version; ++step) {
-    const auto shares = made_of.find(step);
-    if (shares == made_of.end())
+void Expected::apply(uint64_t step, uint32_t rank, uint32_t samples) {
+  for (uint64_t i = 0; i < slice_.count; ++i)
+    values_[i] -= leaf_gradient(GradientKind::counted, step, rank, first_ + i,
+                                0)
+                  / static_cast<float>(samples);
+}
+
+void Expected::apply_leases(const LeaseSet& applied, uint64_t begin) {
+  std::vector<uint64_t> leases(applied.above());
+  for (auto lease = begin; lease < applied.floor(); ++lease)
+    leases.push_back(lease);
+  const auto ranks = job_.options.virtual_ranks;
+  for (auto lease : leases) {
+    const auto rank = static_cast<uint32_t>(lease % ranks);
+    apply(lease / ranks, rank, job_.sampling.rank(lease / ranks, rank).count);
+  }
+}
+
+void Expected::apply_step(
+  uint64_t step, const std::map<uint64_t, std::vector<RankRange>>* made_of,
+  const std::string& where) {
+  std::vector<RankRange> shares{{0, job_.options.virtual_ranks}};
+  if (made_of != nullptr) {
+    const auto known = made_of->find(step);
+    if (known == made_of->end())
       throw Violation("I1", where + " has applied step " + std::to_string(step)
                               + ", of which nothing was decided");
-    uint32_t samples = 0;
-    for (auto share : shares->second)
-      for (auto rank = share.lo; rank < share.hi; ++rank)
-        samples += job.sampling.rank(step, rank).count;
-    for (auto share : shares->second)
-      for (auto rank = share.lo; rank < share.hi; ++rank)
-        expected.apply(step, rank, samples);
+    shares = known->second;
   }
-  expected.compare(values, where,
-                   "each of its " + std::to_string(version)
-                     + " steps applied once");
+  uint32_t samples = 0;
+  for (auto share : shares)
+    for (auto rank = share.lo; rank < share.hi; ++rank)
+      samples += job_.sampling.rank(step, rank).count;
+  for (auto share : shares)
+    for (auto rank = share.lo; rank < share.hi; ++rank)
+      apply(step, rank, samples);
+}
+
+void Expected::compare(const float* values, const std::string& where,
+                       const std::string& what) const {
+  for (uint64_t i = 0; i < slice_.count; ++i)
+    if (!(std::abs(values[i] - values_[i]) < 0.05f))
+      throw Violation("I1", where + ": element " + std::to_string(i)
+                              + " of slice " + std::to_string(slice_.id)
+                              + " is " + std::to_string(values[i]) + "; with "
+                              + what + " it would be "
+                              + std::to_string(values_[i]));
 }
 
 } // namespace troupe::sim

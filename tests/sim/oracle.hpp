@@ -42,16 +42,30 @@ struct Oracle {
                    const ShardStore& store, const std::string& where) const;
 };
 
-/// Of counted gradients: a slice's values after these leases, each applied
-/// once, whatever their order.
-/// Errors: Violation of I1, naming `where`.
-void check_leases(const Job& job, const Slice& slice, const LeaseSet& applied,
-                  const float* values, const std::string& where);
+/// Of counted gradients: what a slice comes to, whatever the order.
+class Expected {
+public:
+  Expected(const Job& job, const Slice& slice);
 
-/// Of counted gradients, k of n: a slice's values after so many steps, each
-/// made of these ranks. Errors: Violation of I1, naming `where`.
-void check_shares(const Job& job, const Slice& slice, uint64_t version,
-                  const std::map<uint64_t, std::vector<RankRange>>& made_of,
-                  const float* values, const std::string& where);
+  /// A micro-batch of a step whose mean is over so many samples.
+  void apply(uint64_t step, uint32_t rank, uint32_t samples);
+  /// Those from `begin` on.
+  void apply_leases(const LeaseSet& applied, uint64_t begin);
+  /// `made_of`: k of n, the ranks of each step; null: all.
+  /// Errors: Violation of I1 where a step is not known, naming `where`.
+  void apply_step(uint64_t step,
+                  const std::map<uint64_t, std::vector<RankRange>>* made_of,
+                  const std::string& where);
+
+  /// Errors: Violation of I1; `what` says what it should have had.
+  void compare(const float* values, const std::string& where,
+               const std::string& what) const;
+
+private:
+  const Job& job_;
+  const Slice& slice_;
+  const uint64_t first_;
+  std::vector<float> values_;
+};
 
 } // namespace troupe::sim

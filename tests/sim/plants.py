@@ -155,6 +155,43 @@ PLANTS = [
      "      out.push_back(PLANTED(39) && next_ < total_\n"
      "                      ? (returned_.erase(returned_.begin()), next_++)\n"
      "                      : returned_.extract(returned_.begin()).value());"),
+    (40, "a switch takes place before all is applied",
+     "actors/coordinator_switch.cpp",
+     "(async_ ? leases_.drained() : commits_.committed() == *end);",
+     "(PLANTED(40)\n             || (async_ ? leases_.drained()\n"
+     "                        : commits_.committed() == *end));"),
+    (41, "another bound on staleness has no effect",
+     "actors/coordinator_switch.cpp", "      leases_.bound(now);",
+     "      if (!PLANTED(41))\n        leases_.bound(now);"),
+    (42, "what was learnt before a switch is leased once more",
+     "actors/shard/lease_slices.cpp",
+     "  const auto floor = shard_.period.step * shard_.job.options.virtual_ranks;",
+     "  const auto floor =\n    PLANTED(42)\n      ? 0\n"
+     "      : shard_.period.step * shard_.job.options.virtual_ranks;"),
+    (43, "a replica's sums of another step count for the next one",
+     "actors/epoch_plan.cpp", "        step == message.version)\n",
+     "        step == message.version || PLANTED(43))\n"),
+    (44, "a sum is made in the place of an addend",
+     "actors/collectives/direct_exchange.cpp",
+     "!own_.empty() && !step_.keeps_vectors;",
+     "!own_.empty() && (!step_.keeps_vectors || PLANTED(44));"),
+    (45, "a step counts as committed when one replica alone has it",
+     "actors/coordinator_epochs.cpp",
+     "    replicas[owner_key(role)] = seal.version;",
+     "    replicas[owner_key(role)] =\n"
+     "      PLANTED(45) ? resumption.version : seal.version;"),
+    (46, "who takes the newest version forgets what others hold of the next "
+     "step", "actors/replica_steps.cpp",
+     "  variables_->hold(version);\n  outcome.version = version;",
+     "  variables_->hold(version);\n  if (PLANTED(46))\n"
+     "    sums_.end_step();\n  outcome.version = version;"),
+    (47, "a group that is called off between two steps is not given up",
+     "actors/replica_steps.cpp", "  if (aborted_)\n    outcome.failure",
+     "  if (aborted_ && !PLANTED(47))\n    outcome.failure"),
+    (48, "a job is switched before a step that a dead worker began",
+     "actors/coordinator_end.cpp",
+     "  if (!switch_.now().async && fence_.epoch",
+     "  if (!PLANTED(48) && !switch_.now().async && fence_.epoch"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -1,6 +1,7 @@
 #include "tests/sim/runtime.hpp"
 
 #include "actors/messages.hpp"
+#include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
 #include <algorithm>
@@ -94,7 +95,9 @@ Runtime::Runtime(uint64_t seed) : before_(running), random_(seed) {
 }
 
 Runtime::~Runtime() {
-  entities_.clear(); // actors still call
+  for (auto& entity : entities_)
+    graves_.push_back(std::move(entity.actor));
+  graves_.clear(); // actors still call
   running = before_;
 }
 
@@ -160,6 +163,8 @@ void Runtime::kill(uint32_t id, const std::string& how) {
     tell_watchers(address, last + random_.between(notice[0], notice[1]),
                   "its process ended");
     auto actor = std::exchange(entities_[address].actor, nullptr);
+    if (tasks_may_wait) // nothing of it runs any more
+      graves_.push_back(std::move(actor));
     actor.reset();
     entities_[address].handler = nullptr;
     entities_[address].unsaid.clear();

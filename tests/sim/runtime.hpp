@@ -91,6 +91,7 @@ public:
   void link(uint32_t process, uint32_t peer, Address target, Linked done);
   /// Who is linked to.
   void accept(uint32_t process, Address target);
+  uint64_t arrival(uint32_t from, uint32_t to); ///< of what is sent now
   /// Cuts links between two processes, or their control stream; returns how
   /// many there were.
   size_t cut_links(uint32_t a, uint32_t b);
@@ -103,8 +104,7 @@ public:
   void tap(Tap tap) { tap_ = std::move(tap); }
   bool trace = false;
   void note(const std::string& line);
-  /// Messages of that type under way.
-  uint64_t under_way(const Type* type) const;
+  uint64_t under_way(const Type* type) const; ///< messages of that type
 
   uint32_t spawning() const { return spawning_; }
   void spawning(uint32_t process) { spawning_ = process; }
@@ -118,7 +118,6 @@ public:
 
 private:
   Stream& control(uint32_t from, uint32_t to);
-  uint64_t arrival(uint32_t from, uint32_t to);
   void end_if_quits(std::shared_ptr<caf::event_based_actor> actor);
   void go_on(Address actor); ///< it has waited
   void give(Address from, Address to, const Letter& letter);
@@ -137,6 +136,7 @@ private:
   std::priority_queue<Event, std::vector<Event>, Later> queue_;
   std::vector<Process> processes_;
   std::vector<Entity> entities_{1};
+  std::vector<std::shared_ptr<caf::event_based_actor>> graves_;
   std::vector<Link> links_;
   std::map<std::pair<uint32_t, uint32_t>, Stream> control_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> blocked_;

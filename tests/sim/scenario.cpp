@@ -107,8 +107,10 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.sample.classes = 0;
     options.sample.label = LabelKind::binary;
   }
-  if (scenario.kind == Kind::scalars)
+  if (scenario.kind == Kind::scalars || scenario.clips)
     options.clip_norm = 2;
+  if (scenario.kind == Kind::replicas)
+    options.strategy = Strategy::multi_worker_mirrored;
   if (scenario.kind == Kind::backup) {
     options.backup_workers = 1;
     options.reduction = "fast";
@@ -117,10 +119,12 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
 }
 
 void make_job(Scenario& scenario, uint32_t virtual_ranks) {
-  using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t, int64_t, uint32_t>;
+  using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t, int64_t, uint32_t,
+                         GradientKind, bool>;
   static std::map<Key, std::shared_ptr<const Job>> jobs;
   auto& job = jobs[{scenario.kind, scenario.workers, scenario.shards,
-                    scenario.chain, scenario.staleness, virtual_ranks}];
+                    scenario.chain, scenario.staleness, virtual_ranks,
+                    scenario.gradient(), scenario.clips}];
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
   scenario.job = job;
@@ -131,6 +135,36 @@ void make_job(Scenario& scenario, uint32_t virtual_ranks) {
       samples = samples_with_ids(job->options.samples);
     scenario.data = samples;
   }
+}
+
+/// How often the job is asked to switch. Of a draw of its own, so that worlds
+/// that found a bug stay as they were.
+uint32_t switches_of(const Scenario& scenario, uint64_t seed) {
+  Random draw{seed + 3'043'914};
+  const bool drawn = draw.below(6) == 0;
+  return !drawn || scenario.reckless || scenario.kind == Kind::scalars
+             || scenario.kind == Kind::tables
+           ? 0
+           : static_cast<uint32_t>(draw.between(1, 3));
+}
+
+/// The same of replicas, which take the place of what else was drawn.
+void draw_replicas(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
+  Random draw{seed + 2'051'992};
+  if (draw.below(10) != 0)
+    return;
+  out.kind = Kind::replicas;
+  out.workers = static_cast<uint32_t>(draw.between(2, 4));
+  out.shards = 0;
+  out.chain = 1;
+  out.staleness = -1;
+  out.changes = 0;
+  out.switches = 0;
+  out.reckless = false;
+  out.streams = draw.chance(60);
+  out.clips = draw.chance(25);
+  const uint32_t ranks[] = {4, 5, 8};
+  virtual_ranks = ranks[draw.below(3)];
 }
 
 } // namespace
@@ -152,7 +186,7 @@ Scenario scenario_of(uint64_t seed) {
   if (out.kind == Kind::bounded)
     out.staleness = static_cast<int64_t>(draw.below(4));
   const uint32_t ranks[] = {4, 5, 8};
-  const auto virtual_ranks =
+  uint32_t virtual_ranks =
     out.gradient() == GradientKind::counted ? 4 : ranks[draw.below(3)];
   out.reckless = draw.below(12) == 0;
   if (draw.below(3) == 0)
@@ -163,6 +197,10 @@ Scenario scenario_of(uint64_t seed) {
   // A draw of its own, so that worlds that found a bug stay as they were.
   out.standby = Random{seed + 1'137'000}.below(8) == 0;
   out.kept = out.kept || out.standby;
+  out.switches = switches_of(out, seed);
+  if (out.switches > 0)
+    virtual_ranks = 4;
+  draw_replicas(out, virtual_ranks, seed);
   make_job(out, virtual_ranks);
   return out;
 }
@@ -178,19 +216,24 @@ Scenario undisturbed(const Scenario& scenario) {
   out.standby = false;
   if (out.kind == Kind::backup) // nothing is compared with it
     out.workers = 2;
+  if (out.kind == Kind::replicas)
+    out.kind = out.clips ? Kind::scalars : Kind::sync;
+  out.clips = false;
   make_job(out, scenario.job->options.virtual_ranks);
   return out;
 }
 
 std::string Scenario::describe() const {
-  constexpr const char* names[] = {"sync",  "scalars", "backup",
-                                   "async", "bounded", "tables"};
+  constexpr const char* names[] = {"sync",    "scalars", "backup",  "async",
+                                   "bounded", "tables",  "replicas"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
+         + (streams ? ", streams" : "") + (clips ? ", clipped" : "")
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
+         + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")
          + (standby ? ", standby"
             : kept  ? ", kept"

@@ -61,15 +61,19 @@ struct Scenario {
     scalars, ///< each step needs a norm over all slices
     backup,  ///< k of n
     async,
-    bounded, ///< staleness
-    tables,  ///< plain steps with a sparse table beside dense variables
+    bounded,  ///< staleness
+    tables,   ///< plain steps with a sparse table beside dense variables
+    replicas, ///< no shards: workers sum with one another
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
   uint32_t chain = 1;
   int64_t staleness = -1;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
+  uint32_t switches = 0; ///< of consistency are asked for
   bool reckless = false; ///< more fails than the job promises to survive
+  bool streams = false;  ///< replicas sum over these, not in memory
+  bool clips = false;    ///< replicas: a norm over all variables in each step
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
   /// There are two of them, and three voters keep the journal.
@@ -77,11 +81,13 @@ struct Scenario {
   std::shared_ptr<const Job> job;
   JobData data; ///< of tables: samples with ids
 
+  /// As it begins.
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }
   GradientKind gradient() const {
-    return kind == Kind::sync || kind == Kind::scalars || kind == Kind::tables
-             ? GradientKind::ordered
-             : GradientKind::counted;
+    const bool steps = kind == Kind::sync || kind == Kind::scalars
+                       || kind == Kind::tables || kind == Kind::replicas;
+    return steps && switches == 0 ? GradientKind::ordered
+                                  : GradientKind::counted;
   }
   std::string describe() const;
 };

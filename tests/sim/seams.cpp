@@ -10,6 +10,7 @@
 #include "actors/step_rows.hpp"
 #include "kernels/executor.hpp"
 #include "monitoring/metrics.hpp"
+#include "tests/sim/fiber.hpp"
 #include "tests/sim/gradient.hpp"
 
 #include <algorithm>
@@ -59,10 +60,13 @@ struct Executor::Impl {
   uint32_t process = sim::Runtime::get().spawning();
   std::deque<std::function<void()>> tasks;
   std::shared_ptr<bool> lives = std::make_shared<bool>(true);
+  std::shared_ptr<sim::Fiber> fiber; ///< that runs or waits
 
   void run_next() {
     auto& runtime = sim::Runtime::get();
     runtime.in_process(process, runtime.task_time(process), lives, [this] {
+      if (sim::tasks_may_wait)
+        return run_as_fiber();
       auto task = std::move(tasks.front());
       tasks.pop_front();
       try {
@@ -71,6 +75,16 @@ struct Executor::Impl {
       } catch (const NotYet&) {
         tasks.push_front(std::move(task));
       }
+      if (!tasks.empty())
+        run_next();
+    });
+  }
+
+  void run_as_fiber() {
+    fiber = std::make_shared<sim::Fiber>(process, std::move(tasks.front()));
+    fiber->begin([this] {
+      tasks.pop_front();
+      sim::Runtime::get().count_task(process, -1);
       if (!tasks.empty())
         run_next();
     });
@@ -138,6 +152,9 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     faults_(std::move(faults)) {}
 
 namespace {
+
+/// Until the next bucket of a replica's gradient is final.
+constexpr uint64_t a_bucket[2] = {20, 400};
 
 /// What the leaves of a step are made of.
 struct Step {
@@ -230,6 +247,31 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
   if (buckets != nullptr)
     for (uint32_t i = 0; i < buckets->runs.size(); ++i)
       ready(i, out.nodes);
+  return out;
+}
+
+/// While buckets become final others go on.
+StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
+                                   const float* parameters) {
+  StepGradient out;
+  out.step = step;
+  if (sim::on_compute)
+    sim::on_compute(step, targets.nodes, parameters);
+  const Step whole{*job_, data_.get(), sampling_, step, parameters, nullptr};
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    if (const auto sum = sum_of(whole, targets.nodes[i]))
+      std::copy_n(sum->data(), sum->size(), targets.sums[i]);
+    for (auto rank = targets.nodes[i].lo; rank < targets.nodes[i].hi; ++rank) {
+      const auto samples = sampling_.rank(step, rank).count;
+      out.leaves.push_back({rank, 1.0 * samples, samples});
+    }
+  }
+  auto& runtime = sim::Runtime::get();
+  for (uint32_t i = 0; i < targets.buckets->runs.size() && targets.ready; ++i) {
+    sim::Fiber::wait_until(
+      runtime.now() + runtime.random().between(a_bucket[0], a_bucket[1]));
+    targets.ready(i);
+  }
   return out;
 }
 

@@ -20,7 +20,7 @@ constexpr uint64_t most_seeds = 10'000;
 /// since slices overtake one another on links.
 constexpr uint32_t rare_bugs[] = {10, 27, 31};
 constexpr uint64_t most_rare_seeds = 60'000;
-constexpr uint32_t bugs = 39;
+constexpr uint32_t bugs = 48;
 
 } // namespace
 

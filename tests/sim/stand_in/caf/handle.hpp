@@ -74,6 +74,9 @@ struct strong_actor_ptr : handle {
   void enqueue(const strong_actor_ptr& sender, message_id, const message& what,
                void* context) const;
 };
+struct weak_actor_ptr : handle {
+  strong_actor_ptr lock() const { return {{id}}; }
+};
 struct actor : handle {};
 struct node_id {};
 
