@@ -1,5 +1,9 @@
 #include "actors/peer_directory.hpp"
 
+#include "actors/links/link_proxy.hpp"
+
+#include <algorithm>
+
 namespace troupe {
 
 std::string local_name(uint64_t job, RoleId role) {
@@ -64,6 +68,14 @@ MessageLinks::Request PeerDirectory::request(const Fence& fence,
   open.terms = linking_.terms;
   open.deadline = std::chrono::steady_clock::now() + deadline;
   return open;
+}
+
+uint64_t PeerDirectory::queued_bytes() const {
+  uint64_t most = 0;
+  for (const auto& peer : peers_)
+    if (peer)
+      most = std::max(most, troupe::queued_bytes(peer));
+  return most;
 }
 
 std::optional<RoleId> PeerDirectory::forget(const caf::actor_addr& source) {

@@ -74,6 +74,9 @@ public:
         visit(caf::actor_cast<Handle>(peer));
   }
 
+  /// What waits on the fullest link of all.
+  uint64_t queued_bytes() const;
+
 private:
   static constexpr auto deadline = std::chrono::seconds{5};
 

@@ -6,10 +6,16 @@
 #include "actors/worker_frame.hpp"
 #include "strategies/lease_pipeline.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace troupe {
 namespace {
+
+/// Of pushes of leases: a worker that computes faster than a link takes them
+/// would fill its memory.
+constexpr uint64_t most_queued_bytes = uint64_t{32} << 20;
+constexpr std::chrono::milliseconds queue_look_period{2};
 
 ///            Activate                 all slices          computed
 ///   sealed ------------> pulling ----------------> computing -------> pushed
@@ -280,8 +286,21 @@ private:
     if (leases_.ask())
       self_->send(context_.coordinator,
                   LeaseRequest{gate_.active(), context_.role, lease_batch});
-    if (const auto lease = leases_.pull())
+    if (shards_.queued_bytes() > most_queued_bytes)
+      look_at_queues();
+    else if (const auto lease = leases_.pull())
       pull(*lease);
+  }
+
+  void look_at_queues() {
+    if (std::exchange(looking_, true))
+      return;
+    Completion later{[this] {
+      looking_ = false;
+      if (async_ && gate_.is_active())
+        next_lease();
+    }};
+    self_->delayed_send(self_, queue_look_period, std::move(later));
   }
 
   void on(const LeaseGrant& grant) {
@@ -358,6 +377,7 @@ private:
 
   PushPacking packing_;
   LeasePipeline leases_;
+  bool looking_ = false; ///< until there is room in the links' queues
   PulledParameters parameters_;
 };
 

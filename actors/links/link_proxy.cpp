@@ -47,6 +47,12 @@ caf::strong_actor_ptr make_link_proxy(caf::actor_system& system,
     system.next_actor_id(), system.node(), &system, config, std::move(link));
 }
 
+uint64_t queued_bytes(const caf::strong_actor_ptr& peer) {
+  const auto* proxy =
+    dynamic_cast<const LinkProxy*>(caf::actor_cast<caf::abstract_actor*>(peer));
+  return proxy == nullptr ? 0 : proxy->link().counts().queued_bytes;
+}
+
 void deliver(LinkMessage&& message, const caf::strong_actor_ptr& proxy,
              const caf::strong_actor_ptr& target) {
   std::visit(

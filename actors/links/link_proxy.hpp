@@ -20,6 +20,7 @@ public:
   bool enqueue(caf::mailbox_element_ptr what,
                caf::execution_unit* host) override;
   void kill_proxy(caf::execution_unit* host, caf::error why) override;
+  const MessageLink& link() const { return *link_; }
 
 private:
   std::shared_ptr<MessageLink> link_;
@@ -28,6 +29,10 @@ private:
 /// A handle to the peer of a link.
 caf::strong_actor_ptr make_link_proxy(caf::actor_system& system,
                                       std::shared_ptr<MessageLink> link);
+
+/// Bytes that wait on the link to a peer, for credit or for the socket; 0 where
+/// it is in this process.
+uint64_t queued_bytes(const caf::strong_actor_ptr& peer);
 
 /// Delivers a message to `target` as if `proxy` had sent it.
 void deliver(LinkMessage&& message, const caf::strong_actor_ptr& proxy,
