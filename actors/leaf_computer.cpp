@@ -1,11 +1,11 @@
 #include "actors/leaf_computer.hpp"
 
+#include "actors/sole_owner.hpp"
 #include "actors/step_rows.hpp"
 #include "kernels/loops.hpp"
 #include "kernels/random.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -387,10 +387,8 @@ float* LeafComputer::reduce(RankRange node, uint32_t first,
 
 LeafComputer::Sum LeafComputer::take() {
   for (auto& buffer : pool_)
-    if (buffer.use_count() == 1) {
-      std::atomic_thread_fence(std::memory_order_acquire);
+    if (sole_owner(buffer))
       return buffer;
-    }
   auto buffer = std::make_shared<SumBuffer>(job_->layout.total, memory_.get());
   pool_.push_back(buffer);
   return buffer;

@@ -2,12 +2,12 @@
 
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/sole_owner.hpp"
 #include "actors/worker_rows.hpp"
 #include "kernels/buffer.hpp"
 #include "kernels/parameter_gate.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -68,10 +68,8 @@ public:
   /// Another buffer; readers of this one keep it.
   void replace() {
     std::swap(buffer_, spare_);
-    if (buffer_ && buffer_.use_count() == 1) {
-      std::atomic_thread_fence(std::memory_order_acquire);
+    if (buffer_ && sole_owner(buffer_))
       return;
-    }
     buffer_ = std::make_shared<Buffer>(job_.layout.total);
     buffer_->fill(0);
   }

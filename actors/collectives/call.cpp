@@ -1,10 +1,10 @@
 #include "actors/collectives/call.hpp"
 
+#include "actors/sole_owner.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 namespace troupe {
 
@@ -43,8 +43,7 @@ void CollectiveCall::prepare(uint64_t count) {
   for (size_t i = 0; i < program_.size(); ++i)
     terms_[i] = values[program_[i].member].data();
   for (auto& buffer : spare_)
-    if (buffer.use_count() == 1 && buffer->size() >= count) {
-      std::atomic_thread_fence(std::memory_order_acquire);
+    if (buffer->size() >= count && sole_owner(buffer)) {
       result_ = buffer;
       return;
     }
@@ -71,8 +70,7 @@ void CollectiveCall::forget() {
 
 std::shared_ptr<CollectiveCall> CallPool::take() {
   for (auto& call : calls_)
-    if (call.use_count() == 1) {
-      std::atomic_thread_fence(std::memory_order_acquire);
+    if (sole_owner(call)) {
       call->forget();
       return call;
     }
