@@ -94,7 +94,8 @@ private:
       finish(done.call);
   }
 
-  void finish(const std::shared_ptr<CollectiveCall>& call) {
+  void finish(const std::shared_ptr<CollectiveCall>& finished) {
+    const auto call = finished; // that may be calls_' own, and ends with it
     const auto sum = call->sum();
     std::erase_if(calls_, [&](const auto& x) { return x.second == call; });
     call->forget();
