@@ -88,13 +88,13 @@ private:
     partial_.erase(part.version);
     run_on(
       *executor_, self_,
-      [this, parameters, version = part.version] {
+      [this, &executor = *executor_, parameters, version = part.version] {
         Renumber renumber;
         if (rows_)
           renumber = [this](int32_t* ids, size_t count) {
             rows_->renumber(ids, count);
           };
-        auto scores = score_on(*executor_, graph_, parameters->data(),
+        auto scores = score_on(executor, graph_, parameters->data(),
                                *context_.data.eval, device_, renumber);
         return Evaluation{context_.job_id, version, scores.samples,
                           std::move(scores.measures)};

@@ -1,11 +1,11 @@
 #include "actors/slice_work.hpp"
 
 #include "actors/shard_tables.hpp"
+#include "actors/sole_owner.hpp"
 #include "kernels/loops.hpp"
 #include "kernels/optimizer.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 namespace troupe {
@@ -32,11 +32,11 @@ float rate_of_short_lease(const Job& job, uint32_t samples) {
 } // namespace
 
 SliceWork::SliceWork(const Job& job, std::shared_ptr<ShardStore> store,
-                     uint32_t slice, std::shared_ptr<Executor> executor)
+                     uint32_t slice, Executor& executor)
   : job_(job),
     store_(std::move(store)),
     slice_(slice),
-    executor_(std::move(executor)),
+    executor_(&executor),
     filter_(find_gradient_filter(job.options.server_filter)),
     rule_(find_server_rule(job.options.server_rule)) {}
 
@@ -229,10 +229,8 @@ void SliceWork::update_rows(const Addend& gradient, UpdateMoment moment,
 
 std::shared_ptr<Buffer> SliceWork::take(size_t count) {
   for (auto& buffer : pool_)
-    if (buffer.use_count() == 1 && buffer->size() >= count) {
-      std::atomic_thread_fence(std::memory_order_acquire);
+    if (buffer->size() >= count && sole_owner(buffer))
       return buffer;
-    }
   pool_.push_back(std::make_shared<Buffer>(count));
   return pool_.back();
 }

@@ -16,11 +16,11 @@ namespace troupe {
 
 /// The payloads of one slice, and what is done with them: carries out a
 /// ledger's decisions and the update. Touched by tasks of one executor only,
-/// which spread over its threads.
+/// which spread over its threads; it has ended before this is destroyed.
 class SliceWork {
 public:
   SliceWork(const Job& job, std::shared_ptr<ShardStore> store, uint32_t slice,
-            std::shared_ptr<Executor> executor);
+            Executor& executor);
 
   /// Stores what `node` holds, then does what the ledger decided.
   void accept(RankRange node, Addend values,
@@ -60,7 +60,7 @@ private:
   const Job& job_;
   std::shared_ptr<ShardStore> store_;
   uint32_t slice_;
-  std::shared_ptr<Executor> executor_;
+  Executor* executor_;
   GradientFilter filter_;
   ServerRule rule_;
   const Addend& sum() const;

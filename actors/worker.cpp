@@ -36,7 +36,8 @@ public:
       leases_(job_.prefetches()),
       parameters_(job_, context_.data.train, context_.memory()) {}
 
-  /// The executor's task reads what is destroyed after it.
+  /// The executor's task reads what is destroyed after it; but not executor_,
+  /// which is null from here on: tasks have a reference.
   ~WorkerState() {
     give_up_begun();
     executor_.reset();
@@ -208,13 +209,14 @@ private:
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, step, nodes, parameters, gate = std::move(gate),
-       rows = parameters_.rows().rows(), ready = when_ready(turn)] {
+      [this, &executor = *executor_, step, nodes, parameters,
+       gate = std::move(gate), rows = parameters_.rows().rows(),
+       ready = when_ready(turn)] {
         return slowed_(
           [&] {
             auto done = computer_.compute(step, nodes, parameters->data(), rows,
                                           pushes_.early(), ready, gate.get());
-            packing_.pack(done, *executor_);
+            packing_.pack(done, executor);
             return done;
           },
           gate.get());
@@ -323,14 +325,15 @@ private:
     const auto turn = ++turn_;
     run_on(
       *executor_, self_,
-      [this, lease, rank, ranks, parameters, rows = parameters_.rows().rows()] {
+      [this, &executor = *executor_, lease, rank, ranks, parameters,
+       rows = parameters_.rows().rows()] {
         LeaseGradient done;
         done.gradient = slowed_([&] {
           return computer_.compute(lease / ranks, {{rank, rank + 1}},
                                    parameters->data(), rows);
         });
-        done.scale = push_scale(job_, executor_.get(), done.gradient);
-        packing_.pack(done.gradient, *executor_);
+        done.scale = push_scale(job_, &executor, done.gradient);
+        packing_.pack(done.gradient, executor);
         return done;
       },
       [this, lease, turn,

@@ -74,7 +74,7 @@ void LeaseSlices::enter_epoch(const Activate& activation) {
     auto& owned = slices_[slice];
     if (!owned)
       owned = std::make_unique<Owned>(Owned{
-        {}, SliceWork{shard_.job, shard_.store, slice, shard_.executor}, {}});
+        {}, SliceWork{shard_.job, shard_.store, slice, *shard_.executor}, {}});
     owned->leases = shard_.store->holds(slice) ? applied(slice) : LeaseSet{};
   }
   if (!free_rows_)

@@ -86,7 +86,7 @@ void StepSlices::enter_epoch(const Activate& activation) {
     if (!owned)
       owned = std::make_unique<Owned>(shard_.job.options.virtual_ranks,
                                       SliceWork{shard_.job, store, slice,
-                                                shard_.executor});
+                                                *shard_.executor});
     owned->version = store->holds(slice) ? store->newest(slice) : 0;
     if (!line.place.head || !owned->head
         || owned->ledger.version() != owned->version) {
