@@ -33,6 +33,10 @@ if(TROUPE_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 
+# More would take twice as long to compile; the simulators want some speed.
+if(TROUPE_SANITIZE)
+  add_compile_options(-O1)
+endif()
 if(TROUPE_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined
                       -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
