@@ -217,11 +217,11 @@ private:
       give_up("another job's coordinator is at " + options_.address);
       return;
     }
-    if (real_ && info.term <= term_) {
-      later(); // this one, or one that was deposed: none is better
+    if (info.term < term_ || (real_ && info.term == term_)) {
+      later(); // one that was deposed, or this one: none is better
       return;
     }
-    if (member && info.term <= term_) {
+    if (member && info.term == term_) {
       give_up("the connection to the coordinator is lost");
       return;
     }

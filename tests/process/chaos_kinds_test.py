@@ -81,7 +81,7 @@ class ChaosKinds(unittest.TestCase):
                               *SERVED])
         for kind in ("kill", "stop", "slow", "cut"):
             self.assertGreaterEqual(verdict["faults"][kind]["count"],
-                                    int(FAULTS) // 4)
+                                    int(FAULTS) // 8)
         self.assertEqual(verdict["weights_sha256"],
                          verdict["undisturbed"]["weights_sha256"])
         self.assertLessEqual(verdict["leaves_recomputed"],

@@ -176,7 +176,7 @@ void Cluster::check(const Activate& activation) {
     if (member.role.kind == RoleKind::shard)
       processes_[member.role.index] = member.links;
   if (scenario_.kind == Scenario::Kind::replicas) {
-    beyond_ = replicas_.began(activation, active_) || beyond_;
+    beyond_ = replicas_.began(activation) || beyond_;
     return;
   }
   if (async && !memories_.empty())
@@ -281,7 +281,8 @@ void Cluster::check_stores() const {
       continue;
     check_store(role.index);
     for (auto slice : member.store->slices())
-      if (chains_[slice].replicas.back() == role.index
+      if (proposed_ == activated_ // else the chain may be another
+          && chains_[slice].replicas.back() == role.index
           && !periods_.is_complete(job_, *member.store, slice))
         throw Violation("I1", to_string(role) + " has not had all of slice "
                                 + std::to_string(slice) + ", but "

@@ -3,6 +3,7 @@
 #include "tests/sim/oracle.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace troupe::sim {
 
@@ -23,10 +24,13 @@ void ReplicaWatch::heard(uint32_t process, const Sealed& sealed) {
     versions_[process] = sealed.version;
 }
 
-bool ReplicaWatch::began(const Activate& activation,
-                         std::vector<uint32_t> members) {
+/// Of a member that has died, and is there again before that is known, what
+/// the process before it had counts.
+bool ReplicaWatch::began(const Activate& activation) {
   epoch_ = activation.fence.epoch;
-  members_ = std::move(members);
+  members_.clear();
+  for (const auto& member : activation.members)
+    members_.push_back(static_cast<uint32_t>(std::stoul(member.links)));
   uint64_t newest = 0;
   for (auto member : members_)
     newest = std::max(newest, versions_[member]);

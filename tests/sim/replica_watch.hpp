@@ -14,11 +14,10 @@ public:
   /// The coordinator hears from the process of a replica.
   void heard(uint32_t process, const Applied& applied);
   void heard(uint32_t process, const Sealed& sealed);
-  /// An epoch begins with these processes. Tells whether all are gone that had
-  /// what was committed.
+  /// An epoch begins. Tells whether all are gone that had what was committed.
   /// Errors: Violation of I2 or I4, when one of them has more than it goes on
   /// from.
-  bool began(const Activate& activation, std::vector<uint32_t> members);
+  bool began(const Activate& activation);
 
   uint64_t committed() const { return committed_; }
   /// Whether a process has all that was committed.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t most_seeds = 500;
 /// Of plants.py; those that need a journal, k of n or messages that come twice
-/// are layer 1's.
-constexpr uint32_t bugs[] = {3, 4, 6, 7, 14, 19, 20};
+/// are layer 1's. The last one is of links' windows, which that has not.
+constexpr uint32_t bugs[] = {3, 4, 6, 7, 14, 19, 20, 49};
 
 } // namespace
 
