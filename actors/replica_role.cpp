@@ -115,7 +115,8 @@ private:
 
   /// The group is there: all begin at the activation's version, and the epoch
   /// is active here once this replica has it.
-  void enter(const Activate& activation, std::shared_ptr<ReplicaGroup> group) {
+  void enter(const Activate& activation,
+             const std::shared_ptr<ReplicaGroup>& group) {
     if (!gate_.is_sealing(activation.fence))
       return;
     paused_ = false;
