@@ -125,10 +125,11 @@ class Tables(unittest.TestCase):
 
     def test_rows_are_pushed_asynchronously(self):
         for layout in LAYOUTS[1:]:
-            summary = train(*job(steps="100"), *SERVED, "--async", *layout)
+            # Without a schedule the last steps are noisy: 0.57 to 0.72.
+            summary = train(*job(steps="100"), *SERVED, "--async",
+                            "--lr-schedule", "cosine", *layout)
             self.assertEqual(summary["steps"], 100)
-            # It learns: chance is 0.5, few held-out samples give 0.57 to 0.72.
-            self.assertGreater(summary["eval"]["auc"], 0.52)
+            self.assertGreater(summary["eval"]["auc"], 0.6)
 
     def test_rows_that_are_there_from_the_beginning_change_nothing(self):
         expected = train(*job(), *SERVED, "--in-process")
