@@ -129,7 +129,7 @@ class ChaosKinds(unittest.TestCase):
             verdict, said = self.chaos(
                 ["--faults", "5", "--kinds", kinds, "--seed", "4",
                  "--write-plan", plan],
-                ["--model", "mlp:784-64-10", "--steps", "8000",
+                ["--model", "mlp:784-64-10", "--steps", "20000",
                  "--checkpoint-dir", kept, "--checkpoint-every", "25", *job],
                 show=True)
             self.assertEqual({kind: fault["by_phase"] for kind, fault
@@ -150,7 +150,7 @@ class ChaosKinds(unittest.TestCase):
             # and once more, as it was
             verdict, _ = self.chaos(
                 ["--plan", plan],
-                ["--model", "mlp:784-64-10", "--steps", "8000",
+                ["--model", "mlp:784-64-10", "--steps", "20000",
                  "--checkpoint-dir", tempfile.mkdtemp(dir=self.folder),
                  "--checkpoint-every", "25", *job], show=True)
             self.assertEqual(sum(fault["count"] for fault
