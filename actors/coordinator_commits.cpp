@@ -44,7 +44,7 @@ void CoordinatorState::on(const Applied& applied) {
                      applied.duplicates);
   record_.sent(applied.sent_bytes, applied.plain_bytes);
   record_.behind(applied.most_behind);
-  if (job_->plan.dense_reduced && applied.owner.kind == RoleKind::worker)
+  if (applied.owner.kind == RoleKind::worker)
     faults_.whole({applied.owner}); // it has taken its state
   committed(commits_.applied(owner_key(applied.owner), applied.version));
 }

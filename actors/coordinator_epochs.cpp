@@ -1,4 +1,5 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/journal/history.hpp"
 #include "actors/steady_ms.hpp"
 
 // From a proposal to what the members of the next epoch are told.
@@ -95,14 +96,14 @@ void CoordinatorState::perform(const Membership::Await& await) {
 
 /// Who holds what the job relies on and nobody present does.
 std::set<RoleId> CoordinatorState::awaited() const {
-  if (async_)
-    return epoch_plan_.awaited(seals_, {switch_.now().updates,
-                                        leases_.consumed_leases()});
+  EpochPlan::Acknowledged known{commits_.committed()};
   if (switch_.now().async)
-    return epoch_plan_.awaited(seals_,
-                               {switch_.now().updates,
-                                leases_before(commits_.committed(), *job_)});
-  return epoch_plan_.awaited(seals_, {commits_.committed()});
+    known = {switch_.now().updates,
+             async_ ? leases_.consumed_leases()
+                    : leases_before(commits_.committed(), *job_)};
+  if (options_.past && options_.past->epoch > 0) // written a while later
+    known.told_another = &options_.past->members;
+  return epoch_plan_.awaited(seals_, known);
 }
 
 /// Slices go on with what they have, each with the set of its leases; what a

@@ -151,11 +151,25 @@ std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
   for (const auto& head : next.heads_)
     if (head.newest < version
         || (known.leases && lacking(*known.leases, leases_of(head)) > 0)
-        || (!known.leases && head.slice == 0 && next.undecided_))
+        || (!known.leases && head.slice == 0 && next.undecided_)
+        || (known.told_another
+            && !lives(head.slice, seals, *known.told_another)))
       for (auto shard : chains_.chain(head.slice).replicas)
         if (const RoleId role{RoleKind::shard, shard}; !seals.contains(role))
           out.insert(role);
   return out;
+}
+
+bool EpochPlan::lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
+                      const std::map<RoleId, uint64_t>& members) const {
+  return std::ranges::any_of(
+    chains_.chain(slice).replicas, [&](uint32_t shard) {
+      const RoleId role{RoleKind::shard, shard};
+      const auto member = members.find(role);
+      const auto seal = seals.find(role);
+      return member != members.end() && seal != seals.end()
+             && seal->second.incarnation == member->second;
+    });
 }
 
 void EpochPlan::tell(Activate& message) const {
@@ -285,6 +299,10 @@ std::set<RoleId> EpochPlan::whole(const std::set<RoleId>& present,
   for (const auto& [role, held] : reduced_) // else it is about to take that
     if (version < held.oldest || held.newest < version)
       out.erase(role);
+  if (!is_served())
+    for (const auto& [role, sums] : sums_)
+      if (sums.first < version)
+        out.erase(role);
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     for (auto learner : chains_.chain(slice).learners)
       out.erase({RoleKind::shard, learner});

@@ -45,9 +45,14 @@ public:
   struct Acknowledged {
     uint64_t version = 0;
     std::optional<LeaseSet> leases{};
+    /// Members of the newest epoch, by incarnation, where they told another
+    /// coordinator of more than this one may know.
+    const std::map<RoleId, uint64_t>* told_another = nullptr;
   };
   /// The absent replicas of slices of which those who have sealed hold less
-  /// than that, or too little for the other slices.
+  /// than that, or too little for the other slices. A head passes an update on
+  /// before it has applied it: what a process has of one before it may be less
+  /// than what others acknowledged.
   std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
                            const Acknowledged& known) const;
   /// Tells whether some slices are past a step of which slice 0's head may not
@@ -98,6 +103,10 @@ public:
 private:
   std::map<uint32_t, LeaseSet>
   applied_at(const std::vector<SliceState>& states) const;
+  /// Tells whether a replica of the newest epoch has sealed whose process is
+  /// the one that was its member.
+  bool lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
+             const std::map<RoleId, uint64_t>& members) const;
   /// `before`: the chains of the epoch before this one.
   bool lacks_decision(const ChainBook& before) const;
   bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }

@@ -115,20 +115,26 @@ public:
 
   uint64_t wait_for_step(uint64_t step, milliseconds deadline) {
     const auto end = Clock::now() + deadline;
+    const auto ignore = [](const std::string&) {};
+    while (hear(ignore, milliseconds{0})) // what came while a fault was awaited
+      ;
     while (!over_ && step_ < step && Clock::now() < end)
-      hear([](const std::string&) {});
+      hear(ignore);
     return step_;
   }
 
 private:
+  /// Tells whether there was something to hear in time.
   template <class Noted>
-  void hear(Noted noted) {
+  bool hear(Noted noted, milliseconds patience = milliseconds{50}) {
+    bool heard = true;
     self_->receive([&](const Progress& x) { step_ = x.step; },
                    [](const EpochEnd&) {},
                    [&](const Note& x) { noted(x.line); },
                    [&](const Finished&) { over_ = true; },
                    [&](const caf::down_msg&) { over_ = true; },
-                   caf::after(milliseconds{50}) >> [] {});
+                   caf::after(patience) >> [&] { heard = false; });
+    return heard;
   }
 
   ActorConfig config_;

@@ -11,10 +11,12 @@ using namespace troupe;
 namespace {
 
 /// Seeds that once found a bug: docs/reliability.md says which.
-constexpr uint64_t regressions[] = {
-  52,   89,   128,   382,   983,   2746,  2866,  4188,  5499,  5518,  5562,
-  5978, 8110, 8555,  8943,  9984,  13793, 17342, 19654, 19700, 31411, 460,
-  8823, 9799, 18600, 25701, 49093, 19270, 1438,  4293,  8724,  1035,  14572};
+constexpr uint64_t regressions[] = {52,    89,    128,   382,   983,   2746,
+                                    2866,  4188,  5499,  5518,  5562,  5978,
+                                    8110,  8555,  8943,  9984,  13793, 17342,
+                                    19654, 19700, 31411, 460,   8823,  9799,
+                                    18600, 25701, 49093, 19270, 1438,  4293,
+                                    8724,  1035,  14572, 109320};
 
 uint64_t seeds_to_run() {
   const auto* text = std::getenv("TROUPE_SIM_SEEDS");

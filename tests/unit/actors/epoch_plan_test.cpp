@@ -14,14 +14,19 @@ constexpr RoleId worker0{RoleKind::worker, 0};
 constexpr RoleId head{RoleKind::shard, 0};
 constexpr RoleId tail{RoleKind::shard, 1};
 
-/// One worker, and one chain of two for every slice.
-JobOptions chain_of_two() {
+JobOptions job_of(Strategy strategy) {
   auto job = small_job();
-  job.strategy = Strategy::parameter_server;
-  job.chain = 2;
+  job.strategy = strategy;
   job.samples = 500;
   job.sample.features = {20};
   job.sample.classes = 4;
+  return job;
+}
+
+/// One worker, and one chain of two for every slice.
+JobOptions chain_of_two() {
+  auto job = job_of(Strategy::parameter_server);
+  job.chain = 2;
   return job;
 }
 
@@ -80,6 +85,21 @@ BOOST_AUTO_TEST_CASE(who_may_have_consumed_leases_is_awaited) {
   BOOST_TEST((it.plan.awaited(seals, {7, LeaseSet{}}) == Roles{tail}));
 }
 
+// docs/reliability.md, 109320: the same, where only the coordinator before had
+// heard of that.
+BOOST_AUTO_TEST_CASE(what_another_coordinator_was_told_of_is_awaited) {
+  Chains it;
+  const std::map<RoleId, uint64_t> members{{head, 3}, {tail, 4}};
+  const EpochPlan::Acknowledged known{0, LeaseSet{6, {}}, &members};
+  auto seals = it.seals({head}, 6);
+  seals[head].incarnation = 3;
+  BOOST_TEST((it.plan.awaited(seals, known) == Roles{}));
+  seals[head].incarnation = 5;
+  BOOST_TEST((it.plan.awaited(seals, known) == Roles{tail}));
+  seals = it.seals({head, tail}, 6);
+  BOOST_TEST((it.plan.awaited(seals, known) == Roles{}));
+}
+
 // A shard that came back without its memory holds version 0.
 BOOST_AUTO_TEST_CASE(who_was_no_replica_is_not_awaited) {
   Chains it;
@@ -107,6 +127,18 @@ BOOST_AUTO_TEST_CASE(a_decision_that_only_the_absent_know_is_awaited) {
     slice.epoch = 3;
   it.plan.begin(seals, 5);
   BOOST_TEST(it.plan.undecided());
+}
+
+// A replica that came back takes its state only when the epoch has begun.
+BOOST_AUTO_TEST_CASE(a_replica_is_whole_once_it_has_the_version) {
+  const Job job{job_of(Strategy::mirrored)};
+  EpochPlan plan{job};
+  constexpr RoleId worker1{RoleKind::worker, 1};
+  std::map<RoleId, Sealed> seals{{worker0, {}}, {worker1, {}}};
+  seals[worker0].version = 7;
+  plan.begin(seals, 2);
+  BOOST_TEST((plan.whole({worker0, worker1}, 7) == Roles{worker0}));
+  BOOST_TEST((plan.whole({worker0, worker1}, 0) == Roles{worker0, worker1}));
 }
 
 // Beside tables on shards, workers commit steps too: with the version they
