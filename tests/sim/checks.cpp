@@ -291,8 +291,12 @@ void Cluster::check_stores() const {
   }
 }
 
-void Cluster::note_compute(uint64_t step, const std::vector<RankRange>& nodes,
+/// Who was left out may still read a version that the others are past: where it
+/// lay there is another by then, and nobody takes what it makes of that.
+void Cluster::note_compute(uint32_t process, uint64_t step,
                            const float* parameters) {
+  if (std::ranges::find(active_, process) == active_.end())
+    return;
   progressed(step);
   if (oracle_ == nullptr) {
     if (recorded.versions.size() <= step)
@@ -313,7 +317,6 @@ void Cluster::note_compute(uint64_t step, const std::vector<RankRange>& nodes,
   }
   if (scenario_.kind == Scenario::Kind::replicas)
     pulled_epoch_ = activated_;
-  (void)nodes;
 }
 
 Phase Cluster::phase() const {

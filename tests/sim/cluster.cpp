@@ -48,9 +48,9 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
   acknowledged_.resize(job_.plan.slices.size());
   gradient_kind = scenario_.gradient();
   tasks_may_wait = scenario_.kind == Scenario::Kind::replicas;
-  on_compute = [this](uint64_t step, const std::vector<RankRange>& nodes,
+  on_compute = [this](uint32_t process, uint64_t step,
                       const float* parameters) {
-    note_compute(step, nodes, parameters);
+    note_compute(process, step, parameters);
   };
   runtime_.tap([this](uint32_t from, uint32_t to, const Letter& letter) {
     on_message(from, to, letter);

@@ -134,8 +134,7 @@ private:
   void check_stores() const;
   void check_store(uint32_t shard) const;
   void check_end() const;
-  void note_compute(uint64_t step, const std::vector<RankRange>& nodes,
-                    const float* parameters);
+  void note_compute(uint32_t process, uint64_t step, const float* parameters);
 
   Scenario scenario_;
   const Job& job_;

@@ -26,8 +26,9 @@ float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
 
 /// Set before a world runs; workers read them.
 extern GradientKind gradient_kind;
-/// Is told of each computation before it begins; `parameters` are flat.
-extern std::function<void(uint64_t step, const std::vector<RankRange>& nodes,
+/// Is told of each computation before it begins, and of its process;
+/// `parameters` are flat.
+extern std::function<void(uint32_t process, uint64_t step,
                           const float* parameters)>
   on_compute;
 

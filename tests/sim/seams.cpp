@@ -32,8 +32,7 @@ namespace troupe {
 namespace sim {
 
 GradientKind gradient_kind = GradientKind::ordered;
-std::function<void(uint64_t, const std::vector<RankRange>&, const float*)>
-  on_compute;
+std::function<void(uint32_t, uint64_t, const float*)> on_compute;
 
 float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
                     float parameter) {
@@ -53,6 +52,13 @@ namespace {
 /// Thrown out of a task that would wait for something: it begins anew later.
 struct NotYet {};
 
+uint32_t task_process = 0; ///< of the newest task that is no fiber
+
+uint32_t process_of_task() {
+  const auto* fiber = sim::Fiber::running();
+  return fiber != nullptr ? fiber->process() : task_process;
+}
+
 } // namespace
 
 /// One task at a time, each after its time in the process that it is of.
@@ -69,6 +75,7 @@ struct Executor::Impl {
         return run_as_fiber();
       auto task = std::move(tasks.front());
       tasks.pop_front();
+      task_process = process;
       try {
         task();
         sim::Runtime::get().count_task(process, -1);
@@ -235,7 +242,7 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
     return out;
   }
   if (sim::on_compute)
-    sim::on_compute(step, nodes, parameters);
+    sim::on_compute(process_of_task(), step, parameters);
   const Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
   for (auto node : nodes) {
     out.nodes.push_back({node, sum_of(whole, node), rows});
@@ -256,7 +263,7 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   StepGradient out;
   out.step = step;
   if (sim::on_compute)
-    sim::on_compute(step, targets.nodes, parameters);
+    sim::on_compute(process_of_task(), step, parameters);
   const Step whole{*job_, data_.get(), sampling_, step, parameters, nullptr};
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     if (const auto sum = sum_of(whole, targets.nodes[i]))
