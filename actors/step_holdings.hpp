@@ -50,6 +50,7 @@ public:
   /// Takes what is left as what the executor computes now.
   const std::vector<RankRange>& compute() {
     computing_ = std::exchange(left_, {});
+    computing_step_ = step_;
     return computing_;
   }
   void computed(std::vector<NodeSum> sums) {
@@ -72,7 +73,9 @@ public:
   }
   /// The nodes that a seal reports: nobody else need compute them.
   std::vector<RankRange> nodes() const {
-    auto out = computing_;
+    std::vector<RankRange> out;
+    if (computing_step_ == step_) // else an epoch led to another one meanwhile
+      out = computing_;
     for (const auto& sum : sums_)
       out.push_back(sum.node);
     return out;
@@ -83,6 +86,7 @@ private:
   std::vector<RankRange> all_; ///< of the worker's ranks
   std::vector<RankRange> left_;
   std::vector<RankRange> computing_;
+  uint64_t computing_step_ = 0;
   std::vector<NodeSum> sums_;
 };
 

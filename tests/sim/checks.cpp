@@ -181,6 +181,7 @@ void Cluster::check(const Activate& activation) {
   }
   if (async && !memories_.empty())
     check_leases_of(activation);
+  forget_undone(activation);
   memories_.assign(chains_.size(), {});
   for (const auto& chain : chains_)
     for (auto shard : chain.replicas)
@@ -215,6 +216,14 @@ void Cluster::check(const Activate& activation) {
                               + " has been read");
     beyond_ = true;
   }
+}
+
+/// A decision that all have lost who knew it, of a step that nobody has
+/// applied, is made anew.
+void Cluster::forget_undone(const Activate& activation) {
+  if (!memories_.empty() && !memories_[0].empty() && !remembered(0))
+    made_of_.erase(made_of_.lower_bound(activation.slices.front().newest),
+                   made_of_.end());
 }
 
 /// Who is no replica any more, and has not died, has given the slice to others.

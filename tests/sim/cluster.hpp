@@ -130,6 +130,7 @@ private:
   void note_applied(const LeaseApplied& applied);
   void note_shares(const StepShares& shares);
   void forget_moved();
+  void forget_undone(const Activate& activation);
   void note_read(const Pulled& pulled);
   void check_stores() const;
   void check_store(uint32_t shard) const;

@@ -20,4 +20,17 @@ BOOST_AUTO_TEST_CASE(
   BOOST_CHECK(step.nodes_of(5) == all);
 }
 
+// docs/reliability.md, 172891
+BOOST_AUTO_TEST_CASE(what_is_computed_of_one_step_is_not_reported_of_another) {
+  const std::vector<RankRange> all{{0, 4}};
+  StepHoldings step;
+  step.begin_epoch(16, {0, 4}, {{0, 8}}, {{0, 8}}, 8);
+  step.compute();
+  BOOST_CHECK(step.nodes() == all);
+  step.begin_epoch(15, {0, 4}, {{0, 8}}, {{0, 8}}, 8); // version 16 is lost
+  BOOST_TEST(step.nodes().empty());
+  step.begin_epoch(16, {0, 4}, {}, {{0, 8}}, 8);
+  BOOST_CHECK(step.nodes() == all);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
