@@ -221,7 +221,7 @@ void Cluster::check(const Activate& activation) {
 /// A decision that all have lost who knew it, of a step that nobody has
 /// applied, is made anew.
 void Cluster::forget_undone(const Activate& activation) {
-  if (!memories_.empty() && !memories_[0].empty() && !remembered(0))
+  if (!activation.slices.empty() && !memories_.empty() && !remembered(0))
     made_of_.erase(made_of_.lower_bound(activation.slices.front().newest),
                    made_of_.end());
 }
