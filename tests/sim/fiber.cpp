@@ -10,7 +10,11 @@ bool tasks_may_wait = false;
 
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t stack_bytes = 1 << 20; // its frames are larger
+#else
 constexpr size_t stack_bytes = 256 << 10;
+#endif
 Fiber* current = nullptr;
 
 /// Stacks are used again.
@@ -51,6 +55,7 @@ void Fiber::begin(std::function<void()> then) {
   own_.uc_stack.ss_sp = stack_.data();
   own_.uc_stack.ss_size = stack_.size();
   own_.uc_link = nullptr;
+  own_note_ = {stack_.data(), stack_.size()};
   makecontext(&own_, &Fiber::enter, 0);
   begun_ = true;
   go_on();
@@ -58,18 +63,27 @@ void Fiber::begin(std::function<void()> then) {
 
 void Fiber::enter() {
   auto* self = current;
-  try {
-    self->task_();
-  } catch (...) {
-    self->failure_ = std::current_exception();
-  }
-  self->over_ = true;
+  note_arrival(self->own_note_, self->caller_note_);
+  self->perform();
+  note_switch(nullptr, self->caller_note_);
   swapcontext(&self->own_, &self->caller_);
+}
+
+void Fiber::perform() {
+  try {
+    task_();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  over_ = true;
 }
 
 void Fiber::run() {
   auto* before = std::exchange(current, this);
+  StackNote fiber;
+  note_switch(&caller_note_, own_note_);
   swapcontext(&caller_, &own_);
+  note_arrival(caller_note_, fiber);
   current = before;
 }
 
@@ -104,7 +118,9 @@ bool Fiber::wait_until(uint64_t time) {
       fiber->wake();
   });
   current = nullptr;
+  note_switch(&self->own_note_, self->caller_note_);
   swapcontext(&self->own_, &self->caller_);
+  note_arrival(self->own_note_, self->caller_note_);
   return !self->ends_;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "tests/sim/stack_notes.hpp"
+
 #include <ucontext.h>
 
 #include <cstdint>
@@ -35,6 +37,7 @@ public:
 
 private:
   static void enter();
+  void perform();
   void go_on();
   void run();
 
@@ -45,6 +48,8 @@ private:
   std::vector<char> stack_;
   ucontext_t own_{};
   ucontext_t caller_{};
+  StackNote own_note_;
+  StackNote caller_note_;
   uint64_t turn_ = 0; ///< counts waits and what ended them
   bool begun_ = false;
   bool over_ = false;
