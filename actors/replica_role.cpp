@@ -87,7 +87,7 @@ private:
   }
 
   void on(const Activate& activation) {
-    if (!gate_.is_sealing(activation.fence))
+    if (!gate_.enter(activation.fence))
       return;
     peers_.clear();
     GroupWish wish;

@@ -35,8 +35,9 @@ auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
 
 /// The epoch a role is in (PROTOCOL 14):
 ///
-///   shut --propose--> sealing --open--> active --propose--> sealing …
+///   shut --propose--> sealing --enter, open--> active --propose--> sealing …
 ///
+/// Between enter and open peers are reached, which takes a while.
 /// Peers may be active before this role is: what carries the epoch that is
 /// being sealed waits for it; what carries any other is dropped.
 class EpochGate {
@@ -47,11 +48,17 @@ public:
       return false;
     active_ = {};
     sealing_ = fence;
+    entered_ = false;
     early_.clear();
     return true;
   }
   bool is_sealing(const Fence& fence) const {
     return fence == sealing_ && active_ != sealing_;
+  }
+  /// Its activation has come. False: it is of another epoch, or came before:
+  /// peers are reached once an epoch, and form one group.
+  bool enter(const Fence& fence) {
+    return is_sealing(fence) && !std::exchange(entered_, true);
   }
   /// The sealed epoch is active from here on; replay() when the role is ready.
   void open() { active_ = sealing_; }
@@ -79,6 +86,7 @@ public:
 private:
   Fence active_; ///< job 0: none
   Fence sealing_;
+  bool entered_ = false; ///< the activation of sealing_ has come
   std::vector<std::function<void()>> early_;
 };
 

@@ -151,7 +151,7 @@ private:
   }
 
   void on(const Activate& activation) {
-    if (!shard_.gate.is_sealing(activation.fence))
+    if (!shard_.gate.enter(activation.fence))
       return;
     follow(activation.consistency);
     const auto chains = chains_of(activation, shard_.job.plan);

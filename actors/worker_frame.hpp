@@ -72,11 +72,11 @@ protected:
     context_.faults->pass(StepPhase::seal);
   }
 
-  /// Calls then() when the shards of the epoch are linked, if it is still being
-  /// sealed.
+  /// Calls then() when the shards of the epoch are linked, once, if it is still
+  /// being sealed.
   template <class Then>
   void connect(const Activate& activation, Then then) {
-    if (!gate_.is_sealing(activation.fence))
+    if (!gate_.enter(activation.fence))
       return;
     if (const auto why = unlinkable(job_, context_.role, activation.members);
         !why.empty()) {
