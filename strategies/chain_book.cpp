@@ -245,7 +245,7 @@ rebalance(const std::vector<std::vector<uint32_t>>& chains,
       loads.give(shard, bytes[i]);
   }
   for (size_t i = 0; i < out.size(); ++i)
-    while (out[i].size() < most) {
+    while (!chains[i].empty() && out[i].size() < most) {
       const auto to = *loads.least_outside(out[i], bytes[i]);
       loads.give(to, bytes[i]);
       out[i].push_back(to);

@@ -92,8 +92,9 @@ private:
 /// Spreads slices over `shards` anew with the fewest moves: shards with more
 /// than their share of bytes give up their smallest slices to those with least.
 /// `chains` names the wanted shards of each slice; each keeps its length where
-/// there are enough shards, never twice the same one. `costs`: what a byte
-/// costs a shard, in any unit; 1 for those not named.
+/// there are enough shards, never twice the same one; of a slice that no shard
+/// keeps none does. `costs`: what a byte costs a shard, in any unit; 1 for
+/// those not named.
 std::vector<std::vector<uint32_t>>
 rebalance(const std::vector<std::vector<uint32_t>>& chains,
           const std::vector<uint64_t>& bytes, const std::set<uint32_t>& shards,

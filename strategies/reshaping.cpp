@@ -282,7 +282,8 @@ void Reshaping::spread(const std::set<uint32_t>& shards) {
   const auto spread = rebalance(wanted, options_.slice_bytes, shards,
                                 options_.chain, costs_);
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
-    want(slice, spread[slice]);
+    if (!spread[slice].empty())
+      want(slice, spread[slice]);
 }
 
 void Reshaping::spread_without(uint32_t shard) {

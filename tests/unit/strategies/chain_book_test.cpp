@@ -144,6 +144,14 @@ BOOST_AUTO_TEST_CASE(rebalancing_levels_loads_with_few_moves) {
   }
 }
 
+// Workers keep layers that they all-reduce: the shard that got one could never
+// apply a step of it, and no step was committed any more.
+BOOST_AUTO_TEST_CASE(a_slice_that_no_shard_keeps_is_given_to_none) {
+  const auto after = rebalance({{0}, {}, {0}}, {8, 4, 8}, {0, 1}, 1);
+  BOOST_TEST(after[1].empty());
+  BOOST_TEST(after[0] != after[2]);
+}
+
 BOOST_AUTO_TEST_CASE(a_shard_that_takes_longer_keeps_less) {
   const std::vector<std::vector<uint32_t>> chains(12, Shards{0});
   const std::vector<uint64_t> bytes(12, 100);

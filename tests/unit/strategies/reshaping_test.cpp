@@ -289,6 +289,22 @@ BOOST_AUTO_TEST_CASE(a_chain_keeps_its_length) {
     BOOST_TEST(bench.book.chain(slice).replicas.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(what_no_shard_keeps_stays_where_it_is) {
+  ChainBook book{{{0}, {}, {0}}};
+  Reshaping::Options options;
+  options.roles = {worker(0), shard(0), shard(1)};
+  options.slice_bytes.assign(book.slices(), 100);
+  Reshaping machine{options, book};
+  Reshape wish;
+  std::string why;
+  BOOST_REQUIRE(parse("rebalance", wish, why));
+  machine.ask(wish, 0, why);
+  BOOST_TEST(why == "");
+  BOOST_TEST(book.wanted(1).empty());
+  BOOST_TEST(book.wanted(0) != book.wanted(2));
+  BOOST_TEST(machine.moved_slices() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(as_many_workers_stay_as_the_job_asks_for) {
   ChainBook book{{{0}, {0}}};
   Reshaping::Options options;
