@@ -180,12 +180,15 @@ void CoordinatorState::restore_replicas(Activate& message) {
 /// tells nothing of the dense sums, so the workers' own word counts alone.
 void CoordinatorState::restore_hybrid(Activate& message) {
   const auto free = switch_.now().async;
+  auto slices = epoch_plan_.in_whole_chains();
+  if (epoch_plan_.everywhere(commits_.committed()) < commits_.committed())
+    slices = epoch_plan_.restorable(); // counted while a replica was away
   const auto resumption =
-    free ? decide_resumption(epoch_plan_.promised(), epoch_plan_.reduced(),
-                             leases_before(commits_.committed(), *job_),
-                             commits_.committed())
-         : decide_resumption(epoch_plan_.restorable(), epoch_plan_.reduced(),
-                             commits_.committed());
+    free
+      ? decide_resumption(epoch_plan_.promised(), epoch_plan_.reduced(),
+                          leases_before(commits_.committed(), *job_),
+                          commits_.committed())
+      : decide_resumption(slices, epoch_plan_.reduced(), commits_.committed());
   message.version = resumption.version;
   message.source = resumption.source;
   message.synchronise = resumption.synchronise;

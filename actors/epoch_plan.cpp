@@ -201,6 +201,15 @@ std::vector<Restorable> EpochPlan::restorable() const {
   return out;
 }
 
+/// A version that a head alone has may be gone with it. The replicas before the
+/// tail are a step ahead at most, and serve the one before still.
+std::vector<Restorable> EpochPlan::in_whole_chains() const {
+  auto out = restorable();
+  for (auto& slice : out)
+    slice.newest = everywhere(slice.newest);
+  return out;
+}
+
 /// Of a chain's replicas the tail has the oldest.
 uint64_t EpochPlan::everywhere(uint64_t version) const {
   for (const auto& tail : tails_)

@@ -66,6 +66,8 @@ public:
   void undo();
   /// The versions that each slice's head can serve.
   std::vector<Restorable> restorable() const;
+  /// Those that every replica of each slice can serve.
+  std::vector<Restorable> in_whole_chains() const;
   /// The newest version, at most `version`, that all replicas of every slice
   /// hold.
   uint64_t everywhere(uint64_t version) const;

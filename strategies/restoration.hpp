@@ -48,8 +48,10 @@ Resumption decide_resumption(const std::vector<uint64_t>& versions,
 /// The same where shards hold slices, and replicas the rest: the newest version
 /// that every slice has and some replica had whole, which is at most a step
 /// behind either. So a step is repaired as long as one side has not finished
-/// it, and both go on alike. `replicas` by place.
-/// Errors: no replicas are a bug and assert.
+/// it, and both go on alike. `slices`: what all replicas of a chain can serve,
+/// for the source of a version that one of them lacks may be gone before that
+/// has it, and `replicas`, by place, keep nothing older than what they began
+/// at. Errors: no replicas are a bug and assert.
 Resumption decide_resumption(const std::vector<Restorable>& slices,
                              const std::vector<Restorable>& replicas,
                              uint64_t committed);

@@ -143,6 +143,24 @@ BOOST_AUTO_TEST_CASE(a_replica_is_whole_once_it_has_the_version) {
 
 // Beside tables on shards, workers commit steps too: with the version they
 // hold.
+// docs/reliability.md, 105418: the head may die before its tail has that, and
+// workers keep no older layers than those that an epoch begins with.
+BOOST_AUTO_TEST_CASE(what_a_head_alone_has_is_not_in_the_whole_chain) {
+  Chains it;
+  auto seals = it.seals({head, tail}, 7);
+  for (auto& slice : seals[tail].slices) {
+    --slice.oldest;
+    --slice.newest;
+  }
+  it.plan.begin(seals, 2);
+  for (const auto& slice : it.plan.restorable())
+    BOOST_TEST(slice.newest == 7u);
+  for (const auto& slice : it.plan.in_whole_chains()) {
+    BOOST_TEST(slice.oldest == 6u);
+    BOOST_TEST(slice.newest == 6u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
   JobOptions options;
   options.model = "dlrm";
