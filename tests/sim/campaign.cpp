@@ -37,7 +37,7 @@ const Oracle& Campaign::oracle_of(const Scenario& scenario) {
   auto found = oracles_.find(alone.job.get());
   if (found == oracles_.end()) {
     Oracle oracle;
-    if (scenario.gradient() == GradientKind::ordered) {
+    if (scenario.gradient() == GradientKind::ordered || scenario.free_rows) {
       Cluster cluster{alone, 1, nullptr};
       cluster.run(0);
       oracle = std::move(cluster.recorded);

@@ -13,9 +13,38 @@ namespace {
 /// before it was switched to async.
 const std::string learnt_before = "what the job learnt before";
 
+/// Lost rows of a step before are computed with the layers that there are.
+void check_parameters(const Oracle& oracle, const Scenario& scenario,
+                      uint64_t step, const float* parameters) {
+  const auto& job = *scenario.job;
+  const auto where = "a worker that computes step " + std::to_string(step);
+  const auto check_at = [&](uint64_t version) {
+    for (const auto& slice : job.plan.slices)
+      if (!slice.sparse())
+        oracle.check(job, slice, version, parameters + job.flat_offset(slice),
+                     where);
+  };
+  for (auto version = step; scenario.free_rows && version <= job.total_steps;
+       ++version)
+    try {
+      return check_at(version);
+    } catch (const Violation&) {
+      continue; // a later one, or none
+    }
+  check_at(step);
+}
+
+bool is_member(const Activate& activation, RoleId role) {
+  return std::ranges::any_of(activation.members,
+                             [&](const Member& x) { return x.role == role; });
+}
+
 } // namespace
 
 void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
+  if (const auto* shown = letter.as<SnapshotSlice>();
+      shown != nullptr && oracle_ == nullptr)
+    shown_[shown->slice] = shown->values;
   if (const auto* propose = letter.as<Propose>()) {
     check_decided(from, propose->fence, false);
     periods_.told(propose->fence, propose->consistency, false);
@@ -30,9 +59,10 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     replicas_.heard(from, *sealed);
     check(*sealed);
   } else if (const auto* has = letter.as<Applied>();
-             has != nullptr && leads(to))
+             has != nullptr && leads(to)) {
     replicas_.heard(from, *has);
-  else if (const auto* pulled = letter.as<Pulled>()) {
+    note_applied(*has);
+  } else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
     note_read(*pulled);
   } else if (const auto* applied = letter.as<LeaseApplied>();
@@ -72,24 +102,6 @@ void Cluster::check(const Propose& propose) {
   proposed_ = std::max(proposed_, propose.fence.epoch);
 }
 
-/// Some replica that a slice had when its newest version was read is still
-/// there: no more than f have failed.
-bool Cluster::survives(uint32_t slice) const {
-  const auto& read = read_.at(slice);
-  return std::ranges::any_of(read.replicas, [this](const auto& replica) {
-    auto found = processes_.find(replica.first);
-    return found != processes_.end() && found->second == replica.second;
-  });
-}
-
-/// No replica that the slice had in the newest epoch has lost its memory since.
-bool Cluster::remembered(uint32_t slice) const {
-  return std::ranges::all_of(memories_.at(slice), [this](const auto& x) {
-    auto known = members_.find({RoleKind::shard, x.first});
-    return known != members_.end() && known->second.memories == x.second;
-  });
-}
-
 /// What the coordinator sends when an epoch is over for it; what it hears of
 /// that epoch from then on does not count.
 void Cluster::note_sent(uint32_t to, const Letter& letter) {
@@ -101,57 +113,13 @@ void Cluster::note_sent(uint32_t to, const Letter& letter) {
     left_ = activated_;
 }
 
-/// The tail says that each of its slices has it.
-void Cluster::note_applied(const LeaseApplied& applied) {
-  periods_.heard(applied);
-  if (applied.fence.epoch != activated_ || proposed_ != activated_
-      || left_ == activated_)
-    return;
-  // Whoever has died may have ended the epoch; nobody else can tell.
-  for (auto process : active_)
-    if (!runtime_.alive(process))
-      return;
-  for (const auto& chain : chains_)
-    if (!chain.replicas.empty() && chain.replicas.back() == applied.shard.index)
-      acknowledged_[chain.slice].insert(applied.lease);
-}
-
-/// What every slice had is there still, or more has failed than may.
-void Cluster::check_leases_of(const Activate& activation) {
-  auto consumed = acknowledged_.front();
-  for (const auto& set : acknowledged_)
-    consumed = intersection(consumed, set);
-  uint64_t lost = 0;
-  std::optional<LeaseSet> everywhere;
-  for (const auto& head : activation.slices) {
-    const LeaseSet has{head.lease_floor,
-                       {head.leases_above.begin(), head.leases_above.end()}};
-    everywhere = everywhere ? intersection(*everywhere, has) : has;
-    const auto gone = lacking(consumed, has);
-    const bool kept = remembered(head.slice)
-                      || (read_.contains(head.slice) && survives(head.slice));
-    if (gone > 0 && kept)
-      throw Violation("I2", "epoch " + std::to_string(activation.fence.epoch)
-                              + " begins without " + std::to_string(gone)
-                              + " leases of slice " + std::to_string(head.slice)
-                              + " that were consumed");
-    beyond_ = beyond_ || !kept; // some may be lost that nobody heard of here
-    lost = std::max(lost, gone);
-    auto& acknowledged = acknowledged_[head.slice];
-    acknowledged = intersection(acknowledged, has);
-  }
-  // Another coordinator can miss no more than the journal had counted.
-  if (std::exchange(heard_term_, activation.fence.term) != activation.fence.term
-      && everywhere)
-    lost = counted_[heard_term_]
-           - std::min(counted_[heard_term_], everywhere->size());
-  lost_leases_ += lost;
-}
-
 void Cluster::check(const Activate& activation) {
   if (activation.fence.epoch <= activated_)
     return;
-  if (activation.rollback && !memories_.empty()) {
+  const bool gone = scenario_.reduces()
+                    && replicas_.began(activation, scenario_.has_tables());
+  beyond_ = beyond_ || gone;
+  if (activation.rollback && !memories_.empty() && !gone) {
     // Who has not gone back yet when the next epoch comes goes back in that.
     bool all = std::ranges::any_of(read_, [](const auto& x) {
       return x.second.updates > 0;
@@ -168,17 +136,13 @@ void Cluster::check(const Activate& activation) {
   processes_.clear();
   active_.clear();
   for (const auto& [role, member] : members_)
-    if (std::ranges::any_of(activation.members, [at = role](const auto& x) {
-          return x.role == at;
-        }))
+    if (is_member(activation, role))
       active_.push_back(member.process);
   for (const auto& member : activation.members)
     if (member.role.kind == RoleKind::shard)
       processes_[member.role.index] = member.links;
-  if (scenario_.kind == Scenario::Kind::replicas) {
-    beyond_ = replicas_.began(activation) || beyond_;
+  if (scenario_.kind == Scenario::Kind::replicas)
     return;
-  }
   if (async && !memories_.empty())
     check_leases_of(activation);
   forget_undone(activation);
@@ -196,6 +160,8 @@ void Cluster::check(const Activate& activation) {
                               + std::to_string(activation.version));
     read_.clear();
     made_of_.clear();
+    if (scenario_.free_rows)
+      acknowledged_ = no_leases(job_);
     rolled_back_ = activated_;
     return;
   }
@@ -263,6 +229,8 @@ void Cluster::check_store(uint32_t shard) const {
   for (auto slice : store.slices()) {
     const auto newest = store.newest(slice);
     if (job_.plan.slices[slice].sparse()) {
+      if (scenario_.free_rows)
+        continue; // they come to the same at the end
       oracle_->check_table(job_.plan.slices[slice], newest, store,
                            to_string(role));
       continue;
@@ -313,13 +281,10 @@ void Cluster::note_compute(uint32_t process, uint64_t step,
     recorded.versions[step].assign(parameters, parameters + job_.layout.total);
     recorded.record_tables(job_, step,
                            *members_.at({RoleKind::shard, 0}).store);
-  } else if (scenario_.gradient() == GradientKind::ordered) {
+  } else if (scenario_.gradient() == GradientKind::ordered
+             || scenario_.free_rows) {
     try {
-      for (const auto& slice : job_.plan.slices)
-        if (!slice.sparse())
-          oracle_->check(job_, slice, step,
-                         parameters + job_.flat_offset(slice),
-                         "a worker that computes step " + std::to_string(step));
+      check_parameters(*oracle_, scenario_, step, parameters);
     } catch (const Violation& violation) { // tasks' failures end roles only
       computed_wrong_ = violation.what();
     }
@@ -384,11 +349,17 @@ void Cluster::check_end() const {
         && (!scenario_.standby || end_is_decided()))
       throw Violation("I12", to_string(role) + " does not end");
   check_stores();
-  if (scenario_.gradient() == GradientKind::ordered
+  if ((scenario_.gradient() == GradientKind::ordered
+       || scenario_.kind == Scenario::Kind::hybrids)
       && (summary["weights_sha256"] != oracle_->weights_sha256
           || summary["state_sha256"] != oracle_->state_sha256))
     throw Violation("I3", "other weights, or other state of the optimizer, "
                           "than those of an undisturbed run");
+  if (scenario_.free_rows && scenario_.staleness >= 0
+      && summary["consistency"]["rows_most_behind"] > scenario_.staleness)
+    throw Violation("I5", "rows that lack "
+                            + summary["consistency"]["rows_most_behind"].dump()
+                            + " steps were read");
   if (scenario_.kind == Scenario::Kind::bounded && scenario_.switches == 0
       && summary["consistency"]["max_lead"] > scenario_.staleness)
     throw Violation("I5", "a lead of "

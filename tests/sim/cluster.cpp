@@ -1,5 +1,6 @@
 #include "tests/sim/cluster.hpp"
 
+#include "actors/hybrid_worker.hpp"
 #include "actors/links/message_links.hpp"
 #include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
@@ -45,9 +46,9 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
     oracle_(oracle),
     runtime_(seed),
     job_id_(seed + 1) {
-  acknowledged_.resize(job_.plan.slices.size());
+  acknowledged_ = no_leases(job_);
   gradient_kind = scenario_.gradient();
-  tasks_may_wait = scenario_.kind == Scenario::Kind::replicas;
+  tasks_may_wait = scenario_.reduces();
   on_compute = [this](uint32_t process, uint64_t step,
                       const float* parameters) {
     note_compute(process, step, parameters);
@@ -198,11 +199,13 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
   context.links = std::make_shared<MessageLinks>(member.process);
   runtime_.spawning(member.process);
   Address actor = 0;
-  if (scenario_.kind == Scenario::Kind::replicas) {
+  if (role.kind == RoleKind::worker && scenario_.reduces()) {
     context.own_process = true;
     context.groups = std::make_shared<SimulatedGroups>(
       replica_links_, member.process, scenario_.job);
-    actor = spawn_replica(*member.system, context).id;
+    actor = scenario_.kind == Scenario::Kind::replicas
+              ? spawn_replica(*member.system, context).id
+              : spawn_hybrid_worker(*member.system, context).id;
   } else if (role.kind == RoleKind::worker) {
     actor = spawn_worker(*member.system, context).id;
   } else {
@@ -314,9 +317,11 @@ void Cluster::record_end() {
   const auto& store = *members_.at({RoleKind::shard, 0}).store;
   for (const auto& slice : job_.plan.slices)
     if (!slice.sparse())
-      std::copy_n(store.values(slice.id, job_.total_steps), slice.count,
-                  last.begin()
-                    + static_cast<ptrdiff_t>(job_.flat_offset(slice)));
+      std::copy_n(
+        job_.plan.on_shards(slice.id) ? store.values(slice.id, job_.total_steps)
+                                      : shown_.at(slice.id).data(),
+        slice.count,
+        last.begin() + static_cast<ptrdiff_t>(job_.flat_offset(slice)));
   recorded.record_tables(job_, job_.total_steps, store);
   const auto summary = nlohmann::json::parse(summary_);
   recorded.weights_sha256 = summary["weights_sha256"];

@@ -11,7 +11,6 @@
 #include "tests/sim/scenario.hpp"
 #include "tests/sim/voter_disk.hpp"
 
-#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,9 +18,6 @@
 #include <vector>
 
 namespace troupe::sim {
-
-/// Fault x phase: how often a fault took effect while the members did that.
-using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
 
 /// A parameter-server job in a simulated world: the coordinator, workers and
 /// shards of actors/, a supervisor that starts again who ends, and the faults
@@ -94,7 +90,7 @@ private:
   void record_end();
   int new_memory(RoleId role);
 
-  // --- faults (faults.cpp) --------------------------------------------------
+  // --- faults (faults.cpp, losses.cpp) --------------------------------------
   void plan_faults(uint32_t count);
   void progressed(uint64_t step);
   void ask_for_change(); ///< of who takes part, or who keeps what
@@ -105,6 +101,7 @@ private:
   bool slow_disk();
   bool kill_some(RoleKind kind, bool with_memory);
   bool lose_chain();
+  bool lose_workers();
   bool cut_off();
   void kill(RoleId role, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
@@ -118,7 +115,7 @@ private:
   uint32_t some_process(bool with_coordinator);
   Phase phase() const;
 
-  // --- checks (checks.cpp) --------------------------------------------------
+  // --- checks (checks.cpp, lease_checks.cpp) --------------------------------
   void on_message(uint32_t from, uint32_t to, const Letter& letter);
   void note_sent(uint32_t to, const Letter& letter);
   void check(const Propose& propose);
@@ -128,6 +125,7 @@ private:
   bool remembered(uint32_t slice) const;
   void check_leases_of(const Activate& activation);
   void note_applied(const LeaseApplied& applied);
+  void note_applied(const Applied& applied);
   void note_shares(const StepShares& shares);
   void forget_moved();
   void forget_undone(const Activate& activation);

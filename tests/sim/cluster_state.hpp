@@ -49,6 +49,7 @@ struct ClusterState {
   ByteLinks byte_links_;
   ReplicaLinks replica_links_;
   ReplicaWatch replicas_;
+  std::map<uint32_t, TensorView> shown_; ///< newest snapshots (undisturbed)
   std::string computed_wrong_; ///< what a task has found, which cannot throw it
   uint32_t coordinator_process_ = 0;
   std::unique_ptr<caf::actor_system> coordinator_system_;
@@ -83,7 +84,8 @@ struct ClusterState {
   uint64_t computed_ = 0;
   uint32_t took_effect_ = 0;
   bool memory_lost_ = false;
-  bool kills_next_ = false; ///< as like as not
+  std::set<uint32_t> doomed_; ///< processes that have lost the coordinator
+  bool kills_next_ = false;   ///< as like as not
   uint64_t blocked_until_ = 0;
   bool over_ = false;
   std::string outcome_line_;

@@ -104,7 +104,7 @@ void Cluster::inject() {
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
     ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
     ++took_effect_;
-    if (scenario_.kind == Scenario::Kind::replicas
+    if (scenario_.reduces()
         && runtime_.random().chance(again_percent)) // while that is mended
       runtime_.after(runtime_.random().below(again_within), [this] {
         kills_next_ = true;
@@ -190,31 +190,6 @@ bool Cluster::is_shard(uint32_t process) const {
   return found != roles_.end() && found->second.kind == RoleKind::shard;
 }
 
-/// Whoever loses this process loses more than the job promises to survive.
-bool Cluster::guarded(uint32_t process) {
-  if (scenario_.kind != Scenario::Kind::replicas)
-    return is_shard(process) && fragile();
-  if (blocked_until_ > runtime_.now())
-    return true;
-  for (const auto& [role, member] : members_)
-    if (member.up && member.process != process
-        && !runtime_.paused(member.process) && replicas_.has_all(member.process)
-        && std::ranges::find(active_, member.process) != active_.end())
-      return false;
-  return true;
-}
-
-/// A chain has lost a replica for good and is not whole again.
-bool Cluster::fragile() {
-  if (!memory_lost_)
-    return false;
-  for (const auto& [role, member] : members_)
-    if (role.kind == RoleKind::shard && !may_lose_memory(role))
-      return true;
-  memory_lost_ = false;
-  return false;
-}
-
 bool Cluster::kill_some(RoleKind kind, bool with_memory) {
   if (kind == RoleKind::shard && fragile())
     return false;
@@ -242,7 +217,9 @@ bool Cluster::cut_off() {
   const auto role = known->second;
   std::vector<uint32_t> others{coordinator_process_};
   for (const auto& [other, member] : members_)
-    if (other.kind == RoleKind::shard && other != role)
+    if ((other.kind == RoleKind::shard
+         || scenario_.kind == Scenario::Kind::hybrids)
+        && other != role)
       others.push_back(member.process);
   const auto other = others[draw.below(others.size())];
   const auto time = draw.between(500, 30'000);
@@ -270,31 +247,6 @@ bool Cluster::cut_off() {
   return true;
 }
 
-/// One after the other, so that some may begin an epoch, or come back, before
-/// the others die; one may stand still meanwhile, and have less than the others
-/// have told of.
-bool Cluster::lose_chain() {
-  if (activated_ == 0)
-    return false;
-  auto& draw = runtime_.random();
-  const auto& replicas = chains_[draw.below(chains_.size())].replicas;
-  if (!replicas.empty() && draw.chance(50))
-    runtime_.pause(
-      members_.at({RoleKind::shard, replicas[draw.below(replicas.size())]})
-        .process,
-      runtime_.now() + 200'000);
-  const bool keep = draw.chance(50);
-  for (auto shard : replicas)
-    runtime_.after(draw.below(60'000),
-                   [this, role = RoleId{RoleKind::shard, shard},
-                    with_memory = !keep && draw.chance(50)] {
-                     if (!over_ && members_.contains(role)
-                         && runtime_.alive(members_.at(role).process))
-                       kill(role, with_memory);
-                   });
-  return true;
-}
-
 void Cluster::kill(RoleId role, bool with_memory) {
   auto& member = members_.at(role);
   if (with_memory) {
@@ -304,39 +256,6 @@ void Cluster::kill(RoleId role, bool with_memory) {
     memory_lost_ = true;
   }
   runtime_.kill(member.process, with_memory ? "its host is gone" : "killed");
-}
-
-/// At most f of 1 + f replicas fail before a chain is repaired: all others are
-/// up, and hold what this one holds, as replicas of the epoch that lasts.
-bool Cluster::may_lose_memory(RoleId shard) const {
-  const auto& own = members_.at(shard);
-  if (scenario_.chain < 2 || !own.store || pulled_epoch_ != activated_
-      || activated_ == 0)
-    return false;
-  for (const auto& [role, member] : members_)
-    if (role.kind == RoleKind::shard
-        && (!member.store || !member.up || runtime_.paused(member.process)
-            || blocked_until_ > runtime_.now()))
-      return false;
-  for (const auto& slice : job_.plan.slices) {
-    if (!own.store->holds(slice.id))
-      continue;
-    bool elsewhere = false;
-    for (const auto& [role, member] : members_)
-      elsewhere = elsewhere
-                  || (role.kind == RoleKind::shard && role != shard
-                      && is_replica(role.index, slice.id)
-                      && member.store->holds(slice.id)
-                      && member.store->lineage(slice.id) == activated_);
-    if (!elsewhere)
-      return false;
-  }
-  return true;
-}
-
-bool Cluster::is_replica(uint32_t shard, uint32_t slice) const {
-  const auto& replicas = chains_[slice].replicas;
-  return std::ranges::find(replicas, shard) != replicas.end();
 }
 
 uint32_t Cluster::some_process(bool with_coordinator) {
@@ -369,6 +288,7 @@ bool Cluster::cut_some(bool control) {
     return runtime_.cut_links(a, b) + byte_links_.cut_between(a, b) > 0;
   // It is as good as dead, but nobody has noticed yet.
   blocked_until_ = std::max(blocked_until_, runtime_.now() + 10'000);
+  doomed_.insert(a);
   return runtime_.cut_control(a, b) > 0;
 }
 
@@ -388,8 +308,10 @@ bool Cluster::block_some() {
   constexpr uint64_t heartbeat = 2'000'000;
   if (time > heartbeat)
     runtime_.after(heartbeat, [this, a, b] {
-      if (runtime_.alive(a) && runtime_.alive(b))
-        runtime_.cut_control(a, b);
+      if (!runtime_.alive(a) || !runtime_.alive(b))
+        return;
+      runtime_.cut_control(a, b);
+      doomed_.insert({a, b});
     });
   return true;
 }

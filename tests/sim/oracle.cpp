@@ -23,6 +23,15 @@ void Oracle::check(const Job& job, const Slice& slice, uint64_t version,
                               + std::to_string(expected[i]));
 }
 
+std::vector<LeaseSet> no_leases(const Job& job) {
+  const auto all = job.total_steps * job.options.virtual_ranks;
+  std::vector<LeaseSet> out;
+  for (const auto& slice : job.plan.slices)
+    out.push_back(job.plan.on_shards(slice.id) ? LeaseSet{}
+                                               : LeaseSet{all, {}});
+  return out;
+}
+
 namespace {
 
 std::vector<float> rows_of(const SparseTable& table) {

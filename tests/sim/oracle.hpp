@@ -42,6 +42,9 @@ struct Oracle {
                    const ShardStore& store, const std::string& where) const;
 };
 
+/// By slice: none, or all where leases are no matter of shards.
+std::vector<LeaseSet> no_leases(const Job& job);
+
 /// Of counted gradients: what a slice comes to, whatever the order.
 class Expected {
 public:

@@ -8,7 +8,8 @@
 
 namespace troupe::sim {
 
-/// What replicas have told the coordinator that they hold, and what follows.
+/// What replicas, or workers that all-reduce beside shards, have told the
+/// coordinator that they hold, and what follows.
 class ReplicaWatch {
 public:
   /// The coordinator hears from the process of a replica.
@@ -16,8 +17,8 @@ public:
   void heard(uint32_t process, const Sealed& sealed);
   /// An epoch begins. Tells whether all are gone that had what was committed.
   /// Errors: Violation of I2 or I4, when one of them has more than it goes on
-  /// from.
-  bool began(const Activate& activation);
+  /// from; of hybrids, more than the step that shards have not finished.
+  bool began(const Activate& activation, bool hybrids);
 
   uint64_t committed() const { return committed_; }
   /// Whether a process has all that was committed.
@@ -27,10 +28,13 @@ public:
   }
 
 private:
+  void begin(const Activate& activation);
+
   std::map<uint32_t, uint64_t> versions_; ///< newest told of, by process
   std::vector<uint32_t> members_;
   uint64_t epoch_ = 0;
-  uint64_t committed_ = 0; ///< all members have said that they have it
+  std::map<uint32_t, uint64_t> tails_; ///< of rows: the same, in this epoch
+  uint64_t committed_ = 0; ///< all of them have said that they have it
 };
 
 } // namespace troupe::sim

@@ -81,8 +81,9 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
   options.bucket_mb = 1e-6; // each variable leaves when its gradient is final
   options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
   options.priority = scenario.workers % 3 == 0 ? "off" : "on";
-  options.synchronisation = scenario.async() ? Synchronisation::async
-                                             : Synchronisation::sync;
+  options.synchronisation = scenario.async() || scenario.free_rows
+                              ? Synchronisation::async
+                              : Synchronisation::sync;
   options.staleness = scenario.staleness;
   if (scenario.gradient() == GradientKind::counted) {
     // Powers of two, so that updates are exact: see oracle.cpp.
@@ -98,7 +99,7 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.rule.kind = OptimizerKind::adam;
     options.learning_rate = 0.01;
   }
-  if (scenario.kind == Kind::tables) {
+  if (scenario.has_tables()) {
     options.model = "logreg";
     options.tables = "sparse";
     options.sample.features = {3};
@@ -107,6 +108,8 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.sample.classes = 0;
     options.sample.label = LabelKind::binary;
   }
+  if (scenario.kind == Kind::hybrids)
+    options.dense = "all_reduced";
   if (scenario.kind == Kind::scalars || scenario.clips)
     options.clip_norm = 2;
   if (scenario.kind == Kind::replicas)
@@ -128,7 +131,7 @@ void make_job(Scenario& scenario, uint32_t virtual_ranks) {
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
   scenario.job = job;
-  if (scenario.kind == Kind::tables) {
+  if (scenario.has_tables()) {
     static std::map<uint64_t, JobData> data;
     auto& samples = data[job->options.samples];
     if (!samples.train)
@@ -167,6 +170,24 @@ void draw_replicas(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   virtual_ranks = ranks[draw.below(3)];
 }
 
+/// … of hybrids, but for who asks for changes, and how the coordinator lives.
+void draw_hybrids(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
+  Random draw{seed + 9'001'450};
+  if (draw.below(12) != 0 || out.kind == Kind::replicas)
+    return;
+  out.kind = Kind::hybrids;
+  out.workers = static_cast<uint32_t>(draw.between(2, 3));
+  out.shards = static_cast<uint32_t>(draw.between(1, 2));
+  out.chain = static_cast<uint32_t>(draw.between(1, 2));
+  out.switches = 0;
+  out.streams = draw.chance(60);
+  out.free_rows = draw.chance(40);
+  out.staleness =
+    out.free_rows && draw.chance(60) ? static_cast<int64_t>(draw.below(4)) : -1;
+  const uint32_t ranks[] = {4, 5, 8};
+  virtual_ranks = out.free_rows ? 4 : ranks[draw.below(3)];
+}
+
 } // namespace
 
 Scenario scenario_of(uint64_t seed) {
@@ -201,6 +222,7 @@ Scenario scenario_of(uint64_t seed) {
   if (out.switches > 0)
     virtual_ranks = 4;
   draw_replicas(out, virtual_ranks, seed);
+  draw_hybrids(out, virtual_ranks, seed);
   make_job(out, virtual_ranks);
   return out;
 }
@@ -218,20 +240,25 @@ Scenario undisturbed(const Scenario& scenario) {
     out.workers = 2;
   if (out.kind == Kind::replicas)
     out.kind = out.clips ? Kind::scalars : Kind::sync;
+  if (out.kind == Kind::hybrids && !out.free_rows)
+    out.kind = Kind::tables;
+  else if (out.kind == Kind::hybrids)
+    out.staleness = -1;
   out.clips = false;
   make_job(out, scenario.job->options.virtual_ranks);
   return out;
 }
 
 std::string Scenario::describe() const {
-  constexpr const char* names[] = {"sync",    "scalars", "backup",  "async",
-                                   "bounded", "tables",  "replicas"};
+  constexpr const char* names[] = {"sync",    "scalars", "backup",   "async",
+                                   "bounded", "tables",  "replicas", "hybrids"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
-         + (streams ? ", streams" : "") + (clips ? ", clipped" : "")
+         + (free_rows ? ", free rows" : "") + (streams ? ", streams" : "")
+         + (clips ? ", clipped" : "")
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
          + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")

@@ -3,6 +3,7 @@
 #include "actors/job.hpp"
 #include "tests/sim/gradient.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,6 +55,9 @@ enum class Phase : uint8_t {
 inline constexpr uint32_t phases = 9;
 std::string to_string(Phase phase);
 
+/// Fault x phase: how often a fault took effect while the members did that.
+using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+
 /// A job that worlds run: how it is synchronised, and of what size.
 struct Scenario {
   enum class Kind : uint8_t {
@@ -64,16 +68,18 @@ struct Scenario {
     bounded,  ///< staleness
     tables,   ///< plain steps with a sparse table beside dense variables
     replicas, ///< no shards: workers sum with one another
+    hybrids,  ///< rows on shards; workers sum the rest with one another
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
   uint32_t chain = 1;
   int64_t staleness = -1;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
-  uint32_t switches = 0; ///< of consistency are asked for
-  bool reckless = false; ///< more fails than the job promises to survive
-  bool streams = false;  ///< replicas sum over these, not in memory
-  bool clips = false;    ///< replicas: a norm over all variables in each step
+  uint32_t switches = 0;  ///< of consistency are asked for
+  bool reckless = false;  ///< more fails than the job promises to survive
+  bool streams = false;   ///< replicas sum over these, not in memory
+  bool clips = false;     ///< replicas: a norm over all variables in each step
+  bool free_rows = false; ///< of hybrids: applied on arrival
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
   /// There are two of them, and three voters keep the journal.
@@ -83,11 +89,18 @@ struct Scenario {
 
   /// As it begins.
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }
+  /// Workers sum with one another.
+  bool reduces() const {
+    return kind == Kind::replicas || kind == Kind::hybrids;
+  }
+  bool has_tables() const {
+    return kind == Kind::tables || kind == Kind::hybrids;
+  }
   GradientKind gradient() const {
     const bool steps = kind == Kind::sync || kind == Kind::scalars
-                       || kind == Kind::tables || kind == Kind::replicas;
-    return steps && switches == 0 ? GradientKind::ordered
-                                  : GradientKind::counted;
+                       || kind == Kind::tables || reduces();
+    return steps && switches == 0 && !free_rows ? GradientKind::ordered
+                                                : GradientKind::counted;
   }
   std::string describe() const;
 };

@@ -71,7 +71,7 @@ struct Executor::Impl {
   void run_next() {
     auto& runtime = sim::Runtime::get();
     runtime.in_process(process, runtime.task_time(process), lives, [this] {
-      if (sim::tasks_may_wait)
+      if (sim::tasks_may_wait && is_worker())
         return run_as_fiber();
       auto task = std::move(tasks.front());
       tasks.pop_front();
@@ -85,6 +85,10 @@ struct Executor::Impl {
       if (!tasks.empty())
         run_next();
     });
+  }
+
+  bool is_worker() const { // shards' tasks wait for nobody
+    return sim::Runtime::get().name(process).starts_with("worker");
   }
 
   void run_as_fiber() {
