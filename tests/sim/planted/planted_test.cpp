@@ -21,7 +21,8 @@ constexpr uint64_t most_seeds = 10'000;
 /// 10,000 since there are replicas.
 constexpr uint32_t rare_bugs[] = {10, 27, 31, 35};
 constexpr uint64_t most_rare_seeds = 60'000;
-constexpr uint32_t bugs = 48; ///< the last one is layer 2's
+constexpr uint32_t bugs = 53;
+constexpr uint32_t not_here = 49; ///< layer 2's
 
 } // namespace
 
@@ -42,6 +43,8 @@ BOOST_AUTO_TEST_CASE(every_planted_bug_is_found) {
   for (uint32_t bug = 1; bug <= bugs; ++bug) {
     const bool rare = std::ranges::find(rare_bugs, bug) != std::end(rare_bugs);
     if (only == nullptr ? rare : std::strtoul(only, nullptr, 10) != bug)
+      continue;
+    if (bug == not_here)
       continue;
     const auto most = rare ? most_rare_seeds : most_seeds;
     bool found = false;
