@@ -69,10 +69,8 @@ private:
     connect(activation, [this, activation] { meet(activation); });
   }
 
-  /// The workers of the epoch form a group, once: peers map these arrays.
+  /// The workers of the epoch form a group.
   void meet(const Activate& activation) {
-    if (std::exchange(met_, activation.fence) == activation.fence)
-      return;
     dense_.begin_epoch(start_of(activation, context_.role));
     GroupWish wish;
     wish.fence = activation.fence;
@@ -96,8 +94,10 @@ private:
     if (!gate_.is_sealing(activation.fence))
       return;
     if (!group->error.empty()) {
-      group->hopeless ? trouble(group->error)
-                      : lost(activation.fence, group->error);
+      if (group->hopeless)
+        trouble(group->error);
+      else
+        lost(activation.fence, group->error);
       return;
     }
     dense_.join(group);
@@ -258,8 +258,9 @@ private:
       return;
     report(result);
     step_.computed(std::move(result.nodes));
-    if (phase_ == Phase::computing) // else the next epoch decides what is sent
+    if (phase_ == Phase::computing)
       finish_step();
+    // Else it was sealed meanwhile: the next epoch decides what is sent.
   }
 
   /// Rows go to their shards, and come back as the next version; the dense sums
@@ -376,7 +377,6 @@ private:
   Histogram& wait_;
   bool free_rows_ = false; ///< in this epoch
   Phase phase_ = Phase::sealed;
-  Fence met_;            ///< of the newest group
   uint64_t version_ = 0; ///< of the dense variables
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;

@@ -30,12 +30,13 @@ public:
     std::chrono::steady_clock::time_point deadline;
   };
   void connect(
-    const Request& request,
+    Request request,
     std::function<void(caf::strong_actor_ptr peer, const std::string& error)>
       done) {
+    const auto wanted = std::move(request);
     sim::Runtime::get().link(
-      process_, static_cast<uint32_t>(std::stoul(request.endpoint)),
-      request.target.id,
+      process_, static_cast<uint32_t>(std::stoul(wanted.endpoint)),
+      wanted.target.id,
       [done = std::move(done)](sim::Address peer, const std::string& why) {
         done({{peer}}, why);
       });
