@@ -123,13 +123,14 @@ class ChaosKinds(unittest.TestCase):
 
     def test_machines_that_err_disks_that_are_full_and_lost_coordinators(self):
         kinds = "nan,device,full-disk,cut-control,slow-control"
-        for job in (SERVED, REPLICAS):
+        # replicas make twice as many while the disk is full
+        for job, steps in ((SERVED, "8000"), (REPLICAS, "16000")):
             kept = tempfile.mkdtemp(dir=self.folder)
             plan = self.path("struck.toml")
             verdict, said = self.chaos(
                 ["--faults", "5", "--kinds", kinds, "--seed", "4",
                  "--write-plan", plan],
-                ["--model", "mlp:784-64-10", "--steps", "20000",
+                ["--model", "mlp:784-64-10", "--steps", steps,
                  "--checkpoint-dir", kept, "--checkpoint-every", "25", *job],
                 show=True)
             self.assertEqual({kind: fault["by_phase"] for kind, fault
@@ -150,7 +151,7 @@ class ChaosKinds(unittest.TestCase):
             # and once more, as it was
             verdict, _ = self.chaos(
                 ["--plan", plan],
-                ["--model", "mlp:784-64-10", "--steps", "20000",
+                ["--model", "mlp:784-64-10", "--steps", steps,
                  "--checkpoint-dir", tempfile.mkdtemp(dir=self.folder),
                  "--checkpoint-every", "25", *job], show=True)
             self.assertEqual(sum(fault["count"] for fault
