@@ -79,9 +79,8 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   else if (recoveries.size() < killed)
     failures.push_back(std::to_string(recoveries.size()) + " losses for "
                        + std::to_string(killed) + " deaths");
-  // A coordinator that follows goes on without who is not back in a second; of
-  // a fault that the end of the job came before nobody knows whom it struck.
-  else if (recoveries.size() > killed + may_be_lost && !coordinator_died)
+  // A coordinator that follows goes on without who is not back in a second.
+  if (recoveries.size() > killed + may_be_lost && !coordinator_died)
     failures.push_back(std::to_string(recoveries.size() - killed - may_be_lost)
                        + " roles were lost that no fault had struck");
   for (const auto& x : recoveries)

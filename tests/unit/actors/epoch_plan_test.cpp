@@ -141,8 +141,6 @@ BOOST_AUTO_TEST_CASE(a_replica_is_whole_once_it_has_the_version) {
   BOOST_TEST((plan.whole({worker0, worker1}, 0) == Roles{worker0, worker1}));
 }
 
-// Beside tables on shards, workers commit steps too: with the version they
-// hold.
 // docs/reliability.md, 105418: the head may die before its tail has that, and
 // workers keep no older layers than those that an epoch begins with.
 BOOST_AUTO_TEST_CASE(what_a_head_alone_has_is_not_in_the_whole_chain) {
@@ -161,6 +159,8 @@ BOOST_AUTO_TEST_CASE(what_a_head_alone_has_is_not_in_the_whole_chain) {
   }
 }
 
+// Beside tables on shards, workers commit steps too: with the version they
+// hold.
 BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
   JobOptions options;
   options.model = "dlrm";
