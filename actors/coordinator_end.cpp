@@ -272,6 +272,8 @@ void CoordinatorState::on(const RoleDied& died) {
   watch_.restarted(died.role);
   journal_.restarted(died.role, died.how);
   note(died.how);
+  if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
+    perform(membership_.died(died.role, steady_ms()));
 }
 
 void CoordinatorState::on(const MetricsReport& report) {

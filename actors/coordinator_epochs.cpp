@@ -103,7 +103,13 @@ std::set<RoleId> CoordinatorState::awaited() const {
                     : leases_before(commits_.committed(), *job_)};
   if (options_.past && options_.past->epoch > 0) // written a while later
     known.told_another = &options_.past->members;
-  return epoch_plan_.awaited(seals_, known);
+  auto out = epoch_plan_.awaited(seals_, known);
+  // A worker that was lost here had what it kept in its process.
+  std::erase_if(out, [&](RoleId role) {
+    return role.kind == RoleKind::worker
+           && membership_.is_gone(role, known.told_another->at(role));
+  });
+  return out;
 }
 
 /// Slices go on with what they have, each with the set of its leases; what a

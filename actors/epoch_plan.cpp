@@ -140,8 +140,6 @@ bool EpochPlan::lacks_decision(const ChainBook& before) const {
 std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
                                     const Acknowledged& known) const {
   std::set<RoleId> out;
-  if (!is_served())
-    return out;
   EpochPlan next{*this};
   next.begin(seals, 0);
   auto version = known.version;
@@ -157,7 +155,26 @@ std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
       for (auto shard : chains_.chain(head.slice).replicas)
         if (const RoleId role{RoleKind::shard, shard}; !seals.contains(role))
           out.insert(role);
+  if (known.told_another && (!is_served() || job_.plan.dense_reduced)
+      && !next.keeps_layers(version, seals, *known.told_another))
+    for (const auto& [role, incarnation] : *known.told_another)
+      if (role.kind == RoleKind::worker && !seals.contains(role))
+        out.insert(role);
   return out;
+}
+
+bool EpochPlan::keeps_layers(uint64_t version,
+                             const std::map<RoleId, Sealed>& seals,
+                             const std::map<RoleId, uint64_t>& members) const {
+  return std::ranges::any_of(members, [&](const auto& member) {
+    const auto seal = seals.find(member.first);
+    if (member.first.kind != RoleKind::worker || seal == seals.end()
+        || seal->second.incarnation != member.second)
+      return false;
+    const auto& slices = seal->second.slices; // of those beside shards
+    return (slices.empty() ? seal->second.version : slices.front().newest)
+           >= version;
+  });
 }
 
 bool EpochPlan::lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,

@@ -52,7 +52,9 @@ public:
   /// The absent replicas of slices of which those who have sealed hold less
   /// than that, or too little for the other slices. A head passes an update on
   /// before it has applied it: what a process has of one before it may be less
-  /// than what others acknowledged.
+  /// than what others acknowledged. Of what workers all-reduce those who told
+  /// another coordinator, where nobody who has sealed is one of them and has
+  /// it: what this one was told of is known to be gone with whoever is absent.
   std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
                            const Acknowledged& known) const;
   /// Tells whether some slices are past a step of which slice 0's head may not
@@ -105,6 +107,10 @@ public:
 private:
   std::map<uint32_t, LeaseSet>
   applied_at(const std::vector<SliceState>& states) const;
+  /// Tells whether a worker has sealed that keeps what all of them do, at
+  /// `version` or past it, since it was one of `members`.
+  bool keeps_layers(uint64_t version, const std::map<RoleId, Sealed>& seals,
+                    const std::map<RoleId, uint64_t>& members) const;
   /// Tells whether a replica of the newest epoch has sealed whose process is
   /// the one that was its member.
   bool lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,

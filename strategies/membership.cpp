@@ -70,6 +70,7 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
   present_.emplace(role, incarnation);
   absent_.erase(role);
   gather_.erase(role);
+  dead_.erase(role);
   return go_on(now_ms);
 }
 
@@ -105,6 +106,13 @@ Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
     return go_on(now_ms);
   }
   return {};
+}
+
+Membership::Actions Membership::died(RoleId role, uint64_t now_ms) {
+  if (!absent_.contains(role) || !dead_.insert(role).second)
+    return {};
+  // It may have been the one that an epoch waits for.
+  return state_ == State::forming && waits_ ? go_on(now_ms) : Actions{};
 }
 
 Membership::Actions Membership::renew(uint64_t now_ms) {
@@ -178,7 +186,7 @@ std::vector<RoleId> Membership::awaited() const {
   std::vector<RoleId> out;
   if (begun_ && options_.awaited && !absent_.empty())
     for (auto role : options_.awaited())
-      if (absent_.contains(role))
+      if (absent_.contains(role) && !dead_.contains(role))
         out.push_back(role);
   return out;
 }

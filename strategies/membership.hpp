@@ -103,6 +103,9 @@ public:
   Actions dismiss(RoleId role, uint64_t now_ms);
   /// Ignored unless that incarnation is the present one.
   Actions lost(RoleId role, uint64_t incarnation, uint64_t now_ms);
+  /// The process of an absent role is dead, and what it held with it: it is not
+  /// awaited. Ignored where the role is present.
+  Actions died(RoleId role, uint64_t now_ms);
   /// Ignored unless `epoch` is the one being sealed.
   Actions sealed(RoleId role, uint64_t incarnation, uint64_t epoch,
                  uint64_t now_ms);
@@ -136,6 +139,7 @@ private:
   std::set<RoleId> absent_;
   uint64_t forming_since_ms_ = 0;
   std::set<RoleId> awaiting_seal_;
+  std::set<RoleId> dead_; ///< absent, with all that they held
 };
 
 } // namespace troupe

@@ -100,6 +100,27 @@ BOOST_AUTO_TEST_CASE(what_another_coordinator_was_told_of_is_awaited) {
   BOOST_TEST((it.plan.awaited(seals, known) == Roles{}));
 }
 
+// docs/reliability.md, 113853: one was new, the other found the next
+// coordinator late, and the layers seemed lost.
+BOOST_AUTO_TEST_CASE(who_may_have_what_workers_all_reduce_is_awaited) {
+  constexpr RoleId worker1{RoleKind::worker, 1};
+  const Job job{job_of(Strategy::mirrored)};
+  const EpochPlan plan{job};
+  const std::map<RoleId, uint64_t> members{{worker0, 3}, {worker1, 4}};
+  const EpochPlan::Acknowledged known{6, std::nullopt, &members};
+  std::map<RoleId, Sealed> seals;
+  seals[worker0].incarnation = 9;
+  BOOST_TEST((plan.awaited(seals, known) == Roles{worker1}));
+  BOOST_TEST((plan.awaited(seals, {6}) == Roles{})); // it is known to be lost
+  seals[worker0].incarnation = 3;
+  seals[worker0].version = 6;
+  BOOST_TEST((plan.awaited(seals, known) == Roles{}));
+  seals[worker0].version = 0; // it has not taken it yet
+  BOOST_TEST((plan.awaited(seals, known) == Roles{worker1}));
+  seals[worker1] = {};
+  BOOST_TEST((plan.awaited(seals, known) == Roles{}));
+}
+
 // A shard that came back without its memory holds version 0.
 BOOST_AUTO_TEST_CASE(who_was_no_replica_is_not_awaited) {
   Chains it;
@@ -186,6 +207,15 @@ BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
   const std::map<uint32_t, uint64_t> holders{{owner_key(head), 7},
                                              {owner_key(worker0), 7}};
   BOOST_TEST((plan.holders(7) == holders));
+  constexpr RoleId worker1{RoleKind::worker, 1};
+  const std::map<RoleId, uint64_t> members{{worker0, 3}, {worker1, 4}};
+  const EpochPlan::Acknowledged known{5, std::nullopt, &members};
+  BOOST_TEST((plan.awaited(seals, known) == Roles{worker1}));
+  seals[worker0].incarnation = 3;
+  BOOST_TEST((plan.awaited(seals, known) == Roles{}));
+  for (auto& slice : seals[worker0].slices)
+    slice.newest = 5; // rows are past that
+  BOOST_TEST((plan.awaited(seals, known) == Roles{worker1}));
   BOOST_TEST((plan.whole({worker0, head}, 7) == Roles{worker0, head}));
   BOOST_TEST((plan.whole({worker0, head}, 8) == Roles{head}));
   Activate message;

@@ -131,6 +131,26 @@ BOOST_AUTO_TEST_CASE(an_epoch_does_not_begin_without_who_is_awaited) {
   only<Membership::Activate>(it.sealed(worker1, 2, 3, 90));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_dead_with_what_it_held_is_not_awaited) {
+  auto options = two_workers();
+  options.viable = [](const std::set<RoleId>&) { return true; };
+  options.awaited = [] { return std::set<RoleId>{worker1}; };
+  options.epoch = 1; // of another coordinator
+  Membership it{options, 0};
+  BOOST_TEST(it.died(worker0, 0).empty()); // and is there again
+  only<Membership::Propose>(it.join(worker0, 1, 0));
+  BOOST_TEST(it.died(worker0, 0).empty()); // a late word of that
+  only<Membership::Await>(it.sealed(worker0, 1, 2, 10));
+  auto early = it;
+  only<Membership::Propose>(it.died(worker1, 20));
+  BOOST_TEST(it.died(worker1, 30).empty());
+  only<Membership::Activate>(it.sealed(worker0, 1, 3, 40));
+  // One that came back holds what it is given.
+  only<Membership::Propose>(early.join(worker1, 1, 20));
+  early.lost(worker1, 1, 30);
+  only<Membership::Await>(early.sealed(worker0, 1, 4, 40));
+}
+
 BOOST_AUTO_TEST_CASE(a_role_outside_the_plan_is_ignored) {
   auto it = sealing();
   BOOST_TEST(it.join(shard0, 1, 1).empty());
