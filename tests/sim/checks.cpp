@@ -60,7 +60,7 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     check(*sealed);
   } else if (const auto* has = letter.as<Applied>();
              has != nullptr && leads(to)) {
-    replicas_.heard(from, *has);
+    replicas_.heard(from, *has, left_ == activated_);
     note_applied(*has);
   } else if (const auto* pulled = letter.as<Pulled>()) {
     pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);

@@ -14,8 +14,8 @@ bool Cluster::guarded(uint32_t process) {
     return true;
   for (const auto& [role, member] : members_)
     if (member.up && member.process != process
-        && !(scenario_.has_tables() && doomed_.contains(member.process))
-        && !runtime_.paused(member.process) && replicas_.has_all(member.process)
+        && !doomed_.contains(member.process) && !runtime_.paused(member.process)
+        && replicas_.has_all(member.process)
         && std::ranges::find(active_, member.process) != active_.end())
       return false;
   return true;

@@ -57,13 +57,13 @@ void ReplicaLinks::form(uint32_t process, std::shared_ptr<const Job> job,
     made->processes.push_back(static_cast<uint32_t>(std::stoul(member.links)));
   made->ends.assign(wish.members.size(), -1);
   made->wish = std::move(wish);
-  const auto epoch = key_of(made->wish.fence);
-  memories_.erase(memories_.begin(), memories_.lower_bound(epoch));
-  auto& memory = memories_[epoch];
-  if (!memory)
-    memory =
+  auto& known = memories_[key_of(made->wish.fence)];
+  made->memory = known.lock();
+  if (!made->memory)
+    made->memory =
       std::make_shared<Memory>(static_cast<uint32_t>(made->processes.size()));
-  memory->arrays[made->rank()] = made->wish.arrays;
+  known = made->memory;
+  made->memory->arrays[made->rank()] = made->wish.arrays;
   const auto others = places_;
   places_.push_back(made);
   auto& runtime = Runtime::get();
@@ -143,7 +143,7 @@ std::shared_ptr<ReplicaGroup> ReplicaLinks::group_of(Forming& forming) {
   auto group = std::make_shared<ReplicaGroup>();
   auto held = std::make_shared<Held>();
   const auto& wish = forming.wish;
-  const auto memory = memories_.at(key_of(wish.fence));
+  const auto& memory = forming.memory;
   held->memory = memory;
   group->carriers.assign(forming.ends.size(), streams_ ? "tcp" : "shm");
   if (streams_) {

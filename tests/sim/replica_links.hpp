@@ -26,11 +26,14 @@ public:
   void ended(uint32_t process);
 
 private:
+  /// What the members of an epoch sum in.
+  struct Memory;
   struct Forming {
     uint32_t process;
     std::shared_ptr<const Job> job;
     GroupWish wish;
     Done done;
+    std::shared_ptr<Memory> memory;
     std::vector<uint32_t> processes; ///< of the members
     std::vector<int> ends;           ///< of links, by rank; -1: none
     uint32_t rank() const { return wish.layout.rank; }
@@ -46,9 +49,7 @@ private:
 
   bool streams_;
   std::list<Place> places_; ///< not finished, or needed by one that is not
-  /// What the members of an epoch sum in.
-  struct Memory;
-  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Memory>> memories_;
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<Memory>> memories_;
 };
 
 /// One process' way to them.

@@ -7,12 +7,12 @@
 
 namespace troupe::sim {
 
-void ReplicaWatch::heard(uint32_t process, const Applied& applied) {
+void ReplicaWatch::heard(uint32_t process, const Applied& applied, bool left) {
   if (applied.fence.epoch < epoch_) // of before a rollback, say
     return;
   if (applied.owner.kind == RoleKind::shard) {
     const auto tail = tails_.find(process);
-    if (tail == tails_.end() || applied.fence.epoch != epoch_)
+    if (tail == tails_.end() || applied.fence.epoch != epoch_ || left)
       return;
     tail->second = std::max(tail->second, applied.version);
   } else {

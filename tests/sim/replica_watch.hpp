@@ -12,8 +12,9 @@ namespace troupe::sim {
 /// coordinator that they hold, and what follows.
 class ReplicaWatch {
 public:
-  /// The coordinator hears from the process of a replica.
-  void heard(uint32_t process, const Applied& applied);
+  /// The coordinator hears from the process of a replica; what a shard says
+  /// once it has `left` that epoch does not count.
+  void heard(uint32_t process, const Applied& applied, bool left);
   void heard(uint32_t process, const Sealed& sealed);
   /// An epoch begins. Tells whether all are gone that had what was committed.
   /// Errors: Violation of I2 or I4, when one of them has more than it goes on
