@@ -1,6 +1,7 @@
 #include "actors/control_line.hpp"
 
 #include "actors/peer_directory.hpp"
+#include "strategies/place_search.hpp"
 
 #include <caf/openssl/manager.hpp>
 
@@ -16,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds retry_period{30};
 constexpr std::chrono::milliseconds answer_deadline{2'000};
-constexpr std::chrono::milliseconds brief_deadline{300};
 constexpr std::chrono::milliseconds listen_period{250};
 constexpr std::chrono::milliseconds silence_deadline{500};
 constexpr size_t most_kept = 4096;
@@ -31,6 +31,8 @@ public:
     places_ = parse_endpoints(options_.address);
     if (places_.empty())
       places_.emplace_back();
+    search_ = PlaceSearch{
+      {.places = places_.size(), .most_ms = answer_deadline.count()}};
   }
 
   caf::behavior make_behavior() {
@@ -140,6 +142,7 @@ private:
     real_ = nullptr;
     silent_ = false;
     away_since_ = Clock::now();
+    search_.begin();
     refuse_all();
     reach();
   }
@@ -170,19 +173,24 @@ private:
               + std::to_string(options_.deadline.count() / 1000) + " s");
       return;
     }
-    place_ = (place_ + 1) % places_.size();
-    const auto& where = places_[place_];
+    // One that is silent must not keep from finding the next.
+    const auto [place, patience_ms] = search_.next(silent_);
+    patience_ = std::chrono::milliseconds{patience_ms};
+    tried_ = Clock::now();
+    const auto& where = places_[place];
     self_
-      ->request(self_->system().openssl_manager().actor_handle(), patience(),
+      ->request(self_->system().openssl_manager().actor_handle(), patience_,
                 caf::connect_atom_v, where.host, where.port)
       .then([this](const caf::node_id&, caf::strong_actor_ptr& found,
                    const std::set<std::string>&) { ask(found); },
-            [this](const caf::error&) { later(); });
+            [this](const caf::error&) { failed(); });
   }
 
-  /// One that is silent must not keep from finding the next.
-  std::chrono::milliseconds patience() const {
-    return silent_ ? brief_deadline : answer_deadline;
+  void failed() {
+    const auto took = Clock::now() - tried_;
+    if (took >= patience_)
+      search_.ran_out();
+    later();
   }
 
   void later() { self_->delayed_send(self_, retry_period, caf::tick_atom_v); }
@@ -194,9 +202,10 @@ private:
       return;
     }
     asked_whom_ = found;
+    tried_ = Clock::now();
     self_->monitor(caf::actor_cast<caf::actor_addr>(found));
     self_
-      ->request(caf::actor_cast<coordinator_actor>(found), patience(),
+      ->request(caf::actor_cast<coordinator_actor>(found), patience_,
                 Hello{options_.role, message_revision, true})
       .then(
         [this, found](const JobInfo& info) {
@@ -207,7 +216,7 @@ private:
           if (asked_whom_ != found)
             return;
           asked_whom_ = nullptr;
-          later();
+          failed();
         });
   }
 
@@ -249,8 +258,10 @@ private:
 
   caf::event_based_actor* self_;
   ControlLineOptions options_;
-  std::vector<Endpoint> places_;     ///< where a coordinator may listen
-  size_t place_ = 0;                 ///< tried last
+  std::vector<Endpoint> places_; ///< where a coordinator may listen
+  PlaceSearch search_{PlaceSearch::Options{}};
+  std::chrono::milliseconds patience_{}; ///< with the place tried last
+  Clock::time_point tried_;          ///< that place, or the actor that is there
   uint64_t job_ = 0;                 ///< 0: not known yet
   uint64_t term_ = 0;                ///< of the newest coordinator
   caf::strong_actor_ptr real_;       ///< null: away
