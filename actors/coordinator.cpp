@@ -182,6 +182,10 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::incompatible_versions,
                            to_string(hello.role)
                              + " is another build of troupe");
+  // Another may lead by now, and who asks is to look for it.
+  if (hello.again && options_.journal && !options_.journal->leads())
+    return caf::make_error(caf::sec::request_receiver_down,
+                           "no majority of voters is heard of");
   if (hello.again)
     return JobInfo{options_.job_id, 0, {}, options_.term};
   if (auto refused = reshaping_.refusal(hello.role); !refused.empty())

@@ -142,10 +142,16 @@ void Leadership::lost(uint32_t voter) {
 }
 
 void Leadership::tick(uint32_t most) {
-  size_t heard = 0;
   for (auto& follower : followers_)
-    heard += ++follower.silent <= most ? 1 : 0;
-  deposed_ = deposed_ || heard <= followers_.size() / 2;
+    ++follower.silent;
+  deposed_ = deposed_ || !heard(most);
+}
+
+bool Leadership::heard(uint32_t most) const {
+  const auto lately = std::ranges::count_if(followers_, [&](const auto& x) {
+    return x.silent <= most;
+  });
+  return static_cast<size_t>(lately) > followers_.size() / 2;
 }
 
 /// Only an entry of its own term decides those before it: one of an earlier

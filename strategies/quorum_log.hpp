@@ -121,6 +121,9 @@ public:
   /// any. Who has had no answer from a majority for `most` of them steps down,
   /// so that those who reach it only look for another.
   void tick(uint32_t most);
+  /// Whether a majority has answered in the last `most` ticks. Once it has not
+  /// for as long as voters wait for a leader, another may lead.
+  bool heard(uint32_t most) const;
 
   /// Entries up to this one will be in the log of every later leader.
   uint64_t decided() const { return decided_; }

@@ -24,6 +24,8 @@ public:
   /// Writes the event after those before it; never blocks. `synced`, if any, is
   /// called on another thread once it would outlive this machine's power.
   virtual void append(JournalEvent event, std::function<void()> synced) = 0;
+  /// False: another coordinator may be writing it by now. Any thread.
+  virtual bool leads() const { return true; }
 };
 
 } // namespace troupe

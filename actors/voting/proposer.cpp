@@ -2,6 +2,7 @@
 
 #include "actors/messages.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -20,7 +21,8 @@ struct Proposer::Shared {
   std::condition_variable changed;
   std::shared_ptr<const Elected> elected;
   bool deposed = false;
-  std::function<void()> then; ///< once it is deposed
+  std::atomic<bool> hears = true; ///< from a majority
+  std::function<void()> then;     ///< once it is deposed
 
   void depose() {
     std::function<void()> told;
@@ -43,6 +45,7 @@ Proposer::Proposer(caf::actor_system& system, ProposerOptions options)
     shared->changed.notify_all();
   };
   calls.deposed = [shared = shared_] { shared->depose(); };
+  calls.hears = [shared = shared_](bool hears) { shared->hears = hears; };
   actor_ = spawn_proposer(system, std::move(options), std::move(calls));
 }
 
@@ -83,6 +86,10 @@ void Proposer::settle(std::chrono::milliseconds deadline) {
 
 void Proposer::append(JournalEvent event, std::function<void()> synced) {
   caf::anon_send(actor_, std::move(event), Completion{std::move(synced)});
+}
+
+bool Proposer::leads() const {
+  return shared_->hears;
 }
 
 } // namespace troupe

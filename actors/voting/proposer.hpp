@@ -31,6 +31,7 @@ public:
   /// `synced` is called once every later leader will have the event; never,
   /// where a majority cannot be reached, or another leads.
   void append(JournalEvent event, std::function<void()> synced) override;
+  bool leads() const override;
   /// Waits until all that was appended is synced, or `deadline` has passed.
   void settle(std::chrono::milliseconds deadline);
 

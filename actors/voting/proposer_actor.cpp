@@ -2,6 +2,7 @@
 
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/voting/voter.hpp"
 #include "strategies/quorum_log.hpp"
 
 #include <deque>
@@ -17,6 +18,8 @@ constexpr size_t batch_events = 500;
 /// Ticks without a majority after which a leader steps down: 5 s. A standby
 /// that it cannot hear of may lead before.
 constexpr uint32_t most_silent = 100;
+/// The same, after which another may lead.
+constexpr uint32_t most_patient = voter_patience / tick_period;
 /// Ticks that a vote is given, and up to as many more: two that ask at once
 /// part soon. A trial disturbs nobody, and comes with every tick.
 constexpr int least_rest = 4;
@@ -71,6 +74,9 @@ private:
         dial(i);
     if (leadership_) {
       leadership_->tick(most_silent);
+      if (const bool hears = leadership_->heard(most_patient);
+          std::exchange(hears_, hears) != hears)
+        calls_.hears(hears);
       send_all(true);
       settle();
     } else if (!reading_) {
@@ -236,6 +242,7 @@ private:
   std::optional<Leadership> leadership_;
   std::vector<JournalEvent> log_; ///< from event 1 on
   bool reading_ = false;          ///< elected, the log not read yet
+  bool hears_ = true;             ///< from a majority
   int rest_ = 0;                  ///< ticks until the next attempt
   std::minstd_rand random_;
   std::deque<Waiting> waiting_;

@@ -27,6 +27,9 @@ struct Elected {
 struct ProposerCalls {
   std::function<void(std::shared_ptr<const Elected>)> leads; ///< once
   std::function<void()> deposed; ///< once; another leads, or is about to
+  /// While it leads: whether it hears from a majority, each time that changes.
+  /// Without one another may lead, and this one is deposed only later.
+  std::function<void(bool)> hears;
 };
 
 /// Spawns the actor that stands for election, and writes the journal into a

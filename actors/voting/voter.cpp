@@ -13,7 +13,6 @@ namespace troupe {
 namespace {
 
 /// A leader that lives says so every 50 ms.
-constexpr uint64_t patience_ms = 700;
 
 std::vector<uint64_t> terms_of(const JournalFile& file) {
   std::vector<uint64_t> terms;
@@ -30,7 +29,7 @@ public:
     : self_(self),
       file_(std::move(file)),
       page_events_(page_events),
-      voter_(file_.promised(), terms_of(file_), patience_ms) {}
+      voter_(file_.promised(), terms_of(file_), voter_patience.count()) {}
 
   voter_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& down) {

@@ -2,11 +2,15 @@
 
 #include "actors/voting/messages.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
 
 namespace troupe {
+
+/// Voters vote for nobody else so long after they have heard of a leader.
+inline constexpr std::chrono::milliseconds voter_patience{700};
 
 /// Spawns a voter that keeps its copy of a job's journal in the file at `path`,
 /// which is made, or gone on with. It syncs what it answers for, in a thread of

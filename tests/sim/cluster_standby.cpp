@@ -43,8 +43,11 @@ class VotersJournal : public JournalSink {
 public:
   using Decided = std::function<void(const JournalEvent& event)>;
 
-  VotersJournal(caf::actor proposer, Decided decided)
-    : proposer_(proposer), decided_(std::move(decided)) {}
+  VotersJournal(caf::actor proposer, std::shared_ptr<const bool> hears,
+                Decided decided)
+    : proposer_(proposer),
+      hears_(std::move(hears)),
+      decided_(std::move(decided)) {}
 
   void append(JournalEvent event, std::function<void()> synced) override {
     Completion then;
@@ -56,8 +59,11 @@ public:
     caf::anon_send(proposer_, std::move(event), std::move(then));
   }
 
+  bool leads() const override { return *hears_; }
+
 private:
   caf::actor proposer_;
+  std::shared_ptr<const bool> hears_; ///< from a majority
   Decided decided_;
 };
 
@@ -124,6 +130,8 @@ void Cluster::start_candidate(uint32_t index) {
       runtime_.kill(process, "another coordinator has taken over");
     });
   };
+  candidate.hears = std::make_shared<bool>(true);
+  calls.hears = [hears = candidate.hears](bool now) { *hears = now; };
   candidate.proposer = spawn_proposer(*candidate.system, std::move(options),
                                       std::move(calls));
 }
@@ -166,7 +174,8 @@ void Cluster::elected(uint32_t index, uint32_t process,
     return;
   }
   const auto sink = std::make_shared<VotersJournal>(
-    candidates_[index].proposer, [this](const JournalEvent& event) {
+    candidates_[index].proposer, candidates_[index].hears,
+    [this](const JournalEvent& event) {
       decided_.emplace(event.term, event.kind, event.body);
     });
   JobJournal journal{sink, elected.term};

@@ -28,6 +28,7 @@ struct Candidate {
   uint32_t process = 0;
   std::unique_ptr<caf::actor_system> system;
   caf::actor proposer;
+  std::shared_ptr<bool> hears;   ///< whether it does, from a majority
   coordinator_actor coordinator; ///< null: it does not lead
 };
 

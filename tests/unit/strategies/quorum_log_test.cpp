@@ -120,6 +120,21 @@ BOOST_AUTO_TEST_CASE(a_voter_that_lacks_entries_gets_them) {
   BOOST_TEST(leader.next(1, 2, false).has_value());
 }
 
+// docs/reliability.md, 214173: one that another had deposed answered as the
+// leader until it stepped down.
+BOOST_AUTO_TEST_CASE(a_leader_knows_when_another_may_lead) {
+  Leadership leader{3, 4, {}};
+  const Voter::Verdict taken{true, true, 0, 4, 0, 0};
+  for (int i = 0; i < 8; ++i) {
+    BOOST_TEST(leader.heard(3) == (i < 4));
+    leader.tick(9);
+    leader.answered(0, taken); // its own voter is no majority
+  }
+  BOOST_TEST(!leader.deposed());
+  leader.answered(1, taken);
+  BOOST_TEST(leader.heard(3));
+}
+
 BOOST_AUTO_TEST_CASE(a_leader_without_a_majority_steps_down) {
   Leadership leader{3, 4, {}};
   leader.append();
