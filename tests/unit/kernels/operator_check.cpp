@@ -70,7 +70,7 @@ struct Outcome {
 
 bool same_bits(const Values& a, const Values& b) {
   return a.size() == b.size()
-         && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+         && (a.empty() || std::memcmp(&a[0], &b[0], a.size() * 4) == 0);
 }
 
 bool same_bits(const Outcome& a, const Outcome& b) {
