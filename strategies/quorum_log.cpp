@@ -48,7 +48,9 @@ Voter::Verdict Voter::take(const LogBatch& batch, uint64_t now_ms) {
       // What follows is of a leader who did not have it decided.
       verdict.keep = verdict.first < batch.terms.size() ? at : terms_.size();
       terms_.resize(verdict.keep);
-      terms_.insert(terms_.end(), batch.terms.begin() + verdict.first,
+      terms_.insert(terms_.end(),
+                    batch.terms.begin()
+                      + static_cast<std::ptrdiff_t>(verdict.first),
                     batch.terms.end());
       verdict.have = before + batch.terms.size();
     } else {
