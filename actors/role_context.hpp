@@ -42,7 +42,8 @@ std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
 /// Completion: `then` is called by the actor's Completion handler, never after
 /// the actor has ended.
 template <class Self, class Work, class Then>
-void run_on(Executor& executor, Self* self, Work work, Then then) {
+void run_on(Executor& executor, Self* self, Work work, Then then,
+            TaskSize size = TaskSize::any) {
   auto handle = caf::actor_cast<caf::strong_actor_ptr>(self);
   executor.submit(
     [handle, self, work = std::move(work), then = std::move(then)]() mutable {
@@ -57,7 +58,8 @@ void run_on(Executor& executor, Self* self, Work work, Then then) {
         };
       }
       caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(done));
-    });
+    },
+    size);
 }
 
 /// What a role reports of itself now.

@@ -62,20 +62,53 @@ struct Executor::Impl {
     enter(0);
     std::unique_lock lock(mutex_);
     for (;;) {
-      task_ready_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      task_ready_.wait(lock, [this] {
+        return stopping_ || (idle() && !queue_.empty());
+      });
       if (stopping_)
         return;
       auto task = std::move(queue_.front());
       queue_.pop_front();
+      runner_ = std::this_thread::get_id();
       lock.unlock();
       task();
       task = nullptr;
       lock.lock();
+      runner_ = {};
     }
   }
 
+  // -- whoever submits --------------------------------------------------------
+
+  /// Takes the place of the lead thread where that has nothing to do.
+  bool become_runner() {
+    std::unique_lock lock(mutex_);
+    if (stopping_ || !idle() || !queue_.empty())
+      return false;
+    runner_ = std::this_thread::get_id();
+    return true;
+  }
+
+  void be_runner_no_more() {
+    std::unique_lock lock(mutex_);
+    runner_ = {};
+    if (queue_.empty())
+      return;
+    lock.unlock();
+    task_ready_.notify_one();
+  }
+
+  void run_here(const std::function<void()>& task) {
+    struct Turn {
+      Impl& impl;
+      ~Turn() { impl.be_runner_no_more(); }
+    } turn{*this};
+    prepare_compute_thread();
+    task();
+  }
+
   void spread(size_t items, const Body& body) {
-    require_lead();
+    require_runner();
     if (items == 0)
       return;
     if (threads_.size() == 1 || items == 1) {
@@ -146,8 +179,13 @@ struct Executor::Impl {
     prepare_compute_thread();
   }
 
-  void require_lead() const {
-    kernels::require(std::this_thread::get_id() == threads_[0].get_id(),
+  /// Under the lock.
+  bool idle() const { return runner_ == std::thread::id{}; }
+
+  /// Its own thread's id is in runner_ as long as a task runs on it.
+  void require_runner() {
+    std::unique_lock lock(mutex_);
+    kernels::require(runner_ == std::this_thread::get_id(),
                      "parallel_for called from outside a task");
   }
 
@@ -157,6 +195,7 @@ struct Executor::Impl {
   std::condition_variable work_ready_;
   std::condition_variable work_done_;
   std::deque<std::function<void()>> queue_;
+  std::thread::id runner_; ///< whose task runs; none's: nothing does
   const Body* body_ = nullptr;
   size_t items_ = 0;
   std::atomic<size_t> next_ = 0;
@@ -181,7 +220,11 @@ uint32_t Executor::threads() const {
   return static_cast<uint32_t>(impl_->threads_.size());
 }
 
-void Executor::submit(std::function<void()> task) {
+void Executor::submit(std::function<void()> task, TaskSize size) {
+  if (size == TaskSize::brief && impl_->become_runner()) {
+    impl_->run_here(task);
+    return;
+  }
   {
     std::unique_lock lock(impl_->mutex_);
     impl_->queue_.push_back(std::move(task));

@@ -8,9 +8,16 @@
 
 namespace troupe {
 
-/// The threads of one compute device. Tasks run one after the other on the
-/// lead thread, in the order submitted; a task may spread work over all the
-/// device's threads with parallel_for. No actor, no scheduler thread.
+/// What is known of how long a task takes.
+enum class TaskSize : uint8_t {
+  any,
+  brief, ///< less than to wake a thread: some tens of microseconds
+};
+
+/// The threads of one compute device. Tasks run one after the other, in the
+/// order submitted, on the lead thread; a brief one on the thread that submits
+/// it where there is no other to do. A task may spread work over all the
+/// device's threads with parallel_for.
 class Executor {
 public:
   /// Threads are named `name`; each has prepare_compute_thread() called.
@@ -21,7 +28,8 @@ public:
   Executor& operator=(const Executor&) = delete;
 
   uint32_t threads() const;
-  void submit(std::function<void()> task);
+  /// A brief task may be done on return, and throws to the caller then.
+  void submit(std::function<void()> task, TaskSize size = TaskSize::any);
   size_t queued() const;
 
   /// Calls body(item, thread) for every item in [0, items), at most once

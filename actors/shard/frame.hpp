@@ -62,13 +62,13 @@ struct ShardFrame {
   /// Runs `work` on the executor, after all that was submitted before, then
   /// `then(result)` in the actor.
   template <class Work, class Then>
-  void run(Work work, Then then) {
-    run_on(*executor, self, timed(std::move(work)), std::move(then));
+  void run(Work work, Then then, TaskSize size = TaskSize::any) {
+    run_on(*executor, self, timed(std::move(work)), std::move(then), size);
   }
   /// The same for work that nobody waits for.
   template <class Work>
-  void submit(Work work) {
-    executor->submit(timed(std::move(work)));
+  void submit(Work work, TaskSize size = TaskSize::any) {
+    executor->submit(timed(std::move(work)), size);
   }
 
   /// The work, and its time to the account of how busy the shard is.

@@ -2,6 +2,7 @@
 
 #include "actors/shard/row_desk.hpp"
 #include "actors/shard/snapshots.hpp"
+#include "actors/shard/task_size.hpp"
 #include "actors/shard_tables.hpp"
 #include "strategies/free_rows.hpp"
 
@@ -118,6 +119,9 @@ void LeaseSlices::became_current(uint32_t slice) {
 /// Copies between two updates, after every one that came before.
 void LeaseSlices::give(const worker_actor& worker,
                        const std::vector<uint32_t>& slices) {
+  uint64_t values = 0;
+  for (auto slice : slices)
+    values += gradient_values(shard_.job, slice, nullptr);
   shard_.run(
     [this, slices] {
       std::vector<Pulled> copies;
@@ -136,7 +140,8 @@ void LeaseSlices::give(const worker_actor& worker,
         copy.fence = fence;
         shard_.self->send(worker, std::move(copy));
       }
-    });
+    },
+    task_size(values));
 }
 
 void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
@@ -247,7 +252,8 @@ void LeaseSlices::apply(const ChainUpdate& update, KnownLists::List ids) {
       if (--in_flight_[lease] == 0)
         in_flight_.erase(lease);
       settle(lease);
-    });
+    },
+    task_size(gradient_values(shard_.job, update.slice, ids.get())));
   shard_.metrics.queue.set(static_cast<double>(shard_.executor->queued()));
   if (!free_rows_ || through(update.slice) == before)
     return;

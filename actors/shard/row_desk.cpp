@@ -1,5 +1,6 @@
 #include "actors/shard/row_desk.hpp"
 
+#include "actors/shard/task_size.hpp"
 #include "actors/shard_tables.hpp"
 
 #include <optional>
@@ -33,6 +34,8 @@ namespace {
 void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
                     bool newest) {
   auto worker = ready.worker;
+  const auto size =
+    task_size(gradient_values(shard.job, slice, ready.ids.get()));
   shard.run(
     [store = shard.store, slice, newest, ready = std::move(ready),
      or_newer = shard.job.options.backup_workers > 0, memory = shard.memory()] {
@@ -49,7 +52,8 @@ void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
       if (rows.second)
         shard.self->send(worker, Pulled{fence, rows.first, slice,
                                         std::move(*rows.second)});
-    });
+    },
+    size);
 }
 
 } // namespace

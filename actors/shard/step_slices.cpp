@@ -1,6 +1,7 @@
 #include "actors/shard/step_slices.hpp"
 
 #include "actors/shard/snapshots.hpp"
+#include "actors/shard/task_size.hpp"
 #include "actors/shard_tables.hpp"
 
 #include <algorithm>
@@ -154,7 +155,8 @@ void StepSlices::serve_copy(uint32_t id, RoleId puller, uint64_t version) {
         return;
       copy.fence = fence;
       shard_.self->send(pullers_[puller], std::move(copy));
-    });
+    },
+    task_size(shard_.job.plan.slices[id].count));
 }
 
 // --- pushes -----------------------------------------------------------------
@@ -181,14 +183,17 @@ void StepSlices::accept(const Push& push, KnownLists::List ids) {
     return;
   }
   shard_.metrics.staleness.observe(0); // a step's pushes are of its version
-  shard_.submit([this, slice, node = push.node, id = push.slice,
-                 values = push.values, ids = std::move(ids),
-                 decision = std::move(decision)] {
-    const auto& of = shard_.job.plan.slices[id];
-    slice->work.accept(
-      node, addend_of(shard_.job, of, shard_.packing.unpack(of, values), ids),
-      decision);
-  });
+  slice->count(gradient_values(shard_.job, push.slice, ids.get()),
+               shard_.job.plan.slices[push.slice].sparse());
+  shard_.submit(
+    [this, slice, node = push.node, id = push.slice, values = push.values,
+     ids = std::move(ids), decision = std::move(decision)] {
+      const auto& of = shard_.job.plan.slices[id];
+      slice->work.accept(
+        node, addend_of(shard_.job, of, shard_.packing.unpack(of, values), ids),
+        decision);
+    },
+    task_size(slice->values));
   if (slice->ledger.complete()) {
     shard_.pass(StepPhase::reduce);
     reduce(push.slice);
@@ -238,7 +243,8 @@ void StepSlices::reduce(uint32_t id) {
         return;
       slice->asking = true;
       desk_.ask(step, slice->round, id, sums);
-    });
+    },
+    task_size(slice->values));
 }
 
 void StepSlices::take(const BlockSums& sums, const shard_actor& asker) {
@@ -273,7 +279,7 @@ void StepSlices::apply_root(uint32_t id) {
       slice->work.apply_step(step, samples, scalars);
       return true;
     },
-    [this, id](bool) { on_applied(id); });
+    [this, id](bool) { on_applied(id); }, task_size(slice->values));
   slice->begin_step();
   slice->ledger.advance();
 }
@@ -294,7 +300,8 @@ void StepSlices::forward_root(uint32_t id) {
                auto whole = update;
                whole.values = std::move(root);
                chains_.order(std::move(whole));
-             });
+             },
+             task_size(slice->values));
 }
 
 /// What the head has summed and scaled, applied again: the same bits.
@@ -308,16 +315,18 @@ void StepSlices::apply(const ChainUpdate& update) {
     scalars.trust_ratios[plan.slices[update.slice].variable] =
       update.trust_ratio;
   }
+  const auto ids =
+    shard_.said_of(slice->lists, update.slice, update.values).list;
   shard_.run(
-    [this, slice, update, scalars,
-     ids = shard_.said_of(slice->lists, update.slice, update.values).list] {
+    [this, slice, update, scalars, ids] {
       slice->work.apply_sum(addend_of(shard_.job,
                                       shard_.job.plan.slices[update.slice],
                                       update.values, ids),
                             update.number, update.samples, scalars);
       return true;
     },
-    [this, id = update.slice](bool) { on_applied(id); });
+    [this, id = update.slice](bool) { on_applied(id); },
+    task_size(gradient_values(shard_.job, update.slice, ids.get())));
 }
 
 void StepSlices::on_applied(uint32_t slice) {

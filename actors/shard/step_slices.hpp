@@ -58,13 +58,18 @@ private:
     uint64_t version = 0; ///< applied
     uint32_t round = 0;   ///< of the step's scalars
     bool asking = false;  ///< its sums of that round are with the decider
+    uint64_t values = 0;  ///< of the step's sum, or more: where rows are equal
     StepScalars scalars;  ///< of the rounds before
     RowDesk rows;         ///< of a part of a sparse table: pulls
     KnownLists lists;     ///< the same
 
+    void count(uint64_t pushed, bool rows) {
+      values = rows ? values + pushed : pushed;
+    }
     void begin_step() {
       round = 0;
       asking = false;
+      values = 0;
       scalars = {};
     }
   };

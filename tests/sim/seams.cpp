@@ -109,7 +109,7 @@ uint32_t Executor::threads() const {
   return 1;
 }
 
-void Executor::submit(std::function<void()> task) {
+void Executor::submit(std::function<void()> task, TaskSize) {
   impl_->tasks.push_back(std::move(task));
   sim::Runtime::get().count_task(impl_->process, 1);
   if (impl_->tasks.size() == 1)

@@ -28,6 +28,7 @@ struct NotYet {};
 struct Executor::Impl {
   uint32_t process = real::World::get().spawning;
   bool computes = false;
+  bool waits_for_brief = false; ///< as one that is always busy
   std::deque<std::function<void()>> tasks;
   std::shared_ptr<bool> lives = std::make_shared<bool>(true);
 
@@ -54,6 +55,7 @@ struct Executor::Impl {
 Executor::Executor(std::string name, uint32_t)
   : impl_(std::make_unique<Impl>()) {
   impl_->computes = name.starts_with("worker");
+  impl_->waits_for_brief = real::World::get().random().chance(50);
 }
 Executor::~Executor() = default;
 
@@ -61,7 +63,10 @@ uint32_t Executor::threads() const {
   return 1;
 }
 
-void Executor::submit(std::function<void()> task) {
+void Executor::submit(std::function<void()> task, TaskSize size) {
+  if (size == TaskSize::brief && !impl_->waits_for_brief
+      && impl_->tasks.empty())
+    return task();
   impl_->tasks.push_back(std::move(task));
   if (impl_->tasks.size() == 1)
     impl_->run_next();

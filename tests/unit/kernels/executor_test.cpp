@@ -49,6 +49,66 @@ BOOST_AUTO_TEST_CASE(tasks_run_in_the_order_submitted_on_one_thread) {
   BOOST_TEST(!threads.contains(std::this_thread::get_id()));
 }
 
+BOOST_AUTO_TEST_CASE(a_brief_task_is_done_here_where_nothing_else_is_to_do) {
+  Executor executor("brief", 3);
+  std::thread::id ran;
+  std::atomic<int> items = 0;
+  executor.submit(
+    [&] {
+      ran = std::this_thread::get_id();
+      executor.parallel_for(100, [&](size_t, uint32_t) { ++items; });
+    },
+    TaskSize::brief);
+  BOOST_TEST((ran == std::this_thread::get_id()));
+  BOOST_TEST(items == 100);
+  BOOST_CHECK_THROW(executor.submit([] { throw std::runtime_error("late"); },
+                                    TaskSize::brief),
+                    std::runtime_error);
+  executor.submit([&] { ran = {}; }, TaskSize::brief); // goes on
+  BOOST_TEST((ran == std::thread::id{}));
+}
+
+BOOST_AUTO_TEST_CASE(a_brief_task_waits_for_those_before_it) {
+  Executor executor("behind", 1);
+  std::promise<void> may_end;
+  std::vector<int> order;
+  executor.submit([&, end = may_end.get_future().share()] {
+    end.wait();
+    order.push_back(0);
+  });
+  for (int i = 1; i < 4; ++i) // as the first one runs, or is queued
+    executor.submit([&, i] { order.push_back(i); }, TaskSize::brief);
+  may_end.set_value();
+  run(executor, [] {});
+  BOOST_TEST(order == (std::vector{0, 1, 2, 3}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(tasks_of_both_sizes_from_some_threads_never_overlap) {
+  Executor executor("turns", 2);
+  uint64_t sum = 0; // what two tasks at once would spoil
+  std::atomic<int> inside = 0;
+  std::atomic<bool> alone = true;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 5000; ++i)
+        executor.submit(
+          [&] {
+            if (++inside > 1)
+              alone = false;
+            ++sum;
+            --inside;
+          },
+          (i + thread) % 3 == 0 ? TaskSize::any : TaskSize::brief);
+    });
+  for (auto& thread : threads)
+    thread.join();
+  run(executor, [] {});
+  BOOST_TEST(sum == 20'000u);
+  BOOST_TEST(alone);
+}
+
 BOOST_AUTO_TEST_CASE(parallel_for_covers_every_item_once) {
   for (uint32_t threads : {1, 2, 3, 8}) {
     Executor executor("cover", threads);
