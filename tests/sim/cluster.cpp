@@ -278,6 +278,12 @@ void Cluster::supervise(const Letter& letter) {
     if (progress->step > job_.total_steps)
       throw Violation("I4", "step " + std::to_string(progress->step)
                               + " is committed, which no run comes to");
+    // A coordinator that follows knows what the one before was told.
+    if (scenario_.kind == Scenario::Kind::replicas && !scenario_.kept
+        && !scenario_.standby)
+      replicas_.counted(progress->step, [this](uint32_t process) {
+        return runtime_.alive(process);
+      });
     budget_.committed(progress->step);
   } else if (const auto* replace = letter.as<ReplaceRole>()) {
     if (members_.contains(replace->role))

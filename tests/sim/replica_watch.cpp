@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace troupe::sim {
 
@@ -28,15 +29,32 @@ void ReplicaWatch::heard(uint32_t process, const Applied& applied, bool left) {
     committed_ = std::max(committed_, all);
 }
 
+/// Word of a step may come after the rollback that undid it.
+void ReplicaWatch::counted(uint64_t step,
+                           const std::function<bool(uint32_t)>& alive) const {
+  if (step <= committed_ || rolled_back_)
+    return;
+  for (auto member : members_)
+    if (const auto has = versions_.find(member);
+        alive(member) && (sealed_.empty() || sealed_.contains(member))
+        && (has == versions_.end() || has->second < step))
+      throw Violation("I4", "step " + std::to_string(step)
+                              + " counts as committed; not all replicas have "
+                                "said that they have it");
+}
+
 void ReplicaWatch::heard(uint32_t process, const Sealed& sealed) {
-  if (sealed.fence.epoch > epoch_ && sealed.role.kind == RoleKind::worker)
-    versions_[process] = sealed.slices.empty() ? sealed.version
-                                               : sealed.slices.front().newest;
+  if (sealed.fence.epoch <= epoch_ || sealed.role.kind != RoleKind::worker)
+    return;
+  versions_[process] = sealed.slices.empty() ? sealed.version
+                                             : sealed.slices.front().newest;
+  sealed_.insert(process);
 }
 
 void ReplicaWatch::begin(const Activate& activation) {
   epoch_ = activation.fence.epoch;
   members_.clear();
+  sealed_.clear();
   tails_.clear();
   for (const auto& member : activation.members) {
     const auto process = static_cast<uint32_t>(std::stoul(member.links));
@@ -52,6 +70,7 @@ void ReplicaWatch::begin(const Activate& activation) {
 /// Of a member that has died, and is there again before that is known, what
 /// the process before it had counts.
 bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
+  const auto before = std::exchange(members_, {});
   begin(activation);
   uint64_t newest = 0;
   for (auto member : members_)
@@ -72,12 +91,26 @@ bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
               + std::to_string(activation.version) + "; a member has version "
               + std::to_string(newest) + ", and " + std::to_string(committed_)
               + " is committed");
-  if (!activation.rollback)
+  if (!activation.rollback) {
+    if (!hybrids)
+      count_survivors(before);
     return false;
+  }
+  rolled_back_ = true;
   for (auto member : members_)
     versions_[member] = activation.version;
   committed_ = activation.version;
   return gone || !hybrids;
+}
+
+/// What all have that were in the epoch before is committed; newcomers take it.
+void ReplicaWatch::count_survivors(const std::vector<uint32_t>& before) {
+  auto all = ~uint64_t{0};
+  for (auto member : members_)
+    if (std::ranges::find(before, member) != before.end())
+      all = std::min(all, versions_[member]);
+  if (all != ~uint64_t{0})
+    committed_ = std::max(committed_, all);
 }
 
 } // namespace troupe::sim
