@@ -12,8 +12,6 @@
 namespace troupe {
 namespace {
 
-/// A leader that lives says so every 50 ms.
-
 std::vector<uint64_t> terms_of(const JournalFile& file) {
   std::vector<uint64_t> terms;
   for (const auto& event : file.events())

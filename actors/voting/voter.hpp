@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// Voters vote for nobody else so long after they have heard of a leader.
+/// Voters vote for nobody else so long after they have heard of a leader, which
+/// says that it lives every 50 ms.
 inline constexpr std::chrono::milliseconds voter_patience{700};
 
 /// Spawns a voter that keeps its copy of a job's journal in the file at `path`,
