@@ -17,6 +17,11 @@ std::vector<std::vector<uint32_t>> first_chains(const Plan& plan) {
   return out;
 }
 
+/// Whether slice 0's replicas decide on what steps are made of, or on scalars.
+bool decides(const Job& job) {
+  return !rounds_of(job.options).empty() || job.options.backup_workers > 0;
+}
+
 LeaseSet leases_of(const SliceState& state) {
   return {state.lease_floor,
           {state.leases_above.begin(), state.leases_above.end()}};
@@ -38,7 +43,8 @@ EpochPlan::EpochPlan(const Job& job, uint32_t least_workers)
     least_workers_(least_workers),
     chains_(job.plan.owner_kind == RoleKind::shard
               ? first_chains(job.plan)
-              : std::vector<std::vector<uint32_t>>{}) {}
+              : std::vector<std::vector<uint32_t>>{},
+            decides(job)) {}
 
 bool EpochPlan::viable(const std::set<RoleId>& present) const {
   const auto least = std::max(1u, least_workers_);
@@ -127,7 +133,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
 /// Nobody is told of a decision before all replicas of slice 0 have it. One
 /// that was learning then, and has not had all as a replica since, may lack it.
 bool EpochPlan::lacks_decision(const ChainBook& before) const {
-  if (rounds_of(job_.options).empty() && job_.options.backup_workers == 0)
+  if (!decides(job_))
     return false;
   const auto& replicas = chains_.chain(0).replicas;
   const auto& first = heads_.front();

@@ -20,8 +20,8 @@ size_t place_in(const std::vector<uint32_t>& list, uint32_t x) {
 
 } // namespace
 
-ChainBook::ChainBook(std::vector<std::vector<uint32_t>> wanted)
-  : wanted_(std::move(wanted)) {
+ChainBook::ChainBook(std::vector<std::vector<uint32_t>> wanted, bool decides)
+  : decides_(decides), wanted_(std::move(wanted)) {
   for (const auto& shards : wanted_) {
     chains_.push_back({shards, {}, false});
     auto& since = since_.emplace_back();
@@ -99,14 +99,17 @@ bool ChainBook::proven(uint32_t slice, uint32_t shard, uint64_t had) const {
 /// have when one of them has the newest; and when all of them were replicas in
 /// the last epoch and had all that their predecessors had: acknowledged is what
 /// has been at each of them, and what the others have beyond is as an update
-/// that died with its head.
+/// that died with its head. Decisions go down the chain by themselves: who has
+/// the newest version may lack one that it was not a replica for.
 bool ChainBook::may_leave(uint32_t slice, const std::vector<Held>& held) const {
   const auto& wanted = wanted_[slice];
   const auto& before = chains_[slice].replicas;
   const auto stays = [&](const Held& x) { return contains(wanted, x.shard); };
   const auto newest = held.front().newest;
   if (std::ranges::any_of(held, [&](const Held& x) {
-        return stays(x) && x.newest == newest;
+        const bool knows = !decides_ || slice > 0
+                           || proven(slice, x.shard, x.epoch);
+        return stays(x) && x.newest == newest && knows;
       }))
     return true;
   return epoch_ > 0 && std::ranges::all_of(held, [&](const Held& x) {

@@ -34,8 +34,10 @@ public:
   };
 
   /// `wanted` names the shards of each slice, the head first; none: no shard
-  /// ever keeps it.
-  explicit ChainBook(std::vector<std::vector<uint32_t>> wanted);
+  /// ever keeps it. `decides`: the replicas of slice 0 keep decisions as well,
+  /// so whoever leaves it stays until another is proven to have them.
+  explicit ChainBook(std::vector<std::vector<uint32_t>> wanted,
+                     bool decides = false);
 
   size_t slices() const { return wanted_.size(); }
   const std::vector<uint32_t>& wanted(uint32_t slice) const;
@@ -82,6 +84,7 @@ private:
                std::vector<Held> held) const;
   bool may_leave(uint32_t slice, const std::vector<Held>& held) const;
 
+  bool decides_;
   std::vector<std::vector<uint32_t>> wanted_; ///< by slice
   std::vector<Chain> chains_;
   /// By slice: since which epoch each replica is one.

@@ -45,17 +45,18 @@ void Cluster::note_applied(const LeaseApplied& applied) {
       acknowledged_[chain.slice].insert(applied.lease);
 }
 
-/// Of rows that run free: what the tail's slices are through.
+/// Of rows that run free: those of the steps that are over. What a tail has
+/// beyond is computed again by whoever has the step under way.
 void Cluster::note_applied(const Applied& applied) {
-  if (!scenario_.free_rows || applied.owner.kind != RoleKind::shard
-      || applied.fence.epoch != activated_ || proposed_ != activated_
-      || left_ == activated_ || !all_alive(runtime_, active_))
+  if (!scenario_.free_rows || applied.fence.epoch != activated_
+      || proposed_ != activated_ || left_ == activated_
+      || !all_alive(runtime_, active_))
     return;
-  const LeaseSet through{applied.version * job_.options.virtual_ranks, {}};
+  const auto steps = replicas_.committed();
+  const LeaseSet over{steps * job_.options.virtual_ranks, {}};
   for (const auto& chain : chains_)
-    if (!chain.replicas.empty() && chain.replicas.back() == applied.owner.index
-        && acknowledged_[chain.slice].floor() < through.floor())
-      acknowledged_[chain.slice] = through;
+    if (acknowledged_[chain.slice].floor() < over.floor())
+      acknowledged_[chain.slice] = over;
 }
 
 /// What every slice had is there still, or more has failed than may.

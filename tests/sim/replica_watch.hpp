@@ -23,6 +23,7 @@ public:
   /// from; of hybrids, more than the step that shards have not finished.
   bool began(const Activate& activation, bool hybrids);
 
+  uint64_t committed() const { return committed_; }
   /// The coordinator says that a step of replicas is committed.
   /// Errors: Violation of I4 where one that is alive has not said that it has
   /// it; while an epoch ends, one that has sealed: others may be left out.

@@ -80,6 +80,26 @@ BOOST_AUTO_TEST_CASE(who_leaves_stays_until_all_are_level) {
   BOOST_TEST((book.chain(0).replicas == Shards{0, 1}));
 }
 
+// A learner has the slice's values; the decisions of the chain it was not in
+// may be with who leaves alone.
+BOOST_AUTO_TEST_CASE(who_decided_stays_until_another_is_proven_to_know_all) {
+  for (bool decides : {false, true}) {
+    ChainBook book{{{0}, {0}}, decides};
+    book.decide({0, 1}, {{{0, 0, 3}}, {{0, 0, 4}}}, 1);
+    book.want(0, {1});
+    book.want(1, {1});
+    book.decide({0, 1}, {{{0, 1, 5}}, {{0, 1, 6}}}, 2);
+    book.decide({0, 1}, {{{0, 2, 8}, {1, 2, 8}}, {{0, 2, 9}, {1, 2, 9}}}, 3);
+    BOOST_TEST(
+      (book.chain(0).replicas == (decides ? Shards{0, 1} : Shards{1})));
+    BOOST_TEST((book.chain(1).replicas == Shards{1}));
+    BOOST_TEST(book.leaving() == decides);
+    book.decide({0, 1}, {{{0, 3, 9}, {1, 3, 9}}, {{1, 3, 9}}}, 4);
+    BOOST_TEST((book.chain(0).replicas == Shards{1}));
+    BOOST_TEST(book.settled());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_epoch_needs_a_replica_of_every_slice) {
   ChainBook book{{{0, 1}, {2}}};
   BOOST_TEST(book.viable({0, 2}));
