@@ -130,6 +130,7 @@ void verify_tables(uint32_t workers, uint32_t shards) {
 double median(const std::vector<NullStep>& runs,
               double (*figure)(const NullStep&)) {
   std::vector<double> figures;
+  figures.reserve(runs.size());
   for (const auto& run : runs)
     figures.push_back(figure(run));
   return median_of(std::move(figures));

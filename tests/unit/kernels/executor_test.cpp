@@ -90,6 +90,7 @@ BOOST_AUTO_TEST_CASE(tasks_of_both_sizes_from_some_threads_never_overlap) {
   std::atomic<int> inside = 0;
   std::atomic<bool> alone = true;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&, thread] {
       for (int i = 0; i < 5000; ++i)
