@@ -138,6 +138,7 @@ BOOST_AUTO_TEST_CASE(
     });
   std::string trouble[2];
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i)
     readers.emplace_back([&, i] {
       try {
