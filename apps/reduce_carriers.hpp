@@ -23,8 +23,9 @@ std::unique_ptr<ReduceSide> make_own_side(const ReduceGroup& group);
 
 /// What the machine does at best in the same setting. Memory and shm: each
 /// member adds a share of all vectors in place and waits for nobody. TCP: each
-/// sends 2 (members - 1) / members of a vector to the next and receives as much
-/// from the one before, and adds nothing.
+/// sends as many bytes as 2 (members - 1) / members of a vector to the next and
+/// receives as many from the one before, out of and into a cache, and adds
+/// nothing.
 std::unique_ptr<ReduceSide> make_limit(const ReduceGroup& group);
 
 } // namespace troupe
