@@ -44,7 +44,7 @@ void over_streams(ReplicaGroup& group, GroupOutcome& outcome,
   options.hosts = outcome.hosts;
   for (const auto& socket : outcome.sockets)
     if (socket)
-      tune_stream(*socket);
+      tune_stream(socket->descriptor());
   group.reducer = std::make_unique<StreamReducer>(
     wish.layout, std::move(outcome.sockets), std::move(options));
 }

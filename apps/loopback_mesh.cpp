@@ -1,8 +1,9 @@
 #include "apps/loopback_mesh.hpp"
 
+#include "actors/collectives/stream_reducer.hpp"
+
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,8 +24,7 @@ void check(bool holds, const char* what) {
 }
 
 void prepare(int descriptor) {
-  const int on = 1;
-  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  tune_stream(descriptor);
   check(fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0, "fcntl");
 }
 

@@ -120,7 +120,6 @@ public:
       if (peer == rank)
         continue;
       sockets[peer] = std::make_unique<LinkSocket>(mesh.release(rank, peer));
-      tune_stream(*sockets[peer]);
     }
     StreamOptions options;
     options.algorithm = group.reproducible ? StreamAlgorithm::reproducible

@@ -46,11 +46,8 @@ struct StreamOptions {
   /// Not with reproducible. Contributions and sums travel compressed, with a
   /// residual of this member for either; all members hold equal values.
   Compression compression;
-  /// A frame's payload at most. Long frames win, though what shorter ones bring
-  /// could be summed earlier: sending and receiving get in each other's way at
-  /// every turn. 1 MiB between two over loopback: 392 us with 64 KiB, 305 with
-  /// 128, 250 with 256, 200 with 512.
-  size_t chunk_bytes = 512 << 10;
+  /// A frame's payload at most; 0: stream_chunk_bytes().
+  size_t chunk_bytes = 0;
 };
 
 /// Reduces over one stream to each peer.
@@ -106,6 +103,6 @@ private:
 
 /// Settles what became of a socket's options for speed; for both ends, before a
 /// StreamReducer gets it.
-void tune_stream(const LinkSocket& socket);
+void tune_stream(int descriptor);
 
 } // namespace troupe

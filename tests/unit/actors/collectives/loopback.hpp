@@ -47,8 +47,8 @@ inline std::vector<Sockets> full_mesh(uint32_t members) {
       const auto [one, other] = connected_pair();
       mesh[a][b] = std::make_unique<LinkSocket>(one);
       mesh[b][a] = std::make_unique<LinkSocket>(other);
-      tune_stream(*mesh[a][b]);
-      tune_stream(*mesh[b][a]);
+      tune_stream(mesh[a][b]->descriptor());
+      tune_stream(mesh[b][a]->descriptor());
     }
   return mesh;
 }
