@@ -8,7 +8,7 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Up to which share of nonzero elements they are multiplied alone (EPYC,
+/// Up to which share of nonzero elements a product is NonzeroMatrix's (EPYC,
 /// AVX-512; what is faster at 16, 64 and 256 rows). With few rows most time
 /// goes into fetching the weight, and oneDNN is slow where it is transposed.
 double most_nonzero_inputs(size_t rows) {
@@ -46,8 +46,8 @@ public:
               && elements_.take(args.inputs[0], rows, inputs_, outputs_,
                                 most_nonzero_inputs(rows));
     if (sparse_)
-      elements_.multiply(Side::as_is, args.parameters[0], outputs_, args.output,
-                         false);
+      elements_.multiply(args.inputs[0], Side::as_is, args.parameters[0],
+                         outputs_, args.output, false);
     else
       products_.multiply(Side::as_is,
                          transposed_ ? Side::transposed : Side::as_is, rows,
@@ -66,7 +66,7 @@ public:
     auto* delta = args.output_gradient;
     before_activation(args);
     if (sparse_)
-      elements_.multiply_transposed(delta, outputs_,
+      elements_.multiply_transposed(args.inputs[0], delta, outputs_,
                                     args.parameter_gradients[0],
                                     args.accumulate_parameters[0]);
     else if (transposed_)
@@ -116,7 +116,7 @@ private:
     if (kind_ == Activation::relu && may_be_sparse_
         && gradients_.take(delta, rows, outputs_, inputs_,
                            most_nonzero_gradients))
-      gradients_.multiply(Side::transposed, args.parameters[0], inputs_,
+      gradients_.multiply(delta, Side::transposed, args.parameters[0], inputs_,
                           args.input_gradients[0], args.accumulate_inputs[0]);
     else
       products_.multiply(Side::as_is,

@@ -27,29 +27,61 @@ bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns, size_t n,
     return false;
   rows_ = rows;
   columns_ = columns;
-  as_is_.values.resize(found + spare);
-  as_is_.places.resize(found + spare);
-  as_is_.starts.resize(rows + 1);
-  size_t at = 0;
-  for (size_t r = 0; r < rows; ++r) {
-    as_is_.starts[r] = static_cast<uint32_t>(at);
-    at += sparse_loops().compress(a + r * columns, columns,
-                                  as_is_.values.data() + at,
-                                  as_is_.places.data() + at);
-  }
-  as_is_.starts[rows] = static_cast<uint32_t>(at);
+  found_ = found;
+  compressed_ = false;
   return true;
 }
 
-void NonzeroMatrix::multiply(Side side_b, const float* b, size_t n, float* c,
-                             bool accumulate) {
-  run(as_is_, columns_, side_b, b, n, c, accumulate);
+void NonzeroMatrix::multiply(const float* a, Side side_b, const float* b,
+                             size_t n, float* c, bool accumulate) {
+  if (leaves_out(side_b == Side::as_is ? &BreakEven::plain
+                                       : &BreakEven::transposed_b)) {
+    compress(a);
+    run(as_is_, columns_, side_b, b, n, c, accumulate);
+  } else {
+    dense_.multiply(Side::as_is, side_b, rows_, n, columns_, a, b, c,
+                    accumulate);
+  }
 }
 
-void NonzeroMatrix::multiply_transposed(const float* b, size_t n, float* c,
-                                        bool accumulate) {
-  turn();
-  run(turned_, rows_, Side::as_is, b, n, c, accumulate);
+void NonzeroMatrix::multiply_transposed(const float* a, const float* b,
+                                        size_t n, float* c, bool accumulate) {
+  if (leaves_out(&BreakEven::transposed_a)) {
+    compress(a);
+    turn();
+    run(turned_, rows_, Side::as_is, b, n, c, accumulate);
+  } else {
+    dense_.multiply(Side::transposed, Side::as_is, columns_, n, rows_, a, b, c,
+                    accumulate);
+  }
+}
+
+bool NonzeroMatrix::leaves_out(double BreakEven::*product) const {
+  constexpr double anywhere = 0.25; // no machine is measured for so few
+  const auto up_to = [&](double most) {
+    return static_cast<double>(found_)
+           <= most * static_cast<double>(rows_ * columns_);
+  };
+  if (rates_ != nullptr)
+    return up_to(rates_->*product);
+  return up_to(anywhere) || up_to(BreakEven::measured().*product);
+}
+
+void NonzeroMatrix::compress(const float* a) {
+  if (compressed_)
+    return;
+  compressed_ = true;
+  as_is_.values.resize(found_ + spare);
+  as_is_.places.resize(found_ + spare);
+  as_is_.starts.resize(rows_ + 1);
+  size_t at = 0;
+  for (size_t r = 0; r < rows_; ++r) {
+    as_is_.starts[r] = static_cast<uint32_t>(at);
+    at += sparse_loops().compress(a + r * columns_, columns_,
+                                  as_is_.values.data() + at,
+                                  as_is_.places.data() + at);
+  }
+  as_is_.starts[rows_] = static_cast<uint32_t>(at);
 }
 
 /// Sorts the elements by column, those of a column in the order of rows.
@@ -92,5 +124,5 @@ void NonzeroMatrix::run(const NonzeroRows& a, size_t columns, Side side_b,
 #define TABLE_TYPE SparseLoops
 #define TABLE_NAME sparse_loops
 #define TABLE_ENTRIES \
-  width, group, nonzeros, compress, multiply, multiply_groups, copy
+  width, group, nonzeros, compress, multiply, multiply_groups, copy, copy_sums
 #include "kernels/cpu/per_isa.inc"

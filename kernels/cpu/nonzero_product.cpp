@@ -1,6 +1,6 @@
 #include "kernels/cpu/nonzero_product.hpp"
 
-#include <immintrin.h>
+#include "kernels/cpu/transposed_copy.hpp"
 
 #include <algorithm>
 
@@ -14,33 +14,6 @@ constexpr size_t block_bytes = 24 << 10;
 void reserve(Buffer& buffer, size_t count) {
   if (buffer.size() < count)
     buffer = Buffer(count);
-}
-
-/// to [columns, rows], to_stride apart, of from [rows, columns].
-void transpose(const float* from, size_t from_stride, size_t rows,
-               size_t columns, float* to, size_t to_stride) {
-  size_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const float* line = from + r * from_stride;
-    size_t k = 0;
-    for (; k + 4 <= columns; k += 4) {
-      __m128 a = _mm_loadu_ps(line + k);
-      __m128 b = _mm_loadu_ps(line + from_stride + k);
-      __m128 c = _mm_loadu_ps(line + 2 * from_stride + k);
-      __m128 d = _mm_loadu_ps(line + 3 * from_stride + k);
-      _MM_TRANSPOSE4_PS(a, b, c, d);
-      _mm_storeu_ps(to + k * to_stride + r, a);
-      _mm_storeu_ps(to + (k + 1) * to_stride + r, b);
-      _mm_storeu_ps(to + (k + 2) * to_stride + r, c);
-      _mm_storeu_ps(to + (k + 3) * to_stride + r, d);
-    }
-    for (; k < columns; ++k)
-      for (size_t i = 0; i < 4; ++i)
-        to[k * to_stride + r + i] = line[i * from_stride + k];
-  }
-  for (; r < rows; ++r)
-    for (size_t k = 0; k < columns; ++k)
-      to[k * to_stride + r] = from[r * from_stride + k];
 }
 
 } // namespace
@@ -70,7 +43,7 @@ void NonzeroProduct::multiply(const NonzeroRows& a, size_t columns, Side side_b,
                              firsts_[p + 1] - firsts_[p], block_.data(),
                              sums_.data()});
     }
-    loops.copy({sums_.data(), width, c + at, n, rows, wide});
+    loops.copy_sums({sums_.data(), width, c + at, n, rows, wide});
   }
 }
 
@@ -84,8 +57,8 @@ void NonzeroProduct::copy_block(size_t block, Side side_b, const float* b,
     loops.copy(
       {b + first * n + column, n, block_.data(), loops.width, high, wide});
   else
-    transpose(b + column * columns_ + first, columns_, wide, high,
-              block_.data(), loops.width);
+    transposed_copy(b + column * columns_ + first, columns_, wide, high,
+                    block_.data(), loops.width);
 }
 
 void NonzeroProduct::arrange(const NonzeroRows& a, size_t columns) {

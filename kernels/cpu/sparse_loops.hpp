@@ -65,6 +65,9 @@ struct SparseLoops {
   void (*multiply)(const SparseBlock& block);
   void (*multiply_groups)(const SparseGroups& groups);
   void (*copy)(const LineCopy& copy);
+  /// A negative zero becomes a plain one: what is left of a chain that ends in
+  /// nothing does not tell then whether zeros were left out.
+  void (*copy_sums)(const LineCopy& copy);
 };
 
 const SparseLoops& sparse_loops(Isa isa);

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -51,18 +52,32 @@ void under_every_isa(F f) {
     }
 }
 
+constexpr BreakEven left_out = {1, 1, 1};
+constexpr BreakEven multiplied = {-1, -1, -1};
+
 enum class Product { plain, transposed_a, transposed_b };
+
+void multiply(NonzeroMatrix& matrix, Product product,
+              const std::vector<float>& a, const std::vector<float>& b,
+              size_t n, std::vector<float>& c, bool accumulate) {
+  if (product == Product::transposed_a)
+    matrix.multiply_transposed(a.data(), b.data(), n, c.data(), accumulate);
+  else
+    matrix.multiply(a.data(),
+                    product == Product::plain ? Side::as_is : Side::transposed,
+                    b.data(), n, c.data(), accumulate);
+}
 
 /// c [rows, n], of a [rows, columns]; of its transpose: c [columns, n].
 void check_product(Product product, const Extents& at, double density,
-                   bool accumulate) {
+                   bool accumulate, const BreakEven& rates) {
   const auto& [rows, columns, n] = at;
   const bool turned = product == Product::transposed_a;
   const auto height = turned ? columns : rows;
   const auto depth = turned ? rows : columns;
   const auto a = draw(rows * columns, density, 1);
   const auto b = draw(depth * n, 1, 2);
-  NonzeroMatrix sparse;
+  NonzeroMatrix sparse{rates};
   if (!sparse.take(a.data(), rows, columns, n, 0.4)) {
     BOOST_TEST(rows * columns < 30u); // few elements may be many of them
     return;
@@ -76,11 +91,7 @@ void check_product(Product product, const Extents& at, double density,
           * double{product == Product::transposed_b ? b[c * depth + k]
                                                     : b[k * n + c]};
   std::vector<float> c(height * n, accumulate ? 0.5f : not_a_number);
-  if (turned)
-    sparse.multiply_transposed(b.data(), n, c.data(), accumulate);
-  else
-    sparse.multiply(product == Product::plain ? Side::as_is : Side::transposed,
-                    b.data(), n, c.data(), accumulate);
+  multiply(sparse, product, a, b, n, c, accumulate);
   check_within(float32_sum, c, want, want.size());
 }
 
@@ -90,7 +101,8 @@ void check_products(Product product, const std::vector<double>& densities,
     for (const auto& at : extents)
       for (double density : densities)
         for (bool added : accumulate)
-          check_product(product, at, density, added);
+          for (const auto& rates : {left_out, multiplied})
+            check_product(product, at, density, added, rates);
   });
 }
 
@@ -110,6 +122,57 @@ BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
   check_products(Product::transposed_a, {0.2}, {false, true});
 }
 
+BOOST_AUTO_TEST_CASE(zeros_left_out_or_multiplied_give_the_same_bits) {
+  under_every_isa([] {
+    for (const auto& [rows, columns, n] :
+         {Extents{64, 193, 79}, Extents{5, 1100, 130}, Extents{200, 784, 65},
+          Extents{70, 600, 600}, Extents{1, 1, 64}})
+      for (auto product :
+           {Product::plain, Product::transposed_a, Product::transposed_b})
+        for (bool added : {false, true}) {
+          const auto a = draw(rows * columns, 0.5, 1);
+          const bool turned = product == Product::transposed_a;
+          auto b = draw((turned ? rows : columns) * n, 0.9, 2);
+          for (size_t i = 0; i < b.size(); i += 7)
+            b[i] *= 1e-38f; // products that underflow to either zero
+          std::vector<float> c[2];
+          for (int way = 0; way < 2; ++way) {
+            c[way].assign((turned ? columns : rows) * n, 0.5f);
+            NonzeroMatrix matrix{way == 0 ? left_out : multiplied};
+            BOOST_REQUIRE(matrix.take(a.data(), rows, columns, n, 1));
+            multiply(matrix, product, a, b, n, c[way], added);
+          }
+          BOOST_TEST(
+            std::memcmp(c[0].data(), c[1].data(), c[0].size() * sizeof(float))
+            == 0);
+        }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_that_underflows_leaves_no_negative_zero) {
+  under_every_isa([] {
+    const std::vector<float> a = {1e-30f, 0.0f};
+    const std::vector<float> b(2 * 64, -1e-30f);
+    for (const auto& rates : {left_out, multiplied}) {
+      std::vector<float> c(64);
+      NonzeroMatrix matrix{rates};
+      BOOST_REQUIRE(matrix.take(a.data(), 1, 2, 64, 1));
+      multiply(matrix, Product::plain, a, b, 64, c, false);
+      BOOST_TEST(c[0] == 0.0f);
+      BOOST_TEST(!std::signbit(c[0]));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_machine_says_where_zeros_are_better_left_out) {
+  under_every_isa([] {
+    const auto& rates = BreakEven::measured();
+    for (double rate : {rates.plain, rates.transposed_a, rates.transposed_b})
+      BOOST_TEST((rate > 0.0 && rate < 5.0), rate);
+    BOOST_TEST(&BreakEven::measured() == &rates);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
   const auto a = draw(40 * 150, 0.3, 1);
   const auto b = draw(150 * 100, 1, 2);
@@ -118,14 +181,14 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
   std::vector<float> second(40 * 100);
   NonzeroMatrix fresh;
   BOOST_REQUIRE(fresh.take(a.data(), 40, 150, 100, 0.4));
-  fresh.multiply(Side::as_is, b.data(), 100, first.data(), false);
+  fresh.multiply(a.data(), Side::as_is, b.data(), 100, first.data(), false);
   NonzeroMatrix used;
   BOOST_REQUIRE(used.take(other.data(), 90, 200, 100, 0.4));
   std::vector<float> elsewhere(200 * 100);
-  used.multiply_transposed(draw(90 * 100, 1, 4).data(), 100, elsewhere.data(),
-                           false);
+  used.multiply_transposed(other.data(), draw(90 * 100, 1, 4).data(), 100,
+                           elsewhere.data(), false);
   BOOST_REQUIRE(used.take(a.data(), 40, 150, 100, 0.4));
-  used.multiply(Side::as_is, b.data(), 100, second.data(), false);
+  used.multiply(a.data(), Side::as_is, b.data(), 100, second.data(), false);
   BOOST_TEST(std::memcmp(first.data(), second.data(), first.size() * 4) == 0);
 }
 
