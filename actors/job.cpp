@@ -3,6 +3,7 @@
 #include "actors/beginning.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/error.hpp"
+#include "kernels/graph/sleep_model.hpp"
 #include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
 
@@ -209,7 +210,9 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
   auto tables = sparse_parameters(graph);
   const bool own_code = !options.server_filter.empty()
                         || !options.server_rule.empty();
-  if (options.tables == "sparse" && tables.empty())
+  // Whether a sleeping model has one is up to the data, not known at first.
+  const bool told = options.sample.known() || !sleep_model(options.model);
+  if (options.tables == "sparse" && tables.empty() && told)
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
   return own_code ? std::vector<uint32_t>{} : tables;

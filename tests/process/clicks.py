@@ -17,7 +17,7 @@ def counting(model, steps, ranks="2"):
     return ["--data", "synthetic:rows?samples=400&ids=8&vocabulary=900",
             "--model", model, "--optimizer", "sgd", "--lr", "1", "--epochs",
             "0", "--steps", steps, "--virtual-ranks", ranks, "--global-batch",
-            "8"]
+            "8", "--tables", "sparse"]
 
 
 def train(*arguments, **options):
