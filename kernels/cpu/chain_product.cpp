@@ -1,6 +1,7 @@
 #include "kernels/cpu/chain_product.hpp"
 
 #include "kernels/cpu/chain_loops.hpp"
+#include "kernels/cpu/reserve.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
 #include "kernels/cpu/transposed_copy.hpp"
 
@@ -18,12 +19,6 @@ constexpr size_t most_elements = 128 << 10;
 
 size_t parts(size_t whole, size_t part) {
   return (whole + part - 1) / part;
-}
-
-float* reserve(Buffer& buffer, size_t count) {
-  if (buffer.size() < count)
-    buffer = Buffer(count);
-  return buffer.data();
 }
 
 } // namespace

@@ -57,7 +57,7 @@ void NonzeroMatrix::multiply_transposed(const float* a, const float* b,
 }
 
 bool NonzeroMatrix::leaves_out(double BreakEven::*product) const {
-  constexpr double anywhere = 0.25; // no machine is measured for so few
+  constexpr double anywhere = 0.25; // on any machine, not measured for it
   const auto up_to = [&](double most) {
     return static_cast<double>(found_)
            <= most * static_cast<double>(rows_ * columns_);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/nonzero_product.hpp"
 
+#include "kernels/cpu/reserve.hpp"
 #include "kernels/cpu/transposed_copy.hpp"
 
 #include <algorithm>
@@ -10,11 +11,6 @@ namespace {
 
 /// Of b's block: what the first cache holds beside the sums of a group.
 constexpr size_t block_bytes = 24 << 10;
-
-void reserve(Buffer& buffer, size_t count) {
-  if (buffer.size() < count)
-    buffer = Buffer(count);
-}
 
 } // namespace
 
