@@ -73,7 +73,7 @@ private:
   void meet(const Activate& activation) {
     dense_.begin_epoch(start_of(activation, context_.role));
     GroupWish wish;
-    wish.fence = activation.fence;
+    wish.fence = met_ = activation.fence;
     wish.layout = dense_.layout();
     wish.arrays = dense_.arrays();
     wish.members = computing_members(activation);
@@ -81,7 +81,7 @@ private:
       self_, *context_.groups, std::move(wish),
       [this, fence = activation.fence](uint32_t rank,
                                        const std::string& reason) {
-        if (gate_.sealing() == fence) // else it is of another group
+        if (met_ == fence) // else it is of another group
           dense_.lost(rank, reason);
       },
       [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
@@ -94,10 +94,8 @@ private:
     if (!gate_.is_sealing(activation.fence))
       return;
     if (!group->error.empty()) {
-      if (group->hopeless)
-        trouble(group->error);
-      else
-        lost(activation.fence, group->error);
+      group->hopeless ? trouble(group->error)
+                      : lost(activation.fence, group->error);
       return;
     }
     dense_.join(group);
@@ -371,7 +369,7 @@ private:
   void show_end() {
     run_on(
       *executor_, self_, [this] { return dense_.snapshot(); },
-      [this](const std::vector<SnapshotSlice>& slices) { show(slices); });
+      [this](const auto& slices) { show(slices); });
   }
 
   Histogram& wait_;
@@ -381,6 +379,7 @@ private:
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
   DenseSteps dense_;
+  Fence met_; ///< of dense_'s group
   WorkerRows rows_;
   std::vector<bool> arrived_;         ///< by slice
   std::vector<uint64_t> pulled_;      ///< by slice: versions of the rows here

@@ -91,7 +91,7 @@ private:
       return;
     peers_.clear();
     GroupWish wish;
-    wish.fence = activation.fence;
+    wish.fence = met_ = activation.fence;
     wish.members = computing_members(activation);
     for (const auto& member : wish.members)
       peers_.push_back(member.role);
@@ -105,7 +105,7 @@ private:
       self_, *context_.groups, std::move(wish),
       [this, fence = activation.fence](uint32_t rank,
                                        const std::string& reason) {
-        if (gate_.sealing() == fence) // else it is of another group
+        if (met_ == fence) // else it is of another group
           steps_.lost(rank, reason);
       },
       [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
@@ -302,6 +302,7 @@ private:
   Counter& twice_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
+  Fence met_;                 ///< of the newest group of replicas
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
   uint64_t version_ = 0; ///< of the newest turn that is known to be over
   uint64_t begun_ = 0;   ///< first step not begun

@@ -23,8 +23,9 @@ using Word = std::atomic_ref<uint64_t>;
 
 constexpr uint64_t line = 16; ///< elements
 
-/// A live member leaves a sum within this time.
-constexpr auto time_to_leave = std::chrono::seconds{1};
+/// A live member leaves a sum within this time. One that does not costs the
+/// others no more than arrays of their own.
+constexpr auto time_to_leave = std::chrono::milliseconds{250};
 
 /// A plain sum of so many elements travels in slots: one wait instead of two,
 /// but every member sums. Two members gain up to 1 KiB; at 16 KiB they would
