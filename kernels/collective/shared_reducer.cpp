@@ -23,8 +23,7 @@ using Word = std::atomic_ref<uint64_t>;
 
 constexpr uint64_t line = 16; ///< elements
 
-/// A live member leaves a sum within this time. One that does not costs the
-/// others no more than arrays of their own.
+/// Who does not leave a sum in time costs the others no more than new arrays.
 constexpr auto time_to_leave = std::chrono::milliseconds{250};
 
 /// A plain sum of so many elements travels in slots: one wait instead of two,
