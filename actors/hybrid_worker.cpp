@@ -73,16 +73,14 @@ private:
   void meet(const Activate& activation) {
     dense_.begin_epoch(start_of(activation, context_.role));
     GroupWish wish;
-    wish.fence = met_ = activation.fence;
+    wish.fence = activation.fence;
     wish.layout = dense_.layout();
     wish.arrays = dense_.arrays();
     wish.members = computing_members(activation);
     form_group(
-      self_, *context_.groups, std::move(wish),
-      [this, fence = activation.fence](uint32_t rank,
-                                       const std::string& reason) {
-        if (met_ == fence) // else it is of another group
-          dense_.lost(rank, reason);
+      self_, *context_.groups, std::move(wish), met_,
+      [this](uint32_t rank, const std::string& reason) {
+        dense_.lost(rank, reason);
       },
       [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
         enter(activation, group);

@@ -30,20 +30,26 @@ inline std::vector<Member> computing_members(const Activate& activation) {
   return out;
 }
 
-/// Forms the group that `wish` describes, but for who is told of a peer's end.
-/// lost(rank, reason) and then(group) are called in the actor's context, never
-/// after it has ended.
+/// Forms the group that `wish` describes, but for who is told of a peer's end;
+/// it is the newest, `met`, from now on. lost(rank, reason), of the newest
+/// group, and then(group) are called in the actor's context, never after it has
+/// ended.
 template <class Self, class Lost, class Then>
-void form_group(Self* self, GroupMaker& groups, GroupWish wish, Lost lost,
-                Then then) {
+void form_group(Self* self, GroupMaker& groups, GroupWish wish, Fence& met,
+                Lost lost, Then then) {
   auto handle = caf::actor_cast<caf::weak_actor_ptr>(self);
   const auto tell = [handle](std::function<void()> what) {
     if (auto actor = handle.lock())
       caf::anon_send(caf::actor_cast<caf::actor>(actor),
                      Completion{std::move(what)});
   };
-  wish.on_down = [tell, lost](uint32_t rank, const std::string& reason) {
-    tell([lost, rank, reason] { lost(rank, reason); });
+  met = wish.fence;
+  wish.on_down = [tell, lost, &met, fence = wish.fence](
+                   uint32_t rank, const std::string& reason) {
+    tell([lost, &met, fence, rank, reason] {
+      if (met == fence)
+        lost(rank, reason);
+    });
   };
   groups.form(std::move(wish),
               [tell, then](std::shared_ptr<ReplicaGroup> group) {

@@ -91,7 +91,7 @@ private:
       return;
     peers_.clear();
     GroupWish wish;
-    wish.fence = met_ = activation.fence;
+    wish.fence = activation.fence;
     wish.members = computing_members(activation);
     for (const auto& member : wish.members)
       peers_.push_back(member.role);
@@ -102,11 +102,9 @@ private:
     wish.layout = steps_.layout(start_of(activation, context_.role));
     wish.arrays = steps_.arrays();
     form_group(
-      self_, *context_.groups, std::move(wish),
-      [this, fence = activation.fence](uint32_t rank,
-                                       const std::string& reason) {
-        if (met_ == fence) // else it is of another group
-          steps_.lost(rank, reason);
+      self_, *context_.groups, std::move(wish), met_,
+      [this](uint32_t rank, const std::string& reason) {
+        steps_.lost(rank, reason);
       },
       [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
         enter(activation, group);

@@ -17,14 +17,17 @@ from cluster import TROUPE, Run, wait_for
 
 JOB = ["--data", "synthetic:digits?samples=1994", "--model", "mlp:784-48-10",
        "--global-batch", "64", "--seed", "7"]
-STEPS = 3000
-WHOLE = [*JOB, "--steps", str(STEPS)]
+STEPS = 500  # of a whole run, or after the newest checkpoint of a killed one
 SERVED = ["--strategy", "parameter_server"]
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
-def undisturbed(*arguments):
-    with Run(*WHOLE, "--strategy", "one_device", *arguments) as run:
+def whole(steps=STEPS):
+    return [*JOB, "--steps", str(steps)]
+
+
+def undisturbed(steps=STEPS):
+    with Run(*whole(steps), "--strategy", "one_device") as run:
         return digests(run.finish())
 
 
@@ -40,6 +43,10 @@ def troupe(*arguments):
 def checkpoints(folder):
     return sorted(name for name in os.listdir(folder)
                   if name.startswith("step-"))
+
+
+def step_of(checkpoint):
+    return int(checkpoint.removeprefix("step-"))
 
 
 def flip(path, at=-5):
@@ -61,7 +68,8 @@ class CheckpointTest(unittest.TestCase):
                 str(every), *more]
 
     def killed(self, *arguments):
-        """A run that dies whole, by kill -9, once it has two checkpoints."""
+        """A run that dies whole, by kill -9, once it has two checkpoints.
+        Returns how many steps the one that goes on shall have."""
         with Run(*JOB, "--steps", "1000000", *arguments,
                  *self.kept(10)) as run:
             wait_for(lambda: run.process.poll() is not None
@@ -75,18 +83,18 @@ class CheckpointTest(unittest.TestCase):
             wait_for(lambda: not any(os.path.exists(f"/proc/{pid}")
                                      for pid in children.values()),
                      "all roles end with their launcher")
+        return step_of(checkpoints(self.folder)[-1]) + STEPS
 
-    def resumed(self, *arguments):
-        with Run(*WHOLE, *arguments, *self.kept(10, "--resume")) as run:
+    def resumed(self, steps, *arguments):
+        with Run(*whole(steps), *arguments,
+                 *self.kept(10, "--resume")) as run:
             summary = run.finish()
             self.assertIn("resumed from", run.output())
-        self.assertGreater(summary["resumed_from"]["step"], 0)
-        self.assertLess(summary["resumed_from"]["step"], STEPS)
-        self.assertEqual(summary["steps"], STEPS)
+        self.assertEqual(summary["resumed_from"]["step"], steps - STEPS)
+        self.assertEqual(summary["steps"], steps)
         return digests(summary)
 
     def test_a_killed_job_goes_on_with_other_numbers_and_strategies(self):
-        wanted = undisturbed()
         for before, after in (
                 ([*SERVED, "--workers", "3", "--ps", "2", "--chain", "2",
                   "--processes"],
@@ -103,8 +111,9 @@ class CheckpointTest(unittest.TestCase):
                  ["--strategy", "mirrored", "--devices", "cpu:4"])):
             with self.subTest(before=before, after=after):
                 shutil.rmtree(self.folder, ignore_errors=True)
-                self.killed(*before)
-                self.assertEqual(self.resumed(*after), wanted)
+                steps = self.killed(*before)
+                self.assertEqual(self.resumed(steps, *after),
+                                 undisturbed(steps))
 
     def test_a_finished_run_resumes_to_the_same_and_goes_on_when_it_is_longer(
             self):
@@ -117,7 +126,7 @@ class CheckpointTest(unittest.TestCase):
             again = run.finish()
         self.assertEqual(digests(again), digests(first))
         self.assertEqual(again["resumed_from"]["step"], 100)
-        with Run(*WHOLE, "--strategy", "one_device",
+        with Run(*whole(), "--strategy", "one_device",
                  *self.kept(20, "--resume")) as run:
             longer = run.finish()
         self.assertEqual(digests(longer), undisturbed())
@@ -130,7 +139,7 @@ class CheckpointTest(unittest.TestCase):
             stopped = run.finish(130)
             self.assertIn("checkpoint in", run.error() + run.output())
         [name] = checkpoints(self.folder)
-        self.assertEqual(int(name.removeprefix("step-")), stopped["steps"])
+        self.assertEqual(step_of(name), stopped["steps"])
         with Run(*JOB, "--steps", str(stopped["steps"] + 50), "--strategy",
                  "one_device", "--checkpoint-dir", self.folder,
                  "--resume") as run:
@@ -155,7 +164,7 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.folder)), kept)
 
     def test_a_damaged_newest_is_named_and_the_one_before_is_taken(self):
-        self.killed(*SERVED, "--in-process")
+        steps = self.killed(*SERVED, "--in-process")
         *_, before, newest = checkpoints(self.folder)
         flip(os.path.join(self.folder, newest, "optimizer.safetensors"))
         verdict = troupe("checkpoint", "verify", self.folder)
@@ -163,13 +172,12 @@ class CheckpointTest(unittest.TestCase):
         self.assertRegex(verdict.stderr, r"tensor adam_v/\S+ is not what")
         self.assertEqual(len(verdict.stderr.splitlines()), 1)
         self.assertIn(f"whole: {self.folder}/{before}", verdict.stdout)
-        with Run(*WHOLE, "--strategy", "one_device",
+        with Run(*whole(steps), "--strategy", "one_device",
                  *self.kept(10, "--resume")) as run:
             summary = run.finish()
             self.assertIn("passed over: ", run.output())
-            self.assertEqual(summary["resumed_from"]["step"],
-                             int(before.removeprefix("step-")))
-        self.assertEqual(digests(summary), undisturbed())
+            self.assertEqual(summary["resumed_from"]["step"], step_of(before))
+        self.assertEqual(digests(summary), undisturbed(steps))
         self.assertEqual(troupe("checkpoint", "verify", os.path.join(
             self.folder, checkpoints(self.folder)[-1])).returncode, 0)
 
@@ -248,7 +256,7 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual(checkpoints(self.folder), before)
 
     def test_an_empty_folder_begins_at_the_beginning_and_says_so(self):
-        with Run(*WHOLE, "--strategy", "one_device",
+        with Run(*whole(), "--strategy", "one_device",
                  *self.kept(20, "--resume")) as run:
             summary = run.finish()
             self.assertIn("begins with step 0", run.output())
@@ -289,7 +297,7 @@ class CheckpointTest(unittest.TestCase):
             run.process.kill()
             run.process.wait()
         newest = checkpoints(self.folder)[-1]
-        step = int(newest.removeprefix("step-"))
+        step = step_of(newest)
         with Run(*count, "--steps", str(step + 100), "--workers", "2", "--ps",
                  "3", "--in-process", "--save", self.folder + ".safetensors",
                  *self.kept(20, "--resume")) as run:
@@ -337,7 +345,7 @@ class CheckpointTest(unittest.TestCase):
         for arguments, says in (
                 (["--resume"], "--resume has no effect without"),
                 (["--checkpoint-every", "5"], "--checkpoint-every has no")):
-            with Run(*WHOLE, *arguments) as run:
+            with Run(*whole(), *arguments) as run:
                 run.finish(2)
                 self.assertIn(says, run.error())
         done = troupe("checkpoint", "ls", "/nowhere")
