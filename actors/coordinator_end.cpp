@@ -8,11 +8,21 @@
 // Snapshots and their evaluation, the end of a run, and who is told.
 
 namespace troupe {
+namespace {
+
+template <class Self>
+void confirm_to_sender(Self* self, const SnapshotTaken& part) {
+  self->send(caf::actor_cast<role_actor>(self->current_sender()), part);
+}
+
+} // namespace
 
 void CoordinatorState::on(const SnapshotSlice& slice) {
   heard_sender(); // other signs of life wait behind a large state
   if (slice.job != options_.job_id || stage_ == Stage::over)
     return;
+  touched_ = Clock::now();
+  confirm_to_sender(self_, {slice.job, slice.version, slice.slice, 0});
   for (auto& whole : snapshots_.add(slice))
     snapshot_is_whole(std::move(whole));
 }
@@ -22,9 +32,7 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
   if (chunk.job != options_.job_id || stage_ == Stage::over)
     return;
   touched_ = Clock::now();
-  self_->send(caf::actor_cast<shard_actor>(self_->current_sender()),
-              RowSnapshotTaken{chunk.job, chunk.version, chunk.slice,
-                               chunk.part});
+  confirm_to_sender(self_, {chunk.job, chunk.version, chunk.slice, chunk.part});
   for (auto& whole : snapshots_.add(chunk))
     snapshot_is_whole(std::move(whole));
 }

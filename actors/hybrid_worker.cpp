@@ -55,6 +55,7 @@ private:
       return;
     phase_ = Phase::sealed;
     pause_.begin();
+    outbox_.seal(proposal.fence);
     dense_.abort("the epoch has ended");
     run_on(
       *executor_, self_, [this] { return dense_.held(); },
@@ -296,7 +297,7 @@ private:
 
   void show(const std::vector<SnapshotSlice>& slices) {
     for (const auto& slice : slices)
-      self_->send(context_.coordinator, slice);
+      outbox_.add(slice);
   }
 
   // --- rows that run free ---------------------------------------------------

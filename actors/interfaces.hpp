@@ -17,8 +17,9 @@ template <class... Messages>
 using one_way = caf::typed_actor<caf::result<void>(Messages)...>;
 
 /// What every member of an epoch understands.
-using role_actor = one_way<Propose, Activate, Pause, EndAt, SnapshotRequest,
-                           Finish, Completion, caf::tick_atom, ArmFault>;
+using role_actor =
+  one_way<Propose, Activate, Pause, EndAt, SnapshotRequest, SnapshotTaken,
+          Finish, Completion, caf::tick_atom, ArmFault>;
 
 using worker_actor =
   role_actor::extend<caf::result<void>(Pulled), caf::result<void>(LeaseGrant)>;
@@ -32,7 +33,7 @@ using shard_actor = role_actor::extend<
   caf::result<void>(SliceCopy), caf::result<void>(ChainUpdate),
   caf::result<void>(ChainScalars), caf::result<void>(ScalarsHeld),
   caf::result<void>(AskShares), caf::result<void>(StepShares),
-  caf::result<void>(RowPull), caf::result<void>(RowSnapshotTaken)>;
+  caf::result<void>(RowPull)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 

@@ -8,6 +8,7 @@
 #include "actors/messages/reports.hpp"
 #include "actors/messages/reshaping.hpp"
 #include "actors/messages/rows.hpp"
+#include "actors/messages/snapshots.hpp"
 #include "actors/messages/step.hpp"
 #include "actors/messages/supervision.hpp"
 
@@ -99,7 +100,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::ReshapeJob))
 CAF_ADD_TYPE_ID(troupe, (troupe::StartRole))
 CAF_ADD_TYPE_ID(troupe, (troupe::RetireRole))
 CAF_ADD_TYPE_ID(troupe, (troupe::EpochPause))
-CAF_ADD_TYPE_ID(troupe, (troupe::RowSnapshotTaken))
+CAF_ADD_TYPE_ID(troupe, (troupe::SnapshotTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::SliceHistory))
 CAF_ADD_TYPE_ID(troupe, (troupe::FaultKind))
 CAF_ADD_TYPE_ID(troupe, (troupe::FaultStruck))

@@ -4,6 +4,7 @@
 #include "actors/replica_meeting.hpp"
 #include "actors/replica_steps.hpp"
 #include "actors/role_frame.hpp"
+#include "actors/snapshot_outbox.hpp"
 #include "kernels/error.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
@@ -34,6 +35,9 @@ public:
       queue_(context_.metrics->gauge(metrics::executor_queue_tasks)),
       twice_(
         context_.metrics->counter(metrics::gradients_computed_twice_total)),
+      outbox_([this](const SnapshotSlice& x) {
+        self_->send(context_.coordinator, x);
+      }),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       steps_(context_, *executor_) {}
@@ -52,7 +56,8 @@ public:
       [this](const SnapshotRequest& x) {
         if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
           steps_.want(x.version);
-      });
+      },
+      [this](const SnapshotTaken& x) { outbox_.took(x); });
   }
 
 private:
@@ -67,6 +72,7 @@ private:
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
       return;
+    outbox_.seal(proposal.fence);
     steps_.abort("the epoch has ended");
     run_on(
       *executor_, self_,
@@ -89,6 +95,7 @@ private:
   void on(const Activate& activation) {
     if (!gate_.enter(activation.fence))
       return;
+    outbox_.enter(activation.rollback);
     peers_.clear();
     GroupWish wish;
     wish.fence = activation.fence;
@@ -157,7 +164,7 @@ private:
         version_ = begun_ = outcome.version;
         self_->send(context_.coordinator,
                     Applied{fence, context_.role, version_, 0, 0, 0});
-        show(outcome);
+        show(outcome.snapshot);
         rest(!outcome.snapshot.empty());
         gate_.replay();
       });
@@ -232,7 +239,7 @@ private:
   }
 
   void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {
-    show(outcome);
+    show(outcome.snapshot);
     if (!gate_.is_active(fence))
       return;                              // sealed meanwhile
     if (failed(outcome) || !outcome.taken) // or a step before it was not
@@ -253,9 +260,9 @@ private:
     rest(!outcome.snapshot.empty());
   }
 
-  void show(const StepOutcome& outcome) {
-    for (const auto& slice : outcome.snapshot)
-      self_->send(context_.coordinator, slice);
+  void show(const std::vector<SnapshotSlice>& slices) {
+    for (const auto& slice : slices)
+      outbox_.add(slice);
   }
 
   // --- ending early ---------------------------------------------------------
@@ -283,10 +290,7 @@ private:
     else if (!shown)
       run_on(
         *executor_, self_, [this] { return steps_.snapshot(); },
-        [this](std::vector<SnapshotSlice>& slices) {
-          for (auto& slice : slices)
-            self_->send(context_.coordinator, std::move(slice));
-        });
+        [this](const auto& slices) { show(slices); });
   }
 
   replica_actor::pointer self_;
@@ -298,6 +302,7 @@ private:
   Counter& plain_;
   Gauge& queue_;
   Counter& twice_;
+  SnapshotOutbox outbox_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
   Fence met_;                 ///< of the newest group of replicas

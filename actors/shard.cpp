@@ -46,6 +46,10 @@ public:
         when_active(x,
                     [](ShardPart& part, auto& x, auto&) { part.snapshot(x); });
       },
+      [this](const SnapshotTaken& x) {
+        shard_.outbox.took(x);
+        shard_.snapshots.took(shard_, x);
+      },
       [this](const Pull& x) {
         when_active(x, [](ShardPart& part, auto& x, auto& from) {
           part.pull(x, caf::actor_cast<worker_actor>(from));
@@ -78,8 +82,7 @@ public:
           part.take(x, caf::actor_cast<shard_actor>(from));
         });
       },
-      [this](const StepShares& x) { take_when_active(x); },
-      [this](const RowSnapshotTaken& x) { shard_.snapshots.took(shard_, x); });
+      [this](const StepShares& x) { take_when_active(x); });
     on_lost_peer(shard_.self, shard_.context.coordinator,
                  [this](const caf::down_msg& x) {
                    if (auto peer = shard_.peers.forget(x.source))
@@ -117,6 +120,7 @@ private:
     if (!shard_.gate.propose(proposal.fence))
       return;
     shard_.pause.begin();
+    shard_.outbox.seal(proposal.fence);
     follow(proposal.consistency); // this may be a new process
     for (auto& part : parts_)
       part->leave_epoch();
@@ -154,6 +158,7 @@ private:
     if (!shard_.gate.enter(activation.fence))
       return;
     follow(activation.consistency);
+    shard_.outbox.enter(activation.rollback);
     const auto chains = chains_of(activation, shard_.job.plan);
     const auto needed = neighbours_of(chains, shard_.context.role.index,
                                       !shard_.period.async

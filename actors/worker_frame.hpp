@@ -7,6 +7,7 @@
 #include "actors/peer_directory.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/slowed.hpp"
+#include "actors/snapshot_outbox.hpp"
 #include "actors/step_holdings.hpp"
 #include "actors/worker_metrics.hpp"
 #include "actors/worker_pushes.hpp"
@@ -25,21 +26,7 @@ class WorkerFrame {
 protected:
   using Clock = std::chrono::steady_clock;
 
-  WorkerFrame(worker_actor::pointer self, RoleContext context)
-    : self_(self),
-      context_(std::move(context)),
-      job_(*context_.job),
-      metrics_(*context_.metrics),
-      shards_(self->system(),
-              {context_.links, context_.role, link_terms(job_, context_.role)}),
-      pause_(*context_.metrics),
-      slowed_(job_.options, context_.role.index, context_.faults),
-      end_(job_.total_steps),
-      executor_(make_role_executor(context_)),
-      computer_(context_.job, context_.data.train, *executor_,
-                parse_device(job_.device_of(context_.role)), context_.memory(),
-                context_.faults),
-      pushes_(context_, shards_, metrics_) {}
+  WorkerFrame(worker_actor::pointer self, RoleContext context);
 
   /// Calls handle(message) for each message of a worker. The wish to stop may
   /// come while the shards of a new epoch are still being connected: it waits
@@ -55,6 +42,7 @@ protected:
       [when_active](const Pause& x) { when_active(x); },
       [when_active](const EndAt& x) { when_active(x); },
       [handle](const SnapshotRequest& x) { handle(x); },
+      [this](const SnapshotTaken& x) { outbox_.took(x); },
       [handle](const Pulled& x) { handle(x); },
       [handle](const LeaseGrant& x) { handle(x); });
     on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
@@ -65,12 +53,7 @@ protected:
   }
 
   /// Says what this worker holds: of the slices that it keeps, and of its step.
-  void seal(const Fence& fence, std::vector<SliceState> kept) {
-    self_->send(context_.coordinator,
-                Sealed{fence, context_.role, context_.incarnation,
-                       std::move(kept), step_.step(), step_.nodes()});
-    context_.faults->pass(StepPhase::seal);
-  }
+  void seal(const Fence& fence, std::vector<SliceState> kept);
 
   /// Calls then() when the shards of the epoch are linked, once, if it is still
   /// being sealed.
@@ -78,6 +61,7 @@ protected:
   void connect(const Activate& activation, Then then) {
     if (!gate_.enter(activation.fence))
       return;
+    outbox_.enter(activation.rollback);
     if (const auto why = unlinkable(job_, context_.role, activation.members);
         !why.empty()) {
       trouble(why);
@@ -96,40 +80,16 @@ protected:
 
   /// The epoch is active: nothing ends it early yet, and slices are pushed and
   /// pulled along its chains, rows of `rows` among them.
-  void open(const Activate& activation, WorkerRows& rows) {
-    gate_.open();
-    pause_.end(self_, context_, activation.fence);
-    const auto chains = chains_of(activation, job_.plan);
-    pushes_.begin_epoch(heads_of(chains), activation.slices);
-    rows.route(heads_of(chains), tails_of(chains));
-    paused_ = false;
-    end_ = job_.total_steps;
-  }
+  void open(const Activate& activation, WorkerRows& rows);
 
-  void trouble(const std::string& line) {
-    self_->send(context_.coordinator,
-                Trouble{context_.job_id, context_.role, line});
-  }
+  void trouble(const std::string& line);
 
   /// Returns whether it can be gone on with; else the job is told why not.
-  bool is_sound(const StepGradient& result) {
-    metrics_.computed(result.seconds, result.computed_twice);
-    if (!result.trouble.empty())
-      trouble(result.trouble);
-    return result.trouble.empty();
-  }
+  bool is_sound(const StepGradient& result);
 
-  void report(const StepGradient& its) {
-    self_->send(context_.coordinator,
-                LeafReport{gate_.sealing(), context_.role, its.step, its.leaves,
-                           pushes_.take_seconds(), its.computed_twice});
-  }
+  void report(const StepGradient& its);
 
-  void report_paused(uint64_t next_step) {
-    paused_ = true;
-    self_->send(context_.coordinator,
-                Paused{gate_.active(), context_.role, next_step});
-  }
+  void report_paused(uint64_t next_step);
 
   worker_actor::pointer self_;
   RoleContext context_;
@@ -138,6 +98,7 @@ protected:
   PeerDirectory shards_;
   EpochGate gate_;
   EpochPauseWatch pause_;
+  SnapshotOutbox outbox_; ///< of what it keeps itself
   const Slowed slowed_;
   uint64_t end_; ///< the version that the run ends at
   bool paused_ = false;

@@ -71,21 +71,6 @@ struct LeaseRefused {
   RoleId shard;
   uint64_t lease = 0;
 };
-/// Parameters and optimizer state of one slice at one version.
-struct SnapshotSlice {
-  uint64_t job = 0;
-  uint64_t version = 0;
-  uint32_t slice = 0;
-  TensorView values;
-  std::vector<TensorView> state;
-  SliceHistory history{};
-};
-/// Owners send a snapshot of `version` when they have it; async: of whatever
-/// they hold, marked so.
-struct SnapshotRequest {
-  Fence fence;
-  uint64_t version = 0;
-};
 /// Begin no further step; answer with Paused.
 struct Pause {
   Fence fence;
@@ -131,10 +116,6 @@ TROUPE_INSPECT(LeaseApplied, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
                TROUPE_FIELD(lease), TROUPE_FIELD(duplicates))
 TROUPE_INSPECT(LeaseRefused, TROUPE_FIELD(fence), TROUPE_FIELD(shard),
                TROUPE_FIELD(lease))
-TROUPE_INSPECT(SnapshotSlice, TROUPE_FIELD(job), TROUPE_FIELD(version),
-               TROUPE_FIELD(slice), TROUPE_FIELD(values), TROUPE_FIELD(state),
-               TROUPE_FIELD(history))
-TROUPE_INSPECT(SnapshotRequest, TROUPE_FIELD(fence), TROUPE_FIELD(version))
 TROUPE_INSPECT(Pause, TROUPE_FIELD(fence))
 TROUPE_INSPECT(Paused, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(next_step))

@@ -9,6 +9,7 @@
 #include "actors/shard/known_lists.hpp"
 #include "actors/shard/row_snapshots.hpp"
 #include "actors/shard_store.hpp"
+#include "actors/snapshot_outbox.hpp"
 #include "monitoring/names.hpp"
 
 #include <chrono>
@@ -57,6 +58,9 @@ struct ShardFrame {
       store(std::move(store)),
       pause(*context.metrics),
       peers(self->system(), {context.links, context.role, shard_peer_terms()}),
+      outbox([this](const SnapshotSlice& x) {
+        this->self->send(context.coordinator, x);
+      }),
       executor(make_role_executor(context)) {}
 
   /// Runs `work` on the executor, after all that was submitted before, then
@@ -137,7 +141,8 @@ struct ShardFrame {
   EpochGate gate;
   EpochPauseWatch pause;  ///< ends when all that it is pulled for is served
   PeerDirectory peers;    ///< other shards
-  RowSnapshots snapshots; ///< that are being sent
+  SnapshotOutbox outbox;  ///< dense slices that are being sent
+  RowSnapshots snapshots; ///< the same of rows
   uint64_t duplicates = 0;
   std::shared_ptr<Executor> executor;
 };

@@ -368,9 +368,9 @@ void LeaseSlices::show(const std::vector<uint32_t>& slices, uint64_t named) {
             copy_of(shard_, slice, shard_.store->newest(slice), named));
       return copies;
     },
-    [this, slices, named](std::vector<SnapshotSlice>& copies) {
-      for (auto& copy : copies)
-        shard_.self->send(shard_.context.coordinator, std::move(copy));
+    [this, slices, named](const std::vector<SnapshotSlice>& copies) {
+      for (const auto& copy : copies)
+        shard_.outbox.add(copy);
       for (auto slice : slices)
         if (shard_.job.plan.slices[slice].sparse())
           send_snapshot(shard_, slice, shard_.store->newest(slice), named,

@@ -80,7 +80,7 @@ void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
     });
 }
 
-void RowSnapshots::took(ShardFrame& shard, const RowSnapshotTaken& chunk) {
+void RowSnapshots::took(ShardFrame& shard, const SnapshotTaken& chunk) {
   const Key key{chunk.slice, chunk.version};
   auto found = open_.find(key);
   if (chunk.job != shard.context.job_id || found == open_.end())

@@ -32,7 +32,7 @@ public:
              uint64_t named, Shown shown);
   /// Evaluations read these rows of a slice.
   void evaluation_reads(const Job& job, const RowPull& pull);
-  void took(ShardFrame& shard, const RowSnapshotTaken& chunk);
+  void took(ShardFrame& shard, const SnapshotTaken& chunk);
 
 private:
   struct Open {

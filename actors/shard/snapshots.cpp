@@ -37,8 +37,7 @@ void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
     return;
   if (shard.job.plan.slices[slice].sparse())
     return shard.snapshots.begin(shard, slice, version, named, shown);
-  shard.self->send(shard.context.coordinator,
-                   copy_of(shard, slice, version, named));
+  shard.outbox.add(copy_of(shard, slice, version, named));
 }
 
 } // namespace troupe

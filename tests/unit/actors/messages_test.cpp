@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST(
     round_trip(RowSnapshot{1, 2, 3, 0, 1, 9, tensor({1, 2})}).rows.size()
     == 2u);
-  BOOST_TEST(round_trip(RowSnapshotTaken{1, 2, 3, 4}).part == 4u);
+  BOOST_TEST(round_trip(SnapshotTaken{1, 2, 3, 4}).part == 4u);
   BOOST_TEST(round_trip(RowPull{fence, {}, 9, 4, tensor({1})}).slice == 4u);
   BOOST_TEST(
     round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()
