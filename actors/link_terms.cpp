@@ -70,6 +70,10 @@ MessageLinks::Terms shard_peer_terms() {
   return {{MessageKind::scalars, MessageKind::step_shares}, least_window_bytes};
 }
 
+size_t snapshot_window() {
+  return size_t{8} << 20;
+}
+
 std::string unlinkable(const Job& job, RoleId worker,
                        const std::vector<Member>& members) {
   if (job.options.link != "shm")

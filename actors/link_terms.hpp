@@ -3,6 +3,7 @@
 #include "actors/job.hpp"
 #include "actors/links/message_links.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ uint64_t least_shard_window(const Job& job, uint64_t passing_bytes);
 
 /// What a shard takes on links that it opened to other shards.
 MessageLinks::Terms shard_peer_terms();
+
+/// How much of its snapshots a role has on the way to the coordinator at a
+/// time. Bytes.
+size_t snapshot_window();
 
 /// Why no epoch will ever link `worker` to the shards among `members`: one line
 /// for the user; empty: nothing is in the way.

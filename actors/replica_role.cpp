@@ -1,6 +1,7 @@
 #include "actors/replica_role.hpp"
 
 #include "actors/beginning.hpp"
+#include "actors/link_terms.hpp"
 #include "actors/replica_meeting.hpp"
 #include "actors/replica_steps.hpp"
 #include "actors/role_frame.hpp"
@@ -35,9 +36,10 @@ public:
       queue_(context_.metrics->gauge(metrics::executor_queue_tasks)),
       twice_(
         context_.metrics->counter(metrics::gradients_computed_twice_total)),
-      outbox_([this](const SnapshotSlice& x) {
-        self_->send(context_.coordinator, x);
-      }),
+      outbox_(snapshot_window(),
+              [this](const SnapshotSlice& x) {
+                self_->send(context_.coordinator, x);
+              }),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       steps_(context_, *executor_) {}

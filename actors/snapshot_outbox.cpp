@@ -45,7 +45,7 @@ void SnapshotOutbox::enter(bool rollback) {
 }
 
 void SnapshotOutbox::send_next() {
-  while (!sealed_ && bytes_ < most_bytes && !waiting_.empty()) {
+  while (!sealed_ && bytes_ < window_ && !waiting_.empty()) {
     const auto next = waiting_.extract(waiting_.begin());
     const auto bytes = bytes_of(next.mapped());
     under_way_.emplace(next.key(), bytes);

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Dense slices of snapshots on their way to the coordinator: so many bytes at
+/// Dense slices of snapshots on their way to the coordinator: `window` bytes at
 /// a time, the next ones when those before were taken. A sign of life shares
 /// the connection with them, and would wait behind a whole model.
 ///
@@ -20,9 +20,9 @@ namespace troupe {
 class SnapshotOutbox {
 public:
   using Send = std::function<void(const SnapshotSlice&)>;
-  static constexpr size_t most_bytes = size_t{8} << 20; ///< on their way
 
-  explicit SnapshotOutbox(Send send) : send_(std::move(send)) {}
+  SnapshotOutbox(size_t window, Send send)
+    : window_(window), send_(std::move(send)) {}
 
   /// A slice that waits, or is on its way, already is dropped.
   void add(const SnapshotSlice& slice);
@@ -37,6 +37,7 @@ private:
 
   void send_next();
 
+  const size_t window_;
   Send send_;
   std::map<Key, SnapshotSlice> waiting_;
   std::map<Key, size_t> under_way_; ///< bytes

@@ -10,8 +10,10 @@ WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
     shards_(self->system(),
             {context_.links, context_.role, link_terms(job_, context_.role)}),
     pause_(*context_.metrics),
-    outbox_(
-      [this](const SnapshotSlice& x) { self_->send(context_.coordinator, x); }),
+    outbox_(snapshot_window(),
+            [this](const SnapshotSlice& x) {
+              self_->send(context_.coordinator, x);
+            }),
     slowed_(job_.options, context_.role.index, context_.faults),
     end_(job_.total_steps),
     executor_(make_role_executor(context_)),

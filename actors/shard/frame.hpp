@@ -7,42 +7,16 @@
 #include "actors/push_packing.hpp"
 #include "actors/role_frame.hpp"
 #include "actors/shard/known_lists.hpp"
+#include "actors/shard/metrics.hpp"
 #include "actors/shard/row_snapshots.hpp"
 #include "actors/shard_store.hpp"
 #include "actors/snapshot_outbox.hpp"
-#include "monitoring/names.hpp"
 
 #include <chrono>
 #include <memory>
 #include <utility>
 
 namespace troupe {
-
-struct ShardMetrics {
-  explicit ShardMetrics(MetricRegistry& registry)
-    : pending(registry.gauge(metrics::pending_nodes)),
-      staleness(registry.histogram(metrics::push_staleness_steps)),
-      too_stale(registry.counter(metrics::pushes_too_stale_total)),
-      late(registry.counter(metrics::late_pushes_dropped_total)),
-      duplicates(registry.counter(metrics::duplicates_dropped_total)),
-      queue(registry.gauge(metrics::executor_queue_tasks)),
-      busy(registry.counter(metrics::shard_busy_seconds_total)),
-      heads(registry.gauge(metrics::chain_slices, {{"place", "head"}})),
-      followed(registry.gauge(metrics::chain_slices, {{"place", "follower"}})),
-      forwarded(registry.counter(metrics::chain_forwarded_bytes_total)),
-      copied(registry.counter(metrics::chain_copied_bytes_total)) {}
-  Gauge& pending;
-  Histogram& staleness;
-  Counter& too_stale;
-  Counter& late;
-  Counter& duplicates;
-  Gauge& queue;
-  Counter& busy;
-  Gauge& heads;
-  Gauge& followed;
-  Counter& forwarded;
-  Counter& copied;
-};
 
 /// What the parts of a shard share. Touched by the shard's actor only, but for
 /// the store, which the executor's thread writes.
@@ -58,9 +32,10 @@ struct ShardFrame {
       store(std::move(store)),
       pause(*context.metrics),
       peers(self->system(), {context.links, context.role, shard_peer_terms()}),
-      outbox([this](const SnapshotSlice& x) {
-        this->self->send(context.coordinator, x);
-      }),
+      outbox(snapshot_window(),
+             [this](const SnapshotSlice& x) {
+               this->self->send(context.coordinator, x);
+             }),
       executor(make_role_executor(context)) {}
 
   /// Runs `work` on the executor, after all that was submitted before, then

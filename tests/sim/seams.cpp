@@ -294,6 +294,9 @@ MessageLinks::Terms link_terms(const Job&, RoleId) {
 MessageLinks::Terms shard_peer_terms() {
   return {};
 }
+size_t snapshot_window() {
+  return 1; // one slice after the other
+}
 std::string unlinkable(const Job&, RoleId, const std::vector<Member>&) {
   return {};
 }

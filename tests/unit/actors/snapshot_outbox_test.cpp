@@ -8,10 +8,12 @@ using namespace troupe;
 
 namespace {
 
-constexpr size_t large = SnapshotOutbox::most_bytes / 4;
+constexpr size_t large = 4096;
+constexpr size_t window = 4 * large;
 
 struct Box {
-  SnapshotOutbox outbox{[this](const SnapshotSlice& x) { sent.push_back(x); }};
+  SnapshotOutbox outbox{window,
+                        [this](const SnapshotSlice& x) { sent.push_back(x); }};
   std::vector<SnapshotSlice> sent;
 
   void add(uint64_t version, uint32_t slice, size_t bytes = large) {
@@ -45,7 +47,7 @@ BOOST_AUTO_TEST_CASE(so_many_bytes_are_on_their_way_at_a_time) {
 
 BOOST_AUTO_TEST_CASE(state_counts_and_a_slice_of_any_size_goes_alone) {
   Box box;
-  const std::vector<float> values(SnapshotOutbox::most_bytes / 8);
+  const std::vector<float> values(window / 8);
   const auto half = TensorView::copy(values);
   box.outbox.add({1, 7, 0, half, {half, half}});
   box.add(7, 1);
