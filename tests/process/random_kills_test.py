@@ -6,7 +6,6 @@ lease is consumed once. TROUPE_KILLS sets the number of kills (default 8)."""
 import os
 import random
 import statistics
-import time
 import unittest
 
 from cluster import Run, wait_for
@@ -19,7 +18,6 @@ SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
           "--chain", "2", "--processes"]
 ROLES = ["worker:0", "worker:1", "worker:2", "ps:0", "ps:1", "ps:2", "ps:3"]
 STEPS_A_KILL = 600  # the others go on while one is started again
-PATIENCE_S = 5  # for epochs: a loss and a return may have fallen into one
 
 
 def median(values):
@@ -45,11 +43,17 @@ class RandomKills(unittest.TestCase):
                     3 if role.startswith("ps") else 2)
                 run.kill(role)
                 killed.append(role)
-                patience = time.monotonic() + PATIENCE_S
-                wait_for(lambda epoch=epoch, patience=patience:
-                         run.metric("troupe_membership_epoch") >= epoch
-                         or time.monotonic() > patience,
-                         f"{role} is back")
+                seen = [0]
+
+                def is_back_or_over(epoch=epoch, seen=seen):
+                    seen.append(run.metric("troupe_membership_epoch"))
+                    return (seen[-1] >= epoch
+                            or run.process.poll() is not None)
+
+                wait_for(is_back_or_over, f"{role} is back")
+                self.assertGreaterEqual(
+                    max(seen), epoch, f"the run ended before {role}, kill "
+                    f"{len(killed)}, was back: {run.output()}")
             summary = run.finish(deadline_s=250)
         times = {}
         for recovery in summary["recoveries"]:

@@ -45,6 +45,13 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
   if (const auto* shown = letter.as<SnapshotSlice>();
       shown != nullptr && oracle_ == nullptr)
     shown_[shown->slice] = shown->values;
+  const auto note_end = [&](const auto* shown) {
+    if (shown != nullptr && leads(to)
+        && periods_.is_complete(job_, shown->history))
+      end_shown_[shown->slice] = activated_;
+  };
+  note_end(letter.as<SnapshotSlice>());
+  note_end(letter.as<RowSnapshot>());
   if (const auto* propose = letter.as<Propose>()) {
     check_decided(from, propose->fence, false);
     periods_.told(propose->fence, propose->consistency, false);
@@ -252,14 +259,17 @@ void Cluster::check_store(uint32_t shard) const {
   }
 }
 
-/// The tail, but where it came back when the end had been shown: then one
-/// before it.
-bool Cluster::has_all(uint32_t slice) const {
-  return std::ranges::any_of(chains_[slice].replicas, [&](uint32_t shard) {
-    const auto found = members_.find({RoleKind::shard, shard});
-    return found != members_.end() && found->second.store && found->second.up
-           && periods_.is_complete(job_, *found->second.store, slice);
-  });
+/// Whether a tail may lack the last of a slice: it came back when the end had
+/// been shown in an epoch before, and another of its chain has all.
+bool Cluster::came_back_late(uint32_t slice) const {
+  const auto shown = end_shown_.find(slice);
+  return shown != end_shown_.end() && shown->second < activated_
+         && std::ranges::any_of(chains_[slice].replicas, [&](uint32_t shard) {
+              const auto found = members_.find({RoleKind::shard, shard});
+              return found != members_.end() && found->second.store
+                     && found->second.up
+                     && periods_.is_complete(job_, *found->second.store, slice);
+            });
 }
 
 void Cluster::check_stores() const {
@@ -269,7 +279,9 @@ void Cluster::check_stores() const {
     check_store(role.index);
     for (auto slice : member.store->slices())
       if (proposed_ == activated_ // else the chain may be another
-          && chains_[slice].replicas.back() == role.index && !has_all(slice))
+          && chains_[slice].replicas.back() == role.index
+          && !periods_.is_complete(job_, *member.store, slice)
+          && !came_back_late(slice))
         throw Violation("I1", to_string(role) + " has not had all of slice "
                                 + std::to_string(slice) + ", but "
                                 + std::to_string(member.store->updates(slice))

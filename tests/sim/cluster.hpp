@@ -131,7 +131,7 @@ private:
   void forget_undone(const Activate& activation);
   void note_read(const Pulled& pulled);
   void check_stores() const;
-  bool has_all(uint32_t slice) const;
+  bool came_back_late(uint32_t slice) const;
   void check_store(uint32_t shard) const;
   void check_end() const;
   void note_compute(uint32_t process, uint64_t step, const float* parameters);

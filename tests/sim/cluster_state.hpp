@@ -51,6 +51,8 @@ struct ClusterState {
   ReplicaLinks replica_links_;
   ReplicaWatch replicas_;
   std::map<uint32_t, TensorView> shown_; ///< newest snapshots (undisturbed)
+  /// By slice: the epoch in which a leader was last shown the end of it.
+  std::map<uint32_t, uint64_t> end_shown_;
   std::string computed_wrong_; ///< what a task has found, which cannot throw it
   uint32_t coordinator_process_ = 0;
   std::unique_ptr<caf::actor_system> coordinator_system_;

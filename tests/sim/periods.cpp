@@ -76,12 +76,11 @@ void Periods::check(const Job& job, const ShardStore& store, uint32_t slice,
                      + " updates once");
 }
 
-bool Periods::is_complete(const Job& job, const ShardStore& store,
-                          uint32_t slice) const {
+bool Periods::is_complete(const Job& job, uint64_t updates,
+                          uint64_t leases) const {
   const auto ranks = job.options.virtual_ranks;
-  return now_.async ? store.leases(slice).floor() == job.total_steps * ranks
-                    : store.updates(slice)
-                        == now_.updates + (job.total_steps - now_.step);
+  return now_.async ? leases == job.total_steps * ranks
+                    : updates == now_.updates + (job.total_steps - now_.step);
 }
 
 // --- the bound on staleness --------------------------------------------------

@@ -38,7 +38,13 @@ public:
              const Shares& made_of) const;
   /// Whether a slice has had all that there is.
   bool is_complete(const Job& job, const ShardStore& store,
-                   uint32_t slice) const;
+                   uint32_t slice) const {
+    return is_complete(job, store.updates(slice), store.leases(slice).floor());
+  }
+  bool is_complete(const Job& job, const SliceHistory& history) const {
+    return is_complete(job, history.updates, history.lease_floor);
+  }
+  bool is_complete(const Job& job, uint64_t updates, uint64_t leases) const;
 
   // --- the bound on staleness (I5) ------------------------------------------
   /// The coordinator begins an epoch; the tails of its slices.
