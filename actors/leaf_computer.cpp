@@ -3,13 +3,10 @@
 #include "actors/sole_owner.hpp"
 #include "actors/step_rows.hpp"
 #include "kernels/loops.hpp"
-#include "kernels/random.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -52,7 +49,13 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     device_(device),
     sampling_(job_->sampling),
     whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
-    rows_(whole_nodes_ ? job_->options.global_batch : job_->most_rows()),
+    stacked_rows_(whole_nodes_ || executor.threads() > 1
+                    ? 0
+                    : stacked_rows(job_->worker_graph, device)),
+    rows_(whole_nodes_
+            ? job_->options.global_batch
+            : std::max(job_->most_rows(),
+                       std::min(stacked_rows_, job_->options.global_batch))),
     lanes_(executor.threads()),
     memory_(std::move(memory)),
     faults_(std::move(faults)) {}
@@ -224,59 +227,10 @@ void LeafComputer::compute_again(Serial& run) {
   }
 }
 
-bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
-  for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
-    if (sampling_.rank(step, rank).count > 0)
-      return true;
-  return false;
-}
-
-LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
-                            const float* parameters, Lane& lane,
-                            float* gradient, const ParameterReady& ready) {
-  sampling_.indices(step, ranks.lo, lane.rows);
-  std::vector<uint32_t> more;
-  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {
-    sampling_.indices(step, rank, more);
-    lane.rows.insert(lane.rows.end(), more.begin(), more.end());
-  }
-  const auto rows = static_cast<uint32_t>(lane.rows.size());
-  data_->gather(lane.rows.data(), rows, *lane.batch);
-  if (step_rows_)
-    step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
-  const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
-  auto batch = lane.batch->batch(rows, key);
-  batch.gate = gate_;
-  const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
-  if (harm == FaultTrigger::Harm::failure)
-    throw std::runtime_error("the device fails: uncorrectable memory error, as "
-                             "was asked for");
-  auto stats = harm == FaultTrigger::Harm::nan
-                 ? spoiled_gradient(parameters, batch, lane, gradient, ready)
-                 : lane.replica->gradient(parameters, batch, gradient, ready);
-  return {ranks.lo, stats.loss_sum, rows};
-}
-
-/// A value becomes NaN half-way through the backward pass.
-LeafStats LeafComputer::spoiled_gradient(const float* parameters,
-                                         const Batch& batch, Lane& lane,
-                                         float* gradient,
-                                         const ParameterReady& ready) {
-  auto left = job_->worker_graph.parameters.size() / 2;
-  return lane.replica->gradient(parameters, batch, gradient,
-                                [&](uint32_t parameter) {
-                                  if (left-- == 0)
-                                    gradient[job_->layout.offsets[parameter]] =
-                                      std::numeric_limits<float>::quiet_NaN();
-                                  if (ready)
-                                    ready(parameter);
-                                });
-}
-
 /// Sums `node` into `target`; false: it has no samples.
 bool LeafComputer::serial(Serial& run, RankRange node, float* target) {
-  if (node.size() == 1 || whole_nodes_)
-    return serial_leaf(run, node, target);
+  if (is_pass(run.step, node))
+    return serial_pass(run, node, target);
   auto [left, right] = children(node);
   const bool has_left = serial(run, left, target);
   auto other = take();
@@ -293,7 +247,7 @@ bool LeafComputer::serial(Serial& run, RankRange node, float* target) {
   return true;
 }
 
-bool LeafComputer::serial_leaf(Serial& run, RankRange ranks, float* target) {
+bool LeafComputer::serial_pass(Serial& run, RankRange ranks, float* target) {
   if (!filled(run.step, ranks)) {
     for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
       run.result->leaves.push_back({rank, 0, 0});
@@ -301,30 +255,24 @@ bool LeafComputer::serial_leaf(Serial& run, RankRange ranks, float* target) {
   }
   const auto& targets = *run.targets;
   if (ranks.hi != run.last + 1 || !targets.ready) {
-    run.result->leaves.push_back(
-      leaf(run.step, ranks, run.parameters, lane(0), target));
-  } else {
-    // From the leaf upwards, each bucket as its gradient becomes final.
-    const std::function<void(uint32_t)> settle = [&](uint32_t bucket) {
-      const auto [begin, end] = targets.buckets->runs[bucket];
-      for (auto at = run.spine.rbegin(); at != run.spine.rend(); ++at)
-        if (at->left_filled)
-          add(at->left + begin, at->right + begin, at->left + begin,
-              end - begin);
-        else
-          std::copy_n(at->right + begin, end - begin, at->left + begin);
-      tell(run, bucket);
-    };
-    BucketProgress progress{*targets.buckets, settle};
-    run.result->leaves.push_back(
-      leaf(run.step, ranks, run.parameters, lane(0), target,
-           [&](uint32_t parameter) { progress.parameter(parameter); }));
-    progress.all();
-    run.spine_summed = true;
+    compute_pass(run, ranks, target, {});
+    return true;
   }
-  // The samples of all ranks count as the first one's.
-  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank)
-    run.result->leaves.push_back({rank, 0, 0});
+  // From the leaf upwards, each bucket as its gradient becomes final.
+  const std::function<void(uint32_t)> settle = [&](uint32_t bucket) {
+    const auto [begin, end] = targets.buckets->runs[bucket];
+    for (auto at = run.spine.rbegin(); at != run.spine.rend(); ++at)
+      if (at->left_filled)
+        add(at->left + begin, at->right + begin, at->left + begin, end - begin);
+      else
+        std::copy_n(at->right + begin, end - begin, at->left + begin);
+    tell(run, bucket);
+  };
+  BucketProgress progress{*targets.buckets, settle};
+  compute_pass(run, ranks, target,
+               [&](uint32_t parameter) { progress.parameter(parameter); });
+  progress.all();
+  run.spine_summed = true;
   return true;
 }
 

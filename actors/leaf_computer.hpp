@@ -27,7 +27,8 @@ struct NodeTargets {
 /// given nodes, on an executor's threads. Bits depend on (seed, step, virtual
 /// rank) and the parameters only: each rank is its own micro-batch. With
 /// `--reduction fast` and one thread a node is one micro-batch, of all its
-/// ranks' samples.
+/// ranks' samples. Where the graph lets it, one thread computes the leaves of a
+/// node that has few rows in one pass, with the bits of one after another.
 /// Nothing that is not finite is given away: then all leaves are computed once
 /// more. Bits that come out finite are right ones, since they depend on nothing
 /// else: the machine had erred. Otherwise it is the model, or the data.
@@ -65,6 +66,7 @@ private:
     std::unique_ptr<Replica> replica;
     std::unique_ptr<BatchMemory> batch;
     std::vector<uint32_t> rows;
+    std::vector<StackedLeaf> leaves;
   };
   /// A sum that waits for the last leaf: left += right, run by run.
   struct Pending {
@@ -86,14 +88,21 @@ private:
   };
 
   Lane& lane(uint32_t thread);
+  Batch gather(uint64_t step, RankRange ranks, Lane& lane);
+  ParameterReady harmed(float* gradient, const ParameterReady& ready);
   LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,
                 Lane& lane, float* gradient, const ParameterReady& ready = {});
-  LeafStats spoiled_gradient(const float* parameters, const Batch& batch,
-                             Lane& lane, float* gradient,
-                             const ParameterReady& ready);
+  std::vector<LeafLoss> stacked(uint64_t step, RankRange node,
+                                const float* parameters, Lane& lane,
+                                float* gradient, const ParameterReady& ready);
+  bool stack(uint64_t step, RankRange node, std::vector<StackedLeaf>& leaves);
+  bool is_pass(uint64_t step, RankRange node) const;
+  uint64_t samples(uint64_t step, RankRange ranks) const;
   bool filled(uint64_t step, RankRange ranks) const;
   bool serial(Serial& run, RankRange node, float* target);
-  bool serial_leaf(Serial& run, RankRange ranks, float* target);
+  bool serial_pass(Serial& run, RankRange ranks, float* target);
+  void compute_pass(Serial& run, RankRange ranks, float* target,
+                    const ParameterReady& ready);
   void parallel(uint64_t step, const NodeTargets& targets,
                 const float* parameters, StepGradient& result);
   void once(Serial& run);
@@ -109,8 +118,9 @@ private:
   Executor& executor_;
   DeviceId device_;
   Sampling sampling_;
-  bool whole_nodes_;                          ///< a node is one micro-batch
-  uint32_t rows_;                             ///< of the largest micro-batch
+  bool whole_nodes_;      ///< a node is one micro-batch
+  uint32_t stacked_rows_; ///< that leaves may have in one pass
+  uint32_t rows_;         ///< of the largest pass
   std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
   ParameterGate* gate_ = nullptr;             ///< the same
   std::vector<Lane> lanes_;

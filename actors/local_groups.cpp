@@ -66,10 +66,13 @@ struct LocalGroups::Meeting {
 };
 
 LocalGroups::LocalGroups(std::shared_ptr<const Job> job) : job_(job) {
-  if (job->options.strategy != Strategy::central_storage)
+  const auto strategy = job->options.strategy;
+  const bool may_share = strategy == Strategy::central_storage
+                         || strategy == Strategy::mirrored;
+  if (!may_share || over_streams())
     return;
   const auto arrays = VariableBanks::arrays_of(*job, 2);
-  central_ = std::make_shared<VariableBanks>(
+  variables_ = std::make_shared<VariableBanks>(
     *job, std::make_shared<FlatArrays>(*job, arrays, false), 0, 2);
 }
 

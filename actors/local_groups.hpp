@@ -10,12 +10,11 @@ namespace troupe {
 /// Where the replicas of one process meet: they sum in its memory.
 class LocalGroups : public GroupMaker {
 public:
-  /// Of central_storage, all replicas work on one set of variables.
   explicit LocalGroups(std::shared_ptr<const Job> job);
 
   void form(GroupWish wish,
             std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
-  std::shared_ptr<VariableBanks> central() override { return central_; }
+  std::shared_ptr<VariableBanks> variables() override { return variables_; }
 
 private:
   struct Meeting;
@@ -23,7 +22,7 @@ private:
   bool over_streams() const;
 
   std::shared_ptr<const Job> job_;
-  std::shared_ptr<VariableBanks> central_;
+  std::shared_ptr<VariableBanks> variables_;
   std::mutex mutex_;
   /// By (job, term, epoch); gone with its members.
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::weak_ptr<Meeting>>

@@ -39,9 +39,9 @@ public:
   virtual void
   form(GroupWish wish,
        std::function<void(std::shared_ptr<ReplicaGroup>)> done) = 0;
-  /// The variables of central_storage: the same for all replicas of the
-  /// process; null: each has its own.
-  virtual std::shared_ptr<VariableBanks> central() { return nullptr; }
+  /// Variables that all replicas of the process may work on; null: each has its
+  /// own.
+  virtual std::shared_ptr<VariableBanks> variables() { return nullptr; }
 };
 
 } // namespace troupe

@@ -40,9 +40,13 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     return job_.flat_offset(job_.plan.slices[a])
            < job_.flat_offset(job_.plan.slices[b]);
   });
-  if (context_.groups)
-    variables_ = context_.groups->central();
-  central_ = variables_ != nullptr;
+  // Copies of mirrored in one memory would be equal all the time. Threads of a
+  // device update its own together.
+  if (context_.groups && !alone()
+      && (job_.options.strategy == Strategy::central_storage
+          || executor_.threads() == 1))
+    variables_ = context_.groups->variables();
+  shares_variables_ = variables_ != nullptr;
   make_arrays();
   count_from_ = first_period(job_).count_from();
   version_ = variables_->version();
@@ -51,11 +55,12 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
 /// And variables, unless all replicas of the process have the same.
 void ReplicaSteps::make_arrays() {
   const auto banks = banks_of(replicas_);
-  const auto own = central_ ? 0 : VariableBanks::arrays_of(job_, banks);
+  const auto own = shares_variables_ ? 0
+                                     : VariableBanks::arrays_of(job_, banks);
   const auto first = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
   arrays_ = std::make_shared<FlatArrays>(job_, first + own,
                                          context_.own_process && !alone());
-  if (!central_)
+  if (!shares_variables_)
     variables_ = std::make_shared<VariableBanks>(job_, arrays_, first, banks);
 }
 
@@ -227,7 +232,7 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
                                      Clock::now() + reduce_deadline),
                  outcome)) {
       // A newcomer's first version may lie in the bank that was being filled.
-      if (version_ == job_.first_step() && !central_)
+      if (version_ == job_.first_step() && !shares_variables_)
         reset(job_.beginning);
       return outcome;
     }
@@ -242,7 +247,7 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
 /// Leaves the arrays to a member that may still write to them. Nobody writes
 /// to the version held.
 void ReplicaSteps::move_to_new_arrays() {
-  if (central_)
+  if (shares_variables_)
     return; // of one process, whose threads do not stop
   const auto before = arrays_;
   const auto old = std::exchange(variables_, nullptr);

@@ -71,7 +71,7 @@ public:
 private:
   void hold(uint64_t version);
   bool can_begin(StepOutcome& outcome);
-  bool shares_variables() const { return central_; }
+  bool shares_variables() const { return shares_variables_; }
   bool updates_in_parts() const;
   /// Where the sum goes of a step that is not updated in parts.
   float* whole_sum() const;
@@ -105,7 +105,7 @@ private:
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<VariableBanks> variables_;
-  bool central_ = false; ///< all replicas of the process have the same
+  bool shares_variables_ = false; ///< with all replicas of the process
   NodeTargets targets_;  ///< what is left to compute of the step
 
   std::mutex mutex_; ///< of group_ and aborted_ against abort()

@@ -11,7 +11,7 @@ namespace {
 
 /// Addends that a replica leaves to whoever sums, where those read memory: a
 /// pass over its gradients less for each.
-constexpr uint32_t shared_addends = 4;
+constexpr uint32_t shared_addends = 1;
 constexpr uint32_t most_addends = 32; ///< that a shared sum takes of a member
 
 bool any_order(const Job& job) {

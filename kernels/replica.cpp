@@ -3,6 +3,7 @@
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/require.hpp"
 #include "kernels/sleeping_replica.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -13,6 +14,22 @@ std::string to_string(DeviceId device) {
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
   auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);
   return kind + std::to_string(device.index) + slot;
+}
+
+std::vector<LeafStats> Replica::gradient(const float*, const Batch&,
+                                         StackedLeaves, float*,
+                                         const ParameterReady&) {
+  kernels::require(false,
+                   "leaves stacked on a device that takes one at a time");
+  return {};
+}
+
+/// From some 256 rows on products are as fast as they get.
+uint32_t stacked_rows(const Graph& graph, DeviceId device) {
+  constexpr uint32_t enough = 256;
+  const bool possible = device.kind == DeviceId::Kind::cpu
+                        && !sleep_model(graph.text) && stacks(graph);
+  return possible ? enough : 0;
 }
 
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,

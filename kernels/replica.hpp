@@ -1,11 +1,13 @@
 #pragma once
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/graph/stacked_leaves.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -65,6 +67,14 @@ public:
                              float* gradient,
                              const ParameterReady& ready = {}) = 0;
 
+  /// The same for several leaves whose rows follow one another in the batch,
+  /// with the bits of one gradient after another, summed along the tree.
+  /// Returns what each leaf would have. Errors: of a device or a graph whose
+  /// stacked_rows() are 0, a bug.
+  virtual std::vector<LeafStats>
+  gradient(const float* parameters, const Batch& batch, StackedLeaves leaves,
+           float* gradient, const ParameterReady& ready = {});
+
   /// Computes loss and hits without gradients; labels and targets may be null
   /// when only predictions are wanted.
   virtual LeafStats evaluate(const float* parameters, const Batch& batch,
@@ -93,6 +103,10 @@ enum class Precision : uint8_t { float32, bfloat16 };
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows,
                                       Precision precision = Precision::float32);
+
+/// How many rows of several leaves one pass had best have; 0: each leaf needs
+/// its own.
+uint32_t stacked_rows(const Graph& graph, DeviceId device);
 
 /// Number of usable CUDA devices; 0 without CUDA.
 uint32_t cuda_device_count();

@@ -4,6 +4,7 @@
 #include "kernels/cpu/reserve.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
 #include "kernels/cpu/transposed_copy.hpp"
+#include "kernels/require.hpp"
 
 #include <immintrin.h>
 
@@ -13,7 +14,6 @@ namespace troupe::kernels {
 
 namespace {
 
-constexpr size_t most_depth = 512;
 /// Of a band of b: the second cache holds two, and rows of a.
 constexpr size_t most_elements = 128 << 10;
 
@@ -41,6 +41,8 @@ struct ChainProduct::Job {
   bool in_panels;
   float* c;
   bool accumulate;
+  StackedLeaves leaves = {};
+  float* stack = nullptr;
   size_t deep = 0; ///< of a band
   size_t wide = 0;
 
@@ -83,6 +85,24 @@ void ChainProduct::multiply(Side side_a, Side side_b, size_t m, size_t n,
     transposed_copy(c, n, m, n, c_.data(), m);
   run({n, m, k, b, b_.data(), true, c_.data(), accumulate});
   transposed_copy(c_.data(), m, n, m, c, n);
+}
+
+void ChainProduct::multiply_leaves(StackedLeaves leaves, size_t m, size_t n,
+                                   const float* a, const float* b, float* c) {
+  size_t k = 0;
+  size_t height = 0;
+  size_t highest = 0;
+  for (const auto& leaf : leaves) {
+    k += leaf.rows;
+    highest = std::max(highest, ++height);
+    height -= leaf.merges;
+  }
+  require(k <= most_depth && height == 1, "leaves that are no whole tree");
+  const auto& loops = chain_loops();
+  reserve(stack_, highest * loops.rows * loops.width);
+  reserve(a_, m * k);
+  transposed_copy(a, m, k, m, a_.data(), k);
+  run({m, n, k, a_.data(), b, false, c, false, leaves, stack_.data()});
 }
 
 /// Each band is copied while the one before it is multiplied.
@@ -133,6 +153,9 @@ void ChainProduct::multiply_band(const Job& job, const Band& band,
   tile.depth = band.depth;
   tile.c_stride = tile.ahead_stride = job.columns;
   tile.add = job.accumulate || band.place > 0;
+  tile.leaves = job.leaves.data();
+  tile.leaf_count = job.leaves.size();
+  tile.stack = job.stack;
   for (size_t row = 0; row < job.rows; row += loops.rows) {
     tile.a = job.a + row * job.depth + band.place;
     tile.rows = std::min(loops.rows, job.rows - row);

@@ -2,6 +2,7 @@
 
 #include "kernels/buffer.hpp"
 #include "kernels/cpu/matrix.hpp"
+#include "kernels/graph/stacked_leaves.hpp"
 
 #include <cstddef>
 
@@ -17,6 +18,13 @@ public:
   void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
                 const float* a, const float* b, float* c, bool accumulate);
 
+  /// c [m, n] = the sum along the tree of what a^T b is for each leaf's rows.
+  /// a [k, m], b [k, n]; the leaves have at most most_depth rows together.
+  void multiply_leaves(StackedLeaves leaves, size_t m, size_t n, const float* a,
+                       const float* b, float* c);
+
+  static constexpr size_t most_depth = 512; ///< of a chain in one go
+
 private:
   struct Job;
   struct Band;
@@ -29,6 +37,7 @@ private:
   Buffer a_;        ///< what lies transposed, turned
   Buffer b_;
   Buffer c_;
+  Buffer stack_; ///< tiles of leaves
 };
 
 } // namespace troupe::kernels

@@ -1,4 +1,5 @@
 #include "kernels/cpu/elementwise_loops.hpp"
+#include "kernels/cpu/leaf_stack.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/matrix.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
@@ -12,9 +13,11 @@ namespace {
 /// AVX-512; what is faster at 16, 64 and 256 rows). With few rows most time
 /// goes into fetching the weight, and oneDNN is slow where it is transposed.
 double most_nonzero_inputs(size_t rows) {
-  return rows < 48 ? 0.3 : rows < 128 ? 0.45 : 0.55;
+  return rows < 48 ? 0.3 : 0.65;
 }
-constexpr double most_nonzero_gradients = 0.65;
+double most_nonzero_gradients(size_t) {
+  return 0.65;
+}
 
 class Dense final : public Operator {
 public:
@@ -42,17 +45,24 @@ public:
 
   void forward(const OpArgs& args) override {
     const auto rows = args.rows * repeats_;
-    sparse_ = may_be_sparse_
-              && elements_.take(args.inputs[0], rows, inputs_, outputs_,
-                                most_nonzero_inputs(rows));
-    if (sparse_)
-      elements_.multiply(args.inputs[0], Side::as_is, args.parameters[0],
-                         outputs_, args.output, false);
+    const auto leaves = leaves_of(args);
+    const auto* weight = args.parameters[0];
+    sparse_ = take(elements_, leaves, args.inputs[0], inputs_, outputs_,
+                   may_be_sparse_ ? &most_nonzero_inputs : nullptr);
+    if (sparse_.all)
+      elements_.multiply(args.inputs[0], Side::as_is, weight, outputs_,
+                         args.output, false);
     else
-      products_.multiply(Side::as_is,
-                         transposed_ ? Side::transposed : Side::as_is, rows,
-                         outputs_, inputs_, args.inputs[0], args.parameters[0],
-                         args.output);
+      each(leaves, [&](const Part& part) {
+        const auto* x = args.inputs[0] + part.first * inputs_;
+        auto* y = args.output + part.first * outputs_;
+        if (take_again(elements_, part, x, inputs_, outputs_, sparse_))
+          elements_.multiply(x, Side::as_is, weight, outputs_, y, false);
+        else
+          products_.multiply(Side::as_is,
+                             transposed_ ? Side::transposed : Side::as_is,
+                             part.rows, outputs_, inputs_, x, weight, y);
+      });
     if (!has_bias_ && kind_ == Activation::none)
       return;
     elementwise_loops().bias(
@@ -62,67 +72,165 @@ public:
   }
 
   void backward(const OpArgs& args) override {
-    const auto rows = args.rows * repeats_;
-    auto* delta = args.output_gradient;
-    before_activation(args);
-    if (sparse_)
-      elements_.multiply_transposed(args.inputs[0], delta, outputs_,
-                                    args.parameter_gradients[0],
-                                    args.accumulate_parameters[0]);
-    else if (transposed_)
-      products_.multiply(Side::transposed, Side::as_is, outputs_, inputs_, rows,
-                         delta, args.inputs[0], args.parameter_gradients[0],
-                         args.accumulate_parameters[0]);
-    else
-      products_.multiply(Side::transposed, Side::as_is, inputs_, outputs_, rows,
-                         args.inputs[0], delta, args.parameter_gradients[0],
-                         args.accumulate_parameters[0]);
+    const auto leaves = leaves_of(args);
+    before_activation(args, leaves);
+    weight_gradient(args, leaves);
     if (args.input_gradients[0] != nullptr)
-      give_back(args);
+      give_back(args, leaves);
   }
 
 private:
+  /// The rows of a leaf among all.
+  struct Part {
+    size_t leaf;
+    size_t first;
+    size_t rows;
+  };
+  /// Which leaves' matrices are NonzeroMatrix's; it has taken all of them
+  /// together, or the last one.
+  struct Sparse {
+    bool all = false;
+    std::vector<uint8_t> leaves;
+  };
+
   /// The slope is worked out along with the output where both take the same
   /// exponential: twice that takes 2 % more of a transformer's step.
   bool keeps_slope() const { return slope_reads_input(kind_); }
 
+  /// Their rows are the products'.
+  StackedLeaves leaves_of(const OpArgs& args) {
+    leaves_.assign(args.leaves.begin(), args.leaves.end());
+    if (leaves_.empty())
+      leaves_.push_back({args.rows, 0, 0});
+    for (auto& leaf : leaves_)
+      leaf.rows *= static_cast<uint32_t>(repeats_);
+    return leaves_;
+  }
+
+  template <class Run>
+  void each(StackedLeaves leaves, const Run& run) const {
+    Part part = {0, 0, 0};
+    for (; part.leaf < leaves.size(); ++part.leaf) {
+      part.rows = leaves[part.leaf].rows;
+      run(part);
+      part.first += part.rows;
+    }
+  }
+
+  /// Decides leaf by leaf, as if each were alone. most: of nonzero elements, by
+  /// a leaf's rows; null: none may be taken.
+  Sparse take(NonzeroMatrix& matrix, StackedLeaves leaves, const float* a,
+              size_t columns, size_t n, double (*most)(size_t)) const {
+    Sparse sparse{most != nullptr, std::vector<uint8_t>(leaves.size(), 0)};
+    size_t rows = 0;
+    size_t found = 0;
+    if (most != nullptr)
+      each(leaves, [&](const Part& part) {
+        const bool taken = matrix.take(a + part.first * columns, part.rows,
+                                       columns, n, most(part.rows));
+        sparse.leaves[part.leaf] = taken;
+        sparse.all = sparse.all && taken;
+        rows += part.rows;
+        found += matrix.found();
+      });
+    if (sparse.all && leaves.size() > 1)
+      matrix.join(rows, columns, found);
+    return sparse;
+  }
+
+  /// Takes one leaf of several, if it was taken.
+  static bool take_again(NonzeroMatrix& matrix, const Part& part,
+                         const float* a, size_t columns, size_t n,
+                         const Sparse& sparse) {
+    return sparse.leaves[part.leaf]
+           && matrix.take(a, part.rows, columns, n, 1.0);
+  }
+
   /// Turns the gradient of the output into that of the product, in its place,
   /// and sums it for the bias. relu goes along with the sum.
-  void before_activation(const OpArgs& args) {
-    const auto rows = args.rows * repeats_;
+  void before_activation(const OpArgs& args, StackedLeaves leaves) {
+    const auto count = args.rows * repeats_ * outputs_;
     auto* delta = args.output_gradient;
     const bool with_sum = has_bias_ && kind_ == Activation::relu;
     if (keeps_slope())
-      elementwise_loops().multiply(delta, args.saved, delta, rows * outputs_,
-                                   false);
+      elementwise_loops().multiply(delta, args.saved, delta, count, false);
     else if (kind_ != Activation::none && !with_sum)
-      elementwise_loops().slope(kind_, {args.output, delta, delta,
-                                        rows * outputs_, false});
+      elementwise_loops().slope(kind_,
+                                {args.output, delta, delta, count, false});
     if (!has_bias_)
       return;
     auto* gradient = args.parameter_gradients[1];
     const bool added = args.accumulate_parameters[1];
-    auto* sums = added ? args.scratch : gradient;
-    loops().bias_backward({delta, outputs_, rows, outputs_},
-                          with_sum ? args.output : nullptr, sums);
+    LeafStack sums{added ? args.scratch : gradient, outputs_, spare_biases_};
+    each(leaves, [&](const Part& part) {
+      const auto at = part.first * outputs_;
+      loops().bias_backward({delta + at, outputs_, part.rows, outputs_},
+                            with_sum ? args.output + at : nullptr, sums.push());
+      sums.merge(leaves[part.leaf].merges);
+    });
     if (added)
-      loops().add(sums, gradient, gradient, outputs_);
+      loops().add(args.scratch, gradient, gradient, outputs_);
+  }
+
+  void weight_gradient(const OpArgs& args, StackedLeaves leaves) {
+    const auto* x = args.inputs[0];
+    const auto* delta = args.output_gradient;
+    auto* gradient = args.parameter_gradients[0];
+    const bool added = args.accumulate_parameters[0];
+    if (sparse_.all && leaves.size() > 1
+        && args.rows * repeats_ <= ChainProduct::most_depth) {
+      elements_.multiply_leaves(leaves, x, delta, outputs_, gradient);
+      return;
+    }
+    LeafStack sums{gradient, inputs_ * outputs_, spare_weights_};
+    each(leaves, [&](const Part& part) {
+      leaf_weight_gradient(part, x + part.first * inputs_,
+                           delta + part.first * outputs_, sums.push(), added,
+                           leaves.size() == 1);
+      sums.merge(leaves[part.leaf].merges);
+    });
+  }
+
+  void leaf_weight_gradient(const Part& part, const float* x,
+                            const float* delta, float* gradient, bool added,
+                            bool alone) {
+    const bool taken = alone ? sparse_.all
+                             : take_again(elements_, part, x, inputs_, outputs_,
+                                          sparse_);
+    if (taken)
+      elements_.multiply_transposed(x, delta, outputs_, gradient, added);
+    else if (transposed_)
+      products_.multiply(Side::transposed, Side::as_is, outputs_, inputs_,
+                         part.rows, delta, x, gradient, added);
+    else
+      products_.multiply(Side::transposed, Side::as_is, inputs_, outputs_,
+                         part.rows, x, delta, gradient, added);
   }
 
   /// Where relu gave zeros the product's gradient has some, too.
-  void give_back(const OpArgs& args) {
-    const auto rows = args.rows * repeats_;
+  void give_back(const OpArgs& args, StackedLeaves leaves) {
     const auto* delta = args.output_gradient;
-    if (kind_ == Activation::relu && may_be_sparse_
-        && gradients_.take(delta, rows, outputs_, inputs_,
-                           most_nonzero_gradients))
-      gradients_.multiply(delta, Side::transposed, args.parameters[0], inputs_,
-                          args.input_gradients[0], args.accumulate_inputs[0]);
-    else
-      products_.multiply(Side::as_is,
-                         transposed_ ? Side::as_is : Side::transposed, rows,
-                         inputs_, outputs_, delta, args.parameters[0],
-                         args.input_gradients[0], args.accumulate_inputs[0]);
+    const auto* weight = args.parameters[0];
+    auto* back = args.input_gradients[0];
+    const bool added = args.accumulate_inputs[0];
+    const bool may_be = kind_ == Activation::relu && may_be_sparse_;
+    const auto sparse = take(gradients_, leaves, delta, outputs_, inputs_,
+                             may_be ? &most_nonzero_gradients : nullptr);
+    if (sparse.all) {
+      gradients_.multiply(delta, Side::transposed, weight, inputs_, back,
+                          added);
+      return;
+    }
+    each(leaves, [&](const Part& part) {
+      const auto* y = delta + part.first * outputs_;
+      auto* to = back + part.first * inputs_;
+      if (take_again(gradients_, part, y, outputs_, inputs_, sparse))
+        gradients_.multiply(y, Side::transposed, weight, inputs_, to, added);
+      else
+        products_.multiply(Side::as_is,
+                           transposed_ ? Side::as_is : Side::transposed,
+                           part.rows, inputs_, outputs_, y, weight, to, added);
+    });
   }
 
   Activation kind_;
@@ -132,10 +240,13 @@ private:
   size_t outputs_;
   size_t repeats_; ///< vectors of a sample
   bool may_be_sparse_;
-  bool sparse_ = false; ///< the last input is in elements_, too
+  std::vector<StackedLeaf> leaves_;
+  Sparse sparse_; ///< of the last input
   NonzeroMatrix elements_;
   NonzeroMatrix gradients_; ///< of the product
   Multiplier products_;
+  std::vector<Buffer> spare_biases_; ///< of leaves on the left
+  std::vector<Buffer> spare_weights_;
 };
 
 } // namespace

@@ -25,11 +25,15 @@ bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns, size_t n,
   const auto found = sparse_loops().nonzeros(a, count);
   if (static_cast<double>(found) > most * static_cast<double>(count))
     return false;
+  join(rows, columns, found);
+  return true;
+}
+
+void NonzeroMatrix::join(size_t rows, size_t columns, size_t found) {
   rows_ = rows;
   columns_ = columns;
   found_ = found;
   compressed_ = false;
-  return true;
 }
 
 void NonzeroMatrix::multiply(const float* a, Side side_b, const float* b,
@@ -53,6 +57,17 @@ void NonzeroMatrix::multiply_transposed(const float* a, const float* b,
   } else {
     dense_.multiply(Side::transposed, Side::as_is, columns_, n, rows_, a, b, c,
                     accumulate);
+  }
+}
+
+void NonzeroMatrix::multiply_leaves(StackedLeaves leaves, const float* a,
+                                    const float* b, size_t n, float* c) {
+  if (leaves_out(&BreakEven::transposed_a)) {
+    compress(a);
+    turn();
+    product_.multiply_leaves(leaves, turned_, b, n, c);
+  } else {
+    dense_.multiply_leaves(leaves, columns_, n, a, b, c);
   }
 }
 

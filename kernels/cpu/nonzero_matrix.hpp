@@ -34,6 +34,12 @@ public:
   /// narrow.
   bool take(const float* a, size_t rows, size_t columns, size_t n, double most);
 
+  /// Takes all rows of a whose leaves take() has taken one by one, and found so
+  /// many nonzero elements in.
+  void join(size_t rows, size_t columns, size_t found);
+  /// Nonzero elements of what was taken.
+  size_t found() const { return found_; }
+
   /// c [rows, n] (+)= a b [columns, n]; b lies as [n, columns] if transposed.
   /// a: as taken, here and below.
   void multiply(const float* a, Side side_b, const float* b, size_t n, float* c,
@@ -42,6 +48,11 @@ public:
   /// c [columns, n] (+)= a^T b [rows, n]; sums run in the order of rows.
   void multiply_transposed(const float* a, const float* b, size_t n, float* c,
                            bool accumulate);
+
+  /// c [columns, n] = the sum along the tree of what a^T b is for each leaf's
+  /// rows.
+  void multiply_leaves(StackedLeaves leaves, const float* a, const float* b,
+                       size_t n, float* c);
 
 private:
   bool leaves_out(double BreakEven::*product) const;

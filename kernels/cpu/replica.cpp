@@ -25,6 +25,22 @@ public:
     return {totals.loss, totals.correct};
   }
 
+  std::vector<LeafStats> gradient(const float* parameters, const Batch& batch,
+                                  StackedLeaves leaves, float* gradient,
+                                  const ParameterReady& ready) override {
+    auto pass = pass_of(parameters, batch);
+    pass.training = true;
+    pass.leaves = leaves;
+    std::vector<LossTotals> totals(leaves.size());
+    pass.totals = totals.data();
+    engine_.forward(pass);
+    engine_.backward(pass, gradient, ready);
+    std::vector<LeafStats> stats;
+    for (const auto& leaf : totals)
+      stats.push_back({leaf.loss, leaf.correct});
+    return stats;
+  }
+
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
     auto pass = pass_of(parameters, batch);

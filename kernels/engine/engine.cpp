@@ -87,7 +87,41 @@ void Engine::forward(const Pass& pass) {
     if (pass.gate != nullptr)
       for (auto parameter : graph_.ops[i].parameters)
         pass.gate->await(parameter);
-    operators_[i]->forward(args_[i]);
+    leaf_by_leaf(pass, i, [&](OpArgs& args) { operators_[i]->forward(args); });
+  }
+}
+
+/// Runs an operator on the rows of each leaf, unless it takes all at once.
+template <class Run>
+void Engine::leaf_by_leaf(const Pass& pass, size_t i, const Run& run) {
+  const auto& op = graph_.ops[i];
+  args_[i].leaves = pass.leaves;
+  if (pass.leaves.empty() || op.kind == OpKind::dense) {
+    run(args_[i]);
+    return;
+  }
+  const auto move = [](auto*& place, uint64_t count) {
+    if (place != nullptr)
+      place += count;
+  };
+  auto args = args_[i];
+  for (const auto& leaf : pass.leaves) {
+    args.rows = leaf.rows;
+    args.key = &leaf.key;
+    run(args);
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      const auto count = leaf.rows * graph_.values[op.inputs[k]].size();
+      move(args.inputs[k], count);
+      move(args.input_gradients[k], count);
+    }
+    move(args.output, leaf.rows * graph_.values[op.output].size());
+    move(args.output_gradient, leaf.rows * graph_.values[op.output].size());
+    move(args.saved, leaf.rows * needs_[i].saved.per_row);
+    move(args.labels, leaf.rows * graph_.labels());
+    move(args.targets, leaf.rows * graph_.labels());
+    move(args.classes, leaf.rows * graph_.labels());
+    move(args.scores, leaf.rows * graph_.labels());
+    move(args.totals, 1);
   }
 }
 
@@ -112,21 +146,22 @@ void Engine::backward(const Pass& pass, float* gradient,
                                                     uint8_t{1});
     }
     if (plan_.runs_backward[i])
-      run_backward(i);
+      run_backward(pass, i);
     if (ready)
       for (auto parameter : final_[i])
         ready(parameter);
   }
 }
 
-void Engine::run_backward(size_t i) {
+void Engine::run_backward(const Pass& pass, size_t i) {
   auto& args = args_[i];
   if (needs_[i].alias) {
     pass_on(i);
     return;
   }
+  const auto backward = [&](OpArgs& of) { operators_[i]->backward(of); };
   if (needs_[i].accumulates) {
-    operators_[i]->backward(args);
+    leaf_by_leaf(pass, i, backward);
     return;
   }
   // At most one input can be added to at a time: there is one spare buffer.
@@ -141,7 +176,7 @@ void Engine::run_backward(size_t i) {
       args.input_gradients[k] = at(plan_.spare);
       args.accumulate_inputs[k] = 0;
     }
-  operators_[i]->backward(args);
+  leaf_by_leaf(pass, i, backward);
   if (target != nullptr)
     device_.add(at(plan_.spare), target,
                 args.rows * graph_.values[graph_.ops[i].inputs[added]].size());

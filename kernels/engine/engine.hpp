@@ -32,7 +32,8 @@ public:
     const int32_t* labels = nullptr;
     const float* targets = nullptr;
     const uint64_t* key = nullptr;
-    LossTotals* totals = nullptr;
+    LossTotals* totals = nullptr; ///< of each leaf
+    StackedLeaves leaves;         ///< empty: one; else the graph stacks()
     int32_t* classes = nullptr;
     float* scores = nullptr;
     StatisticsExchange* exchange = nullptr;
@@ -55,7 +56,9 @@ public:
 private:
   float* at(uint64_t offset) const;
   void bind(const Pass& pass);
-  void run_backward(size_t op);
+  template <class Run>
+  void leaf_by_leaf(const Pass& pass, size_t op, const Run& run);
+  void run_backward(const Pass& pass, size_t op);
   void pass_on(size_t op);
 
   Graph graph_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/graph/stacked_leaves.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +52,11 @@ struct OpArgs {
   const int32_t* labels = nullptr;
   const float* targets = nullptr;
   LossTotals* totals = nullptr;
+
+  /// The rows are those of several leaves; empty: of one. For dense operators
+  /// alone: the others see one leaf at a time. No parameter accumulates then.
+  StackedLeaves leaves;
+
   /// Predictions, null where not wanted: the best class of each label's place
   /// [rows, labels]; probability (sigmoid) or value (squared error) [rows, n].
   int32_t* classes = nullptr;

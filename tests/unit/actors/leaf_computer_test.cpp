@@ -92,6 +92,49 @@ BOOST_AUTO_TEST_CASE(each_bucket_is_final_when_it_is_ready) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_node_is_the_sum_of_its_leaves_along_the_tree) {
+  Executor executor{"test", 1};
+  LeafComputer computer{job, small_data().train, executor, {}};
+  for (uint64_t step : {0, 7}) // all ranks filled; five of eight empty
+    for (auto node :
+         {RankRange{0, 8}, RankRange{0, 4}, RankRange{4, 8}, RankRange{2, 4}})
+      on(executor, [&] {
+        std::vector<RankRange> ranks;
+        for (auto rank = node.lo; rank < node.hi; ++rank)
+          ranks.push_back({rank, rank + 1});
+        const auto apart = computer.compute(step, ranks, parameters.data());
+        const auto whole = computer.compute(step, {node}, parameters.data());
+        BOOST_REQUIRE(whole.leaves.size() == ranks.size());
+        for (size_t i = 0; i < ranks.size(); ++i) {
+          BOOST_TEST(whole.leaves[i].virtual_rank == ranks[i].lo);
+          BOOST_TEST(whole.leaves[i].loss_sum == apart.leaves[i].loss_sum);
+          BOOST_TEST(whole.leaves[i].samples == apart.leaves[i].samples);
+        }
+        const auto sum = [&](auto self, RankRange at) -> std::vector<float> {
+          if (at.size() == 1) {
+            const auto& leaf = apart.nodes[at.lo - node.lo].sum;
+            if (!leaf)
+              return {};
+            return {leaf->data(), leaf->data() + leaf->size()};
+          }
+          const auto [left, right] = children(at);
+          auto values = self(self, left);
+          const auto more = self(self, right);
+          if (values.empty() || more.empty())
+            return values.empty() ? more : values;
+          for (size_t k = 0; k < values.size(); ++k)
+            values[k] += more[k];
+          return values;
+        };
+        const auto want = sum(sum, node);
+        BOOST_REQUIRE(want.empty() == !whole.nodes[0].sum);
+        if (!want.empty())
+          BOOST_TEST(std::memcmp(want.data(), whole.nodes[0].sum->data(),
+                                 want.size() * sizeof(float))
+                     == 0);
+      });
+}
+
 BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_never_given_away) {
   const auto buckets = make_buckets(job->graph, job->layout, 128);
   const auto several = std::vector<RankRange>{{0, 4}, {4, 5}};
