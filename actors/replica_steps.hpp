@@ -106,7 +106,7 @@ private:
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<VariableBanks> variables_;
   bool shares_variables_ = false; ///< with all replicas of the process
-  NodeTargets targets_;  ///< what is left to compute of the step
+  NodeTargets targets_;           ///< what is left to compute of the step
 
   std::mutex mutex_; ///< of group_ and aborted_ against abort()
   bool aborted_ = false;

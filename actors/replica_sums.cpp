@@ -1,5 +1,6 @@
 #include "actors/replica_sums.hpp"
 
+#include "kernels/graph/stacked_leaves.hpp"
 #include "kernels/require.hpp"
 #include "strategies/tree_terms.hpp"
 
@@ -10,8 +11,9 @@ namespace troupe {
 namespace {
 
 /// Addends that a replica leaves to whoever sums, where those read memory: a
-/// pass over its gradients less for each.
-constexpr uint32_t shared_addends = 1;
+/// pass over its gradients less for each. One pass over all its leaves saves
+/// more.
+constexpr uint32_t shared_addends = 4;
 constexpr uint32_t most_addends = 32; ///< that a shared sum takes of a member
 
 bool any_order(const Job& job) {
@@ -20,7 +22,7 @@ bool any_order(const Job& job) {
 
 DivisionOptions division(const Job& job, bool shared) {
   return {job.options.virtual_ranks, any_order(job),
-          shared ? shared_addends : 1};
+          shared && !stacks(job.graph) ? shared_addends : 1};
 }
 
 std::vector<bool> filled_ranks(const Job& job, uint64_t step) {

@@ -59,13 +59,15 @@ bool sums_everywhere(uint32_t members, uint64_t bytes) {
   return bytes * (members > 2 ? members : 1) <= most;
 }
 
-size_t stream_chunk_bytes(uint32_t members) {
+size_t stream_chunk_bytes(uint32_t members, uint64_t run_bytes) {
   // Long frames win, though what shorter ones bring could be summed earlier:
   // sending and receiving get in each other's way at every turn. But what is
-  // under way must fit into a core's cache. Between two: 1 MiB 342 us with
-  // 128 KiB, 302 with 256, 284 with 512; 64 MiB 25, 22 and 37 ms. Among four
-  // on two cores 64 MiB 136, 135 and 119 ms.
-  return members == 2 ? 256 << 10 : 512 << 10;
+  // under way must fit into a core's cache. Between two, EPYC with 1 MiB of
+  // second cache: 1 MiB 186 us with 256 or 320 KiB, 170 with 512; 16 MiB 3.6,
+  // 3.4 and 3.5 ms; 64 MiB 14.3, 13.1 and 13.7, or 23. Among four on two cores
+  // 64 MiB 136, 135 and 119 ms with 128, 256 and 512.
+  constexpr uint64_t whole = 512 << 10;
+  return members == 2 && run_bytes > whole ? 320 << 10 : whole;
 }
 
 uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {

@@ -76,6 +76,7 @@ public:
 
   ReducerLayout layout_;
   StreamOptions options_;
+  bool any_chunk_; ///< nobody asked for a length
   std::unique_ptr<Compressor> codec_;
   StreamParty party_;
   std::chrono::microseconds turning_;
@@ -113,12 +114,13 @@ StreamReducer::State::State(ReducerLayout layout,
                             StreamOptions options)
   : layout_(std::move(layout)),
     options_(std::move(options)),
+    any_chunk_(options_.chunk_bytes == 0),
     codec_(make_compressor(options_.compression)),
     party_(std::move(sockets), layout_.rank, fence_of(options_)),
     turning_(turning_of(options_, layout_)) {
   kernels::require(party_.size() == layout_.members, "a socket for each peer");
-  if (options_.chunk_bytes == 0)
-    options_.chunk_bytes = stream_chunk_bytes(layout_.members);
+  if (any_chunk_)
+    options_.chunk_bytes = stream_chunk_bytes(layout_.members, UINT64_MAX);
   kernels::require(!codec_ || !by_program(), "compression in reproducible");
   kernels::require(options_.chunk_bytes >= 4096
                      && options_.chunk_bytes <= most_frame_payload_bytes / 2,
@@ -131,7 +133,15 @@ RunGrid StreamReducer::State::grid_of(
   options.members = layout_.members;
   options.everyone = everyone;
   options.unit = codec_ ? 512 : 16; // whole blocks of every format
-  options.chunk = options_.chunk_bytes / sizeof(float) / 512 * 512;
+  auto bytes = options_.chunk_bytes;
+  if (any_chunk_ && !everyone) {
+    uint64_t longest = 0;
+    for (auto [begin, end] : buckets)
+      longest = std::max(longest, end - begin);
+    bytes = stream_chunk_bytes(layout_.members,
+                               longest * sizeof(float) / layout_.members);
+  }
+  options.chunk = bytes / sizeof(float) / 512 * 512;
   return {std::move(buckets), options};
 }
 

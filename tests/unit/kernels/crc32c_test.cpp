@@ -62,6 +62,17 @@ BOOST_AUTO_TEST_CASE(every_way_agrees_with_bits_at_all_lengths_and_addresses) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_way_agrees_with_bits_over_long_runs) {
+  const auto bytes = some_bytes(210'000);
+  for (size_t size : {49'407u, 49'408u, 49'409u, 98'815u, 98'816u, 100'001u,
+                      150'000u, 209'990u}) {
+    const auto right = bit_by_bit(3, &bytes[5], size);
+    for (const auto& way : kernels::crc32c_ways())
+      BOOST_CHECK_MESSAGE(way.compute(3, &bytes[5], size) == right,
+                          way.name << ", " << size << " bytes");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pieces_in_a_row_give_the_whole) {
   const auto bytes = some_bytes(4'000);
   const auto whole = bit_by_bit(0, bytes.data(), bytes.size());
