@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace troupe {
 
@@ -65,15 +66,16 @@ struct LocalGroups::Meeting {
   Streams streams; ///< each member takes its own
 };
 
-LocalGroups::LocalGroups(std::shared_ptr<const Job> job) : job_(job) {
-  const auto strategy = job->options.strategy;
+LocalGroups::LocalGroups(std::shared_ptr<const Job> job)
+  : job_(std::move(job)) {
+  const auto strategy = job_->options.strategy;
   const bool may_share = strategy == Strategy::central_storage
                          || strategy == Strategy::mirrored;
   if (!may_share || over_streams())
     return;
-  const auto arrays = VariableBanks::arrays_of(*job, 2);
+  const auto arrays = VariableBanks::arrays_of(*job_, 2);
   variables_ = std::make_shared<VariableBanks>(
-    *job, std::make_shared<FlatArrays>(*job, arrays, false), 0, 2);
+    *job_, std::make_shared<FlatArrays>(*job_, arrays, false), 0, 2);
 }
 
 void LocalGroups::form(

@@ -2,6 +2,7 @@
 
 #include "kernels/collective/sum_program.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace troupe {
@@ -59,7 +60,9 @@ bool sums_everywhere(uint32_t members, uint64_t bytes) {
   return bytes * (members > 2 ? members : 1) <= most;
 }
 
-size_t stream_chunk_bytes(uint32_t members, uint64_t run_bytes) {
+size_t
+stream_chunk_bytes(uint32_t members,
+                   const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {
   // Long frames win, though what shorter ones bring could be summed earlier:
   // sending and receiving get in each other's way at every turn. But what is
   // under way must fit into a core's cache. Between two, EPYC with 1 MiB of
@@ -67,7 +70,10 @@ size_t stream_chunk_bytes(uint32_t members, uint64_t run_bytes) {
   // 3.4 and 3.5 ms; 64 MiB 14.3, 13.1 and 13.7, or 23. Among four on two cores
   // 64 MiB 136, 135 and 119 ms with 128, 256 and 512.
   constexpr uint64_t whole = 512 << 10;
-  return members == 2 && run_bytes > whole ? 320 << 10 : whole;
+  uint64_t longest = 0;
+  for (auto [begin, end] : buckets)
+    longest = std::max(longest, (end - begin) * sizeof(float) / members);
+  return members == 2 && longest > whole ? 320 << 10 : whole;
 }
 
 uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {

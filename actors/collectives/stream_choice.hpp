@@ -17,9 +17,10 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
 /// Tells whether, by direct exchange, everybody had better send all it has to
 /// everybody.
 bool sums_everywhere(uint32_t members, uint64_t bytes);
-/// Of a frame's payload at most, where StreamOptions leave it open and a member
-/// sums so much of a bucket.
-size_t stream_chunk_bytes(uint32_t members, uint64_t run_bytes);
+/// Of a frame's payload at most, where StreamOptions leave it open.
+size_t
+stream_chunk_bytes(uint32_t members,
+                   const std::vector<std::pair<uint64_t, uint64_t>>& buckets);
 Schedule stream_schedule(const StreamOptions& options,
                          const CollectivePlace& at);
 

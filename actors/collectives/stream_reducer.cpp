@@ -10,10 +10,6 @@
 #include "kernels/require.hpp"
 #include "strategies/collective_schedule.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -120,7 +116,7 @@ StreamReducer::State::State(ReducerLayout layout,
     turning_(turning_of(options_, layout_)) {
   kernels::require(party_.size() == layout_.members, "a socket for each peer");
   if (any_chunk_)
-    options_.chunk_bytes = stream_chunk_bytes(layout_.members, UINT64_MAX);
+    options_.chunk_bytes = stream_chunk_bytes(layout_.members, layout_.buckets);
   kernels::require(!codec_ || !by_program(), "compression in reproducible");
   kernels::require(options_.chunk_bytes >= 4096
                      && options_.chunk_bytes <= most_frame_payload_bytes / 2,
@@ -133,14 +129,8 @@ RunGrid StreamReducer::State::grid_of(
   options.members = layout_.members;
   options.everyone = everyone;
   options.unit = codec_ ? 512 : 16; // whole blocks of every format
-  auto bytes = options_.chunk_bytes;
-  if (any_chunk_ && !everyone) {
-    uint64_t longest = 0;
-    for (auto [begin, end] : buckets)
-      longest = std::max(longest, end - begin);
-    bytes = stream_chunk_bytes(layout_.members,
-                               longest * sizeof(float) / layout_.members);
-  }
+  const auto bytes = any_chunk_ ? stream_chunk_bytes(layout_.members, buckets)
+                                : options_.chunk_bytes;
   options.chunk = bytes / sizeof(float) / 512 * 512;
   return {std::move(buckets), options};
 }
@@ -391,17 +381,6 @@ CollectiveResult StreamReducer::broadcast(float* data, size_t count,
                                           uint32_t root, Deadline deadline) {
   return state_->scheduled(tree_broadcast(state_->place(count), root), data,
                            uint64_t{3} << 32 | root, count, deadline);
-}
-
-void tune_stream(int descriptor) {
-  // A stream that is no TCP connection refuses what does not concern it.
-  const int on = 1;
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // Who asks for so much at once gets a window that holds it, and keeps it:
-  // without, senders wait for it to open. 1 MiB between two 292 us instead of
-  // 556. SO_RCVBUF would not open it, and end the kernel's own tuning.
-  for (int bytes : {1 << 20, 1})
-    ::setsockopt(descriptor, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
 } // namespace troupe

@@ -101,8 +101,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-/// Settles what became of a socket's options for speed; for both ends, before a
-/// StreamReducer gets it.
-void tune_stream(int descriptor);
-
 } // namespace troupe

@@ -45,4 +45,8 @@ private:
   ssl_st* session_;
 };
 
+/// Settles what became of a socket's options for speed; for both ends, before a
+/// StreamReducer gets it.
+void tune_stream(int descriptor);
+
 } // namespace troupe

@@ -36,6 +36,7 @@ public:
     engine_.forward(pass);
     engine_.backward(pass, gradient, ready);
     std::vector<LeafStats> stats;
+    stats.reserve(totals.size());
     for (const auto& leaf : totals)
       stats.push_back({leaf.loss, leaf.correct});
     return stats;

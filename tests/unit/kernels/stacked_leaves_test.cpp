@@ -33,6 +33,7 @@ std::vector<float> draw(size_t count, double zeros, uint32_t seed) {
 /// ((0 1) (2 3)) 4, less where there are fewer; the tree of virtual ranks.
 std::vector<StackedLeaf> tree_of(const std::vector<uint32_t>& rows) {
   std::vector<StackedLeaf> leaves;
+  leaves.reserve(rows.size());
   for (auto count : rows)
     leaves.push_back({count, leaves.size(), 0});
   for (size_t i = 1; i < leaves.size(); i += 2)
