@@ -9,19 +9,6 @@
 
 namespace troupe {
 
-namespace {
-
-/// Chunks of each peer that wait to be summed. What comes before stays in the
-/// kernel's buffers.
-constexpr uint32_t slots_per_peer = 2;
-
-/// Contributions under way to a peer: it has answered all but so many by sums.
-/// More only wait in the kernel's buffers, out of the cache: 4 MiB between two
-/// take 922 us with 3, 1,350 us without a limit.
-constexpr uint32_t most_unanswered = 3;
-
-} // namespace
-
 DirectExchange::DirectExchange(StreamParty& party, RunGrid grid,
                                const Compressor* codec, float* residual,
                                Options options)
@@ -30,6 +17,12 @@ DirectExchange::DirectExchange(StreamParty& party, RunGrid grid,
     codec_(codec),
     residual_(residual),
     options_(options),
+    // More only wait in the kernel's buffers, out of the cache: 16 MiB among
+    // four on two cores take 10.2 ms with 1, 15.2 with 2, 19.5 with 3; 64 MiB
+    // 37 and 67 ms; between two 16 MiB 3.3 instead of 3.5. Over a network the
+    // way there and back needs more.
+    most_unanswered_(options.one_host ? 1 : 3),
+    slots_per_peer_(options.one_host && !options.everyone ? 1 : 2),
     peers_(party.size()) {
   if (!codec_)
     return;
@@ -67,7 +60,7 @@ void DirectExchange::start(ReduceStep step) {
     auto& peer = peers_[p];
     peer.send_contribution = peer.send_sum = {};
     peer.take_contribution = peer.take_sum = {};
-    const auto floats = slots_per_peer * peer.vectors * grid_.longest_chunk();
+    const auto floats = slots_per_peer_ * peer.vectors * grid_.longest_chunk();
     if (p != party_.rank() && peer.slots.size() < floats)
       peer.slots = Buffer{floats};
     if (p != party_.rank() && step_.update && !options_.share_update
@@ -155,7 +148,7 @@ bool DirectExchange::place(uint32_t p) {
     wanted.payload_bytes = 0;
   if (!party_.expect(p, wanted))
     return false;
-  if (contribution && at.index >= summed_.index + slots_per_peer)
+  if (contribution && at.index >= summed_.index + slots_per_peer_)
     return false;
   peer.taking_sum = !contribution;
   if (codec_)
@@ -288,8 +281,8 @@ bool DirectExchange::may_contribute(const Peer& peer) const {
   // is on its way out.
   return at.bucket < ready_
          && at.index < (options_.everyone
-                          ? summed_.index + slots_per_peer
-                          : peer.take_sum.index + most_unanswered);
+                          ? summed_.index + slots_per_peer_
+                          : peer.take_sum.index + most_unanswered_);
 }
 
 void DirectExchange::send_contribution(uint32_t p) {
@@ -351,7 +344,7 @@ uint32_t DirectExchange::wire_bytes(uint64_t count) const {
 float* DirectExchange::slot(uint32_t peer, uint64_t item, uint32_t part) {
   auto& from = peers_[peer];
   return from.slots.data()
-         + (item % slots_per_peer * from.vectors + part)
+         + (item % slots_per_peer_ * from.vectors + part)
              * grid_.longest_chunk();
 }
 

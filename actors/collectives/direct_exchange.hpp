@@ -28,6 +28,9 @@ public:
     /// All own every run (RunGrid::Options::everyone) and sum it themselves:
     /// one step instead of two.
     bool everyone = false;
+    /// No way lies between the members: the next contribution goes once the
+    /// sum of the last one is back.
+    bool one_host = false;
   };
 
   /// `codec` may be null; with it, every member has one vector. `residual`:
@@ -87,6 +90,12 @@ private:
   const Compressor* codec_;
   float* residual_;
   Options options_;
+  /// Contributions under way to a peer: it has answered all but so many by
+  /// sums.
+  uint32_t most_unanswered_;
+  /// Chunks of each peer that wait to be summed. What comes before stays in the
+  /// kernel's buffers.
+  uint32_t slots_per_peer_;
   std::vector<Peer> peers_;
 
   ReduceStep step_;

@@ -60,20 +60,24 @@ bool sums_everywhere(uint32_t members, uint64_t bytes) {
   return bytes * (members > 2 ? members : 1) <= most;
 }
 
+bool on_one_host(const StreamOptions& options) {
+  return options.hosts.size() <= 1;
+}
+
 size_t
 stream_chunk_bytes(uint32_t members,
                    const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {
   // Long frames win, though what shorter ones bring could be summed earlier:
   // sending and receiving get in each other's way at every turn. But what is
-  // under way must fit into a core's cache. Between two, EPYC with 1 MiB of
-  // second cache: 1 MiB 186 us with 256 or 320 KiB, 170 with 512; 16 MiB 3.6,
-  // 3.4 and 3.5 ms; 64 MiB 14.3, 13.1 and 13.7, or 23. Among four on two cores
-  // 64 MiB 136, 135 and 119 ms with 128, 256 and 512.
+  // under way must fit into a core's cache. EPYC with 1 MiB of second cache on
+  // two cores: between two 1 MiB 190 us with 256 or 384 KiB, 169 with 512; 64
+  // MiB 13.1 ms with 384, 13.2 to 19 with 448, up to 27 with 512. Among four 16
+  // MiB 12, 11, 10.2 and 13.5 ms with 128, 256, 384 and 512.
   constexpr uint64_t whole = 512 << 10;
   uint64_t longest = 0;
   for (auto [begin, end] : buckets)
     longest = std::max(longest, (end - begin) * sizeof(float) / members);
-  return members == 2 && longest > whole ? 320 << 10 : whole;
+  return longest > whole ? 384 << 10 : whole;
 }
 
 uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets) {

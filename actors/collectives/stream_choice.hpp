@@ -17,6 +17,8 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
 /// Tells whether, by direct exchange, everybody had better send all it has to
 /// everybody.
 bool sums_everywhere(uint32_t members, uint64_t bytes);
+/// No network lies between the members.
+bool on_one_host(const StreamOptions& options);
 /// Of a frame's payload at most, where StreamOptions leave it open.
 size_t
 stream_chunk_bytes(uint32_t members,

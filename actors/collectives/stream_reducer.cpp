@@ -194,7 +194,8 @@ void StreamReducer::State::start_direct(ReduceStep step) {
     }
     exchange_ = std::make_unique<DirectExchange>(
       party_, std::move(grid), codec_.get(), residual_.data(),
-      DirectExchange::Options{options_.share_update && !codec_, everyone});
+      DirectExchange::Options{options_.share_update && !codec_, everyone,
+                              on_one_host(options_)});
   }
   exchange_->start(std::move(step));
   work_ = exchange_.get();

@@ -68,6 +68,14 @@ struct Case {
   enum { sum, update_all, share } mode = sum;
 };
 
+/// StreamOptions::hosts with a host for each member.
+std::vector<std::vector<uint32_t>> each_alone(uint32_t members) {
+  std::vector<std::vector<uint32_t>> hosts;
+  for (uint32_t rank = 0; rank < members; ++rank)
+    hosts.push_back({rank});
+  return hosts;
+}
+
 /// Runs the case's steps; what each member's results hold after the last.
 std::vector<std::vector<float>> run(Case at) {
   if (at.program.empty())
@@ -165,19 +173,22 @@ BOOST_AUTO_TEST_CASE(reproducible_sums_have_the_fixed_trees_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(many_chunks_and_buckets_over_several_steps_keep_the_bits) {
-  for (uint32_t members : {2, 3, 4}) {
-    Case at;
-    at.members = members;
-    at.count = 700'001;
-    at.buckets = 5;
-    at.steps = 3;
-    at.options.chunk_bytes = 32 << 10;
-    check_bits(at);
-    at.mode = Case::update_all;
-    check_bits(at);
-    at.mode = Case::share;
-    check_bits(at);
-  }
+  for (uint32_t members : {2, 3, 4})
+    for (bool one_host : {true, false}) {
+      Case at;
+      at.members = members;
+      at.count = 700'001;
+      at.buckets = 5;
+      at.steps = 3;
+      at.options.chunk_bytes = 32 << 10;
+      if (!one_host)
+        at.options.hosts = each_alone(members);
+      BOOST_TEST_CONTEXT(members << " members, one host: " << one_host)
+      for (auto mode : {Case::sum, Case::update_all, Case::share}) {
+        at.mode = mode;
+        check_bits(at);
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(programs_with_several_vectors_and_missing_terms_hold) {
