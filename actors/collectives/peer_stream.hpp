@@ -14,8 +14,8 @@ namespace troupe {
 /// on its way in. Payloads go from and to the caller's memory; nothing waits.
 ///
 /// Rejected: lending pages to the kernel (vmsplice, splice) instead of having
-/// them copied. It takes 10-12 % less between two over loopback, but nothing
-/// may be overwritten until the peer says that it has read it.
+/// them copied. 16 MiB between two over loopback take 10-12 % less on a Xeon,
+/// but 40 % more on an EPYC.
 class PeerStream {
 public:
   explicit PeerStream(std::unique_ptr<LinkSocket> socket);
