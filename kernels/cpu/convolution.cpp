@@ -1,11 +1,10 @@
 #include "kernels/buffer.hpp"
 #include "kernels/cpu/loop_table.hpp"
+#include "kernels/cpu/onednn.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/stem.hpp"
 #include "kernels/error.hpp"
 #include "kernels/require.hpp"
-
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <array>
@@ -178,11 +177,11 @@ public:
 
   Pass backward_input() {
     using Primitive = dnnl::convolution_backward_data;
-    const auto hint = Primitive::primitive_desc(
-      {dnnl::algorithm::convolution_direct,
-       image(source_, memory::data_type::f32), weights(type_),
-       image(destination_, type_), strides(), padding(), padding()},
-      user_scratchpad_, place_.engine, forward_description(type_));
+    const auto hint = describe_backward_pass<Primitive>(
+      place_.engine, user_scratchpad_, forward_description(type_),
+      dnnl::algorithm::convolution_direct,
+      image(source_, memory::data_type::f32), weights(type_),
+      image(destination_, type_), strides(), padding(), padding());
     return {place_,
             Primitive(hint),
             hint.scratchpad_desc(),
@@ -196,11 +195,11 @@ public:
 
   Pass backward_weights() {
     using Primitive = dnnl::convolution_backward_weights;
-    const auto hint = Primitive::primitive_desc(
-      {dnnl::algorithm::convolution_direct, image(source_, type_),
-       weights(memory::data_type::f32), image(destination_, type_), strides(),
-       padding(), padding()},
-      user_scratchpad_, place_.engine, forward_description(type_));
+    const auto hint = describe_backward_pass<Primitive>(
+      place_.engine, user_scratchpad_, forward_description(type_),
+      dnnl::algorithm::convolution_direct, image(source_, type_),
+      weights(memory::data_type::f32), image(destination_, type_), strides(),
+      padding(), padding());
     return {place_,
             Primitive(hint),
             hint.scratchpad_desc(),
@@ -214,12 +213,11 @@ public:
 private:
   dnnl::convolution_forward::primitive_desc
   forward_description(memory::data_type result) const {
-    return {{dnnl::prop_kind::forward_training,
-             dnnl::algorithm::convolution_direct, image(source_, type_),
-             weights(type_), image(destination_, result), strides(), padding(),
-             padding()},
-            user_scratchpad_,
-            place_.engine};
+    return describe_pass<dnnl::convolution_forward>(
+      place_.engine, user_scratchpad_, dnnl::prop_kind::forward_training,
+      dnnl::algorithm::convolution_direct, image(source_, type_),
+      weights(type_), image(destination_, result), strides(), padding(),
+      padding());
   }
 
   memory::dims strides() const {

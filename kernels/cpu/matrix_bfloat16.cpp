@@ -1,7 +1,6 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/matrix.hpp"
-
-#include <oneapi/dnnl/dnnl.hpp>
+#include "kernels/cpu/onednn.hpp"
 
 #include <tuple>
 #include <vector>
@@ -57,8 +56,8 @@ struct Multiplier::Bfloat16 {
       sum.append_sum();
       attributes.set_post_ops(sum);
     }
-    const dnnl::matmul::primitive_desc how({a_desc, b_desc, c_desc}, attributes,
-                                           engine);
+    const auto how = describe_pass<dnnl::matmul>(engine, attributes, a_desc,
+                                                 b_desc, c_desc);
     products.push_back({key, dnnl::matmul(how),
                         Memory(a_desc, engine, DNNL_MEMORY_NONE),
                         Memory(b_desc, engine, DNNL_MEMORY_NONE),
