@@ -7,6 +7,14 @@ if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# The oldest that can build Troupe. The libFuzzer targets make do with less.
+if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+   OR (CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT TROUPE_FUZZ
+       AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16))
+  message(FATAL_ERROR "${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID} "
+                      "${CMAKE_CXX_COMPILER_VERSION}: use GCC 12 or clang 16, or a later one")
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -24,8 +32,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>"
   # GCC 12 sees overlapping copies in plain string concatenation at -O3.
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-restrict>"
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
   "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 # For every target: those that share a precompiled header must agree on it.
 add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERSION}">)

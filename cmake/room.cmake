@@ -42,6 +42,9 @@ function(troupe_precompile_caf target)
   else()
     target_precompile_headers(${target} REUSE_FROM troupe_actors)
   endif()
-  # ccache needs it to see through a precompiled header.
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  # ccache needs these to see through a precompiled header, and to find that two
+  # of them are the same.
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
+    "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
