@@ -7,6 +7,7 @@
 #include "apps/flags.hpp"
 #include "apps/numbers.hpp"
 #include "apps/tf_config.hpp"
+#include "kernels/control_group.hpp"
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
 
@@ -154,7 +155,8 @@ Surroundings surroundings_of_process() {
     out.tf_config = text;
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
-    out.cores = static_cast<uint32_t>(CPU_COUNT(&cores));
+    out.cores = processors_within(static_cast<uint32_t>(CPU_COUNT(&cores)),
+                                  read_control_group());
   out.cuda_devices = cuda_device_count;
   return out;
 }

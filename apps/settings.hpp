@@ -116,7 +116,8 @@ struct Surroundings {
   /// Counts usable GPUs; called only where it matters, for it takes time.
   std::function<uint32_t()> cuda_devices = [] { return 0u; };
 };
-/// Reads TF_CONFIG and counts the cores this process may use.
+/// Reads TF_CONFIG and counts the cores this process may use, by affinity and
+/// by its control group's time.
 Surroundings surroundings_of_process();
 
 /// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,
