@@ -1,6 +1,7 @@
 #include "actors/actor_node.hpp"
 
 #include "actors/collectives/member.hpp"
+#include "actors/endpoint.hpp"
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/tls_error_queue.hpp"
@@ -71,7 +72,7 @@ std::string publish(caf::actor_system& system,
     throw InputError("cannot listen on " + address
                      + ": in use or not an address of this machine; choose "
                        "another with --listen HOST:PORT");
-  return where->host + ':' + std::to_string(*port);
+  return to_string(Endpoint{where->host, *port});
 }
 
 caf::strong_actor_ptr connect(caf::actor_system& system,

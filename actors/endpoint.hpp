@@ -7,13 +7,16 @@
 
 namespace troupe {
 
-/// HOST:PORT taken apart. Errors: nullopt for anything else.
+/// HOST:PORT taken apart; an IPv6 address stands in brackets, [::1]:7000.
 struct Endpoint {
-  std::string host;
+  std::string host; ///< without brackets
   uint16_t port = 0;
 };
+/// Errors: nullopt for anything else.
 std::optional<Endpoint> parse_endpoint(const std::string& text);
 /// HOST:PORT,HOST:PORT,… taken apart. Errors: empty for anything else.
 std::vector<Endpoint> parse_endpoints(const std::string& text);
+/// Puts together what parse_endpoint takes apart.
+std::string to_string(const Endpoint& endpoint);
 
 } // namespace troupe

@@ -177,6 +177,11 @@ std::string reached_as(const std::string& host,
                        "at "
                      + options.coordinator
                      + "; name the one that others reach");
+  // 0.0.0.0 takes no connection of IPv6; [::] takes both kinds.
+  if (host == "0.0.0.0" && own.find(':') != std::string::npos)
+    throw InputError("--listen " + options.listen + ": the coordinator at "
+                     + options.coordinator
+                     + " is reached over IPv6; add --listen [::]:0");
   return own;
 }
 
@@ -270,8 +275,8 @@ void run_role_process(const RoleProcessOptions& options) {
     if (options.role.kind == RoleKind::shard) {
       const auto bound =
         *parse_endpoint(publish(system, actor, options.listen));
-      endpoint = reached_as(bound.host, options) + ':'
-                 + std::to_string(bound.port);
+      endpoint =
+        to_string(Endpoint{reached_as(bound.host, options), bound.port});
     }
     send_join(context, actor, endpoint, links->node().endpoint());
   } catch (const InputError& failure) {

@@ -1,5 +1,6 @@
 #include "apps/reserved_port.hpp"
 
+#include "actors/endpoint.hpp"
 #include "kernels/error.hpp"
 
 #include <netdb.h>
@@ -41,7 +42,7 @@ ReservedPort::ReservedPort(const std::string& host) {
   const auto port = first->ai_family == AF_INET6
                       ? reinterpret_cast<sockaddr_in6*>(place)->sin6_port
                       : reinterpret_cast<sockaddr_in*>(place)->sin_port;
-  address_ = host + ':' + std::to_string(ntohs(port));
+  address_ = to_string(Endpoint{host, ntohs(port)});
 }
 
 ReservedPort::~ReservedPort() {

@@ -1,17 +1,25 @@
 #include "apps/scrape.hpp"
 
-#include <civetweb.h>
+#include "apps/numbers.hpp"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 
 namespace troupe {
 namespace {
 
 constexpr size_t most_bytes = size_t{64} << 20;
-constexpr int timeout_ms = 5'000;
+constexpr std::chrono::seconds timeout{5};
 
 [[noreturn]] void refuse(const std::string& line) {
   throw std::runtime_error("not a line of metrics: " + line.substr(0, 200));
@@ -57,17 +65,94 @@ ScrapedValue parse_line(const std::string& line) {
   return found;
 }
 
-std::string body_of(mg_connection* connection) {
-  std::string body;
-  char part[16 << 10];
-  for (;;) {
-    const auto got = mg_read(connection, part, sizeof part);
-    if (got <= 0)
-      return body;
-    body.append(part, static_cast<size_t>(got));
-    if (body.size() > most_bytes)
-      throw std::runtime_error("more than 64 MiB of metrics");
+using Clock = std::chrono::steady_clock;
+
+/// A connection whose every wait ends with the deadline.
+class Connection {
+public:
+  Connection(const addrinfo& where, Clock::time_point deadline)
+    : socket_(
+      ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+      deadline_(deadline) {
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    if (socket_ < 0)
+      failure = errno;
+    else if (connect(socket_, where.ai_addr, where.ai_addrlen) != 0
+             && (errno != EINPROGRESS || !wait(POLLOUT)
+                 || getsockopt(socket_, SOL_SOCKET, SO_ERROR, &failure, &size)
+                      != 0))
+      failure = errno;
+    if (failure != 0)
+      why_ = std::strerror(failure);
   }
+  ~Connection() {
+    if (socket_ >= 0)
+      close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const std::string& why() const { return why_; } ///< empty: it is there
+
+  /// What comes until the other side ends.
+  std::string ask(const std::string& request) {
+    std::string answer;
+    // A request fits a socket's buffer.
+    if (send(socket_, request.data(), request.size(), MSG_NOSIGNAL)
+        != static_cast<ssize_t>(request.size()))
+      return answer;
+    char part[16 << 10];
+    for (;;) {
+      if (!wait(POLLIN))
+        throw std::runtime_error("no answer in time");
+      const auto got = recv(socket_, part, sizeof part, 0);
+      if (got <= 0)
+        break;
+      answer.append(part, static_cast<size_t>(got));
+      if (answer.size() > most_bytes)
+        throw std::runtime_error("more than 64 MiB of metrics");
+    }
+    return answer;
+  }
+
+private:
+  bool wait(short what) const {
+    const auto rest =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    pollfd polled{socket_, what, 0};
+    if (poll(&polled, 1, static_cast<int>(std::max<int64_t>(0, rest.count())))
+        > 0)
+      return true;
+    errno = ETIMEDOUT;
+    return false;
+  }
+
+  int socket_;
+  Clock::time_point deadline_;
+  std::string why_;
+};
+
+/// Errors: std::runtime_error with the reason of the last address tried.
+std::string ask_at(const Address& place, const std::string& request) {
+  addrinfo wish{};
+  wish.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  const auto port = std::to_string(place.port);
+  if (const int failure = getaddrinfo(place.host.c_str(), port.c_str(), &wish,
+                                      &first);
+      failure != 0)
+    throw std::runtime_error(gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found{first,
+                                                                 freeaddrinfo};
+  std::string why;
+  for (const auto* one = first; one != nullptr; one = one->ai_next) {
+    Connection connection{*one, Clock::now() + timeout};
+    if (connection.why().empty())
+      return connection.ask(request);
+    why = connection.why();
+  }
+  throw std::runtime_error(why + "; is the run still going on?");
 }
 
 } // namespace
@@ -87,32 +172,19 @@ std::vector<ScrapedValue> parse_exposition(const std::string& text) {
 }
 
 std::vector<ScrapedValue> scrape(const std::string& address) {
-  const auto colon = address.rfind(':');
-  int port = 0;
-  const auto* last = address.data() + address.size();
-  if (colon == address.npos
-      || std::from_chars(address.data() + colon + 1, last, port).ptr != last)
-    throw std::runtime_error("metrics at " + address + ": expected HOST:PORT");
-  char why[200] = {};
-  auto* connection = mg_connect_client(address.substr(0, colon).c_str(), port,
-                                       0, why, sizeof why);
-  if (connection == nullptr)
-    throw std::runtime_error("metrics at " + address + ": " + why
-                             + "; is the run still going on?");
-  mg_printf(connection,
-            "GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
-            address.c_str());
-  std::string body;
-  const bool answered = mg_get_response(connection, why, sizeof why, timeout_ms)
-                          >= 0
-                        && mg_get_response_info(connection)->status_code == 200;
-  if (answered)
-    body = body_of(connection);
-  mg_close_connection(connection);
-  if (!answered)
-    throw std::runtime_error("metrics at " + address
-                             + ": no answer of a troupe run " + why);
-  return parse_exposition(body);
+  const auto what = "metrics at " + address + ": ";
+  std::string answer;
+  try {
+    answer = ask_at(parse_address(address),
+                    "GET /metrics HTTP/1.0\r\nHost: " + address + "\r\n\r\n");
+  } catch (const std::runtime_error& failure) {
+    throw std::runtime_error(what + failure.what());
+  }
+  const auto body = answer.find("\r\n\r\n");
+  if (body == answer.npos || !answer.starts_with("HTTP/1.")
+      || answer.substr(8, 5) != " 200 ")
+    throw std::runtime_error(what + "no answer of a troupe run");
+  return parse_exposition(answer.substr(body + 4));
 }
 
 } // namespace troupe

@@ -1,3 +1,4 @@
+#include "monitoring/ipv6_server.hpp"
 #include "monitoring/metrics.hpp"
 #include "monitoring/sample_table.hpp"
 
@@ -6,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <prometheus/exposer.h>
+#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,7 +16,9 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
@@ -27,32 +31,41 @@ using namespace std::chrono_literals;
   throw std::runtime_error("metrics address " + address + ": " + why);
 }
 
-std::string host_port(const std::string& host, uint16_t port) {
-  return host + ':' + std::to_string(port);
-}
-
 struct Endpoint {
-  std::string host; ///< four numbers
+  std::string host; ///< in digits, without brackets
   uint16_t port = 0;
+  bool six = false; ///< of IPv6
 };
 
-/// The web server below understands numbers only and has no IPv6.
-std::string ipv4_of(const std::string& host, const std::string& address) {
+std::string to_string(const Endpoint& endpoint) {
+  return (endpoint.six ? '[' + endpoint.host + ']' : endpoint.host) + ':'
+         + std::to_string(endpoint.port);
+}
+
+/// Web servers understand numbers only; IPv4 goes first.
+void resolve(const std::string& host, const std::string& address,
+             Endpoint& endpoint) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int status = getaddrinfo(host.c_str(), nullptr, &hints, &found))
-    refuse(address, std::string{"no IPv4 address for this host ("}
-                      + gai_strerror(status)
-                      + "); give an address of this machine, such as "
-                        "127.0.0.1:0");
-  char text[INET_ADDRSTRLEN] = {};
-  sockaddr_in socket_address;
-  std::memcpy(&socket_address, found->ai_addr, sizeof socket_address);
-  inet_ntop(AF_INET, &socket_address.sin_addr, text, sizeof text);
-  freeaddrinfo(found);
-  return text;
+  int status = 0;
+  for (int family : {AF_INET, AF_INET6}) {
+    hints.ai_family = family;
+    status = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+    if (status != 0)
+      continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr,
+                0, NI_NUMERICHOST);
+    freeaddrinfo(found);
+    endpoint.host = text;
+    endpoint.six = family == AF_INET6;
+    return;
+  }
+  refuse(address, std::string{"no address for this host ("}
+                    + gai_strerror(status)
+                    + "); give an address of this machine, such as "
+                      "127.0.0.1:0 or [::1]:0");
 }
 
 Endpoint parse(const std::string& address) {
@@ -65,7 +78,12 @@ Endpoint parse(const std::string& address) {
                                              out.port);
   if (error != std::errc{} || rest != end)
     refuse(address, "the port must be a number from 0 to 65535 (0: any)");
-  out.host = ipv4_of(address.substr(0, colon), address);
+  auto host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string::npos)
+    refuse(address, "an IPv6 address stands in brackets, such as [::1]:0");
+  resolve(host, address, out);
   return out;
 }
 
@@ -113,13 +131,24 @@ std::unique_ptr<prometheus::Exposer> serve(const std::string& address,
     refuse(address, reason(error));
   try {
     return std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-      "listening_ports", host_port(endpoint.host, endpoint.port), "num_threads",
-      "2", "request_timeout_ms", "1000"});
+      "listening_ports", to_string(endpoint), "num_threads", "2",
+      "request_timeout_ms", "1000"});
   } catch (const std::exception&) {
     // Taken since the probe, or something the web server keeps to itself.
     const int error = bind_error(endpoint);
     refuse(address,
            error ? reason(error) : "the web server did not start; try again");
+  }
+}
+
+std::unique_ptr<Ipv6Server> serve_ipv6(const std::string& address,
+                                       const Endpoint& endpoint,
+                                       std::function<std::string()> text) {
+  try {
+    return std::make_unique<Ipv6Server>(endpoint.host, endpoint.port,
+                                        std::move(text));
+  } catch (const std::system_error& failure) {
+    refuse(address, reason(failure.code().value()));
   }
 }
 
@@ -142,9 +171,19 @@ void knock(Endpoint endpoint) {
 struct MetricExporter::Impl {
   Endpoint endpoint;
   std::shared_ptr<SampleTable> table = std::make_shared<SampleTable>();
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<prometheus::Exposer> exposer; ///< of IPv4
+  std::unique_ptr<Ipv6Server> ipv6;
 
   explicit Impl(const std::string& address) : endpoint(parse(address)) {
+    if (endpoint.six) {
+      ipv6 = serve_ipv6(address, endpoint, [table = table] {
+        std::ostringstream out;
+        prometheus::TextSerializer{}.Serialize(out, table->Collect());
+        return out.str();
+      });
+      endpoint.port = ipv6->port();
+      return;
+    }
     exposer = serve(address, endpoint);
     endpoint.port = static_cast<uint16_t>(exposer->GetListeningPorts().at(0));
     exposer->RegisterCollectable(table);
@@ -153,6 +192,8 @@ struct MetricExporter::Impl {
   /// The web server looks for its stop flag every two seconds, or when a
   /// connection arrives: a run that ends must not wait that long.
   ~Impl() {
+    if (!exposer)
+      return;
     auto closed = std::async(std::launch::async, [this] { exposer.reset(); });
     while (closed.wait_for(5ms) != std::future_status::ready)
       knock(endpoint);
@@ -165,7 +206,7 @@ MetricExporter::MetricExporter(const std::string& address)
 MetricExporter::~MetricExporter() = default;
 
 std::string MetricExporter::address() const {
-  return host_port(impl_->endpoint.host, impl_->endpoint.port);
+  return to_string(impl_->endpoint);
 }
 
 void MetricExporter::publish(const std::string& role,

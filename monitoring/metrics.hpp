@@ -98,8 +98,8 @@ std::string metric_name(std::string_view raw);
 /// troupe_metrics_dropped_total{reason}.
 class MetricExporter {
 public:
-  /// Binds `address`, HOST:PORT, port 0 for any; HOST is an IPv4 address or a
-  /// name that has one.
+  /// Binds `address`, HOST:PORT, port 0 for any; HOST is an address (of IPv6 in
+  /// brackets) or a name, of whose addresses IPv4 goes first.
   /// Errors: std::runtime_error, one line ("metrics address 127.0.0.1:9100:
   /// in use"; what to do).
   explicit MetricExporter(const std::string& address);

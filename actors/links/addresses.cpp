@@ -50,19 +50,20 @@ std::optional<SocketAddress> SocketAddress::find(const std::string& host,
   if (auto number = of_number(host, port))
     return number;
   addrinfo wanted{};
-  wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0)
-    return std::nullopt;
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned{found, freeaddrinfo};
-  SocketAddress result;
-  sockaddr_in four{};
-  std::memcpy(&four, found->ai_addr, sizeof four);
-  four.sin_port = htons(port);
-  std::memcpy(&result.storage_, &four, sizeof four);
-  result.size_ = sizeof four;
-  return result;
+  const auto digits = std::to_string(port);
+  for (auto family : {AF_INET, AF_INET6}) {
+    wanted.ai_family = family;
+    if (::getaddrinfo(host.c_str(), digits.c_str(), &wanted, &found) != 0)
+      continue;
+    std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned{found, freeaddrinfo};
+    SocketAddress result;
+    std::memcpy(&result.storage_, found->ai_addr, found->ai_addrlen);
+    result.size_ = found->ai_addrlen;
+    return result;
+  }
+  return std::nullopt;
 }
 
 std::optional<SocketAddress>
@@ -162,18 +163,28 @@ std::string first_own_address() {
   if (::getifaddrs(&list) != 0)
     return {};
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned{list, freeifaddrs};
+  std::string six;
   for (const auto* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET
-        || (one->ifa_flags & IFF_LOOPBACK) != 0
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0
         || (one->ifa_flags & IFF_UP) == 0)
       continue;
-    sockaddr_in four{};
-    std::memcpy(&four, one->ifa_addr, sizeof four);
-    std::array<char, INET_ADDRSTRLEN> text{};
-    ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
-    return text.data();
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (one->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in four{};
+      std::memcpy(&four, one->ifa_addr, sizeof four);
+      ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+      return text.data();
+    }
+    sockaddr_in6 found{};
+    if (one->ifa_addr->sa_family == AF_INET6)
+      std::memcpy(&found, one->ifa_addr, sizeof found);
+    if (found.sin6_family != AF_INET6 || !six.empty()
+        || IN6_IS_ADDR_LINKLOCAL(&found.sin6_addr))
+      continue; // an address of a link alone needs the link's name as well
+    ::inet_ntop(AF_INET6, &found.sin6_addr, text.data(), text.size());
+    six = text.data();
   }
-  return {};
+  return six;
 }
 
 } // namespace troupe

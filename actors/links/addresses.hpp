@@ -16,7 +16,7 @@ public:
   /// Errors: nullopt unless `host` is an address in digits.
   static std::optional<SocketAddress> of_number(const std::string& host,
                                                 uint16_t port);
-  /// As of_number, but looks names up, which may wait.
+  /// As of_number, but looks names up, which may wait; IPv4 goes first.
   static std::optional<SocketAddress> find(const std::string& host,
                                            uint16_t port);
   /// Abstract: no file, gone with the process.
@@ -54,7 +54,8 @@ Descriptor duplicate(int descriptor);
 /// not.
 std::string own_address_towards(const std::string& host);
 
-/// The first address of this machine beyond loopback, in digits; empty: none.
+/// The first address of this machine beyond loopback, in digits, of IPv6 where
+/// there is no other; empty: none.
 std::string first_own_address();
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 #include "actors/links/link_endpoint.hpp"
 
 #include "actors/actor_node.hpp"
-#include "actors/peer_directory.hpp"
+#include "actors/endpoint.hpp"
 #include "kernels/error.hpp"
 
 #include <sys/random.h>
@@ -68,13 +68,13 @@ std::vector<std::string> split(const std::string& text, char at) {
 std::string LinkEndpoint::text() const {
   std::string result;
   if (port != 0)
-    result = host + ':' + std::to_string(port);
+    result = to_string(Endpoint{host, port});
   return result + ";unix=" + unix_name + ";host=" + host_mark + ";id=" + hex(id)
          + ";key=" + key;
 }
 
 std::string LinkEndpoint::address() const {
-  return port == 0 ? unix_name : host + ':' + std::to_string(port);
+  return port == 0 ? unix_name : to_string(Endpoint{host, port});
 }
 
 std::optional<LinkEndpoint> parse_link_endpoint(const std::string& text) {

@@ -11,8 +11,8 @@ enum class LinkChoice : uint8_t { automatic, tcp, shm };
 enum class LinkEncryption : uint8_t { automatic, on, off };
 
 /// How a process's links are reached, as its text travels:
-/// "127.0.0.1:41234;unix=NAME;host=MARK;id=HEX;key=HEX", without the first
-/// part when it has no TCP.
+/// "127.0.0.1:41234;unix=NAME;host=MARK;id=HEX;key=HEX" or "[::1]:41234;…",
+/// without the first part when it has no TCP.
 struct LinkEndpoint {
   std::string host;      ///< empty: no TCP
   uint16_t port = 0;     ///< 0: no TCP

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <optional>
 #include <stdexcept>
 
 using namespace troupe;
@@ -40,6 +41,18 @@ BOOST_AUTO_TEST_CASE(an_endpoint_is_asked_over_http) {
   BOOST_TEST(found);
   BOOST_CHECK_THROW(scrape("127.0.0.1:1"), std::runtime_error);
   BOOST_CHECK_THROW(scrape("nowhere"), std::runtime_error);
+}
+
+// "expected HOST:PORT": an address in brackets was looked up as a name.
+BOOST_AUTO_TEST_CASE(an_endpoint_of_ipv6_is_asked_as_well) {
+  std::optional<MetricExporter> exporter;
+  try {
+    exporter.emplace("[::1]:0");
+  } catch (const std::runtime_error& refused) {
+    BOOST_TEST_MESSAGE("not tested: " << refused.what());
+    return;
+  }
+  BOOST_TEST(!scrape(exporter->address()).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

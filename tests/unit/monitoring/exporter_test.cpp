@@ -20,17 +20,34 @@ uint16_t port_of(const std::string& address) {
     std::stoi(address.substr(address.rfind(':') + 1)));
 }
 
-/// The whole answer of the server at 127.0.0.1, header and body.
-std::string http_get(uint16_t port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+/// A connection to the loopback address of IPv4 or IPv6; -1: there is none.
+int connect_to(uint16_t port, int family = AF_INET) {
+  const int fd = socket(family, SOCK_STREAM, 0);
   timeval deadline{5, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(port);
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  BOOST_REQUIRE_EQUAL(
-    connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof where), 0);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  six.sin6_addr = in6addr_loopback;
+  const int failed =
+    family == AF_INET
+      ? connect(fd, reinterpret_cast<sockaddr*>(&four), sizeof four)
+      : connect(fd, reinterpret_cast<sockaddr*>(&six), sizeof six);
+  if (failed == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+/// The whole answer of a server at loopback, header and body.
+std::string http_get(uint16_t port, const std::string& path,
+                     int family = AF_INET) {
+  const int fd = connect_to(port, family);
+  BOOST_REQUIRE(fd >= 0);
   const auto request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
   BOOST_REQUIRE_EQUAL(send(fd, request.data(), request.size(), 0),
                       static_cast<ssize_t>(request.size()));
@@ -44,7 +61,9 @@ std::string http_get(uint16_t port, const std::string& path) {
 
 /// Series -> value; requires every line to be one that the format knows.
 std::map<std::string, std::string> scrape(const MetricExporter& exporter) {
-  const auto answer = http_get(port_of(exporter.address()), "/metrics");
+  const bool six = exporter.address().starts_with('[');
+  const auto answer = http_get(port_of(exporter.address()), "/metrics",
+                               six ? AF_INET6 : AF_INET);
   const auto body = answer.find("\r\n\r\n");
   BOOST_REQUIRE(answer.starts_with("HTTP/1.1 200 OK"));
   BOOST_TEST(answer.find("Content-Type: text/plain") < body);
@@ -200,7 +219,56 @@ BOOST_AUTO_TEST_CASE(an_address_that_cannot_be_bound_says_why) {
   says("127.0.0.1:65536", "the port must be a number");
   says("127.0.0.1:80x", "the port must be a number");
   says("192.0.2.1:0", "not an address of this machine"); // RFC 5737
-  says("[::1]:0", "no IPv4 address");
+  says("::1:0", "brackets");
+  says("[::1]", "the port must be a number");
+  says("[2001:db8::1]:0", "not an address of this machine"); // RFC 3849
+  says("nowhere.invalid:0", "no address for this host");
+}
+
+bool without_ipv6() {
+  const int fd = socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_loopback;
+  const bool none =
+    fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0;
+  if (fd >= 0)
+    close(fd);
+  if (none)
+    BOOST_TEST_MESSAGE("not tested: this kernel has no IPv6");
+  return none;
+}
+
+// [::1]:0 was "no IPv4 address for this host": the library's web server has no
+// IPv6.
+BOOST_AUTO_TEST_CASE(an_ipv6_address_is_served_as_any_other) {
+  if (without_ipv6())
+    return;
+  MetricExporter exporter{"[::1]:0"};
+  BOOST_TEST(exporter.address().starts_with("[::1]:"));
+  exporter.publish("worker:0", {sample(MetricSample::Kind::gauge, "x", 2)});
+  BOOST_TEST(scrape(exporter)["x{role=\"worker:0\"}"] == "2");
+  const auto port = port_of(exporter.address());
+  BOOST_TEST(http_get(port, "/other", AF_INET6).find(" 404 ") < 16u);
+  BOOST_TEST(refusal(exporter.address())
+             == "metrics address " + exporter.address()
+                  + ": in use; choose another port, or 0 for any");
+}
+
+BOOST_AUTO_TEST_CASE(whoever_says_nothing_keeps_nobody_from_ipv6) {
+  if (without_ipv6())
+    return;
+  MetricExporter exporter{"[::1]:0"};
+  const auto port = port_of(exporter.address());
+  std::vector<int> silent(40);
+  for (auto& fd : silent)
+    BOOST_REQUIRE((fd = connect_to(port, AF_INET6)) >= 0);
+  BOOST_TEST(http_get(port, "/metrics", AF_INET6).find(" 200 ") < 16u);
+  const std::string noise(1 << 14, 'x');
+  send(silent[0], noise.data(), noise.size(), MSG_NOSIGNAL);
+  for (auto fd : silent)
+    close(fd);
+  BOOST_TEST(http_get(port, "/metrics", AF_INET6).find(" 200 ") < 16u);
 }
 
 BOOST_AUTO_TEST_CASE(a_port_is_free_again_once_the_exporter_is_gone) {

@@ -26,6 +26,10 @@ BOOST_AUTO_TEST_CASE(an_endpoint_travels_as_text) {
   BOOST_REQUIRE(back);
   BOOST_TEST(back->text() == at("10.0.0.1", "m").text());
   BOOST_TEST(back->address() == "10.0.0.1:4000");
+  auto six = parse_link_endpoint(at("2001:db8::7", "m").text());
+  BOOST_REQUIRE(six);
+  BOOST_TEST(six->host == "2001:db8::7");
+  BOOST_TEST(six->address() == "[2001:db8::7]:4000");
   auto local = parse_link_endpoint(at("", "m", 0).text());
   BOOST_REQUIRE(local);
   BOOST_TEST(local->port == 0);
