@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,9 +24,13 @@ namespace {
 constexpr size_t kept_lines = 20;
 constexpr size_t longest_line = 8192;
 
+using Clock = std::chrono::steady_clock;
+
 struct Child {
   int pid = -1;
   int output = -1;
+  int refusal = -1; ///< says why its program did not start, if it did not
+  Clock::time_point began;
   std::string partial;
   std::deque<std::string> last_lines;
   ChildProcesses::OnLine on_line;
@@ -33,22 +38,35 @@ struct Child {
 };
 
 /// In the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* arguments, int output, int inherit,
-                         pid_t parent) {
+struct Program {
+  char* const* arguments = nullptr;
+  int image = -1;
+  int output = -1;
+  int inherit = -1;
+  int refusal = -1;
+};
+
+[[noreturn]] void become(const Program& program, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(127);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
+  dup2(program.output, STDOUT_FILENO);
+  dup2(program.output, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
-  if (inherit >= 0)
-    fcntl(inherit, F_SETFD, 0);
+  if (program.inherit >= 0)
+    fcntl(program.inherit, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  execv(arguments[0], arguments);
+  if (program.image >= 0)
+    syscall(SYS_execveat, program.image, "", program.arguments, environ,
+            AT_EMPTY_PATH);
+  else
+    execv(program.arguments[0], program.arguments);
+  const int why = errno;
+  [[maybe_unused]] auto ignored = write(program.refusal, &why, sizeof why);
   _exit(127);
 }
 
@@ -65,7 +83,8 @@ struct ChildProcesses::Impl {
     bool done = false;
   };
 
-  Impl() : wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  explicit Impl(Options how)
+    : options(how), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread = std::thread{[this] { run(); }};
   }
 
@@ -78,8 +97,15 @@ struct ChildProcesses::Impl {
   /// long as the children may.
   void fork_child(Order& order) {
     int ends[2];
+    int refusal[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
       order.failure = errno;
+      return;
+    }
+    if (pipe2(refusal, O_CLOEXEC | O_NONBLOCK) != 0) {
+      order.failure = errno;
+      close(ends[0]);
+      close(ends[1]);
       return;
     }
     std::vector<char*> arguments;
@@ -89,16 +115,21 @@ struct ChildProcesses::Impl {
     const auto parent = getpid();
     const auto pid = fork();
     if (pid == 0)
-      become(arguments.data(), ends[1], order.inherit, parent);
+      become({arguments.data(), options.image, ends[1], order.inherit,
+              refusal[1]},
+             parent);
     order.failure = pid < 0 ? errno : 0;
     order.pid = pid;
     close(ends[1]);
+    close(refusal[1]);
     if (pid < 0) {
       close(ends[0]);
+      close(refusal[0]);
       return;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    children[pid] = {pid, ends[0], {}, {}, order.on_line, order.on_exit};
+    children[pid] = {pid, ends[0], refusal[0],    Clock::now(),
+                     {},  {},      order.on_line, order.on_exit};
   }
 
   void read_lines(Child& child) {
@@ -136,6 +167,11 @@ struct ChildProcesses::Impl {
       if (!child.partial.empty())
         end_line(child);
       close(child.output);
+      Exit exit;
+      if (read(child.refusal, &exit.refused, sizeof exit.refused)
+          != sizeof exit.refused)
+        exit.refused = 0;
+      close(child.refusal);
       int status = 0;
       {
         std::unique_lock guard{mutex};
@@ -143,9 +179,12 @@ struct ChildProcesses::Impl {
         at = children.erase(at);
         changed.notify_all();
       }
-      Exit exit;
       exit.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
       exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      exit.lived_ms = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now()
+                                                              - child.began)
+          .count());
       exit.last_lines = std::move(child.last_lines);
       if (child.on_exit)
         child.on_exit(exit);
@@ -177,9 +216,22 @@ struct ChildProcesses::Impl {
       for (auto& [pid, child] : children)
         read_lines(child);
       reap();
+      if (options.adopts)
+        reap_adopted();
     }
   }
 
+  /// Those whose parents have ended; until an own child that has ended as well
+  /// is reaped, they may stand behind it.
+  void reap_adopted() {
+    for (siginfo_t ended{};
+         waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0
+         && ended.si_pid != 0 && !children.contains(ended.si_pid);
+         ended = {})
+      waitpid(ended.si_pid, nullptr, WNOHANG);
+  }
+
+  const Options options;
   int wake;
   std::mutex mutex;
   std::condition_variable changed;
@@ -189,7 +241,10 @@ struct ChildProcesses::Impl {
   std::thread thread;
 };
 
-ChildProcesses::ChildProcesses() : impl_(std::make_unique<Impl>()) {}
+ChildProcesses::ChildProcesses() : ChildProcesses(Options{}) {}
+
+ChildProcesses::ChildProcesses(Options options)
+  : impl_(std::make_unique<Impl>(options)) {}
 
 ChildProcesses::~ChildProcesses() {
   {
@@ -215,8 +270,12 @@ int ChildProcesses::start(std::vector<std::string> arguments, int inherit,
   impl_->poke();
   impl_->changed.wait(guard, [&] { return order->done; });
   if (order->failure != 0)
-    throw std::runtime_error("cannot start " + order->arguments.front() + ": "
-                             + std::strerror(order->failure));
+    throw std::runtime_error(
+      "cannot start " + order->arguments.front() + ": "
+      + std::strerror(order->failure)
+      + (order->failure == EAGAIN
+           ? " (no more processes are allowed here: see ulimit -u)"
+           : ""));
   return order->pid;
 }
 
@@ -235,6 +294,10 @@ bool ChildProcesses::wait_all(uint64_t deadline_ms) {
 std::string ChildProcesses::Exit::describe() const {
   if (signal != 0)
     return "signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  if (refused != 0)
+    return std::string{"its program did not start: "} + std::strerror(refused);
+  if (status == 127)
+    return "exit status 127: its program did not start";
   return "exit status " + std::to_string(status);
 }
 

@@ -18,19 +18,32 @@ public:
   struct Exit {
     int status = 0; ///< exit status, or -1
     int signal = 0; ///< that killed it, or 0
+    int refused =
+      0; ///< the system's reason why its program did not start, or 0
+    uint64_t lived_ms = 0;
     std::deque<std::string> last_lines;
-    std::string describe() const; ///< "signal 9 (Killed)", "exit status 1"
+    /// "signal 9 (Killed)", "exit status 1", "its program did not start: …".
+    std::string describe() const;
   };
   using OnLine = std::function<void(const std::string& line)>;
   using OnExit = std::function<void(const Exit&)>;
 
+  /// What children run, where it is not the file that their first argument
+  /// names, and whom this process, the first one of a container, buries.
+  struct Options {
+    int image = -1;      ///< descriptor of an executable file; -1: none
+    bool adopts = false; ///< reaps all that the system gives to it
+  };
+
   ChildProcesses();
+  explicit ChildProcesses(Options options);
   /// Kills (SIGKILL) and reaps whatever runs.
   ~ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts `arguments[0]`; standard output and error are read as one stream.
+  /// Starts `arguments[0]`, or the image under that name; standard output and
+  /// error are read as one stream.
   /// `inherit` is a descriptor that the child gets under the same number (-1:
   /// none). Callbacks run on the watching thread. Returns the process id.
   /// Errors: std::runtime_error with the system's reason.

@@ -97,7 +97,8 @@ private:
       real_->enqueue(element->sender, element->mid, message, self_->context());
       return caf::delegated<caf::message>{};
     }
-    if (outlives(message)) {
+    // Who asks hears that it is away, and asks again.
+    if (outlives(message) && !element->mid.is_request()) {
       kept_.push_back(said);
       if (kept_.size() > most_kept)
         kept_.pop_front();

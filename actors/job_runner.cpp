@@ -2,9 +2,11 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/control_line.hpp"
+#include "actors/endpoint.hpp"
 #include "actors/ends_with_scope.hpp"
 #include "actors/kept_coordinator.hpp"
 #include "actors/local_coordinator.hpp"
+#include "actors/memory_need.hpp"
 #include "actors/node_supervisor.hpp"
 #include "actors/run_watch.hpp"
 #include "actors/voting/voter.hpp"
@@ -51,7 +53,8 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
 
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
-  auto processes = std::make_shared<ChildProcesses>();
+  auto processes = std::make_shared<ChildProcesses>(
+    ChildProcesses::Options{launch.image, launch.adopts});
   ActorConfig config{load_credentials(launch.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
@@ -85,11 +88,21 @@ RunResult run_processes(const RunOptions& options,
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;
   supervise.roles = roles_of(job.plan);
+  supervise.memory_need = [job](RoleId role) {
+    for (const auto& need : memory_needs(job))
+      if (need.role == role)
+        return in_words(need);
+    return std::string{};
+  };
   supervise.processes = processes;
   supervise.coordinators = kept;
   supervise.program = launch.program;
   supervise.arguments = {"--coordinator", start.address, "--certificates",
                          launch.certificates};
+  // A machine may have no other loopback address than this one.
+  if (parse_endpoints(start.address).front().host == "::1")
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--listen", "[::1]:0"});
   supervise.on_line = [&launch](RoleId role, const std::string& line) {
     if (launch.on_line)
       launch.on_line(to_string(role), line);

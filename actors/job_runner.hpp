@@ -91,7 +91,9 @@ RunResult run_coordinator_process(const RunOptions& options,
 
 /// Runs every role as a process of its own, supervised by this one.
 struct LaunchOptions {
-  std::string program; ///< path of the troupe executable
+  std::string program; ///< path of the troupe executable, a name to be seen by
+  int image = -1; ///< that executable, open: its file may be replaced meanwhile
+  bool adopts = false; ///< as of ChildProcesses
   /// Arguments that make `program` the job's coordinator.
   std::vector<std::string> coordinator_arguments;
   std::vector<std::string> standby_arguments; ///< its standby; empty: none

@@ -40,6 +40,12 @@ std::string line_of(const ChildProcesses::Exit& exit) {
   return "the coordinator ended with " + exit.describe();
 }
 
+std::string line_of(const ChildProcesses::Exit& exit, const RoleDeath& death) {
+  return death.life.memory && exit.signal != 0
+           ? "the coordinator was " + death.how
+           : line_of(exit);
+}
+
 KeptCoordinator::KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
                                  const LaunchOptions& launch,
                                  std::vector<std::string> arguments)
@@ -67,17 +73,19 @@ void KeptCoordinator::run(
 
 KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
   auto future = shared_->first.get_future();
+  const auto deaths = std::make_shared<RoleDeaths>();
   run(
     [shared = shared_](const std::string& address) {
       const std::lock_guard guard{shared->mutex};
       if (!std::exchange(shared->listens, true))
         shared->first.set_value({address, {}});
     },
-    [shared = shared_](const ChildProcesses::Exit& exit) {
+    [shared = shared_, deaths](const ChildProcesses::Exit& exit) {
       const std::unique_lock guard{shared->mutex};
       if (!std::exchange(shared->listens, true))
-        shared->first.set_value(
-          {"", {exit.status > 0 ? exit.status : 1, line_of(exit), ""}});
+        shared->first.set_value({"",
+                                 {exit.status > 0 ? exit.status : 1,
+                                  line_of(exit, deaths->explain(exit)), ""}});
       else
         shared->ended(exit);
     });

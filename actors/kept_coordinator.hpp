@@ -2,6 +2,7 @@
 
 #include "actors/child_processes.hpp"
 #include "actors/job_runner.hpp"
+#include "actors/role_death.hpp"
 
 #include <functional>
 #include <memory>
@@ -51,5 +52,6 @@ private:
 
 /// The line that a process gave for its failure, or how it ended.
 std::string line_of(const ChildProcesses::Exit& exit);
+std::string line_of(const ChildProcesses::Exit& exit, const RoleDeath& death);
 
 } // namespace troupe

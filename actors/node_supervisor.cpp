@@ -2,6 +2,7 @@
 
 #include "actors/kept_coordinator.hpp"
 #include "actors/local_groups.hpp"
+#include "actors/role_death.hpp"
 #include "actors/role_host.hpp"
 #include "strategies/restart_budget.hpp"
 
@@ -17,6 +18,8 @@ namespace {
 
 /// How long a role that leaves may take to end.
 constexpr std::chrono::seconds retire_deadline{5};
+constexpr std::chrono::seconds told_deadline{30};
+constexpr uint64_t told_again_ms = 100;
 
 class SupervisorState {
 public:
@@ -47,7 +50,7 @@ public:
     for (const auto& kept : options_.coordinators)
       watch_coordinator(kept);
     for (auto role : options_.roles)
-      start(role);
+      start_or_give_up(role);
     return {
       [this](const Progress& x) { budget_.committed(x.step); },
       [](const EpochEnd&) {},
@@ -99,11 +102,9 @@ private:
           on_line(role, line);
       },
       [this, handle, role](const ChildProcesses::Exit& exit) {
-        auto how = exit.describe();
-        if (!exit.last_lines.empty() && exit.signal == 0)
-          how += ": " + exit.last_lines.back();
-        caf::anon_send(handle,
-                       Completion{[this, role, how] { died(role, how); }});
+        caf::anon_send(handle, Completion{[this, role, exit] {
+                         died(role, explain(role, exit));
+                       }});
       });
   }
 
@@ -141,9 +142,16 @@ private:
       if (running.actor
           && caf::actor_cast<caf::actor_addr>(running.actor) == down.source) {
         running.actor = nullptr;
-        died(RoleId{role}, caf::to_string(down.reason));
+        died(RoleId{role}, {caf::to_string(down.reason), {}});
         return;
       }
+  }
+
+  RoleDeath explain(RoleId role, const ChildProcesses::Exit& exit) {
+    auto death = deaths_.explain(exit);
+    if (death.life.memory && options_.memory_need)
+      death.how += ", it " + options_.memory_need(role);
+    return death;
   }
 
   void watch_coordinator(const std::shared_ptr<KeptCoordinator>& kept) {
@@ -166,17 +174,46 @@ private:
       return;
     }
     const RoleId role{RoleKind::coordinator, 0};
-    const auto verdict = budget_.died(role, exit.describe());
+    const auto death = deaths_.explain(exit);
+    const auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
       end_run(verdict.reason);
       return;
     }
-    try {
-      kept.restart();
-      self_->send(coordinator_, RoleDied{role, verdict.reason});
-    } catch (const std::exception& failure) {
-      end_run(failure.what());
+    after(verdict.delay_ms, [this, &kept, role, reason = verdict.reason] {
+      try {
+        kept.restart();
+        tell_of_death(role, reason);
+      } catch (const std::exception& failure) {
+        end_run(failure.what());
+      }
+    });
+  }
+
+  /// Until a coordinator has heard it: what is said to one that has just died,
+  /// maybe of its own death, nobody hears.
+  void tell_of_death(RoleId role, const std::string& reason) {
+    self_->request(coordinator_, told_deadline, RoleDied{role, reason})
+      .then([] {},
+            [this, role, reason](const caf::error& why) {
+              if (why != caf::sec::request_timeout)
+                after(told_again_ms,
+                      [this, role, reason] { tell_of_death(role, reason); });
+            });
+  }
+
+  /// Unless the run is over by then.
+  template <class Then>
+  void after(uint64_t ms, Then then) {
+    if (ms == 0) {
+      then();
+      return;
     }
+    self_->delayed_send(self_, std::chrono::milliseconds{ms},
+                        Completion{[this, then] {
+                          if (!over_)
+                            then();
+                        }});
   }
 
   /// There is nobody else to say it: who watches the run hears it from here.
@@ -187,7 +224,7 @@ private:
                      caf::make_error(caf::sec::runtime_error, why));
   }
 
-  void died(RoleId role, const std::string& how) {
+  void died(RoleId role, const RoleDeath& death) {
     running_[role].pid = 0;
     if (over_)
       return;
@@ -195,14 +232,17 @@ private:
       forget(role);
       return;
     }
-    auto verdict = budget_.died(role, how);
+    auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
       self_->send(coordinator_, GiveUp{verdict.reason});
       over_ = true;
       return;
     }
-    self_->send(coordinator_, RoleDied{role, verdict.reason});
-    start_or_give_up(role);
+    tell_of_death(role, verdict.reason);
+    after(verdict.delay_ms, [this, role] {
+      if (!retired_.contains(role))
+        start_or_give_up(role);
+    });
   }
 
   void start_or_give_up(RoleId role) {
@@ -242,6 +282,7 @@ private:
   coordinator_actor coordinator_;
   SupervisorOptions options_;
   RestartBudget budget_;
+  RoleDeaths deaths_;
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   std::set<RoleId> retired_; ///< they have left, or are leaving

@@ -30,6 +30,8 @@ struct SupervisorOptions {
   std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
   std::string program;
   std::vector<std::string> arguments;
+  /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.
+  std::function<std::string(RoleId)> memory_need;
   /// Receives each line a role prints, on another thread.
   std::function<void(RoleId, const std::string&)> on_line;
 };

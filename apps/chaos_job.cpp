@@ -3,14 +3,12 @@
 #include "kernels/error.hpp"
 
 #include <csignal>
-#include <filesystem>
 #include <utility>
 
 namespace troupe {
 
 ChaosJob::ChaosJob(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(),
-                   std::filesystem::read_symlink("/proc/self/exe").string());
+  arguments.insert(arguments.begin(), image_.path());
   launcher_ = processes_.start(
     std::move(arguments), -1,
     [this](const std::string& line) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/child_processes.hpp"
+#include "apps/program_image.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -39,7 +40,9 @@ private:
   std::optional<Address> address_;
   std::optional<ChildProcesses::Exit> exit_;
   int launcher_ = 0;
-  ChildProcesses processes_; ///< last: its thread uses what is above
+  ProgramImage image_;
+  ChildProcesses processes_{
+    {image_.descriptor(), false}}; ///< last: its thread uses what is above
 };
 
 } // namespace troupe

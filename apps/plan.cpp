@@ -1,4 +1,6 @@
+#include "actors/memory_need.hpp"
 #include "apps/commands.hpp"
+#include "kernels/control_group.hpp"
 
 #include <cstdio>
 
@@ -11,6 +13,13 @@ int run_plan(const Settings& settings) {
                ? Job{settings.job, settings.job.global_batch}
                : Job{settings.job, *load_job_data(settings.job).train};
   std::fputs(to_table(job.plan).c_str(), stdout);
+  uint64_t bytes = 0;
+  std::printf("\nmemory, at least\n");
+  for (const auto& need : memory_needs(job)) {
+    std::printf("  %s\n", to_string(need).c_str());
+    bytes += need.bytes();
+  }
+  std::printf("  all: %s\n", in_units(bytes).c_str());
   return 0;
 }
 

@@ -2,9 +2,12 @@
 
 #include "actors/actor_node.hpp"
 #include "apps/numbers.hpp"
+#include "apps/program_image.hpp"
 #include "apps/reserved_port.hpp"
 #include "apps/run_folder.hpp"
 #include "kernels/error.hpp"
+
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -71,6 +74,7 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   // From here on a signal is heard, so that the folder goes with the run.
   if (auto why = run.events.stop ? run.events.stop() : ""; !why.empty())
     return {130, why + " before the first step: nothing was saved", ""};
+  const ProgramImage image;
   RunFolder folder;
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
@@ -83,7 +87,9 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   make_credentials(certificates);
   LaunchOptions launch;
   std::vector<std::unique_ptr<ReservedPort>> ports;
-  launch.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  launch.program = image.path();
+  launch.image = image.descriptor();
+  launch.adopts = getpid() == 1;
   launch.coordinator_arguments = {"role", "coordinator",    "--config",
                                   config, "--certificates", certificates};
   if (!settings.standby)

@@ -1,6 +1,17 @@
 #include "strategies/restart_budget.hpp"
 
+#include <algorithm>
+
 namespace troupe {
+namespace {
+
+/// 100 -> "0.1 s"
+std::string in_seconds(uint64_t ms) {
+  return std::to_string(ms / 1000) + '.' + std::to_string(ms % 1000 / 100)
+         + " s";
+}
+
+} // namespace
 
 RestartBudget::RestartBudget(uint32_t budget) : budget_(budget) {
   // nop
@@ -8,6 +19,11 @@ RestartBudget::RestartBudget(uint32_t budget) : budget_(budget) {
 
 RestartBudget::Verdict RestartBudget::died(RoleId role,
                                            const std::string& how) {
+  return died(role, how, Life{});
+}
+
+RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
+                                           const Life& life) {
   auto what = to_string(role) + " died";
   if (!how.empty())
     what += " (" + how + ')';
@@ -20,10 +36,31 @@ RestartBudget::Verdict RestartBudget::died(RoleId role,
               + " restarts were spent without a committed step; look at the"
                 " role's last output"};
   }
+  auto& past = past_[role];
+  if (life.memory && past.memory && life.ms < short_memory_ms)
+    return {false, budget_ - spent_,
+            what
+              + ", twice: it does not fit; give it more memory, or a smaller"
+                " model or batch"};
+  past.memory = life.memory;
+  const auto delay_ms = delay_after(past, life);
   ++spent_;
   ++restarts_;
   return {true, budget_ - spent_,
-          what + ": restart " + std::to_string(spent_) + " of " + budget};
+          what + ": restart " + std::to_string(spent_) + " of " + budget
+            + (delay_ms > 0 ? " in " + in_seconds(delay_ms) : ""),
+          delay_ms};
+}
+
+uint64_t RestartBudget::delay_after(Past& past, const Life& life) const {
+  const auto least = life.by_itself ? short_life_ms : short_killed_ms;
+  if (life.ms >= least) {
+    past.next_delay_ms = 0;
+    return 0;
+  }
+  const auto delay = std::max(past.next_delay_ms, first_delay_ms);
+  past.next_delay_ms = std::min(4 * delay, most_delay_ms);
+  return delay;
 }
 
 void RestartBudget::committed(uint64_t step) {

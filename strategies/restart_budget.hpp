@@ -10,18 +10,29 @@ namespace troupe {
 
 /// Decides whether a dead role is started again. Every restart spends one of
 /// `budget`; a step committed after it gives all back. Restarts without
-/// progress are a crash loop.
+/// progress are a crash loop. Where a role's deaths follow each other closely,
+/// each restart waits longer than the one before; what twice had too little
+/// memory is not started again.
 class RestartBudget {
 public:
   struct Verdict {
     bool restart = false;
     uint32_t left = 0;
-    std::string reason; ///< e.g. "worker:0 died (signal 9): restart 2 of 5"
+    std::string reason;    ///< e.g. "worker:0 died (signal 9): restart 2 of 5"
+    uint64_t delay_ms = 0; ///< before that restart
+  };
+
+  /// The life that has ended; without more, one that was long.
+  struct Life {
+    uint64_t ms = ~uint64_t{0};
+    bool by_itself = false; ///< not ended by others: it may well do so again
+    bool memory = false;    ///< it had too little
   };
 
   explicit RestartBudget(uint32_t budget = 5);
 
   Verdict died(RoleId role, const std::string& how);
+  Verdict died(RoleId role, const std::string& how, const Life& life);
   /// Only a step newer than all before counts: repeating steps after a
   /// rollback is no progress.
   void committed(uint64_t step);
@@ -30,6 +41,19 @@ public:
   uint32_t restarts() const { return restarts_; } ///< over the whole run
 
 private:
+  static constexpr uint64_t short_life_ms = 5'000; ///< that ended by itself
+  static constexpr uint64_t short_killed_ms = 300; ///< that others ended
+  static constexpr uint64_t short_memory_ms = 60'000;
+  static constexpr uint64_t first_delay_ms = 100;
+  static constexpr uint64_t most_delay_ms = 2'000;
+
+  struct Past { ///< of a role
+    uint64_t next_delay_ms = 0;
+    bool memory = false; ///< its last life ended for want of it
+  };
+  uint64_t delay_after(Past& past, const Life& life) const;
+
+  std::map<RoleId, Past> past_;
   uint32_t budget_;
   uint32_t spent_ = 0;
   uint32_t restarts_ = 0;

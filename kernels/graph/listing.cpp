@@ -101,6 +101,10 @@ std::string to_table(const Graph& graph, uint32_t rows) {
          + " if no buffers shared any\n";
 }
 
+uint64_t step_bytes(const Graph& graph, uint32_t rows) {
+  return plan_of(graph, rows).total * sizeof(float);
+}
+
 std::string to_dot(const Graph& graph, const std::string& title) {
   auto out = "digraph " + in_quotes(title) + " {\n  node [shape=box];\n";
   for (auto input : {graph.features_value, graph.ids_value})

@@ -14,6 +14,10 @@ namespace troupe {
 /// Errors: InputError for an operator that the CPU cannot compute.
 std::string to_table(const Graph& graph, uint32_t rows);
 
+/// The memory of such a step as planned, on the CPU.
+/// Errors: as to_table().
+uint64_t step_bytes(const Graph& graph, uint32_t rows);
+
 /// Prints a graph in Graphviz's language. `title` names it.
 std::string to_dot(const Graph& graph, const std::string& title);
 

@@ -24,9 +24,11 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
 
 
 class Run:
-    """One run of `troupe train`, with its output read as it comes."""
+    """One run of `troupe train`, with its output read as it comes. `options`
+    are those of subprocess.Popen."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, program=TROUPE,
+                 **options):
         self.folder = tempfile.TemporaryDirectory()
         self.summary_path = os.path.join(self.folder.name, "summary.json")
         self.output_path = os.path.join(self.folder.name, "output")
@@ -34,9 +36,9 @@ class Run:
         with open(self.output_path, "w") as output, \
                 open(self.error_path, "w") as error:
             self.process = subprocess.Popen(
-                [TROUPE, "train", "--summary", self.summary_path, *arguments],
+                [program, "train", "--summary", self.summary_path, *arguments],
                 stdout=output, stderr=error, stdin=subprocess.DEVNULL,
-                env={**os.environ, **(environment or {})})
+                env={**os.environ, **(environment or {})}, **options)
 
     def __enter__(self):
         return self

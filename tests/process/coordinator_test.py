@@ -7,6 +7,7 @@ import array
 import json
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -104,6 +105,19 @@ class Coordinator(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.weights = os.path.join(self.folder, "weights.safetensors")
+
+    # --- what is told ---------------------------------------------------------
+
+    def test_each_of_its_deaths_is_told_in_a_line(self):
+        # Now and then the line went to the coordinator that had died.
+        with Run(*DATA, "--steps", "1000000", *MLP, *SERVED) as run:
+            for _ in range(6):
+                run.wait_for_step(run.step() + 1)
+                self.kill_and_wait(run)
+            wait_for(lambda: run.output().count("coordinator died (signal 9")
+                     == 6, "six lines", 20)
+            run.process.send_signal(signal.SIGINT)
+            run.finish(130)
 
     # --- bits -----------------------------------------------------------------
 

@@ -1,8 +1,11 @@
 #include "actors/child_processes.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <future>
 
 using namespace troupe;
@@ -48,7 +51,31 @@ BOOST_AUTO_TEST_CASE(a_killed_child_reports_its_signal) {
 }
 
 BOOST_AUTO_TEST_CASE(a_program_that_does_not_exist_is_an_exit_not_a_hang) {
-  BOOST_TEST(run({"/nonexistent/program"}).status == 127);
+  const auto exit = run({"/nonexistent/program"});
+  BOOST_TEST(exit.status == 127);
+  BOOST_TEST(exit.describe()
+             == "its program did not start: No such file or directory");
+}
+
+// A program that was replaced or removed during a run could not be started
+// again.
+BOOST_AUTO_TEST_CASE(an_open_image_runs_whatever_became_of_its_file) {
+  namespace fs = std::filesystem;
+  const auto copy = fs::temp_directory_path()
+                    / ("troupe-sh-" + std::to_string(getpid()));
+  fs::copy_file(fs::canonical("/bin/sh"), copy);
+  const int image = open(copy.c_str(), O_PATH | O_CLOEXEC);
+  BOOST_REQUIRE(image >= 0);
+  fs::remove(copy);
+  ChildProcesses started{{image, false}};
+  std::promise<std::string> said;
+  started.start({copy.string(), "-c", "echo $0 is here", "it"}, -1,
+                [&](const std::string& line) { said.set_value(line); }, {});
+  auto line = said.get_future();
+  BOOST_REQUIRE((line.wait_for(deadline) == std::future_status::ready));
+  BOOST_TEST(line.get() == "it is here");
+  BOOST_TEST(started.wait_all(10'000));
+  close(image);
 }
 
 BOOST_AUTO_TEST_CASE(only_the_last_lines_are_kept) {

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <vector>
+
 using namespace troupe;
 
 namespace {
@@ -73,6 +75,50 @@ BOOST_AUTO_TEST_CASE(what_is_left_of_a_budget_comes_back_with_a_step) {
   BOOST_TEST(budget.left() == 2u);
   budget.committed(7);
   BOOST_TEST(budget.left() == budget.budget());
+}
+
+// A program that was replaced during the run: five restarts in no time, and the
+// end, though all others lived.
+BOOST_AUTO_TEST_CASE(restarts_that_follow_each_other_closely_wait_longer) {
+  RestartBudget budget{8};
+  const RestartBudget::Life brief{2, true, false};
+  std::vector<uint64_t> delays;
+  for (int i = 0; i < 6; ++i)
+    delays.push_back(budget.died(worker0, "exit status 1", brief).delay_ms);
+  BOOST_TEST(delays
+               == (std::vector<uint64_t>{100, 400, 1600, 2000, 2000, 2000}),
+             boost::test_tools::per_element());
+  BOOST_TEST(budget.died(shard1, "", brief).reason
+             == "ps:1 died: restart 7 of 8 in 0.1 s");
+  // A longer life begins anew.
+  BOOST_TEST(budget.died(worker0, "", {6'000, true, false}).delay_ms == 0u);
+  budget.committed(0);
+  BOOST_TEST(budget.died(worker0, "", brief).delay_ms == 100u);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_killed_by_others_comes_back_at_once) {
+  RestartBudget budget{8};
+  for (int i = 0; i < 4; ++i)
+    BOOST_TEST(budget.died(worker0, "signal 9", {400, false, false}).delay_ms
+               == 0u);
+  BOOST_TEST(budget.died(worker0, "signal 9", {20, false, false}).delay_ms
+             == 100u);
+}
+
+BOOST_AUTO_TEST_CASE(what_twice_had_too_little_memory_is_not_started_again) {
+  RestartBudget budget{5};
+  const RestartBudget::Life poor{3'000, true, true};
+  BOOST_TEST(budget.died(worker0, "memory", poor).restart);
+  BOOST_TEST(budget.died(shard1, "memory", poor).restart);
+  const auto verdict = budget.died(worker0, "memory", poor);
+  BOOST_TEST(!verdict.restart);
+  BOOST_TEST(verdict.reason
+             == "worker:0 died (memory), twice: it does not fit; give it more "
+                "memory, or a smaller model or batch");
+  // One that grew for an hour, or died of something else between, may go on.
+  BOOST_TEST(budget.died(shard1, "memory", {3'600'000, true, true}).restart);
+  BOOST_TEST(budget.died(shard1, "signal 9", {50, false, false}).restart);
+  BOOST_TEST(budget.died(shard1, "memory", poor).restart);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
