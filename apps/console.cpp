@@ -1,10 +1,12 @@
 #include "apps/console.hpp"
 
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
 namespace troupe {
 
@@ -64,6 +66,12 @@ std::string in_words(const std::vector<Measure>& measures) {
   for (const auto& [name, value] : measures)
     out += (out.empty() ? "" : "  ") + name + ' ' + number_of(value);
   return out;
+}
+
+bool Console::redraws(std::FILE* out) {
+  const auto* term = std::getenv("TERM");
+  const std::string kind = term == nullptr ? "" : term;
+  return isatty(fileno(out)) != 0 && !kind.empty() && kind != "dumb";
 }
 
 Console::Console(bool quiet, bool color, bool is_tty, std::FILE* out)

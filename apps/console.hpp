@@ -17,6 +17,10 @@ std::string in_words(const std::vector<Measure>& measures);
 /// at a time.
 class Console {
 public:
+  /// Whether `out` is a terminal that redraws a line; TERM says "dumb", or
+  /// nothing, of one that does not.
+  static bool redraws(std::FILE* out);
+
   /// `out` is borrowed. quiet: nothing at all is shown. color: escape
   /// sequences beyond what redrawing takes, on a terminal only.
   Console(bool quiet, bool color, bool is_tty, std::FILE* out);
