@@ -1,10 +1,19 @@
+#include "actors/child_processes.hpp"
 #include "apps/commands.hpp"
 #include "apps/help.hpp"
+#include "apps/process_limits.hpp"
 #include "kernels/error.hpp"
 
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
+#include <optional>
+#include <system_error>
 
 namespace {
 
@@ -64,8 +73,8 @@ int dispatch(const Settings& settings) {
 }
 
 /// Prints the one line that a failure gets, whatever its text holds.
-int fail(const char* what, int status) {
-  std::string line = what;
+int fail(const std::string& what, int status) {
+  auto line = what;
   for (auto& c : line)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       c = ' ';
@@ -74,22 +83,47 @@ int fail(const char* what, int status) {
   return status;
 }
 
+/// What a process of this program is like, whoever started it, and how.
+void settle_in() {
+  // One that was started from an open file would be called by its descriptor.
+  prctl(PR_SET_NAME, "troupe");
+  // A file that grows beyond ulimit -f is an error of that file.
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+/// The first process of a container is given those whose parents have ended.
+/// A launcher reaps them beside its roles; who starts children of other kinds
+/// (chaos, bench) is not asked to.
+bool adopts(const Settings& settings) {
+  const auto& command = settings.command;
+  return getpid() == 1
+         && (command == "role" || command == "voter" || command == "evaluate"
+             || command == "predict"
+             || (command == "train" && !settings.job.processes));
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
+  settle_in();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto settings = parse_settings(arguments, surroundings_of_process());
     // What it said is in the settings; a role started from here must not
     // read it again, over what the flags decided.
     unsetenv("TF_CONFIG");
+    std::optional<ChildProcesses> adopted;
+    if (adopts(settings))
+      adopted.emplace(ChildProcesses::Options{-1, true});
     auto status = dispatch(settings);
     if (std::fflush(stdout) != 0)
       return fail("standard output: cannot be written to", 1);
     return status;
   } catch (const UsageError& mistake) {
     return fail(mistake.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return fail(out_of_memory(), 1);
   } catch (const std::exception& failure) {
-    return fail(failure.what(), 1);
+    return fail(with_memory_told(failure.what()), 1);
   }
 }

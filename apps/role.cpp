@@ -4,11 +4,10 @@
 #include "apps/commands.hpp"
 #include "apps/fault_proxy.hpp"
 #include "apps/numbers.hpp"
+#include "apps/process_limits.hpp"
 #include "apps/run_display.hpp"
 #include "kernels/error.hpp"
 #include "kernels/replica.hpp"
-
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +19,7 @@ int play_coordinator(const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Interrupt interrupt;
   select_isa(settings.job.isa);
-  Console console{settings.quiet, settings.color, isatty(STDOUT_FILENO) != 0,
+  Console console{settings.quiet, settings.color, Console::redraws(stdout),
                   stdout};
   RunOptions run;
   run.job = settings.job;
@@ -63,6 +62,7 @@ int run_role(const Settings& settings) {
   if (!settings.role)
     throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
                      "TF_CONFIG");
+  require_allowed(needs_of_role());
   if (settings.role->kind == RoleKind::evaluator)
     throw UsageError("role evaluator is not available yet as a process of its "
                      "own: evaluation runs beside the coordinator");

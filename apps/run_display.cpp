@@ -1,5 +1,6 @@
 #include "apps/run_display.hpp"
 
+#include "apps/process_limits.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
@@ -48,7 +49,7 @@ int conclude(Console& console, const RunResult& result) {
   if (result.status == 0)
     console.line(result.line);
   else
-    std::fprintf(stderr, "troupe: %s\n", result.line.c_str());
+    std::fprintf(stderr, "troupe: %s\n", with_memory_told(result.line).c_str());
   return result.status;
 }
 

@@ -2,18 +2,23 @@
 
 #include "kernels/error.hpp"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 namespace troupe {
 
 RunFolder::RunFolder() {
-  auto pattern =
-    (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
+  // Of what TMPDIR names, the library would say only that it is none.
+  const auto* named = std::getenv("TMPDIR");
+  const std::string parent = named != nullptr && *named != '\0' ? named
+                                                                : "/tmp";
+  auto pattern = parent + "/troupe-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
-    throw InputError("cannot create a folder in "
-                     + std::filesystem::temp_directory_path().string()
-                     + ": set TMPDIR to one that is writable");
+    throw InputError("cannot create a folder in " + parent + " ("
+                     + std::strerror(errno)
+                     + "): set TMPDIR to one that is there and writable");
   path_ = pattern;
 }
 

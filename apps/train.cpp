@@ -1,15 +1,28 @@
 #include "apps/commands.hpp"
+#include "apps/process_limits.hpp"
 #include "apps/role_launch.hpp"
 #include "apps/run_display.hpp"
 #include "kernels/replica.hpp"
 
-#include <unistd.h>
-
 namespace troupe {
+namespace {
+
+/// What can be known before anything is loaded or started.
+void check_machine(const Settings& settings) {
+  require_working_directory();
+  const Job job{settings.job, settings.job.global_batch};
+  require_allowed(needs_of_run(job, settings.standby));
+  require_memory_files(job.plan);
+  require_memory(job);
+}
+
+} // namespace
+
 int run_train(const Settings& settings) {
+  check_machine(settings);
   Interrupt interrupt;
   select_isa(settings.job.isa);
-  Console console{settings.quiet, settings.color, isatty(STDOUT_FILENO) != 0,
+  Console console{settings.quiet, settings.color, Console::redraws(stdout),
                   stdout};
   RunOptions run;
   run.job = settings.job;

@@ -1,0 +1,130 @@
+"""Too little memory is told as that: by the control group's kill, by ulimit -v,
+and before the first step where the plan can know it. What does not fit is not
+started again and again. The kernel's kill was "signal 9 (Killed)", as
+anybody's."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import re
+import resource
+import subprocess
+import sys
+import unittest
+
+from cluster import TROUPE, Run
+from groups import Group
+
+MIB = 1 << 20
+DATA = ["--data", "synthetic:digits?samples=2000", "--seed", "7"]
+SERVED = ["--strategy", "parameter_server", "--processes", "--workers", "1",
+          "--ps", "1"]
+# 67 million parameters: 256 MiB, thrice that with Adam's state.
+WIDE = ["--model", "mlp:784-8192-7168-10"]
+SMALL = ["--model", "mlp:784-48-10"]
+MANY = ["--data", "synthetic:digits?samples=150000"]
+
+
+class OutOfMemory(unittest.TestCase):
+    def group(self, limit):
+        """A group with so much memory."""
+        group = Group.find("memory")
+        if group is None:
+            self.skipTest("no control group with a memory limit can be made")
+        self.addCleanup(group.remove)
+        group.limit_memory(limit)
+        return group
+
+    def start(self, *arguments, **options):
+        data = [] if "--data" in arguments else DATA
+        run = Run(*data, *arguments, **options)
+        self.addCleanup(run.__exit__)
+        return run
+
+    def test_what_cannot_fit_is_refused_before_the_first_step(self):
+        group = self.group(512 * MIB)
+        for strategy in (["--strategy", "one_device"],
+                         ["--strategy", "mirrored", "--devices", "cpu:2"],
+                         SERVED):
+            with self.subTest(strategy=strategy):
+                run = self.start(*WIDE, *strategy, "--steps", "5",
+                                 preexec_fn=group.enter)
+                run.finish(1)
+                self.assertRegex(
+                    run.error(), r"\Atroupe: this run needs about [\d.]+ "
+                    r"[MG]iB of memory \(variables [^)]*\), and the control group "
+                    r"has 512 MiB; give it more memory, [^\n]*\n\Z")
+        self.assertEqual(group.memory_kills(), 0)
+
+    def test_the_plan_says_what_memory_it_takes(self):
+        shown = subprocess.run([TROUPE, "plan", *WIDE, *SERVED, "--optimizer",
+                                "adam"], capture_output=True, text=True)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertRegex(shown.stdout, r"(?m)^  worker:0 needs about \d+ MiB "
+                         r"\(variables \d+ MiB, gradients \d+ MiB, a step ")
+        self.assertRegex(shown.stdout, r"(?m)^  ps:0 needs about 1\.5 GiB ")
+        self.assertRegex(shown.stdout, r"(?m)^  all: [12]\.\d GiB$")
+
+    def test_a_process_without_room_for_it_is_refused_too(self):
+        limit = 400 * MIB
+
+        def enter():
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        run = self.start(*WIDE, "--strategy", "one_device", "--steps", "5",
+                         preexec_fn=enter)
+        run.finish(1)
+        self.assertRegex(run.error(), r"\Atroupe: this run needs about [\d.]+ "
+                         r"[MG]iB of memory, and ulimit -v allows a process 400 "
+                         r"MiB; [^\n]*\n\Z")
+
+    def test_the_kernels_kill_of_a_coordinator_is_told_as_memory(self):
+        # Samples, 112 MiB of them, are not in the plan.
+        group = self.group(100 * MIB)
+        run = self.start(*SMALL, *SERVED, "--epochs", "1", *MANY,
+                         preexec_fn=group.enter)
+        run.finish(1)
+        self.assertEqual(group.memory_kills(), 1)
+        self.assertEqual(run.error(), "troupe: the coordinator was ended by the "
+                         "kernel: memory, limit 100 MiB\n")
+
+    def test_the_kernels_kills_of_roles_are_told_as_memory(self):
+        # How little is too little differs between machines: less by a quarter
+        # until the kernel has to kill.
+        limit = 128
+        while limit > 8:
+            group = self.group(limit * MIB)
+            run = self.start(*SMALL, "--strategy", "parameter_server",
+                             "--processes", "--workers", "2", "--ps", "2",
+                             "--epochs", "20", preexec_fn=group.enter)
+            status = run.process.wait(90)
+            if group.memory_kills() > 0:
+                break
+            self.assertEqual(status, 0, run.error())
+            limit -= limit // 4
+        self.assertGreater(group.memory_kills(), 0)
+        self.assertNotEqual(status, -9, "the launcher itself was killed")
+        shown = run.output() + run.error()
+        self.assertNotIn("signal 9", shown)
+        self.assertIn(f"ended by the kernel: memory, limit {limit} MiB", shown)
+        # What ends so twice is not started again.
+        for role in ("worker:0", "worker:1", "ps:0", "ps:1", "coordinator"):
+            lives = re.findall(rf"^{role} died .*: restart", run.output(),
+                               re.MULTILINE)
+            self.assertLessEqual(len(lives), 1, shown)
+
+    def test_an_allocation_that_fails_is_told_with_its_limit(self):
+        limit = 150 * MIB  # room for the program, not for the samples
+
+        def enter():
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        run = self.start(*SMALL, "--strategy", "one_device", "--epochs", "1",
+                         *MANY, preexec_fn=enter)
+        run.finish(1)
+        self.assertEqual(run.error(), "troupe: out of memory: limit 150 MiB "
+                         "(ulimit -v)\n")
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    if result.skipped and len(result.skipped) == result.testsRun:
+        print("skipped:", result.skipped[0][1])
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())
