@@ -85,7 +85,14 @@ struct ChildProcesses::Impl {
 
   explicit Impl(Options how)
     : options(how), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    // Signals are for others: of the first process of a container one that
+    // came to this thread would be lost.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     thread = std::thread{[this] { run(); }};
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void poke() {

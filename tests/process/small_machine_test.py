@@ -274,6 +274,8 @@ class SmallMachine(unittest.TestCase):
         wait_for(lambda: not os.path.exists(f"/proc/{given}"),
                  "the orphan is reaped", 20)
         self.assertIsNone(outer.poll())
+        os.kill(first, signal.SIGTERM)  # it is heard all the same
+        self.assertEqual(outer.wait(60), 130)
 
     def test_as_first_process_a_run_reaps_what_it_is_given(self):
         self.check_reaps(*MIRRORED)
