@@ -3,6 +3,7 @@
 #include "actors/kept_coordinator.hpp"
 #include "actors/local_groups.hpp"
 #include "actors/role_host.hpp"
+#include "actors/run_stage.hpp"
 #include "strategies/restart_budget.hpp"
 
 #include <sys/mman.h>
@@ -17,6 +18,9 @@ namespace {
 
 /// How long a role that leaves may take to end.
 constexpr std::chrono::seconds retire_deadline{5};
+/// A role that was told to end, or ends well, most often does so with its run:
+/// how long that may take to be heard of before the role is started again.
+constexpr std::chrono::milliseconds end_patience{500};
 
 class SupervisorState {
 public:
@@ -102,8 +106,13 @@ private:
         auto how = exit.describe();
         if (!exit.last_lines.empty() && exit.signal == 0)
           how += ": " + exit.last_lines.back();
-        caf::anon_send(handle,
-                       Completion{[this, role, how] { died(role, how); }});
+        const bool well = exit.status == 0 || is_stop_status(exit.status);
+        caf::anon_send(handle, Completion{[this, role, how, well] {
+                         if (well)
+                           ended_well(role, how);
+                         else
+                           died(role, how);
+                       }});
       });
   }
 
@@ -162,7 +171,9 @@ private:
     if (over_)
       return;
     if (exit.signal == 0 && exit.status != deposed_status) {
-      end_run(line_of(exit));
+      // Where all are told to end, the one that leads ends the run.
+      if (!is_stop_status(exit.status) || --coordinators_ == 0)
+        end_run(line_of(exit));
       return;
     }
     const RoleId role{RoleKind::coordinator, 0};
@@ -185,6 +196,12 @@ private:
     self_->send_exit(caf::actor_cast<caf::actor>(
                        caf::actor_cast<caf::strong_actor_ptr>(coordinator_)),
                      caf::make_error(caf::sec::runtime_error, why));
+  }
+
+  void ended_well(RoleId role, const std::string& how) {
+    running_[role].pid = 0;
+    self_->delayed_send(self_, end_patience,
+                        Completion{[this, role, how] { died(role, how); }});
   }
 
   void died(RoleId role, const std::string& how) {
@@ -245,6 +262,7 @@ private:
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   std::set<RoleId> retired_; ///< they have left, or are leaving
+  size_t coordinators_ = options_.coordinators.size(); ///< not told to end
   bool over_ = false;
 };
 
