@@ -6,10 +6,13 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe {
+
+class ChildProcesses;
 
 /// How a run ended, as CLI.md defines exit status and summary.
 struct RunResult {
@@ -100,6 +103,8 @@ struct LaunchOptions {
   std::string voter;        ///< HOST:PORT of this process's; empty: none
   std::string certificates; ///< folder
   std::string journal;      ///< of the coordinator, or of this process's voter
+  /// Runs the processes; null: one is made.
+  std::shared_ptr<ChildProcesses> processes;
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

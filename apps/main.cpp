@@ -1,10 +1,12 @@
 #include "apps/commands.hpp"
 #include "apps/help.hpp"
+#include "apps/interrupt.hpp"
 #include "kernels/error.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 
 namespace {
 
@@ -77,6 +79,11 @@ int fail(const char* what, int status) {
 } // namespace
 
 int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "train" || command == "role" || command == "voter")
+    hold_signals(); // they watch for them, and end in good order
+  else
+    let_signals_go();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto settings = parse_settings(arguments, surroundings_of_process());

@@ -1,6 +1,8 @@
 #include "apps/role_launch.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/child_processes.hpp"
+#include "actors/run_stage.hpp"
 #include "apps/numbers.hpp"
 #include "apps/reserved_port.hpp"
 #include "apps/run_folder.hpp"
@@ -67,11 +69,14 @@ Ports add_standby(const Settings& settings, const std::string& journal,
 } // namespace
 
 RunResult launch_roles(const Settings& settings, const RunOptions& run,
-                       RoleOutput& output) {
+                       RoleOutput& output, Interrupt* interrupt) {
   // From here on a signal is heard, so that the folder goes with the run.
   if (auto why = run.events.stop ? run.events.stop() : ""; !why.empty())
-    return {130, why + " before the first step: nothing was saved", ""};
+    return {stop_status(why), why + " before the first step: nothing was saved",
+            ""};
   RunFolder folder;
+  if (interrupt)
+    interrupt->removes(folder.path());
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
@@ -97,6 +102,13 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   }
   launch.certificates = certificates;
   launch.journal = coordinator.journal;
+  launch.processes = std::make_shared<ChildProcesses>();
+  if (interrupt)
+    interrupt->on_stop(
+      [processes = std::weak_ptr{launch.processes}](bool stops) {
+        if (const auto held = processes.lock())
+          held->pause(stops);
+      });
   launch.on_line = [&output](const std::string& role, const std::string& line) {
     output.add(role, line);
   };

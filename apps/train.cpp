@@ -1,3 +1,4 @@
+#include "actors/run_stage.hpp"
 #include "apps/commands.hpp"
 #include "apps/role_launch.hpp"
 #include "apps/run_display.hpp"
@@ -33,8 +34,8 @@ int run_train(const Settings& settings) {
         console.line(line);
       return interrupt.reason();
     };
-  auto result = launch_roles(settings, run, output);
-  if (result.status != 0 && result.status != 130) {
+  auto result = launch_roles(settings, run, output, &interrupt);
+  if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
     for (const auto& line : output.last_lines())
       console.line(line);
