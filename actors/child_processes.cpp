@@ -57,9 +57,11 @@ struct Program {
   dup2(nothing, STDIN_FILENO);
   if (program.inherit >= 0)
     fcntl(program.inherit, F_SETFD, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  sigset_t held; // until it watches for them
+  sigemptyset(&held);
+  for (int one : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&held, one);
+  pthread_sigmask(SIG_SETMASK, &held, nullptr);
   if (program.image >= 0)
     syscall(SYS_execveat, program.image, "", program.arguments, environ,
             AT_EMPTY_PATH);
@@ -206,7 +208,7 @@ struct ChildProcesses::Impl {
         std::unique_lock guard{mutex};
         if (stopping && children.empty())
           return;
-        while (!orders.empty()) {
+        while (!orders.empty() && !paused) {
           fork_child(*orders.front());
           orders.front()->done = true;
           orders.pop_front();
@@ -245,6 +247,7 @@ struct ChildProcesses::Impl {
   std::deque<std::shared_ptr<Order>> orders;
   std::map<int, Child> children; ///< changed by the thread, under the mutex
   bool stopping = false;
+  bool paused = false;
   std::thread thread;
 };
 
@@ -257,6 +260,7 @@ ChildProcesses::~ChildProcesses() {
   {
     std::unique_lock guard{impl_->mutex};
     impl_->stopping = true;
+    impl_->paused = false;
     for (auto& [pid, child] : impl_->children)
       kill(pid, SIGKILL);
   }
@@ -290,6 +294,14 @@ void ChildProcesses::signal(int pid, int signal) {
   std::unique_lock guard{impl_->mutex};
   if (impl_->children.contains(pid))
     kill(pid, signal);
+}
+
+void ChildProcesses::pause(bool stand_still) {
+  std::unique_lock guard{impl_->mutex};
+  impl_->paused = stand_still;
+  for (auto& [pid, child] : impl_->children)
+    kill(pid, stand_still ? SIGSTOP : SIGCONT);
+  impl_->poke();
 }
 
 bool ChildProcesses::wait_all(uint64_t deadline_ms) {

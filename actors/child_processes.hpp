@@ -12,7 +12,8 @@ namespace troupe {
 /// Runs and watches child processes from one thread of its own: starts them,
 /// reads their output line by line, reaps them. A child dies with this process
 /// (parent-death signal) and is in a process group of its own, so that Ctrl-C
-/// reaches the launcher alone.
+/// reaches the launcher alone. It begins with SIGINT, SIGTERM and SIGHUP held
+/// back: it is to watch for them, and none ends it before it does.
 class ChildProcesses {
 public:
   struct Exit {
@@ -50,6 +51,8 @@ public:
   int start(std::vector<std::string> arguments, int inherit, OnLine on_line,
             OnExit on_exit);
   void signal(int pid, int signal);
+  /// Stops all (SIGSTOP), and starts none, until told to go on.
+  void pause(bool stand_still);
   /// Waits until all have ended, at most `deadline_ms`; returns whether so.
   bool wait_all(uint64_t deadline_ms);
 

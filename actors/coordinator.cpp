@@ -100,7 +100,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     membership_(membership_options(
                   *job_, epoch_plan_, [this] { return awaited(); },
                   options_.past.get()),
-                steady_ms()),
+                clock_.ms()),
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),
@@ -152,6 +152,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const InjectFault& x) { return on(x); },
     [this](const FaultStruck& x) { faults_.struck(x); },
     [this](const ReshapeJob& x) { return on(x); },
+    [this](const LeaveRequest& x) { return on(x); },
     [this](const EpochPause& x) {
       if (x.fence.job == options_.job_id)
         record_.paused(x.fence.epoch, x.role, x.seconds);
@@ -168,7 +169,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const MetricsReport& x) { on(x); },
     [this](const Evaluation& x) { on(x); },
     [this](const Attach& x) { on(x); },
-    [this](const Detach&) { drop_observer(self_->current_sender()); },
+    [this](const Detach&) { observers_.drop(self_->current_sender()); },
     [this](const RoleDied& x) { on(x); },
     [this](const GiveUp& x) { fail(x.line); },
     [this](const StopRequest& x) { on(x); },
@@ -218,7 +219,7 @@ void CoordinatorState::on(const Join& join) {
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
-  perform(membership_.join(join.role, join.incarnation, steady_ms()));
+  perform(membership_.join(join.role, join.incarnation, clock_.ms()));
 }
 
 /// Who has not come is not waited for; it is taken in when it does.
@@ -228,7 +229,7 @@ void CoordinatorState::begin_without_all() {
       || Clock::now() - joined_ < first_patience)
     return;
   for (auto role : membership_.absent())
-    perform(membership_.dismiss(role, steady_ms()));
+    perform(membership_.dismiss(role, clock_.ms()));
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
@@ -261,7 +262,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
       lose(RoleId{role}, present.incarnation);
       return;
     }
-  drop_observer(caf::actor_cast<caf::strong_actor_ptr>(down.source));
+  observers_.drop(caf::actor_cast<caf::strong_actor_ptr>(down.source));
   if (supervisor_ && supervisor_.address() == down.source) {
     supervisor_ = nullptr;
     if (stage_ != Stage::over)
@@ -273,6 +274,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   present_.erase(role);
   silence_.gone(role);
   seals_.erase(role);
+  leaves_.forget(role);
   if (stage_ == Stage::over)
     return;
   lost_[role] = Clock::now();
@@ -280,13 +282,14 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
-  perform(membership_.lost(role, incarnation, steady_ms()));
+  perform(membership_.lost(role, incarnation, clock_.ms()));
   perform(reshaping_.lost(role));
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   present_.erase(leave.role);
   silence_.gone(leave.role);
+  leaves_.forget(leave.role);
   fence_ = {};
   replace(leave.role, leave.reason);
   perform(reshaping_.lost(leave.role));
@@ -331,7 +334,7 @@ void CoordinatorState::on(const LinkLost& lost) {
 /// The next epoch makes the learner a replica.
 void CoordinatorState::on(const CaughtUp& caught_up) {
   if (current(caught_up.fence))
-    perform(reshaping_.caught_up(caught_up.role.index, steady_ms()));
+    perform(reshaping_.caught_up(caught_up.role.index, clock_.ms()));
 }
 
 void CoordinatorState::on_tick() {
@@ -341,11 +344,13 @@ void CoordinatorState::on_tick() {
     return;
   }
   const auto now = Clock::now();
+  skip_pause(now);
   write_commits();
   begin_without_all();
-  perform(membership_.tick(steady_ms()));
+  perform(membership_.tick(clock_.ms()));
   faults_.tick(now);
-  perform(reshaping_.tick(steady_ms()));
+  perform(reshaping_.tick(clock_.ms()));
+  look_at_leaves();
   look_at_checkpoints();
   if (std::exchange(renews_, false))
     renew();
@@ -355,9 +360,11 @@ void CoordinatorState::on_tick() {
   metrics_.recomputed_so_far(commits_.leaves_recomputed());
   if (watch_.is_due())
     look_at_waits();
-  if (stop_.asked && now > stop_.deadline && stage_ != Stage::concluding)
-    fail(stop_.why + " after step " + std::to_string(steps_)
-         + ": nothing was saved, the roles did not stop in time");
+  if (stops_late(now))
+    fail(ending_.stop.why
+         + (begun_ ? " after step " + std::to_string(steps_)
+                       + ": nothing was saved, the roles did not stop in time"
+                   : " before the first step: nothing was saved"));
   else if (now - touched_
            > std::chrono::milliseconds{options_.stall_deadline_ms})
     fail("no step was committed for "

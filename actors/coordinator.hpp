@@ -45,8 +45,12 @@ struct CoordinatorOptions {
   uint64_t return_deadline_ms = 5'000;
   /// A run that commits nothing for this long is stuck and ends.
   uint64_t stall_deadline_ms = 120'000;
-  /// Ctrl-C: how long the run may take to reach a step that can be saved.
+  /// Told to end before the first epoch: how long that may take to begin, for
+  /// what it begins with to be saved.
   uint64_t stop_deadline_ms = 1'500;
+  /// Told to end later: the step under way is finished and saved. The run gives
+  /// up when nothing has moved for so long, and three times the last step.
+  uint64_t stop_patience_ms = 30'000;
   /// After the end: how long the others may take to read it and go.
   uint64_t leave_deadline_ms = 3'000;
 };

@@ -85,7 +85,7 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
     Progress progress{steps_, end_, commit.loss, record_.samples_per_second(),
                       record_.samples_per_second()
                         / job_->options.global_batch};
-    tell(progress);
+    observers_.tell(progress);
     if (supervisor_)
       self_->send(supervisor_, progress);
   }
@@ -105,7 +105,7 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
                    && (steps_ == end_ || job_->is_snapshot_version(steps_)
                        || (async_ && eval_is_due(job_->options, data_epoch)));
   if (!due) {
-    tell(end);
+    observers_.tell(end);
     return;
   }
   epoch_ends_[steps_] = end;
@@ -156,9 +156,9 @@ void CoordinatorState::on(const StepShares& shares) {
 
 void CoordinatorState::snapshot_if_done() {
   if (!async_ || !leases_.done() || fence_.job == 0 || stage_ == Stage::over
-      || asked_epoch_ == fence_.epoch)
+      || ending_.asked_epoch == fence_.epoch)
     return;
-  if (std::exchange(asked_epoch_, fence_.epoch) == 0)
+  if (std::exchange(ending_.asked_epoch, fence_.epoch) == 0)
     snapshots_.again(final_async_version());
   end_ = steps_;
   if (stage_ == Stage::pausing)

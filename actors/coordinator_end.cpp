@@ -15,6 +15,17 @@ void confirm_to_sender(Self* self, const SnapshotTaken& part) {
   self->send(caf::actor_cast<role_actor>(self->current_sender()), part);
 }
 
+/// The step of the weights in a file; 0 where there are none, or none is told.
+uint64_t step_saved_in(const std::string& path) {
+  try {
+    const auto metadata = read_safetensors(path).metadata;
+    const auto step = metadata.find("step");
+    return step == metadata.end() ? 0 : std::stoull(step->second);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
 } // namespace
 
 void CoordinatorState::on(const SnapshotSlice& slice) {
@@ -40,7 +51,7 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
 void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   touched_ = Clock::now();
   const bool last = whole.version == final_version();
-  if (last && async_ && asked_epoch_ == 0)
+  if (last && async_ && ending_.asked_epoch == 0)
     return; // another coordinator asked, which had seen more than this one has
   const bool evaluates = last || job_->is_snapshot_version(whole.version)
                          || epoch_ends_.contains(whole.version);
@@ -50,9 +61,9 @@ void CoordinatorState::snapshot_is_whole(Snapshot whole) {
     return;
   checkpoints_.arrived(whole, switch_.now());
   if (last) {
-    final_ = std::move(whole);
+    ending_.last = std::move(whole);
     if (async_)
-      final_->version = steps_; // the name told it apart
+      ending_.last->version = steps_; // the name told it apart
     conclude_if_ready();
   }
 }
@@ -79,9 +90,9 @@ void CoordinatorState::on(Evaluation evaluation) {
     return;
   touched_ = Clock::now();
   if (async_ && evaluation.version == final_async_version())
-    final_evaluated_ = true;
+    ending_.last_evaluated = true;
   if (!async_ && evaluation.version == end_)
-    final_evaluated_ = true;
+    ending_.last_evaluated = true;
   if (async_ && evaluation.version == final_async_version())
     evaluation.version = steps_;
   record_.evaluated(evaluation);
@@ -107,16 +118,26 @@ void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
   auto end = waiting->second;
   epoch_ends_.erase(waiting);
   end.evaluation = evaluation.measures;
-  tell(end);
+  observers_.tell(end);
 }
 
+bool CoordinatorState::is_ending() const {
+  return stage_ != Stage::running || steps_ >= end_ || ending_.asked_epoch != 0;
+}
+
+/// Whoever hears the signal says so, most often several: the first one counts.
 void CoordinatorState::on(const StopRequest& request) {
-  if (stage_ != Stage::running)
+  if (ending_.stop.asked || stage_ == Stage::over)
     return;
-  stop_.asked = true;
-  stop_.why = request.why;
-  stop_.deadline = Clock::now()
-                   + std::chrono::milliseconds{options_.stop_deadline_ms};
+  const bool ended = is_ending();
+  ending_.stop.asked = true;
+  ending_.stop.why = request.why;
+  ending_.stop.since = Clock::now();
+  leaves_.end();
+  if (ended) { // all steps were made: only an evaluation is no longer awaited
+    conclude_if_ready();
+    return;
+  }
   stage_ = Stage::pausing;
   if (async_)
     leases_.close();
@@ -127,6 +148,26 @@ void CoordinatorState::on(const StopRequest& request) {
   } else {
     pause();
   }
+}
+
+bool CoordinatorState::stops_late(Clock::time_point now) const {
+  using std::chrono::milliseconds;
+  if (!ending_.stop.asked || stage_ == Stage::concluding)
+    return false;
+  if (!begun_)
+    return now > ending_.stop.since + milliseconds{options_.stop_deadline_ms};
+  const std::chrono::duration<double> steps{3 * record_.seconds_of_last_step()};
+  return now - std::max(ending_.stop.since, touched_)
+         > milliseconds{options_.stop_patience_ms} + steps;
+}
+
+void CoordinatorState::skip_pause(Clock::time_point now) {
+  const auto pause = clock_.take_pause(now);
+  for (auto* moment :
+       {&joined_, &touched_, &ending_.stop.since, &ending_.leave_deadline})
+    *moment += pause;
+  for (auto& [role, since] : lost_)
+    since += pause;
 }
 
 void CoordinatorState::pause() {
@@ -162,17 +203,17 @@ void CoordinatorState::on(const Paused& paused) {
 
 void CoordinatorState::conclude_if_ready() {
   const bool digests = job_->options.digests;
-  if (!digests && !final_)
-    final_.emplace();
-  if (stage_ == Stage::over || stage_ == Stage::pausing || !final_
+  if (!digests && !ending_.last)
+    ending_.last.emplace();
+  if (stage_ == Stage::over || stage_ == Stage::pausing || !ending_.last
       || (!async_ && (commits_.committed() != end_)))
     return;
   stage_ = Stage::concluding;
-  if (evaluator_ && !final_evaluated_ && !stop_.asked)
+  if (evaluator_ && !ending_.last_evaluated && !ending_.stop.asked)
     return;
   if (digests
-      && !checkpoints_.is_last_written(*final_, switch_.now(),
-                                       stop_.asked ? "stopped" : "end"))
+      && !checkpoints_.is_last_written(*ending_.last, switch_.now(),
+                                       ending_.stop.asked ? "stopped" : "end"))
     return;
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
@@ -182,18 +223,28 @@ void CoordinatorState::conclude_if_ready() {
   outcome.isa = options_.isa;
   outcome.checkpoints = checkpoints_.written();
   if (digests) {
-    outcome.tables = tables_of(*job_, *final_);
-    outcome.weights_sha256 = weights_sha256(*job_, *final_);
-    outcome.state_sha256 = state_sha256(*job_, *final_);
+    outcome.tables = tables_of(*job_, *ending_.last);
+    outcome.weights_sha256 = weights_sha256(*job_, *ending_.last);
+    outcome.state_sha256 = state_sha256(*job_, *ending_.last);
   }
   std::string saved = "nothing was saved (no --save)";
   if (!options_.save.empty()) {
+    // A run that is ended early must not leave less than there was.
+    const bool goes_on = job_->first_step() > 0
+                         || record_.counts(commits_).rolled_back > 0;
+    const auto newer =
+      ending_.stop.asked && goes_on ? step_saved_in(options_.save) : 0;
+    const auto path =
+      options_.save + (newer > steps_ ? ".step-" + std::to_string(steps_) : "");
     try {
-      write_safetensors(options_.save, weights_of(*job_, *final_),
+      write_safetensors(path, weights_of(*job_, *ending_.last),
                         {{"format", "pt"},
                          {"model", job_->options.model},
                          {"step", std::to_string(steps_)}});
-      saved = "weights saved to " + options_.save;
+      saved = "weights saved to " + path;
+      if (newer > steps_)
+        saved += " (" + options_.save + " has step " + std::to_string(newer)
+                 + ')';
     } catch (const InputError& failure) {
       fail(failure.what());
       return;
@@ -203,12 +254,12 @@ void CoordinatorState::conclude_if_ready() {
     saved = (options_.save.empty() ? "" : saved + ", ") + "checkpoint in "
             + folder;
   for (const auto& [step, end] : epoch_ends_)
-    tell(end);
+    observers_.tell(end);
   Finished finished{0, saved, record_.summary_json(outcome)};
-  if (stop_.asked) {
-    finished.status = 130;
-    finished.line = stop_.why + " after step " + std::to_string(steps_) + " of "
-                    + std::to_string(job_->total_steps) + ": " + saved;
+  if (ending_.stop.asked) {
+    finished.status = stop_status(ending_.stop.why);
+    finished.line = ending_.stop.why + " after step " + std::to_string(steps_)
+                    + " of " + std::to_string(job_->total_steps) + ": " + saved;
   } else if (const auto why = checkpoints_.last_failure(); !why.empty()) {
     finished.status = 1;
     finished.line = "the last checkpoint is missing: " + why;
@@ -218,35 +269,32 @@ void CoordinatorState::conclude_if_ready() {
 
 void CoordinatorState::fail(const std::string& line) {
   if (stage_ != Stage::over)
-    finish(Finished{stop_.asked ? 130 : 1, line, ""});
+    finish(Finished{ending_.stop.asked ? stop_status(ending_.stop.why) : 1,
+                    line, ""});
 }
 
 void CoordinatorState::finish(const Finished& finished) {
   faults_.over();
   stage_ = Stage::over;
   perform(reshaping_.end());
-  leave_deadline_ = Clock::now()
-                    + std::chrono::milliseconds{options_.leave_deadline_ms};
-  for_all(Finish{options_.job_id});
-  evaluator_.finish(self_, Finish{options_.job_id});
+  leaves_.end();
+  ending_.leave_deadline =
+    Clock::now() + std::chrono::milliseconds{options_.leave_deadline_ms};
+  // Before the roles are: their ends are not deaths.
   if (supervisor_)
     self_->send(supervisor_, finished);
-  tell(finished);
-  outcome_ = finished;
-}
-
-void CoordinatorState::drop_observer(const caf::strong_actor_ptr& who) {
-  std::erase_if(observers_, [&](const observer_actor& x) {
-    return caf::actor_cast<caf::strong_actor_ptr>(x) == who;
-  });
+  for_all(Finish{options_.job_id});
+  evaluator_.finish(self_, Finish{options_.job_id});
+  observers_.tell(finished);
+  ending_.outcome = finished;
 }
 
 void CoordinatorState::leave() {
   // Of one that took over nobody may know yet.
-  const bool found = supervised_ || options_.term == 1;
+  const bool found = ending_.supervised || options_.term == 1;
   const bool alone = present_.empty() && !supervisor_ && observers_.empty()
                      && found;
-  if (!alone && Clock::now() <= leave_deadline_)
+  if (!alone && Clock::now() <= ending_.leave_deadline)
     return;
   write_end();
   self_->quit();
@@ -255,15 +303,15 @@ void CoordinatorState::leave() {
 void CoordinatorState::on(const Attach& attach) {
   if (attach.supervises) {
     supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
-    supervised_ = true;
+    ending_.supervised = true;
     self_->monitor(supervisor_);
-    if (outcome_)
-      self_->send(supervisor_, *outcome_);
+    if (ending_.outcome)
+      self_->send(supervisor_, *ending_.outcome);
     return;
   }
   auto observer = caf::actor_cast<observer_actor>(self_->current_sender());
   self_->monitor(observer);
-  observers_.push_back(observer);
+  observers_.add(observer);
   if (options_.term > 1 && !options_.past) // that line came before it did
     self_->send(observer, Note{back_line(options_.term)});
   if (exporter_)
@@ -271,8 +319,8 @@ void CoordinatorState::on(const Attach& attach) {
                 Note{"metrics: http://" + exporter_->address() + "/metrics"});
   for (const auto& line : options_.first_notes)
     self_->send(observer, Note{line});
-  if (outcome_)
-    self_->send(observer, *outcome_);
+  if (ending_.outcome)
+    self_->send(observer, *ending_.outcome);
 }
 
 void CoordinatorState::on(const RoleDied& died) {
@@ -281,7 +329,7 @@ void CoordinatorState::on(const RoleDied& died) {
   journal_.restarted(died.role, died.how);
   note(died.how);
   if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
-    perform(membership_.died(died.role, steady_ms()));
+    perform(membership_.died(died.role, clock_.ms()));
 }
 
 void CoordinatorState::on(const MetricsReport& report) {

@@ -1,6 +1,5 @@
 #include "actors/coordinator_state.hpp"
 #include "actors/journal/history.hpp"
-#include "actors/steady_ms.hpp"
 
 // From a proposal to what the members of the next epoch are told.
 
@@ -74,7 +73,7 @@ void CoordinatorState::announce(const Activate& message) {
   if (async_ && stage_ != Stage::concluding)
     snapshot_if_done();
   if (const auto line = std::exchange(switched_, std::nullopt)) {
-    tell(*line);
+    observers_.tell(*line);
     for (auto& promise : std::exchange(switchers_, {}))
       promise.deliver(*line);
   }
@@ -83,7 +82,7 @@ void CoordinatorState::announce(const Activate& message) {
   for (const auto& [shard, bytes] : epoch_plan_.kept_bytes())
     loads_.keeps(shard, bytes);
   Reshaping::Actions actions;
-  reshaping_.began(present_roles(), steady_ms(), actions);
+  reshaping_.began(present_roles(), clock_.ms(), actions);
   perform(actions);
 }
 
@@ -117,7 +116,7 @@ std::set<RoleId> CoordinatorState::awaited() const {
 bool CoordinatorState::restore_leases() {
   auto resumed = leases_.begin_epoch(seals_, epoch_plan_.applied(),
                                      epoch_plan_.promised(), steps_);
-  const bool undone = resumed.lost > 0 && !final_;
+  const bool undone = resumed.lost > 0 && !ending_.last;
   if (undone) {
     const auto steps = steps_ - resumed.step;
     steps_ = resumed.step;
@@ -130,7 +129,7 @@ bool CoordinatorState::restore_leases() {
          + std::to_string(steps) + " steps undone: a chain has lost "
          + std::to_string(resumed.lost) + " leases, computed again for it");
   }
-  if (!final_)
+  if (!ending_.last)
     committed(resumed.completed);
   return undone;
 }
@@ -238,7 +237,7 @@ void CoordinatorState::on(const Sealed& sealed) {
   heard_sender();
   faults_.pass_own(StepPhase::seal);
   perform(membership_.sealed(sealed.role, sealed.incarnation,
-                             sealed.fence.epoch, steady_ms()));
+                             sealed.fence.epoch, clock_.ms()));
 }
 
 } // namespace troupe

@@ -106,10 +106,10 @@ void CoordinatorState::write_commits() {
 
 /// Once everybody knows: a coordinator that dies before is followed by another.
 void CoordinatorState::write_end() {
-  if (!outcome_)
+  if (!ending_.outcome)
     return;
   write_commits();
-  journal_.over(outcome_->status, outcome_->line);
+  journal_.over(ending_.outcome->status, ending_.outcome->line);
 }
 
 } // namespace troupe

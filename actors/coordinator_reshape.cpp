@@ -1,5 +1,4 @@
 #include "actors/coordinator_state.hpp"
-#include "actors/steady_ms.hpp"
 
 // Changes of who takes part and who keeps which slice, while the job runs
 // (strategies/reshaping.hpp).
@@ -21,23 +20,63 @@ caf::result<Note> CoordinatorState::on(const ReshapeJob& wanted) {
     return refuse(mistake);
   if (!begun_)
     return refuse("the job has not begun yet");
-  if (stage_ != Stage::running || steps_ >= end_)
+  if (is_ending())
     return refuse("the run is ending");
   if (switch_.pending())
     return refuse("a switch of consistency is under way");
   if (wish.kind == Reshape::Kind::add && !supervisor_)
     return refuse("nobody here starts roles: start it by hand with `troupe "
                   "role worker:N` or `ps:N`, and it joins");
+  auto promise = self_->make_response_promise<Note>();
+  if (mistake = change(wish, promise); !mistake.empty())
+    promise.deliver(refuse(mistake));
+  return promise;
+}
+
+std::string CoordinatorState::change(const Reshape& wish,
+                                     std::optional<Reshaper> asks) {
+  std::string mistake;
   reshaping_.costs(loads_.costs());
-  auto actions = reshaping_.ask(wish, steady_ms(), mistake);
+  const auto actions = reshaping_.ask(wish, clock_.ms(), mistake);
   if (!mistake.empty())
-    return refuse(mistake);
+    return mistake;
   record_.change_begins(to_string(wish), steps_, proposed_.epoch + 1,
                         Clock::now());
-  auto promise = self_->make_response_promise<Note>();
-  reshaper_ = promise;
+  reshaper_ = std::move(asks);
   perform(actions);
+  return {};
+}
+
+/// A role is told to leave by a signal to its process. Which others were, and
+/// whether the whole job is to end, is known only in a while.
+caf::result<Note> CoordinatorState::on(const LeaveRequest& request) {
+  if (request.job != options_.job_id)
+    return caf::make_error(caf::sec::invalid_argument, "this is another job");
+  if (is_ending())
+    return Note{"the run is ending"}; // it is told when that is over
+  auto promise = self_->make_response_promise<Note>();
+  leaves_.ask(request, promise, clock_.ms());
   return promise;
+}
+
+void CoordinatorState::look_at_leaves() {
+  if (!begun_ || is_ending() || switch_.pending() || reshaping_.pending())
+    return;
+  const auto verdict = leaves_.look(reshaping_.roles(), clock_.ms());
+  if (verdict.kind == LeaveBook::Kind::wait)
+    return;
+  if (verdict.kind == LeaveBook::Kind::end_run) {
+    note(verdict.reason + ": the run ends");
+    on(StopRequest{verdict.why});
+    return;
+  }
+  Reshape wish;
+  wish.kind = Reshape::Kind::remove;
+  wish.from = verdict.role;
+  if (const auto mistake = change(wish); mistake.empty())
+    leaves_.answer(verdict.role, Note{"it leaves"});
+  else
+    leaves_.refuse(verdict.role, mistake);
 }
 
 void CoordinatorState::perform(const Reshaping::Actions& actions) {
@@ -52,8 +91,8 @@ void CoordinatorState::perform(const Reshaping::Actions& actions) {
       answer(*x);
     } else if (const auto* x = std::get_if<Reshaping::Tell>(&action)) {
       note(x->line);
-    } else {
-      renew();
+    } else if (!is_ending()) {
+      renew(); // it would only keep the end waiting
     }
 }
 
@@ -86,7 +125,7 @@ void CoordinatorState::retire(RoleId role) {
   journal_.left(role, [handle, dismiss] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle), Completion{dismiss});
   });
-  perform(membership_.dismiss(role, steady_ms()));
+  perform(membership_.dismiss(role, clock_.ms()));
 }
 
 void CoordinatorState::answer(const Reshaping::Answer& answer) {
@@ -112,7 +151,7 @@ void CoordinatorState::admit(RoleId role) {
     journal_.joined(role);
   membership_.expect(role);
   const bool pending = reshaping_.pending();
-  perform(reshaping_.joining(role, steady_ms()));
+  perform(reshaping_.joining(role, clock_.ms()));
   if (reshaping_.pending() && !pending)
     record_.change_begins(to_string(role) + " joins", steps_,
                           proposed_.epoch + 1, Clock::now());
@@ -127,7 +166,7 @@ bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
 
 void CoordinatorState::renew() {
   if (fence_.job != 0 && stage_ != Stage::over)
-    perform(membership_.renew(steady_ms()));
+    perform(membership_.renew(clock_.ms()));
 }
 
 } // namespace troupe

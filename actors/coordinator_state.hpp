@@ -9,7 +9,11 @@
 #include "actors/fault_desk.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
+#include "actors/leave_desk.hpp"
+#include "actors/observers.hpp"
 #include "actors/present_role.hpp"
+#include "actors/run_clock.hpp"
+#include "actors/run_ending.hpp"
 #include "actors/run_record.hpp"
 #include "actors/run_stage.hpp"
 #include "strategies/commit_book.hpp"
@@ -41,6 +45,7 @@ public:
 
 private:
   using Stage = RunStage;
+  using Reshaper = caf::typed_response_promise<Note>;
   // --- joining and epochs ---------------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
   void on(const Join& join);
@@ -84,16 +89,18 @@ private:
 
   // --- switching between sync and async (coordinator_switch.cpp) ------------
   caf::result<Note> on(const SwitchConsistency& wanted);
-  /// Lets the members finish the steps they have begun.
-  void drain();
+  void drain(); ///< lets the members finish the steps they have begun
   void drained_at(uint64_t step);
-  /// Asks for the next epoch when all of them are applied.
-  void switch_if_drained();
+  void switch_if_drained(); ///< by the next epoch, once all are applied
   bool is_drained() const;
   void switch_or_go_on(Activate& message);
 
   // --- who takes part, who keeps which slice (coordinator_reshape.cpp) ------
   caf::result<Note> on(const ReshapeJob& wanted);
+  caf::result<Note> on(const LeaveRequest& request);
+  void look_at_leaves();
+  /// Begins it; returns what there is against it.
+  std::string change(const Reshape& wish, std::optional<Reshaper> asks = {});
   void perform(const Reshaping::Actions& actions);
   void retire(RoleId role);
   void answer(const Reshaping::Answer& answer);
@@ -133,6 +140,9 @@ private:
 
   // --- ending ---------------------------------------------------------------
   void on(const StopRequest& request);
+  bool is_ending() const; ///< by itself or by a wish
+  bool stops_late(Clock::time_point now) const;
+  void skip_pause(Clock::time_point now); ///< Ctrl-Z: no deadline counts it
   void pause();
   void on(const Paused& paused);
   void conclude_if_ready();
@@ -140,14 +150,8 @@ private:
   void finish(const Finished& finished);
 
   // --- observers, supervision, metrics --------------------------------------
-  void drop_observer(const caf::strong_actor_ptr& who);
   void leave(); ///< when everybody elsewhere has read how the run ended
-  template <class Message>
-  void tell(const Message& message) {
-    for (const auto& observer : observers_)
-      self_->send(observer, message);
-  }
-  void note(const std::string& line) { tell(Note{line}); }
+  void note(const std::string& line) { observers_.tell(Note{line}); }
   StepView view_of_step() const;
   void look_at_waits();
   void on(const Attach& attach);
@@ -156,6 +160,8 @@ private:
   caf::result<Note> on(const InjectFault& fault);
   void on_tick();
   coordinator_actor::pointer self_;
+  Observers observers_{self_};
+  RunClock clock_;
   std::shared_ptr<const Job> job_;
   JobData data_;
   CoordinatorOptions options_;
@@ -171,8 +177,9 @@ private:
   std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before
   EpochPlan epoch_plan_;
   Reshaping reshaping_;
+  LeaveDesk leaves_;
   ShardLoads loads_;
-  std::optional<caf::typed_response_promise<Note>> reshaper_; ///< who asked
+  std::optional<Reshaper> reshaper_; ///< who asked
   Membership membership_;
   uint64_t incarnations_ = 0;
   std::map<RoleId, PresentRole> present_;
@@ -187,27 +194,20 @@ private:
   CommitBook commits_;
   LeaseAccount leases_;
   FaultDesk faults_;
-  uint64_t asked_epoch_ = 0;
   SnapshotBook snapshots_;
-  std::optional<Snapshot> final_;
   EvaluatorDesk evaluator_;
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
-  bool final_evaluated_ = false;
   RunRecord record_;
   uint64_t steps_;
   uint64_t end_;
   Stage stage_ = Stage::running;
-  StopWish stop_;
-  Clock::time_point leave_deadline_;
+  RunEnding ending_;
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
   SilenceWatch silence_;
-  std::vector<observer_actor> observers_;
   supervisor_actor supervisor_;
-  bool supervised_ = false; ///< by anybody, so far
   CoordinatorWatch watch_;
-  std::optional<Finished> outcome_;
   CheckpointDesk checkpoints_;
 };
 

@@ -1,6 +1,5 @@
 #include "actors/coordinator_state.hpp"
 #include "actors/first_period.hpp"
-#include "actors/steady_ms.hpp"
 
 #include <algorithm>
 
@@ -22,7 +21,7 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
   if (mode.async && job_->options.rule.kind == OptimizerKind::lamb)
     return refuse("optimizer lamb needs the whole gradient of a step, which "
                   "async does not have");
-  if (stage_ != Stage::running || steps_ >= end_)
+  if (is_ending())
     return refuse("the run is ending");
   if (switch_.pending() || switched_)
     return refuse("another switch is under way");
@@ -73,7 +72,7 @@ void CoordinatorState::switch_if_drained() {
   // Not here: this may be the middle of an activation.
   self_->send(self_, Completion{[this] {
                 if (fence_.job != 0 && is_drained())
-                  perform(membership_.renew(steady_ms()));
+                  perform(membership_.renew(clock_.ms()));
               }});
 }
 

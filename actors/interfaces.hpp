@@ -54,11 +54,11 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(LinkLost), caf::result<void>(CaughtUp),
   caf::result<void>(StepShares), caf::result<Note>(SwitchConsistency),
   caf::result<Note>(InjectFault), caf::result<void>(FaultStruck),
-  caf::result<Note>(ReshapeJob), caf::result<void>(EpochPause),
-  caf::result<void>(MetricsReport), caf::result<void>(Evaluation),
-  caf::result<void>(Attach), caf::result<void>(Detach),
-  caf::result<void>(RoleDied), caf::result<void>(GiveUp),
-  caf::result<void>(StopRequest), caf::result<void>(Completion),
-  caf::result<void>(caf::tick_atom)>;
+  caf::result<Note>(ReshapeJob), caf::result<Note>(LeaveRequest),
+  caf::result<void>(EpochPause), caf::result<void>(MetricsReport),
+  caf::result<void>(Evaluation), caf::result<void>(Attach),
+  caf::result<void>(Detach), caf::result<void>(RoleDied),
+  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
+  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

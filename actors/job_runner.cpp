@@ -53,8 +53,8 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
 
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
-  auto processes = std::make_shared<ChildProcesses>(
-    ChildProcesses::Options{launch.image, launch.adopts});
+  auto processes = launch.processes ? launch.processes
+                                    : std::make_shared<ChildProcesses>();
   ActorConfig config{load_credentials(launch.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};

@@ -6,10 +6,13 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe {
+
+class ChildProcesses;
 
 /// How a run ended, as CLI.md defines exit status and summary.
 struct RunResult {
@@ -92,8 +95,6 @@ RunResult run_coordinator_process(const RunOptions& options,
 /// Runs every role as a process of its own, supervised by this one.
 struct LaunchOptions {
   std::string program; ///< path of the troupe executable, a name to be seen by
-  int image = -1; ///< that executable, open: its file may be replaced meanwhile
-  bool adopts = false; ///< as of ChildProcesses
   /// Arguments that make `program` the job's coordinator.
   std::vector<std::string> coordinator_arguments;
   std::vector<std::string> standby_arguments; ///< its standby; empty: none
@@ -102,6 +103,8 @@ struct LaunchOptions {
   std::string voter;        ///< HOST:PORT of this process's; empty: none
   std::string certificates; ///< folder
   std::string journal;      ///< of the coordinator, or of this process's voter
+  /// Runs the processes; null: one is made.
+  std::shared_ptr<ChildProcesses> processes;
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

@@ -1,5 +1,6 @@
 #include "actors/kept_coordinator.hpp"
 
+#include "actors/run_stage.hpp"
 #include "kernels/error.hpp"
 
 #include <chrono>
@@ -89,11 +90,13 @@ KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
       else
         shared->ended(exit);
     });
-  const auto deadline = std::chrono::steady_clock::now() + start_deadline;
+  auto periods = start_deadline / ask_period; // those of a pause do not count
   while (future.wait_for(ask_period) != std::future_status::ready) {
     if (auto why = events.stop ? events.stop() : ""; !why.empty())
-      return {"", {130, why + " before the first step: nothing was saved", ""}};
-    if (std::chrono::steady_clock::now() > deadline)
+      return {"",
+              {stop_status(why),
+               why + " before the first step: nothing was saved", ""}};
+    if (--periods == 0)
       throw InputError("the coordinator did not start within "
                        + std::to_string(start_deadline.count()) + " s");
   }

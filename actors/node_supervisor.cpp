@@ -4,6 +4,7 @@
 #include "actors/local_groups.hpp"
 #include "actors/role_death.hpp"
 #include "actors/role_host.hpp"
+#include "actors/run_stage.hpp"
 #include "strategies/restart_budget.hpp"
 
 #include <sys/mman.h>
@@ -20,6 +21,9 @@ namespace {
 constexpr std::chrono::seconds retire_deadline{5};
 constexpr std::chrono::seconds told_deadline{30};
 constexpr uint64_t told_again_ms = 100;
+/// A role that was told to end, or ends well, most often does so with its run:
+/// how long that may take to be heard of before the role is started again.
+constexpr std::chrono::milliseconds end_patience{500};
 
 class SupervisorState {
 public:
@@ -103,7 +107,11 @@ private:
       },
       [this, handle, role](const ChildProcesses::Exit& exit) {
         caf::anon_send(handle, Completion{[this, role, exit] {
-                         died(role, explain(role, exit));
+                         const auto death = explain(role, exit);
+                         if (exit.status == 0 || is_stop_status(exit.status))
+                           ended_well(role, death);
+                         else
+                           died(role, death);
                        }});
       });
   }
@@ -170,7 +178,9 @@ private:
     if (over_)
       return;
     if (exit.signal == 0 && exit.status != deposed_status) {
-      end_run(line_of(exit));
+      // Where all are told to end, the one that leads ends the run.
+      if (!is_stop_status(exit.status) || --coordinators_ == 0)
+        end_run(line_of(exit));
       return;
     }
     const RoleId role{RoleKind::coordinator, 0};
@@ -222,6 +232,12 @@ private:
     self_->send_exit(caf::actor_cast<caf::actor>(
                        caf::actor_cast<caf::strong_actor_ptr>(coordinator_)),
                      caf::make_error(caf::sec::runtime_error, why));
+  }
+
+  void ended_well(RoleId role, const RoleDeath& death) {
+    running_[role].pid = 0;
+    self_->delayed_send(self_, end_patience,
+                        Completion{[this, role, death] { died(role, death); }});
   }
 
   void died(RoleId role, const RoleDeath& death) {
@@ -286,6 +302,7 @@ private:
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   std::set<RoleId> retired_; ///< they have left, or are leaving
+  size_t coordinators_ = options_.coordinators.size(); ///< not told to end
   bool over_ = false;
 };
 

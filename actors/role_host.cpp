@@ -287,7 +287,7 @@ void run_role_process(const RoleProcessOptions& options) {
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     throw;
   }
-  const auto reason = wait_until_over(self, coordinator, options.role,
+  const auto reason = wait_until_over(self, coordinator, info.job, options.role,
                                       options.leave);
   if (reason && reason != caf::exit_reason::normal)
     throw std::runtime_error(to_string(options.role) + ": "

@@ -1,7 +1,6 @@
 #include "actors/role_leave.hpp"
 
 #include "actors/error_line.hpp"
-#include "strategies/reshape.hpp"
 
 #include <chrono>
 #include <optional>
@@ -13,27 +12,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds period{100};
-/// Slices may have to be copied.
+/// Others may hand over before, and slices may have to be copied.
 constexpr std::chrono::seconds deadline{300};
-/// How long another change may be under way before this one.
-constexpr std::chrono::seconds patience{20};
 
-/// Asks on another actor, so that the caller still sees the role end; a refusal
-/// comes back as GiveUp.
+/// Asks on another actor, so that the caller still sees the role end; what
+/// became of it comes back as Note or GiveUp.
 void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
-                  RoleId role) {
-  Reshape wish;
-  wish.kind = Reshape::Kind::remove;
-  wish.from = role;
+                  const LeaveRequest& request) {
   auto caller = caf::actor_cast<caf::actor>(self.ptr());
   self->system().spawn([coordinator, caller,
-                        what = to_string(wish)](caf::event_based_actor* asker) {
+                        request](caf::event_based_actor* asker) {
     asker->monitor(coordinator);
     asker->set_down_handler([asker](const caf::down_msg&) { asker->quit(); });
-    asker->request(coordinator, deadline, ReshapeJob{what})
+    asker->request(coordinator, deadline, request)
       .then([asker](const Note&) { asker->quit(); },
             [asker, caller](const caf::error& why) {
-              asker->send(caller, GiveUp{line_of(why)});
+              // Of a coordinator that is gone: the next one is to be asked.
+              asker->send(caller, GiveUp{why == caf::sec::request_receiver_down
+                                           ? ""
+                                           : line_of(why)});
               asker->quit();
             });
   });
@@ -42,27 +39,27 @@ void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
 } // namespace
 
 caf::error wait_until_over(caf::scoped_actor& self,
-                           const coordinator_actor& coordinator, RoleId role,
+                           const coordinator_actor& coordinator, uint64_t job,
+                           RoleId role,
                            const std::function<std::string()>& wish) {
   std::optional<caf::error> over;
   std::optional<Clock::time_point> wished;
   bool asking = false;
   while (!over) {
-    if (!asking && wish && !wish().empty()) {
+    if (const auto why = !asking && wish ? wish() : ""; !why.empty()) {
       wished = wished.value_or(Clock::now());
       asking = true;
-      ask_to_leave(self, coordinator, role);
+      ask_to_leave(self, coordinator, {job, role, why});
     }
-    self->receive([&](const caf::down_msg& down) { over = down.reason; },
-                  [&](const GiveUp& refused) {
-                    asking = false;
-                    if (Clock::now() - *wished > patience
-                        || refused.line.find("under way") == std::string::npos)
-                      throw std::runtime_error(to_string(role)
-                                               + " ends without handing over: "
-                                               + refused.line);
-                  },
-                  caf::after(period) >> [] {});
+    self->receive(
+      [&](const caf::down_msg& down) { over = down.reason; },
+      [&](const GiveUp& refused) {
+        asking = false;
+        if (!refused.line.empty() || Clock::now() - *wished > deadline)
+          throw std::runtime_error(
+            to_string(role) + " ends without handing over: " + refused.line);
+      },
+      caf::after(period) >> [] {});
   }
   return *over;
 }

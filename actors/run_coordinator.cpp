@@ -2,6 +2,7 @@
 #include "actors/ends_with_scope.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/local_coordinator.hpp"
+#include "actors/run_stage.hpp"
 #include "actors/run_watch.hpp"
 #include "actors/voting/proposer.hpp"
 #include "actors/voting/voter.hpp"
@@ -85,7 +86,8 @@ RunResult run_coordinator_process(const RunOptions& options,
   const auto journal = open_as_one_of(system, options, process, proposer,
                                       voter);
   if (!journal)
-    return {130, "told to stop while another coordinator led", ""};
+    return {stop_status(options.events.stop()),
+            "told to stop while another coordinator led", ""};
   if (journal->past && journal->past->over)
     return {0, "", ""}; // by the one that led
   auto coordinator = start_coordinator(

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -9,18 +8,21 @@ namespace troupe {
 /// A run goes through
 ///
 ///   running -> pausing -> ending -> concluding -> over
-///      |    (Ctrl-C only)    ^
+///      |   (a signal only)   ^
 ///      +---------------------+   the last step is committed
 ///
 /// and from anywhere to over when it fails.
 enum class RunStage : uint8_t { running, pausing, ending, concluding, over };
 
-/// The user's wish to end it before.
-struct StopWish {
-  bool asked = false;
-  std::string why;
-  std::chrono::steady_clock::time_point deadline;
-};
+/// The exit status of a run that was ended for this reason: 128 and the number
+/// of the signal.
+inline int stop_status(const std::string& why) {
+  return why == "terminated" ? 143 : why == "hung up" ? 129 : 130;
+}
+/// Whether a process with this exit status was told to end.
+inline bool is_stop_status(int status) {
+  return status == 129 || status == 130 || status == 143;
+}
 
 /// What observers are told when a coordinator goes on from a journal.
 inline std::string back_line(uint64_t term) {

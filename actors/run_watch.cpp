@@ -2,6 +2,7 @@
 
 #include "actors/actor_node.hpp"
 #include "actors/error_line.hpp"
+#include "actors/run_stage.hpp"
 #include "kernels/error.hpp"
 
 #include <atomic>
@@ -104,7 +105,7 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
                 const RunEvents& events) {
   RunResult result;
   bool over = false;
-  bool stopping = false;
+  std::string stopping; ///< why
   ReshapeWish wish{events};
   self->monitor(coordinator);
   self->send(coordinator, Attach{false});
@@ -127,21 +128,19 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         over = true;
       },
       [&](const caf::down_msg& down) {
-        result = {stopping ? 130 : 1,
+        result = {stopping.empty() ? 1 : stop_status(stopping),
                   down.reason ? line_of(down.reason) : "the coordinator died",
                   ""};
         over = true;
       },
       caf::after(watch_period) >> [] {});
-    if (!stopping && events.stop)
-      if (auto why = events.stop(); !why.empty()) {
-        stopping = true;
-        self->send(coordinator, StopRequest{why});
-      }
-    if (!over && !stopping && events.consistency)
+    if (stopping.empty() && events.stop)
+      if (stopping = events.stop(); !stopping.empty())
+        self->send(coordinator, StopRequest{stopping});
+    if (!over && stopping.empty() && events.consistency)
       if (auto mode = events.consistency(); !mode.empty())
         switch_in(self, coordinator, mode, events);
-    if (!over && !stopping)
+    if (!over && stopping.empty())
       wish.look(self, coordinator);
   }
   return result;

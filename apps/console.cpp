@@ -1,5 +1,7 @@
 #include "apps/console.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t redraw_ms = 100;
+constexpr short gone = POLLERR | POLLHUP; ///< of who read
 constexpr auto wipe = "\r\x1b[K";
 
 uint64_t now_ms() {
@@ -132,11 +135,30 @@ void Console::line(const std::string& text) {
   std::fprintf(out_, "%s\n", text.c_str());
   if (again)
     draw();
-  std::fflush(out_);
+  flush();
 }
 
 void Console::done() {
   clear();
+  flush();
+}
+
+/// Nobody reads what a pipe or a terminal has been closed for: that is no
+/// failure of the run, so the stream is made one that can be written to.
+void Console::flush() {
+  std::fflush(out_);
+  if (std::ferror(out_) == 0)
+    return;
+  const auto handle = fileno(out_);
+  pollfd end{handle, 0, 0};
+  if (handle < 0 || poll(&end, 1, 0) <= 0 || (end.revents & gone) == 0)
+    return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0)
+    return;
+  dup2(nowhere, handle);
+  close(nowhere);
+  std::clearerr(out_);
   std::fflush(out_);
 }
 
@@ -148,7 +170,7 @@ void Console::clear() {
 
 void Console::draw() {
   std::fprintf(out_, "%s%s", wipe, bar_.c_str());
-  std::fflush(out_);
+  flush();
   drawn_ = true;
 }
 

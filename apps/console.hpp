@@ -13,8 +13,8 @@ namespace troupe {
 std::string in_words(const std::vector<Measure>& measures);
 
 /// Shows how training goes: on a terminal one line, redrawn in place at most
-/// ten times a second; on a pipe one plain line an epoch. Used by one thread
-/// at a time.
+/// ten times a second; on a pipe one plain line an epoch. When nobody reads any
+/// more (`| head -1`) the rest goes to /dev/null. Used by one thread at a time.
 class Console {
 public:
   /// Whether `out` is a terminal that redraws a line; TERM says "dumb", or
@@ -44,6 +44,7 @@ public:
 private:
   void clear();
   void draw();
+  void flush();
 
   const bool quiet_;
   const bool color_;

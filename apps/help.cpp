@@ -227,7 +227,8 @@ std::string overview() {
     out += purpose.examples;
   out += "\nExit status\n"
          "  0 done · 1 a failure found at work · 2 a mistake in flags, "
-         "configuration file\n  or TF_CONFIG · 130 after Ctrl-C\n"
+         "configuration file\n  or TF_CONFIG · 130 after Ctrl-C, 143 after "
+         "SIGTERM, 129 after SIGHUP\n"
          "\nNot available yet\n  "
          + wrapped(joined(later_commands(), ""), 2) + '\n';
   return out;

@@ -1,19 +1,41 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace troupe {
 
-/// Watches SIGINT and SIGTERM on a thread of its own. Construct it before any
-/// other thread starts, so that they inherit the blocked mask. A signal ends
-/// the process at once as long as nobody has asked for the reason (data are
-/// still being read), and so does a third one.
+/// Holds SIGINT, SIGTERM and SIGHUP back until an Interrupt watches them, or
+/// they are let go: so none ends the process before it can end in good order.
+void hold_signals();
+void let_signals_go();
+
+/// Watches what asks a run to end, on a thread of its own: SIGINT, SIGTERM, and
+/// SIGHUP (a terminal that closes) unless it is ignored, as `nohup` has it.
+/// Construct it before any other thread starts, so that they inherit the
+/// blocked mask. The first signal is a reason to end; it ends the process at
+/// once as long as nobody has asked for the reason (data are still being read).
+/// So does a second one, but for a SIGHUP, or another within a moment: shells,
+/// `timeout` and service managers say the same twice.
+///
+/// SIGPIPE is ignored: that nobody reads any more is no reason to end.
 class Interrupt {
 public:
   Interrupt();
 
-  /// Empty until a signal came; then "interrupted" or "terminated".
+  /// Empty until a signal came; then "interrupted", "terminated" or "hung up".
   std::string reason() const;
+
+  /// This folder goes, too, when the process ends at once.
+  void removes(const std::string& folder);
+  /// Called on the watching thread: with true before Ctrl-Z (SIGTSTP) stops
+  /// this process, with false when it goes on.
+  void on_stop(std::function<void(bool stops)> call);
+
+private:
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/child_processes.hpp"
 #include "apps/commands.hpp"
 #include "apps/help.hpp"
+#include "apps/interrupt.hpp"
 #include "apps/process_limits.hpp"
 #include "kernels/error.hpp"
 
@@ -13,6 +14,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string>
 #include <system_error>
 
 namespace {
@@ -106,6 +108,11 @@ bool adopts(const Settings& settings) {
 
 int main(int argc, char** argv) {
   settle_in();
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "train" || command == "role" || command == "voter")
+    hold_signals(); // they watch for them, and end in good order
+  else
+    let_signals_go();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto settings = parse_settings(arguments, surroundings_of_process());

@@ -1,6 +1,8 @@
 #include "apps/role_launch.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/child_processes.hpp"
+#include "actors/run_stage.hpp"
 #include "apps/numbers.hpp"
 #include "apps/program_image.hpp"
 #include "apps/reserved_port.hpp"
@@ -70,12 +72,15 @@ Ports add_standby(const Settings& settings, const std::string& journal,
 } // namespace
 
 RunResult launch_roles(const Settings& settings, const RunOptions& run,
-                       RoleOutput& output) {
+                       RoleOutput& output, Interrupt* interrupt) {
   // From here on a signal is heard, so that the folder goes with the run.
   if (auto why = run.events.stop ? run.events.stop() : ""; !why.empty())
-    return {130, why + " before the first step: nothing was saved", ""};
+    return {stop_status(why), why + " before the first step: nothing was saved",
+            ""};
   const ProgramImage image;
   RunFolder folder;
+  if (interrupt)
+    interrupt->removes(folder.path());
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
@@ -88,8 +93,6 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   LaunchOptions launch;
   std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = image.path();
-  launch.image = image.descriptor();
-  launch.adopts = getpid() == 1;
   launch.coordinator_arguments = {"role", "coordinator",    "--config",
                                   config, "--certificates", certificates};
   if (!settings.standby)
@@ -103,6 +106,14 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   }
   launch.certificates = certificates;
   launch.journal = coordinator.journal;
+  launch.processes = std::make_shared<ChildProcesses>(
+    ChildProcesses::Options{image.descriptor(), getpid() == 1});
+  if (interrupt)
+    interrupt->on_stop(
+      [processes = std::weak_ptr{launch.processes}](bool stops) {
+        if (const auto held = processes.lock())
+          held->pause(stops);
+      });
   launch.on_line = [&output](const std::string& role, const std::string& line) {
     output.add(role, line);
   };

@@ -1,3 +1,4 @@
+#include "actors/run_stage.hpp"
 #include "apps/commands.hpp"
 #include "apps/process_limits.hpp"
 #include "apps/role_launch.hpp"
@@ -46,8 +47,8 @@ int run_train(const Settings& settings) {
         console.line(line);
       return interrupt.reason();
     };
-  auto result = launch_roles(settings, run, output);
-  if (result.status != 0 && result.status != 130) {
+  auto result = launch_roles(settings, run, output, &interrupt);
+  if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
     for (const auto& line : output.last_lines())
       console.line(line);

@@ -13,6 +13,14 @@ namespace troupe {
 struct ReshapeJob {
   std::string what;
 };
+/// From a role whose process was told to leave (a signal): answered once it is
+/// known how. It leaves, or the run ends, and either way it is told to finish;
+/// or it goes without handing over, and the answer is an error.
+struct LeaveRequest {
+  uint64_t job = 0;
+  RoleId role;
+  std::string why; ///< "terminated"
+};
 /// To a supervisor: start a role that the plan does not have.
 struct StartRole {
   RoleId role;
@@ -32,6 +40,8 @@ struct EpochPause {
 };
 
 TROUPE_INSPECT(ReshapeJob, TROUPE_FIELD(what))
+TROUPE_INSPECT(LeaveRequest, TROUPE_FIELD(job), TROUPE_FIELD(role),
+               TROUPE_FIELD(why))
 TROUPE_INSPECT(StartRole, TROUPE_FIELD(role))
 TROUPE_INSPECT(RetireRole, TROUPE_FIELD(role))
 TROUPE_INSPECT(EpochPause, TROUPE_FIELD(fence), TROUPE_FIELD(role),

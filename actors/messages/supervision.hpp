@@ -75,7 +75,8 @@ struct Finished {
   std::string line;    ///< the one line of a failure, or what was saved
   std::string summary; ///< JSON, empty on failure
 };
-/// Ctrl-C: end at the next possible step and save.
+/// A signal to the launcher or the coordinator: end at the next possible step
+/// and save.
 struct StopRequest {
   std::string why;
 };

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <future>
+#include <thread>
 
 using namespace troupe;
 
@@ -91,6 +92,26 @@ BOOST_AUTO_TEST_CASE(waiting_has_a_deadline_and_the_destructor_kills) {
     BOOST_TEST(!sleepers.wait_all(50));
   } // returns: the child is killed and reaped
   BOOST_TEST(children.wait_all(1000));
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_waits_until_the_child_watches_for_it) {
+  // Symptom: a role that was told to end in its first moments died of it.
+  const auto exit = run({"/bin/sh", "-c", "kill -TERM $$; exit 3"});
+  BOOST_TEST(exit.signal == 0);
+  BOOST_TEST(exit.status == 3);
+}
+
+BOOST_AUTO_TEST_CASE(children_stand_still_and_go_on_and_none_starts_meanwhile) {
+  auto done = std::make_shared<std::promise<void>>();
+  const auto told = [done](const std::string&) { done->set_value(); };
+  children.pause(true);
+  std::thread late{[&] { children.start({"/bin/echo", "x"}, -1, told, {}); }};
+  auto line = done->get_future();
+  BOOST_CHECK(line.wait_for(std::chrono::milliseconds{50})
+              == std::future_status::timeout);
+  children.pause(false);
+  late.join();
+  BOOST_CHECK(line.wait_for(deadline) == std::future_status::ready);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -93,6 +93,10 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST((armed.phase == StepPhase::seal));
   BOOST_TEST(armed.after == 1u);
   BOOST_TEST(round_trip(ReshapeJob{"rebalance"}).what == "rebalance");
+  const auto leave = round_trip(LeaveRequest{7, worker_1, "terminated"});
+  BOOST_TEST(leave.job == 7u);
+  BOOST_CHECK(leave.role == worker_1);
+  BOOST_TEST(leave.why == "terminated");
   BOOST_TEST(round_trip(StartRole{worker_1}).role.index == 1u);
   BOOST_TEST(round_trip(RetireRole{worker_1}).role.index == 1u);
   BOOST_TEST(round_trip(EpochPause{fence, worker_1, 0.25}).seconds == 0.25);

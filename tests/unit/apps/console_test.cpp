@@ -1,8 +1,10 @@
 #include "apps/console.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 
 using namespace troupe;
@@ -118,6 +120,31 @@ BOOST_AUTO_TEST_CASE(quiet_shows_nothing) {
     }
     BOOST_CHECK_EQUAL(memory.str(), "");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_is_not_written_to_any_more) {
+  // Symptom: `troupe train | head -1` ended the training.
+  int ends[2];
+  BOOST_REQUIRE(pipe(ends) == 0);
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  std::FILE* stream = fdopen(ends[1], "w");
+  {
+    Console console{false, false, false, stream};
+    close(ends[0]);
+    console.line("x");
+    console.line("y");
+    BOOST_TEST(std::ferror(stream) == 0);
+    BOOST_TEST(std::fflush(stream) == 0);
+  }
+  std::fclose(stream);
+  std::signal(SIGPIPE, before);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_cannot_be_written_to_stays_a_failure) {
+  std::FILE* stream = std::fopen("/dev/full", "w");
+  Console{false, false, false, stream}.line("x");
+  BOOST_TEST(std::ferror(stream) != 0);
+  std::fclose(stream);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
