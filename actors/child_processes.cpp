@@ -120,6 +120,13 @@ struct ChildProcesses::Impl {
     if (child.on_line)
       child.on_line(child.partial);
     child.partial.clear();
+    sign_of_life();
+  }
+
+  void sign_of_life() {
+    const std::lock_guard guard{mutex};
+    ++signs;
+    changed.notify_all();
   }
 
   void reap() {
@@ -141,6 +148,7 @@ struct ChildProcesses::Impl {
         std::unique_lock guard{mutex};
         waitpid(at->first, &status, 0);
         at = children.erase(at);
+        ++signs;
         changed.notify_all();
       }
       Exit exit;
@@ -185,11 +193,16 @@ struct ChildProcesses::Impl {
   std::condition_variable changed;
   std::deque<std::shared_ptr<Order>> orders;
   std::map<int, Child> children; ///< changed by the thread, under the mutex
+  uint64_t signs = 0;            ///< of life: lines and ends
   bool stopping = false;
+  std::function<void()> before_start;
   std::thread thread;
 };
 
-ChildProcesses::ChildProcesses() : impl_(std::make_unique<Impl>()) {}
+ChildProcesses::ChildProcesses(std::function<void()> before_start)
+  : impl_(std::make_unique<Impl>()) {
+  impl_->before_start = std::move(before_start);
+}
 
 ChildProcesses::~ChildProcesses() {
   {
@@ -205,6 +218,8 @@ ChildProcesses::~ChildProcesses() {
 
 int ChildProcesses::start(std::vector<std::string> arguments, int inherit,
                           OnLine on_line, OnExit on_exit) {
+  if (impl_->before_start)
+    impl_->before_start();
   auto order = std::make_shared<Impl::Order>();
   order->arguments = std::move(arguments);
   order->inherit = inherit;
@@ -228,8 +243,15 @@ void ChildProcesses::signal(int pid, int signal) {
 
 bool ChildProcesses::wait_all(uint64_t deadline_ms) {
   std::unique_lock guard{impl_->mutex};
-  return impl_->changed.wait_for(guard, std::chrono::milliseconds{deadline_ms},
-                                 [&] { return impl_->children.empty(); });
+  const std::chrono::milliseconds deadline{deadline_ms};
+  for (;;) {
+    const auto before = impl_->signs;
+    const bool moves = impl_->changed.wait_for(guard, deadline, [&] {
+      return impl_->children.empty() || impl_->signs != before;
+    });
+    if (!moves || impl_->children.empty())
+      return impl_->children.empty();
+  }
 }
 
 std::string ChildProcesses::Exit::describe() const {

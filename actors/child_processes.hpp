@@ -24,7 +24,8 @@ public:
   using OnLine = std::function<void(const std::string& line)>;
   using OnExit = std::function<void(const Exit&)>;
 
-  ChildProcesses();
+  /// `before_start` is called by each start(), on its thread.
+  explicit ChildProcesses(std::function<void()> before_start = {});
   /// Kills (SIGKILL) and reaps whatever runs.
   ~ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
@@ -37,7 +38,8 @@ public:
   int start(std::vector<std::string> arguments, int inherit, OnLine on_line,
             OnExit on_exit);
   void signal(int pid, int signal);
-  /// Waits until all have ended, at most `deadline_ms`; returns whether so.
+  /// Waits until all have ended, while within each `deadline_ms` one ends or
+  /// prints something; returns whether so.
   bool wait_all(uint64_t deadline_ms);
 
 private:

@@ -1,6 +1,6 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/saved_weights.hpp"
 #include "actors/steady_ms.hpp"
-#include "kernels/error.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <algorithm>
@@ -186,32 +186,22 @@ void CoordinatorState::conclude_if_ready() {
     outcome.weights_sha256 = weights_sha256(*job_, *final_);
     outcome.state_sha256 = state_sha256(*job_, *final_);
   }
-  std::string saved = "nothing was saved (no --save)";
-  if (!options_.save.empty()) {
-    try {
-      write_safetensors(options_.save, weights_of(*job_, *final_),
-                        {{"format", "pt"},
-                         {"model", job_->options.model},
-                         {"step", std::to_string(steps_)}});
-      saved = "weights saved to " + options_.save;
-    } catch (const InputError& failure) {
-      fail(failure.what());
-      return;
-    }
-  }
-  if (const auto folder = checkpoints_.last_folder(); !folder.empty())
-    saved = (options_.save.empty() ? "" : saved + ", ") + "checkpoint in "
-            + folder;
   for (const auto& [step, end] : epoch_ends_)
     tell(end);
-  Finished finished{0, saved, record_.summary_json(outcome)};
+  std::optional<SavedWeights> weights;
+  if (!options_.save.empty())
+    weights = save_weights(options_.save, weights_of(*job_, *final_),
+                           {{"format", "pt"},
+                            {"model", job_->options.model},
+                            {"step", std::to_string(steps_)}});
+  const auto end = end_of_outputs(weights, checkpoints_.last_folder(),
+                                  checkpoints_.last_failure());
+  Finished finished{end.complete ? 0 : 1, end.line,
+                    record_.summary_json(outcome)};
   if (stop_.asked) {
     finished.status = 130;
     finished.line = stop_.why + " after step " + std::to_string(steps_) + " of "
-                    + std::to_string(job_->total_steps) + ": " + saved;
-  } else if (const auto why = checkpoints_.last_failure(); !why.empty()) {
-    finished.status = 1;
-    finished.line = "the last checkpoint is missing: " + why;
+                    + std::to_string(job_->total_steps) + ": " + end.line;
   }
   finish(finished);
 }

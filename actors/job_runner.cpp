@@ -29,8 +29,7 @@ std::vector<RoleId> roles_of(const Plan& plan) {
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
   const auto journal = open_journal(options.journal, false, make_job_id(),
-                                    to_json(options.job),
-                                    say_broken_journal(options.events));
+                                    to_json(options.job));
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
@@ -51,7 +50,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
 
 RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
-  auto processes = std::make_shared<ChildProcesses>();
+  auto processes = std::make_shared<ChildProcesses>(launch.before_start);
   ActorConfig config{load_credentials(launch.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};

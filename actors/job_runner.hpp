@@ -29,8 +29,8 @@ struct RunEvents {
   /// an empty text leaves it as it is. What became of it is a note.
   std::function<std::string()> consistency;
   /// Of a coordinator process: the run is over, its observers elsewhere may not
-  /// have read so yet.
-  std::function<void(const RunResult&)> over;
+  /// have read so yet. May add to the result what became of other files.
+  std::function<void(RunResult&)> over;
   /// Asked as often, while no earlier answer is under way; "shards add 1" and
   /// such (strategies/reshape.hpp) changes the run, an empty text does not.
   std::function<std::string()> reshape;
@@ -100,6 +100,8 @@ struct LaunchOptions {
   std::string voter;        ///< HOST:PORT of this process's; empty: none
   std::string certificates; ///< folder
   std::string journal;      ///< of the coordinator, or of this process's voter
+  /// Called before a role's process is started, on any thread.
+  std::function<void()> before_start;
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };
