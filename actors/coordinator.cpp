@@ -342,6 +342,9 @@ void CoordinatorState::on_tick() {
   }
   const auto now = Clock::now();
   write_commits();
+  if (!observers_.empty())
+    for (const auto& line : options_.journal_notes->take())
+      note(line);
   begin_without_all();
   perform(membership_.tick(steady_ms()));
   faults_.tick(now);

@@ -26,9 +26,10 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
 class Run:
     """One run of `troupe train`, with its output read as it comes."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, summary=None):
         self.folder = tempfile.TemporaryDirectory()
-        self.summary_path = os.path.join(self.folder.name, "summary.json")
+        self.summary_path = summary or os.path.join(self.folder.name,
+                                                    "summary.json")
         self.output_path = os.path.join(self.folder.name, "output")
         self.error_path = os.path.join(self.folder.name, "error")
         with open(self.output_path, "w") as output, \
