@@ -5,7 +5,8 @@
 #include "actors/job.hpp"
 #include "actors/version.hpp"
 #include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/output_trial.hpp"
 #include "monitoring/checkpoint_names.hpp"
 
 #include <algorithm>
@@ -90,6 +91,32 @@ FileToWrite file_of(const Job& job, const Snapshot& snapshot,
   return out;
 }
 
+/// The damaged ones keep what is in them, under other names.
+void keep_aside(const std::vector<DamagedCheckpoint>& damaged,
+                CheckpointStart& start) {
+  for (const auto& one : damaged) {
+    const auto kept = set_aside(real_files(), one.folder);
+    start.notes.push_back(
+      "passed over: " + one.why
+      + (kept.empty() ? "; it stays where it is" : "; kept as " + kept));
+  }
+}
+
+/// Errors: InputError where all are damaged and nobody said to begin anew.
+void begin_without(const std::vector<DamagedCheckpoint>& damaged,
+                   const CheckpointOptions& options) {
+  if (!damaged.empty() && !options.fresh)
+    throw InputError(
+      "--checkpoint-dir " + options.dir + ": "
+      + (damaged.size() == 1
+           ? "its checkpoint is damaged"
+           : "all " + std::to_string(damaged.size())
+               + " of its checkpoints are damaged, the newest")
+      + " (" + damaged.front().why
+      + "); add --resume=fresh to begin with step 0 and keep what is there "
+        "aside");
+}
+
 } // namespace
 
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
@@ -117,10 +144,19 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
                          "folder");
     return start;
   }
-  std::vector<std::string> passed_over;
-  const auto newest = open_newest(dir, passed_over);
-  for (const auto& line : passed_over)
-    start.notes.push_back("passed over: " + line);
+  std::vector<DamagedCheckpoint> damaged;
+  std::unique_ptr<CheckpointReader> newest;
+  try {
+    newest = open_newest(dir, damaged);
+  } catch (const FileError& failure) {
+    if (!restarted)
+      throw;
+    start.notes.emplace_back(failure.what()); // the run has no need of it yet
+    return start;
+  }
+  if (!newest && !restarted)
+    begin_without(damaged, options);
+  keep_aside(damaged, start);
   if (newest) {
     start.resume_from = newest->folder();
     start.notes.push_back("resumed from " + newest->folder() + ", step "
@@ -128,10 +164,21 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
                           + ", written " + newest->manifest().written_at);
   } else if (!restarted) {
     start.notes.push_back(
-      "--resume: no " + std::string{passed_over.empty() ? "" : "whole "}
+      "--resume: no " + std::string{damaged.empty() ? "" : "whole "}
       + "checkpoint in " + options.dir + ", so the run begins with step 0");
   }
   return start;
+}
+
+void try_checkpoints(const Job& job, const CheckpointOptions& options) {
+  if (options.dir.empty())
+    return;
+  const auto runs = 1 + state_slots(job.options.rule.kind);
+  uint64_t values = 0;
+  for (const auto& variable : job.plan.variables)
+    if (variable.partitions == 0) // of tables there are no rows yet
+      values += elements(variable.shape);
+  try_output_folder(options.dir, runs * values * sizeof(float));
 }
 
 std::string data_fingerprint(const Job& job, const Dataset& data) {
@@ -182,7 +229,8 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
     fingerprint_(std::move(fingerprint)),
     schedule_({options_.dir.empty() ? 0 : options_.every, job_->first_step()}),
     registry_(registry),
-    files_(files) {
+    folder_(options_.dir, options_.keep,
+            job_->beginning ? job_->beginning->folder() : "", files) {
   if (enabled())
     for (const auto* result : {"written", "failed"}) // they read 0
       registry_.counter(metrics::checkpoints_total, {{"result", result}});
@@ -197,7 +245,7 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
 
 CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
                                           const Consistency& period,
-                                          const std::string& cause) const {
+                                          const std::string& cause) {
   const auto begin = Clock::now();
   CheckpointToWrite out;
   auto& manifest = out.manifest;
@@ -222,39 +270,17 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
     out.files.push_back(table_file(*job_, snapshot, ids));
   CheckpointOutcome outcome{manifest.step, manifest.whole, "", 0, 0, ""};
   try {
-    outcome.folder = write_checkpoint(
-      files_, std::filesystem::absolute(options_.dir).string(), out);
+    outcome.folder = folder_.write(out);
     for (const auto& file : out.files)
       for (const auto& tensor : file.tensors)
         for (auto part : tensor.parts)
           outcome.bytes += part.size();
-    remove_old();
+    folder_.remove_old();
   } catch (const std::exception& failure) { // training goes on
     outcome.failure = failure.what();
   }
   outcome.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return outcome;
-}
-
-/// What cannot be removed now may be next time.
-void CheckpointKeeper::remove_old() const {
-  std::vector<FoundCheckpoint> found;
-  try {
-    found = find_checkpoints(options_.dir);
-  } catch (const InputError&) {
-    return;
-  }
-  std::vector<uint64_t> steps;
-  std::optional<size_t> needed;
-  for (size_t i = 0; i < found.size(); ++i) {
-    steps.push_back(found[i].step);
-    if (job_->beginning
-        && std::filesystem::path{found[i].folder}.filename()
-             == std::filesystem::path{job_->beginning->folder()}.filename())
-      needed = i;
-  }
-  for (auto i : checkpoints_to_remove(steps, options_.keep, needed))
-    remove_checkpoint(files_, found[i].folder);
 }
 
 std::string CheckpointKeeper::took(const CheckpointOutcome& outcome) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_folder.hpp"
 #include "actors/checkpoint_options.hpp"
 #include "actors/snapshot_book.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
@@ -21,11 +22,17 @@ struct CheckpointStart {
 };
 
 /// Takes the folder, and finds what the run begins with.
+/// Damaged checkpoints, newer than that, are renamed and named.
 /// Errors: InputError (the folder cannot be used, another run uses it, it holds
-/// checkpoints and `resume` is not set). `restarted`: of a coordinator that
+/// checkpoints and `resume` is not set; one cannot be read; all are damaged and
+/// `fresh` is not set). `restarted`: of a coordinator that
 /// takes over a run under way, whose checkpoints those are.
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
                                   bool restarted = false);
+
+/// Finds out whether a checkpoint of the job can be written there.
+/// Errors: InputError (the folder cannot be written; there is no room).
+void try_checkpoints(const Job& job, const CheckpointOptions& options);
 
 /// A few samples' bytes as a number: other data are noticed.
 std::string data_fingerprint(const Job& job, const Dataset& data);
@@ -59,7 +66,7 @@ public:
 
   /// Writes a snapshot, then removes what is too old.
   CheckpointOutcome write(const Snapshot& snapshot, const Consistency& period,
-                          const std::string& cause) const;
+                          const std::string& cause);
   /// Takes note of it. Returns a line for the user where there is something
   /// new to say.
   std::string took(const CheckpointOutcome& outcome);
@@ -69,14 +76,12 @@ public:
   const std::optional<CheckpointOutcome>& newest() const { return newest_; }
 
 private:
-  void remove_old() const;
-
   std::shared_ptr<const Job> job_;
   CheckpointOptions options_;
   std::string fingerprint_;
   CheckpointSchedule schedule_;
   MetricRegistry& registry_;
-  FileSystem& files_;
+  CheckpointFolder folder_; ///< of write()
   uint64_t written_ = 0;
   std::optional<CheckpointOutcome> newest_;
   std::string last_failure_; ///< that the user was told of; empty: none lasts

@@ -11,6 +11,8 @@ struct CheckpointOptions {
   uint64_t every = 0;  ///< steps; 0: at the end alone
   uint32_t keep = 3;   ///< the newest
   bool resume = false; ///< from the newest in `dir`
+  /// Where each of them is damaged, from the beginning.
+  bool fresh = false;
 };
 
 } // namespace troupe

@@ -160,6 +160,13 @@ struct ChildProcesses::Impl {
     if (child.on_line)
       child.on_line(child.partial);
     child.partial.clear();
+    sign_of_life();
+  }
+
+  void sign_of_life() {
+    const std::lock_guard guard{mutex};
+    ++signs;
+    changed.notify_all();
   }
 
   void reap() {
@@ -186,6 +193,7 @@ struct ChildProcesses::Impl {
         std::unique_lock guard{mutex};
         waitpid(at->first, &status, 0);
         at = children.erase(at);
+        ++signs;
         changed.notify_all();
       }
       exit.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -246,6 +254,7 @@ struct ChildProcesses::Impl {
   std::condition_variable changed;
   std::deque<std::shared_ptr<Order>> orders;
   std::map<int, Child> children; ///< changed by the thread, under the mutex
+  uint64_t signs = 0;            ///< of life: lines and ends
   bool stopping = false;
   bool paused = false;
   std::thread thread;
@@ -271,6 +280,8 @@ ChildProcesses::~ChildProcesses() {
 
 int ChildProcesses::start(std::vector<std::string> arguments, int inherit,
                           OnLine on_line, OnExit on_exit) {
+  if (impl_->options.before_start)
+    impl_->options.before_start();
   auto order = std::make_shared<Impl::Order>();
   order->arguments = std::move(arguments);
   order->inherit = inherit;
@@ -306,8 +317,15 @@ void ChildProcesses::pause(bool stand_still) {
 
 bool ChildProcesses::wait_all(uint64_t deadline_ms) {
   std::unique_lock guard{impl_->mutex};
-  return impl_->changed.wait_for(guard, std::chrono::milliseconds{deadline_ms},
-                                 [&] { return impl_->children.empty(); });
+  const std::chrono::milliseconds deadline{deadline_ms};
+  for (;;) {
+    const auto before = impl_->signs;
+    const bool moves = impl_->changed.wait_for(guard, deadline, [&] {
+      return impl_->children.empty() || impl_->signs != before;
+    });
+    if (!moves || impl_->children.empty())
+      return impl_->children.empty();
+  }
 }
 
 std::string ChildProcesses::Exit::describe() const {

@@ -34,6 +34,7 @@ public:
   struct Options {
     int image = -1;      ///< descriptor of an executable file; -1: none
     bool adopts = false; ///< reaps all that the system gives to it
+    std::function<void()> before_start{}; ///< called by each start()
   };
 
   ChildProcesses();
@@ -53,7 +54,8 @@ public:
   void signal(int pid, int signal);
   /// Stops all (SIGSTOP), and starts none, until told to go on.
   void pause(bool stand_still);
-  /// Waits until all have ended, at most `deadline_ms`; returns whether so.
+  /// Waits until all have ended, while within each `deadline_ms` one ends or
+  /// prints something; returns whether so.
   bool wait_all(uint64_t deadline_ms);
 
 private:

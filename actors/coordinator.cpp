@@ -346,6 +346,9 @@ void CoordinatorState::on_tick() {
   const auto now = Clock::now();
   skip_pause(now);
   write_commits();
+  if (!observers_.empty())
+    for (const auto& line : options_.journal_notes->take())
+      note(line);
   begin_without_all();
   perform(membership_.tick(clock_.ms()));
   faults_.tick(now);

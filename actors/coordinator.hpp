@@ -4,6 +4,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/job.hpp"
 #include "actors/journal/event.hpp"
+#include "actors/note_queue.hpp"
 #include "kernels/files/full_disk.hpp"
 #include "strategies/silence_watch.hpp"
 
@@ -21,6 +22,8 @@ struct CoordinatorOptions {
   uint64_t job_id = 0;
   uint64_t term = 1; ///< counts the coordinators of the job (PROTOCOL 15)
   std::shared_ptr<JournalSink> journal; ///< null: none is kept
+  /// What there is to say of it.
+  std::shared_ptr<NoteQueue> journal_notes = std::make_shared<NoteQueue>();
   /// What the coordinators before this one left; null: it is the first.
   std::shared_ptr<const JobHistory> past;
   /// When this process began: the one before was dead by then.

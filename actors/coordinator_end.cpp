@@ -1,6 +1,6 @@
 #include "actors/coordinator_state.hpp"
+#include "actors/saved_weights.hpp"
 #include "actors/steady_ms.hpp"
-#include "kernels/error.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <algorithm>
@@ -227,42 +227,35 @@ void CoordinatorState::conclude_if_ready() {
     outcome.weights_sha256 = weights_sha256(*job_, *ending_.last);
     outcome.state_sha256 = state_sha256(*job_, *ending_.last);
   }
-  std::string saved = "nothing was saved (no --save)";
+  for (const auto& [step, end] : epoch_ends_)
+    observers_.tell(end);
+  std::optional<SavedWeights> weights;
   if (!options_.save.empty()) {
     // A run that is ended early must not leave less than there was.
     const bool goes_on = job_->first_step() > 0
                          || record_.counts(commits_).rolled_back > 0;
     const auto newer =
       ending_.stop.asked && goes_on ? step_saved_in(options_.save) : 0;
-    const auto path =
-      options_.save + (newer > steps_ ? ".step-" + std::to_string(steps_) : "");
-    try {
-      write_safetensors(path, weights_of(*job_, *ending_.last),
-                        {{"format", "pt"},
-                         {"model", job_->options.model},
-                         {"step", std::to_string(steps_)}});
-      saved = "weights saved to " + path;
-      if (newer > steps_)
-        saved += " (" + options_.save + " has step " + std::to_string(newer)
-                 + ')';
-    } catch (const InputError& failure) {
-      fail(failure.what());
-      return;
-    }
+    const bool aside = newer > steps_;
+    weights = save_weights(options_.save
+                             + (aside ? ".step-" + std::to_string(steps_) : ""),
+                           weights_of(*job_, *ending_.last),
+                           {{"format", "pt"},
+                            {"model", job_->options.model},
+                            {"step", std::to_string(steps_)}});
+    if (aside)
+      weights->line += " (" + options_.save + " has step "
+                       + std::to_string(newer) + ')';
   }
-  if (const auto folder = checkpoints_.last_folder(); !folder.empty())
-    saved = (options_.save.empty() ? "" : saved + ", ") + "checkpoint in "
-            + folder;
-  for (const auto& [step, end] : epoch_ends_)
-    observers_.tell(end);
-  Finished finished{0, saved, record_.summary_json(outcome)};
+  const auto end = end_of_outputs(weights, checkpoints_.last_folder(),
+                                  checkpoints_.last_failure());
+  Finished finished{end.complete ? 0 : 1, end.line,
+                    record_.summary_json(outcome)};
   if (ending_.stop.asked) {
     finished.status = stop_status(ending_.stop.why);
     finished.line = ending_.stop.why + " after step " + std::to_string(steps_)
-                    + " of " + std::to_string(job_->total_steps) + ": " + saved;
-  } else if (const auto why = checkpoints_.last_failure(); !why.empty()) {
-    finished.status = 1;
-    finished.line = "the last checkpoint is missing: " + why;
+                    + " of " + std::to_string(job_->total_steps) + ": "
+                    + end.line;
   }
   finish(finished);
 }

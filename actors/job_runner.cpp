@@ -31,8 +31,7 @@ std::vector<RoleId> roles_of(const Plan& plan) {
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
   const auto journal = open_journal(options.journal, false, make_job_id(),
-                                    to_json(options.job),
-                                    say_broken_journal(options.events));
+                                    to_json(options.job));
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};

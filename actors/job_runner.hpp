@@ -32,8 +32,8 @@ struct RunEvents {
   /// an empty text leaves it as it is. What became of it is a note.
   std::function<std::string()> consistency;
   /// Of a coordinator process: the run is over, its observers elsewhere may not
-  /// have read so yet.
-  std::function<void(const RunResult&)> over;
+  /// have read so yet. May add to the result what became of other files.
+  std::function<void(RunResult&)> over;
   /// Asked as often, while no earlier answer is under way; "shards add 1" and
   /// such (strategies/reshape.hpp) changes the run, an empty text does not.
   std::function<std::string()> reshape;

@@ -54,6 +54,8 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   // One that follows goes on where the first one began.
   wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
+  if (!past)
+    try_checkpoints(*started.job, options.checkpoints);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);
   check_resumed(*started.job, fingerprint, checkpoints.notes);
   auto exporter = past ? make_exporter_again(past->metrics_address, options)
@@ -64,6 +66,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.term = journal.term;
   how.journal = journal.sink;
   how.disk = journal.disk;
+  how.journal_notes = journal.notes;
   how.past = past;
   how.began = began;
   how.save = options.save;
@@ -74,14 +77,6 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);
   return started;
-}
-
-std::function<void(const std::string&)>
-say_broken_journal(const RunEvents& events) {
-  return [note = events.note](const std::string& line) {
-    if (note)
-      note(line);
-  };
 }
 
 } // namespace troupe

@@ -6,7 +6,6 @@
 #include "actors/run_journal.hpp"
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,10 +26,6 @@ LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
                   std::chrono::steady_clock::time_point began);
-
-/// Tells an observer that a journal cannot be written.
-std::function<void(const std::string&)>
-say_broken_journal(const RunEvents& events);
 
 /// Random, never 0.
 uint64_t make_job_id();

@@ -1,4 +1,5 @@
 #include "actors/actor_node.hpp"
+#include "actors/end_pulse.hpp"
 #include "actors/ends_with_scope.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/local_coordinator.hpp"
@@ -48,8 +49,7 @@ open_as_one_of(caf::actor_system& system, const RunOptions& options,
   const auto asked = to_json(options.job);
   if (process.voters.empty())
     return std::make_shared<RunJournal>(
-      open_journal(options.journal, true, job_id, asked,
-                   say_broken_journal(options.events)));
+      open_journal(options.journal, true, job_id, asked));
   ProposerOptions how;
   how.voters = process.voters;
   how.own = process.voter;
@@ -78,6 +78,7 @@ std::string publish_coordinator(caf::actor_system& system,
 RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
+  EndPulse pulse{options.events.note}; // outlives what writes the journal
   ActorConfig config{load_credentials(process.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
@@ -111,6 +112,7 @@ RunResult run_coordinator_process(const RunOptions& options,
     throw;
   }
   auto result = watch(self, coordinator.actor, options.events);
+  pulse.begin();
   if (*deposed)
     return {deposed_status, "another coordinator has taken over", ""};
   if (options.events.over)

@@ -6,7 +6,6 @@
 #include "kernels/error.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <utility>
 
@@ -34,6 +33,11 @@ JobHistory read_past(const std::string& where,
   return past;
 }
 
+std::function<void(const std::string&)>
+put_into(const std::shared_ptr<NoteQueue>& notes) {
+  return [notes](const std::string& line) { notes->put(line); };
+}
+
 /// A coordinator begins, in a term that is synced before this returns.
 /// Errors: InputError where it cannot be, in time.
 void begin(const RunJournal& run, const std::string& asked) {
@@ -57,13 +61,12 @@ void RunJournal::listens(const std::string& address, const std::string& metrics,
 }
 
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
-                        const std::string& asked,
-                        std::function<void(const std::string&)> said) {
+                        const std::string& asked) {
   RunJournal out;
   out.job = job;
   if (path.empty())
     return out;
-  const bool again = resumes && std::filesystem::exists(path);
+  const bool again = resumes && journal_is_at(path);
   JournalFile file{path, again ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   if (again) {
@@ -78,7 +81,7 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
     out.term = out.past->term + 1;
   }
   out.sink = std::make_shared<JournalWriter>(std::move(file), path,
-                                             std::move(said), out.disk);
+                                             put_into(out.notes), out.disk);
   begin(out, asked);
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "actors/coordinator.hpp"
 #include "actors/journal/job_journal.hpp"
+#include "actors/note_queue.hpp"
 #include "kernels/files/full_disk.hpp"
 
 #include <functional>
@@ -22,6 +23,8 @@ struct RunJournal {
   uint64_t term = 1;
   /// That the file is on.
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
+  /// That it cannot be written, or can again.
+  std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
 
   /// Writes down that the coordinator listens there.
   /// The job began with the checkpoint in `resume_from`, or with none.
@@ -32,13 +35,10 @@ struct RunJournal {
 /// Opens the journal at `path`, empty: none. Where `resumes`, one that is there
 /// is gone on with, in the next term, which is synced before this returns. A
 /// job that begins is written down as `job` and `asked` (JobOptions as JSON).
-/// `said` is told, on another thread, when it cannot be written, and when it
-/// can again.
 /// Errors: InputError where it is of another job, of a run that is over,
 /// damaged, or there already.
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
-                        const std::string& asked,
-                        std::function<void(const std::string&)> said);
+                        const std::string& asked);
 
 /// The same of a journal that voters keep, once `proposer` leads. `stop` is
 /// asked meanwhile: null where it gives a reason.

@@ -103,8 +103,8 @@ std::string weights_file(const std::string& path) {
   const std::string name = "/parameters.safetensors";
   if (std::filesystem::exists(path + '/' + manifest_name, failure))
     return path + name;
-  std::vector<std::string> passed_over;
-  if (const auto newest = open_newest(path, passed_over))
+  std::vector<DamagedCheckpoint> damaged;
+  if (const auto newest = open_newest(path, damaged))
     return newest->folder() + name;
   throw InputError(path
                    + ": is a folder without a whole checkpoint; name a file or "

@@ -1,7 +1,7 @@
 #include "apps/commands.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <cstdio>
@@ -68,6 +68,13 @@ bool has_tables(const CheckpointReader& reader) {
   return false;
 }
 
+/// What cannot be read may be whole.
+const char* kind_of(const InputError& failure) {
+  const auto* call = dynamic_cast<const FileError*>(&failure);
+  return call != nullptr && !says_missing(call->code()) ? "unreadable"
+                                                        : "damaged";
+}
+
 int list(const std::string& folder) {
   std::printf("%-14s %-21s %10s  %-9s %-9s %s\n", "step", "written", "size",
               "why", "optimizer", "model");
@@ -82,7 +89,7 @@ int list(const std::string& folder) {
                   fact(manifest, "optimizer").c_str(),
                   fact(manifest, "model").c_str());
     } catch (const InputError& failure) {
-      std::printf("damaged: %s\n", failure.what());
+      std::printf("%s: %s\n", kind_of(failure), failure.what());
     }
   }
   return 0;
@@ -98,8 +105,8 @@ std::string digest_of(const CheckpointReader& reader) {
 
 int verify(const std::string& folder) {
   std::string first;
-  const auto bad = [&](const std::string& line) {
-    std::printf("damaged: %s\n", line.c_str());
+  const auto bad = [&](const std::string& line, const char* kind) {
+    std::printf("%s: %s\n", kind, line.c_str());
     if (first.empty())
       first = line;
   };
@@ -108,7 +115,7 @@ int verify(const std::string& folder) {
       const CheckpointReader reader{path};
       const auto damages = reader.damages();
       for (const auto& line : damages)
-        bad(line);
+        bad(line, "damaged");
       if (damages.empty())
         std::printf("whole: %s, step %llu, %zu tensors, %s, %s\n", path.c_str(),
                     static_cast<unsigned long long>(reader.manifest().step),
@@ -116,7 +123,7 @@ int verify(const std::string& folder) {
                     megabytes(reader.manifest().bytes()).c_str(),
                     digest_of(reader).c_str());
     } catch (const InputError& failure) {
-      bad(failure.what());
+      bad(failure.what(), kind_of(failure));
     }
   }
   if (!first.empty())

@@ -4,6 +4,24 @@ namespace troupe {
 
 using namespace binding;
 
+namespace {
+
+Binding resuming() {
+  return {[](Settings& s, const std::string& value) {
+            if (value != "true" && value != "fresh")
+              throw UsageError("expected nothing or fresh");
+            s.checkpoints.resume = true;
+            s.checkpoints.fresh = value == "fresh";
+          },
+          [](const Settings& s) -> std::string {
+            return !s.checkpoints.resume ? ""
+                   : s.checkpoints.fresh ? "fresh"
+                                         : "true";
+          }};
+}
+
+} // namespace
+
 std::vector<Flag> checkpoint_flags() {
   std::vector<Flag> flags;
   const auto add = [&](unsigned commands, const char* name, const char* value,
@@ -24,11 +42,12 @@ std::vector<Flag> checkpoint_flags() {
   add(on_runs, "checkpoint-keep", "N", FlagType::number, "3",
       "the newest that stay, beside the one that the run resumed from",
       whole(FIELD(checkpoints.keep), 1, 1'000'000));
-  add(on_runs, "resume", "", FlagType::toggle, "no",
+  add(on_runs, "resume", "[=fresh]", FlagType::toggle, "no",
       "go on from the newest whole checkpoint in --checkpoint-dir, with any "
       "strategy and number of workers and shards; --steps and --epochs count "
-      "from the first run's beginning",
-      toggle(FIELD(checkpoints.resume), true));
+      "from the first run's beginning; =fresh: where all are damaged, begin "
+      "with step 0 and keep them aside",
+      resuming());
   add(on_kept | on_export, "folder", "DIR", FlagType::text, "", "",
       {text(FIELD(checkpoint_folder)).set, nullptr});
   flags.back().group = "";

@@ -4,6 +4,7 @@
 #include "apps/numbers.hpp"
 #include "apps/reduce_board.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/output_trial.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
 
@@ -138,7 +139,9 @@ void check_address(const Settings& settings, const std::string& flag,
 }
 
 /// Finds out before the work, not after it, that its result has no place.
-void check_output(const std::string& flag, const std::string& path) {
+/// `bytes`: about how many it will have.
+void check_output(const std::string& flag, const std::string& path,
+                  uint64_t bytes = 0) {
   namespace fs = std::filesystem;
   if (path.empty())
     return;
@@ -149,6 +152,20 @@ void check_output(const std::string& flag, const std::string& path) {
   if (!folder.empty() && !fs::is_directory(folder, failure))
     throw InputError("--" + flag + " " + path + ": there is no folder "
                      + folder.string() + "; create it first");
+  try {
+    try_output(path, bytes);
+  } catch (const InputError& mistake) {
+    throw InputError("--" + flag + " " + mistake.what());
+  }
+}
+
+/// Of what --save writes.
+uint64_t bytes_of_weights(const JobOptions& options) {
+  const Job job{options, options.global_batch};
+  uint64_t values = 0;
+  for (const auto& variable : job.plan.variables)
+    values += elements(variable.shape);
+  return values * sizeof(float);
 }
 
 /// Members that share memory are as many as a group of it takes.
@@ -163,8 +180,19 @@ void check_bench(const Settings& settings) {
              + " threads or processes; add --link actors");
 }
 
+/// A coordinator that goes on with a job is not kept from that by a place that
+/// cannot be written just now.
+bool goes_on(const Settings& settings) {
+  std::error_code failure;
+  const auto bytes = std::filesystem::file_size(settings.journal, failure);
+  return settings.command == "role" && !failure && bytes > 0;
+}
+
 void check_files(const Settings& settings) {
-  check_output("save", settings.save);
+  if (goes_on(settings))
+    return;
+  if (!settings.save.empty())
+    check_output("save", settings.save, bytes_of_weights(settings.job));
   check_output("journal", settings.journal);
   check_output("summary", settings.summary);
   check_output("out", settings.out);

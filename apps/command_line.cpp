@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <set>
 
 // The one place that knows CLI11; what flags there are comes from the table.
 
@@ -194,6 +195,7 @@ std::string one_line(std::string text) {
 struct Slots {
   std::map<std::string, std::string> values;
   std::map<std::string, CLI::Option*> options;
+  std::set<std::string> worded; ///< toggles that may be given a word
 };
 
 void declare(CLI::App& app, const std::string& command, Slots& slots) {
@@ -206,6 +208,9 @@ void declare(CLI::App& app, const std::string& command, Slots& slots) {
                                  : app.add_option(name,
                                                   slots.values[flag.name]);
   }
+  for (const auto& flag : all_flags())
+    if (flag.type == FlagType::toggle && !flag.value.empty())
+      slots.worded.insert(flag.name);
   for (const auto& later : later_flags())
     app.add_option(std::string{"--"} + later.name, slots.values[later.name])
       ->expected(0, 1);
@@ -254,7 +259,9 @@ CommandLine parse_command_line(const Words& arguments) {
       throw UsageError("--" + name + ": given as " + line.flags[name]
                        + " already; leave one out");
     auto toggle = slots.values.count(name) == 0;
-    line.flags[name] = toggle ? "true" : slots.values[name];
+    line.flags[name] = !toggle                       ? slots.values[name]
+                       : slots.worded.contains(name) ? option->results().front()
+                                                     : "true";
   }
   return line;
 }

@@ -65,7 +65,7 @@ std::string value_of(const toml::node& node, const Flag& flag,
   auto toggle = flag.type == FlagType::toggle;
   if (auto value = node.value_exact<bool>(); value && toggle)
     return *value ? "true" : "";
-  if (toggle)
+  if (toggle && flag.value.empty())
     throw UsageError(where + ": " + flag.name + ": expected true or false");
   if (auto value = node.value_exact<std::string>())
     return *value;
@@ -85,7 +85,7 @@ std::string quoted(const std::string& text) {
 
 /// Larger whole numbers than TOML's are written as text.
 std::string literal(const Flag& flag, const std::string& text) {
-  if (flag.type == FlagType::toggle)
+  if (flag.type == FlagType::toggle && text == "true")
     return text;
   auto digits = text.find_first_not_of("0123456789") == std::string::npos;
   const bool range = text.find(':') != std::string::npos;

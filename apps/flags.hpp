@@ -44,8 +44,10 @@ enum class FlagType { text, number, toggle };
 /// A name may stand for one flag on some commands and for another on others;
 /// at most one of them is a key.
 struct Flag {
-  std::string name;  ///< without dashes, "global-batch"
-  std::string value; ///< what follows in the help, "N"
+  std::string name; ///< without dashes, "global-batch"
+  /// What follows in the help, "N"; of a toggle what it may be given as,
+  /// "[=fresh]".
+  std::string value;
   FlagType type = FlagType::text;
   unsigned commands = 0;
   std::string group;    ///< heading in the help

@@ -243,7 +243,10 @@ std::string flags_of(const std::string& command) {
     if (flag.group != group)
       out += '\n' + flag.group + '\n';
     group = flag.group;
-    auto name = "--" + flag.name + (flag.value.empty() ? "" : " ") + flag.value;
+    auto name = "--" + flag.name
+                + (flag.value.empty() || flag.type == FlagType::toggle ? ""
+                                                                       : " ")
+                + flag.value;
     out += entry(name, flag.help + " (" + flag.fallback + ")");
   }
   return out;

@@ -40,8 +40,7 @@ int play_coordinator(const Settings& settings) {
       console.line(line);
     }
   };
-  // A launcher does not wait for long once its own observer knows the end.
-  run.events.over = [&settings](const RunResult& result) {
+  run.events.over = [&settings](RunResult& result) {
     write_summary(settings, result);
   };
   CoordinatorProcess process;

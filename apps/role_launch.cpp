@@ -7,28 +7,39 @@
 #include "apps/program_image.hpp"
 #include "apps/reserved_port.hpp"
 #include "apps/run_folder.hpp"
-#include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+#include "kernels/files/file_error.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <vector>
 
 namespace troupe {
 namespace {
 
-/// A run never writes into the journal of another one.
+/// A run never writes into the journal of another one, also where both begin
+/// at one moment. Takes the name with an empty file.
+void reserve(const std::string& journal) {
+  const int handle = ::open(journal.c_str(),
+                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (handle < 0 && errno == EEXIST)
+    throw InputError("--journal " + journal
+                     + ": is there already (`troupe events " + journal
+                     + "` shows its run); remove it or name another file");
+  if (handle < 0)
+    fail_to_write("--journal " + journal, errno);
+  ::close(handle);
+}
+
 std::string journal_of(const Settings& settings, const RunFolder& folder) {
   namespace fs = std::filesystem;
   if (!settings.journal.empty()) {
-    if (fs::exists(settings.journal))
-      throw InputError("--journal " + settings.journal
-                       + ": is there already (`troupe events "
-                       + settings.journal
-                       + "` shows its run); remove it or name another file");
+    reserve(settings.journal);
     return fs::absolute(settings.journal).string();
   }
   if (settings.log_dir.empty())
@@ -37,6 +48,28 @@ std::string journal_of(const Settings& settings, const RunFolder& folder) {
   for (int number = 2; fs::exists(path); ++number)
     path.replace_filename("journal-" + std::to_string(number) + ".db");
   return path.string();
+}
+
+/// The name of a journal that nobody came to write is given back.
+class JournalName {
+public:
+  explicit JournalName(std::string path) : path_(std::move(path)) {}
+  ~JournalName() {
+    std::error_code failure;
+    if (std::filesystem::file_size(path_, failure) == 0 && !failure)
+      std::filesystem::remove(path_, failure);
+  }
+  JournalName(const JournalName&) = delete;
+  JournalName& operator=(const JournalName&) = delete;
+
+private:
+  std::string path_;
+};
+
+/// Errors: InputError where it cannot be written whole.
+void write_config(const std::string& path, const Settings& settings) {
+  const auto text = to_toml(settings);
+  write_atomically(path, {std::as_bytes(std::span{text})});
 }
 
 using Ports = std::vector<std::unique_ptr<ReservedPort>>;
@@ -78,18 +111,21 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
     return {stop_status(why), why + " before the first step: nothing was saved",
             ""};
   const ProgramImage image;
-  RunFolder folder;
+  RunFolder folder{RunFolder::Place::state};
   if (interrupt)
     interrupt->removes(folder.path());
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
+  const JournalName journal_name{coordinator.journal};
   coordinator.standby = false; // it has one, and is none
-  std::ofstream{config} << to_toml(coordinator);
+  coordinator.summary.clear(); // this process writes it
+  write_config(config, coordinator);
   const auto certificates = settings.certificates.empty()
                               ? folder.file("certificates")
                               : settings.certificates;
   make_credentials(certificates);
+  folder.remember();
   LaunchOptions launch;
   std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = image.path();
@@ -106,8 +142,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   }
   launch.certificates = certificates;
   launch.journal = coordinator.journal;
-  launch.processes = std::make_shared<ChildProcesses>(
-    ChildProcesses::Options{image.descriptor(), getpid() == 1});
+  launch.processes = std::make_shared<ChildProcesses>(ChildProcesses::Options{
+    image.descriptor(), getpid() == 1, [&folder] { folder.restore(); }});
   if (interrupt)
     interrupt->on_stop(
       [processes = std::weak_ptr{launch.processes}](bool stops) {

@@ -1,10 +1,14 @@
 #pragma once
 
-#include <cstdio>
+#include "kernels/files/folder_lock.hpp"
+
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -15,7 +19,9 @@ class RoleOutput {
 public:
   static constexpr size_t kept_lines = 20;
 
-  /// Errors: InputError when the folder cannot be created.
+  /// The folder is this run's alone.
+  /// Errors: InputError when it cannot be created or written, or another run
+  /// has it: which.
   explicit RoleOutput(std::string log_dir);
   ~RoleOutput();
   RoleOutput(const RoleOutput&) = delete;
@@ -23,13 +29,25 @@ public:
 
   void add(const std::string& role, const std::string& line);
   std::deque<std::string> last_lines() const;
+  /// Lines for the user: a file cannot be written, or can again.
+  std::vector<std::string> take_notes();
   /// The lines that came since the last call, at most the kept ones.
   std::deque<std::string> take_new();
 
 private:
+  struct Log {
+    int handle = -1;
+    int failure = 0;   ///< errno that the user was told of; 0: it is written
+    uint64_t lost = 0; ///< lines
+  };
+
+  void write(const std::string& role, const std::string& line);
+
   mutable std::mutex mutex_;
   std::string log_dir_;
-  std::map<std::string, std::FILE*> files_;
+  std::unique_ptr<FolderLock> lock_;
+  std::map<std::string, Log> logs_; ///< by role
+  std::vector<std::string> notes_;
   std::deque<std::string> last_;
   size_t unseen_ = 0; ///< how many at the end of last_ are new
 };

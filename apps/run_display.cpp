@@ -4,6 +4,7 @@
 #include "kernels/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace troupe {
@@ -38,10 +39,16 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
   return events;
 }
 
-void write_summary(const Settings& settings, const RunResult& result) {
-  if (!settings.summary.empty() && !result.summary.empty())
+void write_summary(const Settings& settings, RunResult& result) {
+  if (settings.summary.empty() || result.summary.empty())
+    return;
+  try {
     write_atomically(settings.summary,
                      {std::as_bytes(std::span{result.summary})});
+  } catch (const InputError& failure) {
+    result.status = std::max(result.status, 1);
+    result.line += std::string{"; no summary: "} + failure.what();
+  }
 }
 
 int conclude(Console& console, const RunResult& result) {

@@ -36,18 +36,24 @@ int run_train(const Settings& settings) {
   if (settings.log_level == "error")
     run.events.note = {};
   if (!settings.job.processes) {
-    const auto result = run_in_process(run, load_job_data(settings.job));
+    auto result = run_in_process(run, load_job_data(settings.job));
     write_summary(settings, result);
     return conclude(console, result);
   }
   RoleOutput output{settings.log_dir};
-  if (settings.log_level == "info" || settings.log_level == "debug")
-    run.events.stop = [&] {
+  const bool shows = settings.log_level == "info"
+                     || settings.log_level == "debug";
+  run.events.stop = [&] {
+    for (const auto& line : output.take_notes())
+      if (run.events.note)
+        run.events.note(line);
+    if (shows)
       for (const auto& line : output.take_new())
         console.line(line);
-      return interrupt.reason();
-    };
+    return interrupt.reason();
+  };
   auto result = launch_roles(settings, run, output, &interrupt);
+  write_summary(settings, result);
   if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
     for (const auto& line : output.last_lines())

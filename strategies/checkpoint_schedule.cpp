@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace troupe {
+namespace {
+
+size_t count_new(const std::vector<KeptCheckpoint>& there) {
+  return static_cast<size_t>(
+    std::ranges::count(there, false, &KeptCheckpoint::old));
+}
+
+} // namespace
 
 std::optional<uint64_t> CheckpointSchedule::due(uint64_t committed,
                                                 bool at_once, uint64_t now_ms) {
@@ -71,19 +79,32 @@ void CheckpointSchedule::rolled_back(uint64_t version) {
     version_ = std::min(version_, version);
 }
 
-std::vector<size_t> checkpoints_to_remove(const std::vector<uint64_t>& steps,
-                                          size_t keep,
-                                          std::optional<size_t> needed) {
+std::vector<size_t>
+checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
+                      std::optional<size_t> needed, size_t old_at_start) {
   std::vector<size_t> out;
+  const auto fresh = count_new(there);
+  const bool old_may_go = fresh >= std::min(old_at_start, keep);
   size_t kept = 0;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const bool replaced = i > 0 && steps[i] == steps[i - 1];
+  for (size_t i = 0; i < there.size(); ++i) {
+    const bool replaced = i > 0 && there[i].step == there[i - 1].step;
     if (!replaced && kept < keep)
       ++kept;
-    else if (needed != i)
+    else if (needed != i && (!there[i].old || old_may_go))
       out.push_back(i);
   }
   return out;
+}
+
+std::optional<size_t>
+checkpoint_that_makes_room(const std::vector<KeptCheckpoint>& there,
+                           std::optional<size_t> needed, size_t removed) {
+  if (count_new(there) <= removed)
+    return std::nullopt;
+  for (size_t i = there.size(); i-- > 0;)
+    if (there[i].old && needed != i)
+      return i;
+  return std::nullopt;
 }
 
 } // namespace troupe

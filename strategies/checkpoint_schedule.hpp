@@ -56,11 +56,23 @@ private:
   std::optional<uint64_t> passed_ms_; ///< since when `version_` is committed
 };
 
-/// Which of the checkpoints of these steps, newest first, are to be removed so
-/// that `keep` stay. Returns places in the list. One of a step that a newer one
-/// replaces goes; `needed` stays in any case: the run began with it.
-std::vector<size_t> checkpoints_to_remove(const std::vector<uint64_t>& steps,
-                                          size_t keep,
-                                          std::optional<size_t> needed);
+struct KeptCheckpoint {
+  uint64_t step = 0;
+  bool old = false; ///< it was there when the run began
+};
+
+/// Which of these checkpoints, newest first, are to be removed so that `keep`
+/// stay. Returns places in the list. One of a step that a newer one replaces
+/// goes. `needed` stays in any case: the run began with it. Of the old ones,
+/// which were `old_at_start`, none goes before there are as many new ones, or
+/// `keep` of them.
+std::vector<size_t>
+checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
+                      std::optional<size_t> needed, size_t old_at_start);
+/// The one to remove where there is no room for another: the oldest of the old
+/// ones, once for each new one. `removed`: so many old ones are gone already.
+std::optional<size_t>
+checkpoint_that_makes_room(const std::vector<KeptCheckpoint>& there,
+                           std::optional<size_t> needed, size_t removed);
 
 } // namespace troupe

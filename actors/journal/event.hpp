@@ -9,7 +9,7 @@ namespace troupe {
 /// One line of a job's journal: what its coordinator decided or saw. The kinds,
 /// and what each says, are those of job_journal.hpp.
 struct JournalEvent {
-  uint64_t id = 0;      ///< from 1, without gaps; given when it is written
+  uint64_t id = 0;      ///< from 1, ascending; given when it is written
   uint64_t unix_ms = 0; ///< by the clock of the coordinator's machine
   uint64_t term = 0;    ///< of the coordinator
   std::string kind;

@@ -1,5 +1,6 @@
 #include "actors/journal/journal_file.hpp"
 
+#include "actors/journal/folding.hpp"
 #include "kernels/crc32c.hpp"
 #include "kernels/error.hpp"
 
@@ -9,13 +10,15 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
 namespace {
 
 constexpr int application = 0x54524a31; // "TRJ1"
-constexpr int schema = 2;
+constexpr int schema = 3;
+constexpr int schema_without_gaps = 2; ///< in the events' numbers
 constexpr int busy_ms = 2'000;
 
 /// One statement; its columns and parameters are numbered as SQLite does.
@@ -101,11 +104,18 @@ uint32_t check_of(uint32_t before, const JournalEvent& event) {
 
 } // namespace
 
+bool journal_is_at(const std::string& path) {
+  std::error_code failure;
+  const auto bytes = std::filesystem::file_size(path, failure);
+  return failure ? failure != std::errc::no_such_file_or_directory : bytes > 0;
+}
+
 struct JournalFile::Impl {
   std::string path;
   sqlite3* database = nullptr;
   uint64_t last = 0; ///< event's number
   uint32_t check = 0;
+  bool gaps = true; ///< some events may have been folded into others
 
   ~Impl() { sqlite3_close_v2(database); }
 
@@ -130,7 +140,8 @@ struct JournalFile::Impl {
   void open(Open how) {
     namespace fs = std::filesystem;
     std::error_code failure;
-    const bool there = fs::exists(path, failure);
+    const bool there = how == Open::create ? journal_is_at(path)
+                                           : fs::exists(path, failure);
     if (how == Open::create && there)
       refuse("is there already, perhaps with another run (`troupe events "
              + path + "` shows it); remove it or name another file");
@@ -147,9 +158,11 @@ struct JournalFile::Impl {
       make();
     if (pragma("PRAGMA application_id") != application)
       refuse("is no journal of a run");
-    if (const auto found = pragma("PRAGMA user_version"); found != schema)
+    const auto found = pragma("PRAGMA user_version");
+    if (found != schema && found != schema_without_gaps)
       refuse("is of version " + std::to_string(found) + ", this program reads "
              + std::to_string(schema) + ": use the troupe that wrote it");
+    gaps = found == schema;
     if (how != Open::read)
       run("PRAGMA synchronous=FULL");
   }
@@ -166,6 +179,24 @@ struct JournalFile::Impl {
       sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);
       refuse("cannot be written: " + why);
     }
+  }
+
+  /// Inserts events behind those that `check` is of; returns that of the last.
+  uint32_t insert(const std::vector<JournalEvent>& events,
+                  uint32_t check) const {
+    Statement row{database, "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"};
+    for (const auto& event : events) {
+      check = check_of(check, event);
+      row.reset();
+      row.bind(1, event.id);
+      row.bind(2, event.unix_ms);
+      row.bind(3, event.term);
+      row.bind(4, event.kind);
+      row.bind(5, event.body);
+      row.bind(6, uint64_t{check});
+      row.step();
+    }
+    return check;
   }
 
   void make() const {
@@ -189,7 +220,7 @@ struct JournalFile::Impl {
       JournalEvent event{rows.number(0), rows.number(1), rows.number(2),
                          rows.text(3), rows.text(4)};
       const auto found = rows.number(5);
-      if (event.id != last + 1)
+      if (event.id != last + 1 && !gaps)
         throw InputError("event " + std::to_string(last + 1) + " is missing");
       check = check_of(check, event);
       if (check != found)
@@ -236,25 +267,39 @@ void JournalFile::append(std::vector<JournalEvent>& events, bool full) {
   if (full)
     disk.emplace();
   auto last = impl_->last;
+  for (auto& event : events)
+    event.id = ++last;
   auto check = impl_->check;
-  impl_->write([&] {
-    Statement row{impl_->database,
-                  "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"};
-    for (auto& event : events) {
-      event.id = ++last;
-      check = check_of(check, event);
-      row.reset();
-      row.bind(1, event.id);
-      row.bind(2, event.unix_ms);
-      row.bind(3, event.term);
-      row.bind(4, event.kind);
-      row.bind(5, event.body);
-      row.bind(6, uint64_t{check});
-      row.step();
-    }
-  });
+  impl_->write([&] { check = impl_->insert(events, check); });
   impl_->last = last;
   impl_->check = check;
+}
+
+void JournalFile::fold() {
+  if (!impl_->gaps)
+    return;
+  std::vector<JournalEvent> all;
+  impl_->walk([&](JournalEvent&& x) { all.push_back(std::move(x)); });
+  const auto before = all.size();
+  const auto kept = folded(std::move(all));
+  if (kept.size() == before)
+    return;
+  auto check = impl_->check;
+  impl_->write([&] {
+    impl_->run("DELETE FROM events");
+    check = impl_->insert(kept, 0);
+  });
+  impl_->check = check;
+}
+
+JournalFile JournalFile::copied_to(const std::string& path) const {
+  JournalFile out{path, Open::create};
+  const auto all = events();
+  uint32_t check = 0;
+  out.impl_->write([&] { check = out.impl_->insert(all, 0); });
+  out.impl_->last = impl_->last;
+  out.impl_->check = check;
+  return out;
 }
 
 void JournalFile::cut(uint64_t keep) {

@@ -10,11 +10,12 @@ namespace troupe {
 
 /// A journal on disk: one SQLite file in WAL mode, synced with each change.
 /// Each event carries a checksum over itself and the one before it, so that
-/// none can be changed, left out or put in unseen.
+/// none can be changed, left out or put in unseen. Numbers ascend, with gaps
+/// where events were folded.
 class JournalFile {
 public:
   enum class Open {
-    create, ///< a new file
+    create, ///< a new file, or an empty one whose name was taken for it
     resume, ///< one that is there, to write on
     read,   ///< one that another process may be writing
   };
@@ -35,6 +36,14 @@ public:
   /// Errors: InputError with the system's reason (disk full).
   void append(std::vector<JournalEvent>& events, bool full = false);
 
+  /// Leaves out what nobody needs any more (folding.hpp).
+  /// Errors: InputError with the system's reason.
+  void fold();
+  /// Another file with the same events, also of one that was removed while it
+  /// is open.
+  /// Errors: InputError (it cannot be made; an event is damaged).
+  JournalFile copied_to(const std::string& path) const;
+
   /// Removes all events but the first `keep`.
   /// Errors: InputError with the system's reason.
   void cut(uint64_t keep);
@@ -47,5 +56,8 @@ private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Whether a journal is there; an empty file is none yet.
+bool journal_is_at(const std::string& path);
 
 } // namespace troupe

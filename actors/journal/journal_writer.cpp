@@ -3,12 +3,14 @@
 #include "kernels/error.hpp"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +21,17 @@ namespace {
 
 constexpr std::chrono::milliseconds retry_period{100};
 constexpr size_t most_kept = 100'000;
+/// Some minutes of a run's.
+constexpr size_t fold_period = 2'048;
+
+/// Which file has a name; none: nothing is there.
+using Place = std::optional<std::pair<dev_t, ino_t>>;
+Place place_of(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0)
+    return std::nullopt;
+  return std::pair{about.st_dev, about.st_ino};
+}
 
 } // namespace
 
@@ -30,6 +43,7 @@ struct JournalWriter::Impl {
       path(std::move(where)),
       said(std::move(tell)),
       disk(std::move(on)),
+      place(place_of(path)),
       thread([this] { run(); }) {}
 
   void run() {
@@ -63,12 +77,18 @@ struct JournalWriter::Impl {
     std::move(batch.begin(), batch.end(), std::back_inserter(kept));
     const bool full = disk && disk->full();
     try {
+      const auto added = kept.size();
+      const bool anew = come_back();
       file.append(kept, full);
       kept.clear();
-      if (std::exchange(broken, false)) {
+      if (std::exchange(broken, false))
         rename(".broken", "");
-        say("journal " + path + ": is written again, nothing is missing");
-      }
+      else if (!anew)
+        return fold(added);
+      place = place_of(path);
+      say("journal " + path + ": "
+          + (anew ? "was removed, and is there again" : "is written again")
+          + ", nothing is missing");
     } catch (const InputError& failure) {
       if (full)
         disk->refuse();
@@ -80,6 +100,35 @@ struct JournalWriter::Impl {
       given_up = kept.size() > most_kept;
       if (given_up)
         kept.clear();
+    }
+  }
+
+  /// A cleaner may take the file, or its folder, away under the run. Returns
+  /// whether it had to be made anew.
+  /// Errors: InputError where that cannot be done.
+  bool come_back() {
+    if (!place || place_of(path) == place
+        || place_of(path + ".broken") == place)
+      return false;
+    std::error_code failure; // making the file says why
+    const auto folder = std::filesystem::path{path}.parent_path();
+    if (!folder.empty())
+      std::filesystem::create_directories(folder, failure);
+    file = file.copied_to(path);
+    place = place_of(path);
+    broken = false;
+    return true;
+  }
+
+  /// What cannot be folded now may be later.
+  void fold(size_t added) {
+    unfolded += added;
+    if (unfolded < fold_period)
+      return;
+    unfolded = 0;
+    try {
+      file.fold();
+    } catch (const InputError&) { // it is whole as it was
     }
   }
 
@@ -102,6 +151,8 @@ struct JournalWriter::Impl {
   std::vector<JournalEvent> kept; ///< not written yet
   bool broken = false;
   bool given_up = false;
+  Place place;         ///< of the file, under whichever name
+  size_t unfolded = 0; ///< events since it was folded
   // --- shared
   std::mutex mutex;
   std::condition_variable changed;

@@ -17,7 +17,8 @@ public:
   /// `said` is called, on the writer's thread, when the file cannot be written:
   /// then it is renamed to FILE.broken, so that nobody takes it for whole; and
   /// when it has its name again, with all that was kept. Past 100,000 events it
-  /// is given up. `disk` may be full on purpose.
+  /// is given up. One that was removed is written anew. Every now and then it
+  /// is folded (folding.hpp). `disk` may be full on purpose.
   JournalWriter(JournalFile file, std::string path,
                 std::function<void(const std::string& line)> said,
                 std::shared_ptr<FullDisk> disk = nullptr);

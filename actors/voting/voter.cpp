@@ -6,7 +6,6 @@
 #include "strategies/quorum_log.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 namespace troupe {
@@ -131,7 +130,7 @@ private:
 
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
                         size_t page_events) {
-  const bool there = std::filesystem::exists(path);
+  const bool there = journal_is_at(path);
   JournalFile file{path, there ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(

@@ -2,7 +2,7 @@
 
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 #include "kernels/files/input_file.hpp"
 
 #include <fcntl.h>
@@ -30,6 +30,13 @@ constexpr uint64_t most_manifest_bytes = uint64_t{1} << 30;
                    + "; the checkpoint is damaged: use another");
 }
 
+/// What is in it is not known: that is no damage.
+[[noreturn]] void fail_to_read(const std::string& path, int code) {
+  throw FileError(path + ": cannot be read (" + reason_of(code)
+                    + "); try again once it can, or move that checkpoint away",
+                  code);
+}
+
 std::string read_text(const std::string& path) {
   InputFile file{path};
   if (file.size() > most_manifest_bytes)
@@ -41,11 +48,16 @@ std::string read_text(const std::string& path) {
 
 int open_file(const std::string& path, uint64_t bytes) {
   const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (handle < 0 && says_missing(errno))
+    refuse(path, "there is no such file");
   if (handle < 0)
-    refuse(path,
-           "cannot be read (" + std::generic_category().message(errno) + ")");
+    fail_to_read(path, errno);
   struct stat found {};
-  if (::fstat(handle, &found) != 0 || !S_ISREG(found.st_mode)
+  if (const int code = ::fstat(handle, &found) == 0 ? 0 : errno; code != 0) {
+    ::close(handle);
+    fail_to_read(path, code);
+  }
+  if (!S_ISREG(found.st_mode)
       || static_cast<uint64_t>(found.st_size) != bytes) {
     ::close(handle);
     refuse(path, "it has " + std::to_string(found.st_size) + " bytes, not the "
@@ -105,11 +117,10 @@ void CheckpointReader::read_at(const std::string& file, uint64_t offset,
                              static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR)
       continue;
-    if (got <= 0)
-      refuse(folder_ + '/' + file,
-             got < 0 ? "cannot be read ("
-                         + std::generic_category().message(errno) + ")"
-                     : std::string{"it was cut while it was read"});
+    if (got < 0)
+      fail_to_read(folder_ + '/' + file, errno);
+    if (got == 0)
+      refuse(folder_ + '/' + file, "it was cut while it was read");
     offset += static_cast<uint64_t>(got);
     out = out.subspan(static_cast<size_t>(got));
   }
@@ -156,6 +167,8 @@ std::vector<std::string> CheckpointReader::damages() const {
       if (digest(file, offset, bytes) != wanted)
         found.push_back(folder_ + '/' + file + ": " + what
                         + " is not what was written");
+    } catch (const FileError&) {
+      throw;
     } catch (const InputError& failure) {
       found.push_back(what + ": " + failure.what());
     }
@@ -180,8 +193,9 @@ std::vector<FoundCheckpoint> find_checkpoints(const std::string& dir) {
       found.push_back(std::move(*one));
     }
   if (failure)
-    throw InputError(dir + ": cannot be read (" + failure.message()
-                     + "); name a folder of checkpoints");
+    throw FileError(dir + ": cannot be read (" + failure.message()
+                      + "); name a folder of checkpoints",
+                    failure.value());
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     return std::tie(a.step, a.turn) > std::tie(b.step, b.turn);
   });
@@ -189,16 +203,20 @@ std::vector<FoundCheckpoint> find_checkpoints(const std::string& dir) {
 }
 
 std::unique_ptr<CheckpointReader>
-open_newest(const std::string& dir, std::vector<std::string>& passed_over) {
+open_newest(const std::string& dir, std::vector<DamagedCheckpoint>& damaged) {
   for (const auto& found : find_checkpoints(dir)) {
     try {
       auto reader = std::make_unique<CheckpointReader>(found.folder);
       const auto damages = reader->damages();
       if (damages.empty())
         return reader;
-      passed_over.push_back(damages.front());
+      damaged.push_back({found.folder, damages.front()});
+    } catch (const FileError& failure) {
+      if (!says_missing(failure.code()))
+        throw;
+      damaged.push_back({found.folder, failure.what()});
     } catch (const InputError& failure) {
-      passed_over.emplace_back(failure.what());
+      damaged.push_back({found.folder, failure.what()});
     }
   }
   return nullptr;

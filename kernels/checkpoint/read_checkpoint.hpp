@@ -17,7 +17,7 @@ class CheckpointReader {
 public:
   /// Reads the manifest and opens the files that it names.
   /// Errors: InputError (a file is missing, shorter or longer than it was; the
-  /// manifest is damaged).
+  /// manifest is damaged); FileError where one cannot be read.
   explicit CheckpointReader(std::string folder);
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;
@@ -27,7 +27,7 @@ public:
   const CheckpointManifest& manifest() const { return manifest_; }
 
   /// Fills `out` with a tensor's bytes from `first` on. From any thread.
-  /// Errors: InputError with the system's reason.
+  /// Errors: FileError with the system's reason.
   void read(const CheckpointTensor& tensor, uint64_t first,
             std::span<std::byte> out) const;
   /// The same of a tensor by its name.
@@ -37,6 +37,7 @@ public:
 
   /// Reads everything and compares digests; returns a line for each tensor, or
   /// header of a file, that is not what was written.
+  /// Errors: FileError where something cannot be read.
   std::vector<std::string> damages() const;
 
 private:
@@ -57,13 +58,19 @@ struct FoundCheckpoint {
 };
 
 /// The checkpoints of a folder, newest first; none where there is no folder.
-/// Errors: InputError where it cannot be read.
+/// Errors: FileError where it cannot be read.
 std::vector<FoundCheckpoint> find_checkpoints(const std::string& dir);
 
+struct DamagedCheckpoint {
+  std::string folder;
+  std::string why; ///< one line
+};
+
 /// The newest checkpoint whose every byte is what was written; null where there
-/// is none. Adds a line to `passed_over` for each newer one that is not.
-/// Errors: InputError where `dir` cannot be read.
+/// is none. Adds each newer one that is not to `damaged`.
+/// Errors: FileError where `dir`, or something in one of them, cannot be read:
+/// it may be whole.
 std::unique_ptr<CheckpointReader>
-open_newest(const std::string& dir, std::vector<std::string>& passed_over);
+open_newest(const std::string& dir, std::vector<DamagedCheckpoint>& damaged);
 
 } // namespace troupe

@@ -1,11 +1,10 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 
 #include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,12 +22,7 @@ namespace fs = std::filesystem;
 /// Names that are no checkpoint's.
 constexpr const char* unfinished = ".new-";
 constexpr const char* leaving = ".old-";
-
-[[noreturn]] void fail(const std::string& path, int code) {
-  throw InputError(path + ": cannot be written ("
-                   + std::generic_category().message(code)
-                   + "); check the folder, its permissions and the free space");
-}
+constexpr const char* damaged = "damaged-";
 
 /// Bytes on their way into one file, and their digest.
 class OpenFile {
@@ -39,7 +33,7 @@ public:
     handle_ = files_.open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                           0666);
     if (handle_ < 0)
-      fail(path_, errno);
+      fail_to_write(path_, errno);
   }
   ~OpenFile() {
     if (handle_ >= 0)
@@ -58,7 +52,7 @@ public:
       if (done < 0 && errno == EINTR)
         continue;
       if (done <= 0)
-        fail(path_, done < 0 ? errno : ENOSPC);
+        fail_to_write(path_, done < 0 ? errno : ENOSPC);
       digest = crc32c(digest, bytes.data(), static_cast<size_t>(done));
       bytes = bytes.subspan(static_cast<size_t>(done));
       written_ += static_cast<uint64_t>(done);
@@ -70,10 +64,10 @@ public:
 
   void finish() {
     if (files_.fsync(handle_) != 0)
-      fail(path_, errno);
+      fail_to_write(path_, errno);
     const auto closed = files_.close(std::exchange(handle_, -1));
     if (closed != 0)
-      fail(path_, errno);
+      fail_to_write(path_, errno);
   }
 
 private:
@@ -88,12 +82,12 @@ void sync_folder(FileSystem& files, const std::string& path,
   const int handle = files.open(path.c_str(),
                                 O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (handle < 0)
-    fail(dir, errno);
+    fail_to_write(dir, errno);
   // Some file systems cannot sync a folder and say so with EINVAL.
   const int code = files.fsync(handle) == 0 ? 0 : errno;
   files.close(handle);
   if (code != 0 && code != EINVAL)
-    fail(dir, code);
+    fail_to_write(dir, code);
 }
 
 void write_file(FileSystem& files, const std::string& folder,
@@ -136,7 +130,7 @@ public:
     const int code = errno;
     if (code != EEXIST || !remove_checkpoint(files_, path_)
         || files_.mkdir(path_.c_str(), 0777) != 0)
-      fail(dir_, code);
+      fail_to_write(dir_, code);
   }
   ~NewFolder() {
     if (!done_)
@@ -149,7 +143,7 @@ public:
 
   void rename_to(const std::string& target) {
     if (files_.rename(path_.c_str(), target.c_str()) != 0)
-      fail(dir_, errno);
+      fail_to_write(dir_, errno);
     done_ = true;
   }
 
@@ -233,26 +227,21 @@ void remove_leftovers(FileSystem& files, const std::string& dir) {
     remove_checkpoint(files, folder);
 }
 
-CheckpointLock::CheckpointLock(const std::string& dir) {
-  std::error_code failure;
-  fs::create_directories(dir, failure);
-  handle_ = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle_ < 0)
-    throw InputError(dir + ": cannot be used for checkpoints ("
-                     + std::generic_category().message(errno)
-                     + "); name a folder that can be written");
-  // Where a file system knows no locks, nobody is kept out.
-  if (::flock(handle_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(handle_);
-    throw InputError(dir
-                     + ": another run is writing checkpoints there; wait "
-                       "for its end, or name another folder");
-  }
+std::string set_aside(FileSystem& files, const std::string& folder) {
+  const fs::path path{folder};
+  const auto wanted = path.parent_path() / (damaged + path.filename().string());
+  auto name = wanted.string();
+  std::error_code ignored;
+  for (uint32_t turn = 1; fs::exists(name, ignored); ++turn)
+    name = wanted.string() + '.' + std::to_string(turn);
+  return files.rename(folder.c_str(), name.c_str()) == 0 ? name : "";
 }
 
-CheckpointLock::~CheckpointLock() {
-  if (handle_ >= 0)
-    ::close(handle_);
+CheckpointLock::CheckpointLock(const std::string& dir) : lock_(dir) {
+  if (!lock_.held())
+    throw InputError(dir + ": another run is writing checkpoints there, "
+                     + lock_.holder()
+                     + "; wait for its end, or name another folder");
 }
 
 } // namespace troupe

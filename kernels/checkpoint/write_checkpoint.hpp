@@ -2,6 +2,7 @@
 
 #include "kernels/checkpoint/manifest.hpp"
 #include "kernels/files/file_system.hpp"
+#include "kernels/files/folder_lock.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -52,18 +53,19 @@ bool remove_checkpoint(FileSystem& files, const std::string& folder);
 /// Removes what writers and removers that were killed have left in `dir`.
 void remove_leftovers(FileSystem& files, const std::string& dir);
 
+/// Renames a damaged checkpoint: then it is none any more, and stays. Returns
+/// its new path; empty: that cannot be done.
+std::string set_aside(FileSystem& files, const std::string& folder);
+
 /// Keeps a folder of checkpoints from other writers while it lives.
 class CheckpointLock {
 public:
   /// Makes the folder if there is none.
-  /// Errors: InputError (another run writes there; it cannot be made).
+  /// Errors: InputError (another run writes there: which; it cannot be made).
   explicit CheckpointLock(const std::string& dir);
-  ~CheckpointLock();
-  CheckpointLock(const CheckpointLock&) = delete;
-  CheckpointLock& operator=(const CheckpointLock&) = delete;
 
 private:
-  int handle_ = -1;
+  FolderLock lock_;
 };
 
 } // namespace troupe

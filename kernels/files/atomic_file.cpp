@@ -1,13 +1,12 @@
 #include "kernels/files/atomic_file.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 
 namespace troupe {
@@ -15,24 +14,6 @@ namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const std::string& path, int code) {
-  throw InputError(path + ": cannot be written ("
-                   + std::generic_category().message(code)
-                   + "); check the folder, its permissions and the free space");
-}
-
-/// The file behind `path`, following links: these stay what they are.
-fs::path target_of(const std::string& path) {
-  std::error_code error;
-  fs::path target{path};
-  if (fs::is_symlink(target, error))
-    target = fs::weakly_canonical(target, error);
-  const auto status = fs::status(target, error);
-  if (fs::exists(status) && !fs::is_regular_file(status))
-    throw InputError(path + ": is not a regular file; name a file to write");
-  return target;
-}
 
 /// A file that is removed again unless it was renamed.
 class TemporaryFile {
@@ -47,7 +28,7 @@ public:
       if (handle_ >= 0)
         return;
       if (errno != EEXIST || number == 1000)
-        fail(path_, errno);
+        fail_to_write(path_, errno);
     }
   }
 
@@ -69,17 +50,17 @@ public:
       if (done >= 0)
         bytes = bytes.subspan(static_cast<size_t>(done));
       else if (errno != EINTR)
-        fail(path_, errno);
+        fail_to_write(path_, errno);
     }
   }
 
   void rename_to(const fs::path& target) {
     if (::fsync(handle_) != 0)
-      fail(path_, errno);
+      fail_to_write(path_, errno);
     const auto closed = ::close(handle_);
     handle_ = -1;
     if (closed != 0 || ::rename(name_.c_str(), target.c_str()) != 0)
-      fail(path_, errno);
+      fail_to_write(path_, errno);
     name_.clear();
   }
 
@@ -90,23 +71,37 @@ private:
 };
 
 void sync_folder(const std::string& path, const fs::path& target) {
-  const auto folder = target.has_parent_path() ? target.parent_path()
-                                               : fs::path{"."};
+  const auto folder = folder_of(target);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0)
-    fail(path, errno);
+    fail_to_write(path, errno);
   // Some file systems cannot sync a folder and say so with EINVAL.
   const int code = ::fsync(handle) == 0 ? 0 : errno;
   ::close(handle);
   if (code != 0 && code != EINVAL)
-    fail(path, code);
+    fail_to_write(path, code);
 }
 
 } // namespace
 
+fs::path written_file(const std::string& path) {
+  std::error_code error;
+  fs::path target{path};
+  if (fs::is_symlink(target, error))
+    target = fs::weakly_canonical(target, error);
+  const auto status = fs::status(target, error);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw InputError(path + ": is not a regular file; name a file to write");
+  return target;
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path{"."};
+}
+
 void write_atomically(const std::string& path,
                       const std::vector<std::span<const std::byte>>& parts) {
-  const auto target = target_of(path);
+  const auto target = written_file(path);
   TemporaryFile file{path, target};
   for (auto part : parts)
     file.write(part);

@@ -1,6 +1,6 @@
 #include "kernels/files/input_file.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,24 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 namespace troupe {
-
-namespace {
-
-std::string reason(int code) {
-  return std::generic_category().message(code);
-}
-
-} // namespace
 
 InputFile::InputFile(const std::string& path) : path_(path) {
   // Not blocking, so that a FIFO is refused below rather than waited for.
   handle_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (handle_ < 0)
-    throw InputError(path + ": cannot be opened (" + reason(errno)
-                     + "); check the path and its permissions");
+  if (handle_ < 0) {
+    const int code = errno;
+    throw FileError(path + ": cannot be opened (" + reason_of(code)
+                      + "); check the path and its permissions",
+                    code);
+  }
   struct stat about;
   if (::fstat(handle_, &about) != 0 || !S_ISREG(about.st_mode)) {
     ::close(handle_);
@@ -49,9 +43,10 @@ size_t InputFile::read(std::span<std::byte> out) {
       break;
     if (got > 0)
       done += static_cast<size_t>(got);
-    else if (errno != EINTR)
-      throw InputError(path_ + ": cannot be read (" + reason(errno)
-                       + "); check the disk");
+    else if (const int code = errno; code != EINTR)
+      throw FileError(path_ + ": cannot be read (" + reason_of(code)
+                        + "); check the disk",
+                      code);
   }
   return done;
 }
@@ -66,7 +61,7 @@ std::shared_ptr<const std::byte> InputFile::map() const {
   const auto length = static_cast<size_t>(size_);
   void* memory = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, handle_, 0);
   if (memory == MAP_FAILED)
-    throw InputError(path_ + ": cannot be mapped (" + reason(errno)
+    throw InputError(path_ + ": cannot be mapped (" + reason_of(errno)
                      + "); check that it is not empty, and the memory");
   return {static_cast<const std::byte*>(memory),
           [length](const std::byte* first) {

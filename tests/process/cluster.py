@@ -27,10 +27,11 @@ class Run:
     """One run of `troupe train`, with its output read as it comes. `options`
     are those of subprocess.Popen."""
 
-    def __init__(self, *arguments, environment=None, program=TROUPE,
-                 **options):
+    def __init__(self, *arguments, environment=None, summary=None,
+                 program=TROUPE, **options):
         self.folder = tempfile.TemporaryDirectory()
-        self.summary_path = os.path.join(self.folder.name, "summary.json")
+        self.summary_path = summary or os.path.join(self.folder.name,
+                                                    "summary.json")
         self.output_path = os.path.join(self.folder.name, "output")
         self.error_path = os.path.join(self.folder.name, "error")
         with open(self.output_path, "w") as output, \

@@ -221,12 +221,80 @@ BOOST_AUTO_TEST_CASE(the_newest_two_stay_and_the_one_that_the_run_began_with) {
   auto options = wide_job();
   options.resume_from = write(job, sync_snapshot(*job, 1)).folder;
   job = std::make_shared<const Job>(options, 500);
+  MetricRegistry metrics;
+  CheckpointKeeper keeper{job, this->options(), "0a", metrics};
   for (uint64_t version = 2; version < 7; ++version)
-    write(job, sync_snapshot(*job, version));
+    keeper.write(sync_snapshot(*job, version), {}, "periodic");
   std::vector<uint64_t> steps;
   for (const auto& found : find_checkpoints(path.string()))
     steps.push_back(found.step);
   BOOST_TEST(steps == (std::vector<uint64_t>{6, 5, 1}));
+}
+
+std::vector<uint64_t> steps_in(const fs::path& path) {
+  std::vector<uint64_t> steps;
+  for (const auto& found : find_checkpoints(path.string()))
+    steps.push_back(found.step);
+  return steps;
+}
+
+void damage(const std::string& folder) {
+  std::ofstream{folder + "/manifest.json"} << "{}";
+}
+
+// A run whose checkpoints were all damaged began anew without being told to.
+BOOST_AUTO_TEST_CASE(where_all_are_damaged_only_fresh_begins_anew) {
+  const auto job = std::make_shared<const Job>(wide_job(), 500);
+  damage(write(job, sync_snapshot(*job, 3)).folder);
+  auto wish = options(true);
+  BOOST_CHECK_EXCEPTION(start_checkpoints(wish), InputError, [](const auto& x) {
+    return says(x, "its checkpoint is damaged") && says(x, "--resume=fresh");
+  });
+  BOOST_TEST(steps_in(path) == std::vector<uint64_t>{3});
+  wish.fresh = true;
+  const auto start = start_checkpoints(wish);
+  BOOST_TEST(start.resume_from.empty());
+  BOOST_REQUIRE(start.notes.size() == 2u);
+  BOOST_TEST(start.notes[0].find("kept as " + (path / "damaged-step-").string())
+             != std::string::npos);
+  BOOST_TEST(steps_in(path).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_was_there_goes_when_as_many_new_ones_are_whole) {
+  auto job = std::make_shared<const Job>(wide_job(), 500);
+  write(job, sync_snapshot(*job, 1));
+  auto options = wide_job();
+  options.resume_from = write(job, sync_snapshot(*job, 2)).folder;
+  job = std::make_shared<const Job>(options, 500);
+  MetricRegistry metrics;
+  CheckpointKeeper keeper{job, this->options(), "0a", metrics};
+  using Steps = std::vector<uint64_t>;
+  keeper.write(sync_snapshot(*job, 3), {}, "periodic");
+  BOOST_TEST(steps_in(path) == (Steps{3, 2, 1}));
+  keeper.write(sync_snapshot(*job, 4), {}, "periodic");
+  BOOST_TEST(steps_in(path) == (Steps{4, 3, 2}));
+}
+
+// A mount that came late brought another run's checkpoints, which rotation took
+// for old ones of its own.
+BOOST_AUTO_TEST_CASE(what_came_from_elsewhere_is_left_alone) {
+  const auto job = std::make_shared<const Job>(wide_job(), 500);
+  start_checkpoints(options());
+  MetricRegistry metrics;
+  CheckpointKeeper keeper{job, options(), "0a", metrics};
+  MetricRegistry others;
+  CheckpointKeeper stranger{job, options(), "0a", others};
+  for (uint64_t version : {91, 92})
+    stranger.write(sync_snapshot(*job, version), {}, "periodic");
+  for (uint64_t version : {3, 4, 5})
+    keeper.write(sync_snapshot(*job, version), {}, "periodic");
+  BOOST_TEST(steps_in(path) == (std::vector<uint64_t>{92, 91, 5, 4}));
+  fs::rename(path, path.string() + ".hidden");
+  fs::create_directory(path);
+  const auto outcome = keeper.write(sync_snapshot(*job, 6), {}, "periodic");
+  BOOST_TEST(outcome.failure.find("another folder") != std::string::npos);
+  BOOST_TEST(steps_in(path).empty());
+  fs::remove_all(path.string() + ".hidden");
 }
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_takes_over_goes_on_in_its_folder) {

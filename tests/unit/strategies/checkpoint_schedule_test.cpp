@@ -4,8 +4,10 @@
 
 namespace {
 
+using troupe::checkpoint_that_makes_room;
 using troupe::checkpoints_to_remove;
 using troupe::CheckpointSchedule;
+using troupe::KeptCheckpoint;
 using Places = std::vector<size_t>;
 
 CheckpointSchedule every(uint64_t steps, uint64_t from = 0) {
@@ -86,10 +88,46 @@ BOOST_AUTO_TEST_CASE(a_job_that_resumes_begins_after_what_it_has) {
 }
 
 BOOST_AUTO_TEST_CASE(the_newest_stay_and_what_the_run_began_with) {
-  BOOST_TEST(checkpoints_to_remove({5, 4, 3, 2}, 2, {}) == (Places{2, 3}));
-  BOOST_TEST(checkpoints_to_remove({5, 4, 3, 2}, 2, 3) == Places{2});
-  BOOST_TEST(checkpoints_to_remove({5, 5, 4, 3}, 2, {}) == (Places{1, 3}));
-  BOOST_TEST(checkpoints_to_remove({5}, 2, {}).empty());
+  const auto gone = [](std::vector<uint64_t> steps, size_t keep,
+                       std::optional<size_t> needed) {
+    std::vector<KeptCheckpoint> there;
+    for (auto step : steps)
+      there.push_back({step, false});
+    return checkpoints_to_remove(there, keep, needed, 0);
+  };
+  BOOST_TEST(gone({5, 4, 3, 2}, 2, {}) == (Places{2, 3}));
+  BOOST_TEST(gone({5, 4, 3, 2}, 2, 3) == Places{2});
+  BOOST_TEST(gone({5, 5, 4, 3}, 2, {}) == (Places{1, 3}));
+  BOOST_TEST(gone({5}, 2, {}).empty());
+}
+
+// A run that had begun anew removed, with its first checkpoint, one of those
+// before it, and soon all of them.
+BOOST_AUTO_TEST_CASE(old_ones_stay_until_there_are_as_many_new_ones) {
+  std::vector<KeptCheckpoint> there{{30, true}, {20, true}, {10, true}};
+  const auto add = [&](uint64_t step) {
+    there.insert(there.begin(), {step, false});
+    return checkpoints_to_remove(there, 3, 0 + there.size() - 3, 3);
+  };
+  BOOST_TEST(add(40).empty());
+  BOOST_TEST(add(50).empty());
+  BOOST_TEST(add(60) == (Places{4, 5})); // 30 is where the run began
+  there = {{30, true}, {20, true}, {10, true}};
+  there.insert(there.begin(), {40, false});
+  BOOST_TEST(checkpoints_to_remove(there, 1, {}, 3) == (Places{1, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(where_there_is_no_room_an_old_one_goes_for_each_new_one) {
+  std::vector<KeptCheckpoint> there{{30, true}, {20, true}, {10, true}};
+  BOOST_TEST(!checkpoint_that_makes_room(there, 0, 0));
+  there.insert(there.begin(), {40, false});
+  BOOST_TEST(checkpoint_that_makes_room(there, 1, 0).value() == 3u);
+  there.pop_back();
+  BOOST_TEST(!checkpoint_that_makes_room(there, 1, 1));
+  there.insert(there.begin(), {50, false});
+  BOOST_TEST(checkpoint_that_makes_room(there, 2, 1).value() == 3u);
+  there.pop_back();
+  BOOST_TEST(!checkpoint_that_makes_room(there, 2, 1)); // but the needed one
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace troupe;
@@ -236,6 +237,96 @@ BOOST_AUTO_TEST_CASE(a_journal_goes_on_when_its_disk_has_space_again) {
   for (const auto& event : JournalFile{path, JournalFile::Open::read}.events())
     kinds += event.kind + ' ';
   BOOST_TEST(kinds == "before meanwhile too after ");
+}
+
+// A cleaner of temporary files took the folder; the run then ended with its
+// coordinator's next death.
+BOOST_AUTO_TEST_CASE(a_journal_that_was_removed_is_written_anew) {
+  std::vector<std::string> said;
+  {
+    JournalWriter writer{JournalFile{path, JournalFile::Open::create}, path,
+                         [&](const std::string& line) {
+                           said.push_back(line);
+                         }};
+    const auto append = [&](const char* kind) {
+      std::promise<void> gone_on;
+      writer.append({0, 0, 1, kind, "{}"}, [&] { gone_on.set_value(); });
+      gone_on.get_future().get();
+    };
+    append("before");
+    std::filesystem::remove_all(folder);
+    append("meanwhile");
+    append("after");
+  }
+  BOOST_REQUIRE_EQUAL(said.size(), 1u);
+  BOOST_TEST(has(said[0], "was removed, and is there again"));
+  std::string kinds;
+  for (const auto& event : JournalFile{path, JournalFile::Open::read}.events())
+    kinds += event.kind + ' ';
+  BOOST_TEST(kinds == "before meanwhile after ");
+}
+
+std::vector<JournalEvent> many(uint64_t count) {
+  std::vector<JournalEvent> out;
+  for (uint64_t i = 0; i < count; ++i)
+    out.push_back({0, 1000 + i, 1, "commits",
+                   R"({"first":)" + std::to_string(10 * i)
+                     + R"(,"count":10,"loss":)" + std::to_string(i) + '}'});
+  return out;
+}
+
+// 28 bytes a step, a third of a gigabyte a day at 134 steps/s.
+BOOST_AUTO_TEST_CASE(a_journal_does_not_grow_with_the_steps) {
+  uint64_t bytes = 0;
+  for (const int batches : {40, 80}) {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    {
+      JournalWriter writer{
+        JournalFile{path, JournalFile::Open::create}, path, {}};
+      auto events = many(static_cast<uint64_t>(batches) * 256);
+      for (size_t i = 0; i < events.size(); ++i) {
+        std::promise<void> gone_on;
+        const bool waits = i % 256 == 255; // a transaction has some
+        writer.append(std::move(events[i]), waits ? [&] { gone_on.set_value(); }
+                                                  : std::function<void()>{});
+        if (waits)
+          gone_on.get_future().get();
+      }
+    }
+    const auto before = std::exchange(bytes, std::filesystem::file_size(path));
+    BOOST_TEST((before == 0 || bytes <= before + before / 10));
+  }
+  const auto events = JournalFile{path, JournalFile::Open::resume}.events();
+  BOOST_TEST(events.size() < 512u + 256u + 2 * 2048u);
+  BOOST_TEST(events.back().id == 80u * 256u);
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_that_was_folded_is_gone_on_with) {
+  {
+    JournalFile file{path, JournalFile::Open::create};
+    auto events = many(2'000);
+    file.append(events);
+    file.fold();
+    BOOST_TEST(file.events().size() < 800u);
+  }
+  const auto refused = [&] { return refusal(JournalFile::Open::read); };
+  {
+    JournalFile file{path, JournalFile::Open::resume};
+    auto more = three();
+    file.append(more);
+    BOOST_TEST(more.back().id == 2'003u);
+  }
+  BOOST_TEST(refused() == "accepted");
+  meddle("DELETE FROM events WHERE id = 1990");
+  BOOST_TEST(has(refused(), "does not fit its checksum"));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_file_is_a_name_that_was_taken) {
+  std::ofstream{path};
+  BOOST_TEST(!journal_is_at(path));
+  write_three();
+  BOOST_TEST(journal_is_at(path));
 }
 
 BOOST_AUTO_TEST_CASE(events_that_were_not_decided_are_cut) {

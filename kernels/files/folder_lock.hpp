@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+namespace troupe {
+
+/// Keeps a folder from other processes that ask for it in the same way, while
+/// it lives. Where a file system knows no locks, nobody is kept out.
+class FolderLock {
+public:
+  /// Opens the folder, which is made if there is none.
+  /// Errors: FileError with the system's reason.
+  explicit FolderLock(const std::string& dir);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  /// False: another process has it.
+  bool held() const { return held_; }
+  /// Who: "process 4711 (troupe train --data …)", or "another process" where
+  /// that cannot be found out.
+  std::string holder() const;
+
+private:
+  int handle_ = -1;
+  bool held_ = false;
+};
+
+} // namespace troupe

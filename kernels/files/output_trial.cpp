@@ -1,0 +1,69 @@
+#include "kernels/files/output_trial.hpp"
+
+#include "kernels/files/atomic_file.hpp"
+#include "kernels/files/file_error.hpp"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string megabytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+/// Some file systems do not know how large they are.
+void require_room(const std::string& name, const fs::path& folder,
+                  uint64_t bytes) {
+  struct statvfs about {};
+  if (::statvfs(folder.c_str(), &about) != 0 || about.f_blocks == 0)
+    return;
+  const auto room = uint64_t{about.f_bavail} * about.f_frsize;
+  if (room < bytes)
+    throw FileError(name + ": needs " + megabytes(bytes) + ", and "
+                      + megabytes(room)
+                      + " are free there; make room or name another place",
+                    ENOSPC);
+}
+
+/// Files that are tried are told by their names, and are gone after a moment.
+void try_in(const std::string& name, const fs::path& folder, uint64_t bytes) {
+  const auto path =
+    (folder / (".troupe-trial-" + std::to_string(::getpid()))).string();
+  ::unlink(path.c_str()); // of a process that was killed
+  const int handle = ::open(path.c_str(),
+                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (handle < 0)
+    fail_to_write(name, errno);
+  static constexpr std::array<char, 4096> some{};
+  const auto done = ::write(handle, some.data(), some.size());
+  const int code = done < 0 ? errno : 0;
+  ::close(handle);
+  ::unlink(path.c_str());
+  if (code != 0)
+    fail_to_write(name, code);
+  require_room(name, folder, std::max<uint64_t>(bytes, some.size()));
+}
+
+} // namespace
+
+void try_output(const std::string& path, uint64_t bytes) {
+  try_in(path, folder_of(written_file(path)), bytes);
+}
+
+void try_output_folder(const std::string& dir, uint64_t bytes) {
+  try_in(dir, dir, bytes);
+}
+
+} // namespace troupe
