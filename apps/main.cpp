@@ -1,10 +1,12 @@
 #include "apps/commands.hpp"
 #include "apps/help.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 
 namespace {
 
@@ -65,10 +67,7 @@ int dispatch(const Settings& settings) {
 
 /// Prints the one line that a failure gets, whatever its text holds.
 int fail(const char* what, int status) {
-  std::string line = what;
-  for (auto& c : line)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = ' ';
+  const auto line = shown_text(what);
   std::fflush(stdout);
   std::fprintf(stderr, "troupe: %s\n", line.c_str());
   return status;
@@ -89,6 +88,10 @@ int main(int argc, char** argv) {
     return status;
   } catch (const UsageError& mistake) {
     return fail(mistake.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return fail("there is not enough memory; take a smaller model or batch, "
+                "less data, or a machine with more",
+                1);
   } catch (const std::exception& failure) {
     return fail(failure.what(), 1);
   }

@@ -1,19 +1,17 @@
 #include "monitoring/metrics.hpp"
+#include "monitoring/page_server.hpp"
 #include "monitoring/sample_table.hpp"
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <prometheus/exposer.h>
+#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
-#include <future>
 #include <stdexcept>
 #include <utility>
 
@@ -21,7 +19,7 @@ namespace troupe {
 
 namespace {
 
-using namespace std::chrono_literals;
+constexpr int backlog = 512;
 
 [[noreturn]] void refuse(const std::string& address, const std::string& why) {
   throw std::runtime_error("metrics address " + address + ": " + why);
@@ -77,22 +75,6 @@ sockaddr_in socket_address(const Endpoint& endpoint) {
   return out;
 }
 
-/// 0, or why this endpoint cannot be bound. The web server does not tell.
-int bind_error(const Endpoint& endpoint) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return errno;
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const auto where = socket_address(endpoint);
-  const bool bound =
-    bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0
-    && listen(fd, 1) == 0;
-  const int error = bound ? 0 : errno;
-  close(fd);
-  return error;
-}
-
 std::string reason(int error) {
   switch (error) {
     case EADDRINUSE:
@@ -107,34 +89,28 @@ std::string reason(int error) {
   }
 }
 
-std::unique_ptr<prometheus::Exposer> serve(const std::string& address,
-                                           const Endpoint& endpoint) {
-  if (const int error = bind_error(endpoint))
-    refuse(address, reason(error));
-  try {
-    return std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-      "listening_ports", host_port(endpoint.host, endpoint.port), "num_threads",
-      "2", "request_timeout_ms", "1000"});
-  } catch (const std::exception&) {
-    // Taken since the probe, or something the web server keeps to itself.
-    const int error = bind_error(endpoint);
-    refuse(address,
-           error ? reason(error) : "the web server did not start; try again");
-  }
-}
-
-/// Opens a connection and closes it, to wake whoever accepts.
-void knock(Endpoint endpoint) {
-  if (endpoint.host == "0.0.0.0")
-    endpoint.host = "127.0.0.1";
+/// A socket that listens there.
+int listen_at(const Endpoint& endpoint, const std::string& address) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
-    return;
+    refuse(address, reason(errno));
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const auto where = socket_address(endpoint);
-  connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where);
-  pollfd writable{fd, POLLOUT, 0};
-  poll(&writable, 1, 20);
-  close(fd);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0
+      || listen(fd, backlog) != 0) {
+    const int error = errno;
+    close(fd);
+    refuse(address, reason(error));
+  }
+  return fd;
+}
+
+uint16_t port_of(int fd) {
+  sockaddr_in bound{};
+  socklen_t size = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(bound.sin_port);
 }
 
 } // namespace
@@ -142,20 +118,15 @@ void knock(Endpoint endpoint) {
 struct MetricExporter::Impl {
   Endpoint endpoint;
   std::shared_ptr<SampleTable> table = std::make_shared<SampleTable>();
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<PageServer> server;
 
   explicit Impl(const std::string& address) : endpoint(parse(address)) {
-    exposer = serve(address, endpoint);
-    endpoint.port = static_cast<uint16_t>(exposer->GetListeningPorts().at(0));
-    exposer->RegisterCollectable(table);
-  }
-
-  /// The web server looks for its stop flag every two seconds, or when a
-  /// connection arrives: a run that ends must not wait that long.
-  ~Impl() {
-    auto closed = std::async(std::launch::async, [this] { exposer.reset(); });
-    while (closed.wait_for(5ms) != std::future_status::ready)
-      knock(endpoint);
+    const int listener = listen_at(endpoint, address);
+    endpoint.port = port_of(listener);
+    server =
+      std::make_unique<PageServer>(listener, "/metrics", [table = table] {
+        return prometheus::TextSerializer{}.Serialize(table->Collect());
+      });
   }
 };
 
