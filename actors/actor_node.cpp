@@ -42,9 +42,9 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
     return;
   load<caf::io::middleman>(); // first: it defines the options set below
   load<caf::openssl::manager>();
-  openssl_certificate = credentials.certificate();
-  openssl_key = credentials.key();
-  openssl_cafile = credentials.authority();
+  openssl_certificate = credentials.folder + "/node.pem";
+  openssl_key = credentials.folder + "/node.key";
+  openssl_cafile = credentials.folder + "/ca.pem";
   set("caf.middleman.enable-automatic-connections", false);
   // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
   // handshake is under way when the heartbeat ticks counts as silent since the
