@@ -3,6 +3,9 @@
 #include "kernels/error.hpp"
 #include "kernels/files/shown_text.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -65,6 +68,20 @@ int dispatch(const Settings& settings) {
   return run_version(settings);
 }
 
+/// Connections and files of a large job: a thousand roles have as many. Roles
+/// that are started from here inherit it.
+void raise_descriptor_limit() {
+  constexpr rlim_t enough = rlim_t{1} << 20;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  const auto wanted = std::min(limit.rlim_max, enough);
+  if (limit.rlim_cur >= wanted)
+    return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Prints the one line that a failure gets, whatever its text holds.
 int fail(const char* what, int status) {
   const auto line = shown_text(what);
@@ -76,6 +93,7 @@ int fail(const char* what, int status) {
 } // namespace
 
 int main(int argc, char** argv) {
+  raise_descriptor_limit();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto settings = parse_settings(arguments, surroundings_of_process());
