@@ -1,15 +1,14 @@
 #include "actors/actor_node.hpp"
 
 #include "actors/collectives/member.hpp"
+#include "actors/control/secure_middleman.hpp"
 #include "actors/endpoint.hpp"
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
-#include "actors/tls_error_queue.hpp"
 #include "actors/voting/messages.hpp"
 #include "kernels/error.hpp"
 
 #include <caf/io/middleman.hpp>
-#include <caf/openssl/all.hpp>
 
 #include <chrono>
 #include <mutex>
@@ -24,7 +23,6 @@ void init_actor_types() {
     caf::init_global_meta_objects<caf::id_block::troupe_collectives>();
     caf::init_global_meta_objects<caf::id_block::troupe_voting>();
     caf::io::middleman::init_global_meta_objects();
-    caf::openssl::manager::init_global_meta_objects();
     caf::core::init_global_meta_objects();
   });
 }
@@ -42,10 +40,7 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
   if (credentials.folder.empty())
     return;
   load<caf::io::middleman>(); // first: it defines the options set below
-  load<caf::openssl::manager>();
-  openssl_certificate = credentials.certificate();
-  openssl_key = credentials.key();
-  openssl_cafile = credentials.authority();
+  load_secure_middleman(*this, credentials);
   set("caf.middleman.enable-automatic-connections", false);
   // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
   // handshake is under way when the heartbeat ticks counts as silent since the
@@ -64,15 +59,16 @@ std::string publish(caf::actor_system& system,
   auto where = parse_endpoint(address);
   if (!where)
     throw InputError("address " + address + ": expected HOST:PORT");
-  if (!system.openssl_manager().authentication_enabled())
+  if (!has_secure_middleman(system))
     throw InputError("address " + address + ": no certificates are loaded");
-  auto port = caf::openssl::publish(system, whom, {}, where->port,
-                                    where->host.c_str(), true);
-  if (!port)
+  try {
+    const auto port = publish_securely(system, whom, where->host, where->port);
+    return to_string(Endpoint{where->host, port});
+  } catch (const InputError&) {
     throw InputError("cannot listen on " + address
                      + ": in use or not an address of this machine; choose "
                        "another with --listen HOST:PORT");
-  return to_string(Endpoint{where->host, *port});
+  }
 }
 
 caf::strong_actor_ptr connect(caf::actor_system& system,
@@ -89,17 +85,13 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
     caf::strong_actor_ptr found;
     std::string why;
     self
-      ->request(system.openssl_manager().actor_handle(),
-                std::chrono::seconds{5}, caf::connect_atom_v, where.host,
-                where.port)
+      ->request(secure_middleman(system), std::chrono::seconds{5},
+                caf::connect_atom_v, where.host, where.port)
       .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
                    const std::set<std::string>&) { found = peer; },
                [&](const caf::error& failure) {
                  why = caf::to_string(failure);
                });
-    if (found && !tls_error_queue_is_guarded())
-      throw InputError("this program was linked with a shared CAF: build it "
-                       "with a static one (cmake/setup makes it)");
     if (found)
       return found;
     if (std::chrono::steady_clock::now() >= deadline)

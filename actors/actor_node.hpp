@@ -1,28 +1,11 @@
 #pragma once
 
 #include "actors/caf.hpp"
+#include "actors/credentials.hpp"
 
-#include <memory>
 #include <string>
 
 namespace troupe {
-
-/// Certificate, key and authority of a member, PEM files in one folder.
-struct Credentials {
-  std::string folder; ///< empty: this process talks to itself only
-
-  std::string authority() const { return folder + "/ca.pem"; }
-  std::string certificate() const { return folder + "/node.pem"; }
-  std::string key() const { return folder + "/node.key"; }
-};
-
-/// Makes a job's own certificate authority and one member certificate that it
-/// signs, in `folder` (created, mode 0700). Elliptic-curve keys (P-256), valid
-/// for 30 days. What is there already is kept.
-/// Errors: InputError naming the file.
-Credentials make_credentials(const std::string& folder);
-/// Errors: InputError when a file is missing or unreadable.
-Credentials load_credentials(const std::string& folder);
 
 /// Initialises CAF's type tables once per process.
 void init_actor_types();

@@ -82,6 +82,40 @@ void check_layer(const Job& job, const CheckpointSlice& mark,
                      + (leased ? "shards" : "all_reduced") + "; give that");
 }
 
+/// What a slice of a job is the outcome of has to fit what the whole job is:
+/// roles take one count off another, and whoever goes on from here counts from
+/// one to the other.
+void check_mark(const Job& job, const CheckpointSlice& mark, bool all_reduced,
+                const CheckpointManifest& manifest, const std::string& folder) {
+  // Of leases that were out at the time, some had been applied.
+  constexpr uint64_t most_ahead = uint64_t{1} << 20;
+  constexpr uint64_t most_steps = uint64_t{1} << 52;
+  const uint64_t ranks = job.options.virtual_ranks;
+  const auto& period = manifest.period;
+  const LeaseSet leases{mark.lease_floor, mark.leases_above};
+  const auto least = manifest.step * ranks;
+  bool fits =
+    manifest.step <= most_steps / ranks && period.step <= manifest.step
+    && period.updates <= most_steps && period.updates >= period.step
+    && mark.updates <= most_steps && leases.floor() <= least + most_ahead
+    && (leases.above().empty() || leases.above().back() < least + most_ahead)
+    && leases.size() >= least;
+  if (fits && all_reduced) { // one update a step, whatever the period
+    fits = mark.updates >= manifest.step && mark.updates <= least + most_ahead;
+  } else if (fits && period.async) {
+    const auto had = mark.updates - period.updates; // in this period
+    const auto most = leases.size() - period.step * ranks;
+    fits = mark.updates >= period.updates && had >= most / ranks && had <= most;
+  } else if (fits) {
+    fits = mark.updates - period.updates == manifest.step - period.step;
+  }
+  if (!fits)
+    throw InputError(folder + ": slice " + std::to_string(mark.offset) + " of "
+                     + mark.variable
+                     + " does not fit the checkpoint's step; the checkpoint is "
+                       "damaged: use another");
+}
+
 } // namespace
 
 std::string tensor_name(const Job& job, uint32_t variable, uint32_t run) {
@@ -178,6 +212,8 @@ Beginning::Beginning(const Job& job, const std::string& folder)
       check_table(job, slice, reader_);
     marks_.push_back(known != manifest.slices.end() ? *known
                                                     : common_mark(reader_));
+    check_mark(job, marks_.back(), !slice.sparse() && job.plan.dense_reduced,
+               manifest, folder);
     if (!slice.sparse())
       check_layer(job, marks_.back(), manifest, folder);
   }
@@ -214,17 +250,26 @@ void Beginning::read(uint32_t variable, uint32_t run, uint64_t offset,
   reader_.read(names_[variable][run], offset, out);
 }
 
+TableOfJob Beginning::table(uint32_t variable) const {
+  return {names_[variable][0], graph_.parameters[variable].shape.front()};
+}
+
 void Beginning::read_table(uint32_t variable, uint32_t run, uint64_t offset,
                            std::span<float> out) const {
-  const auto& table = names_[variable][0];
+  const auto table = this->table(variable);
   const auto& shape = graph_.parameters[variable].shape;
   const auto width = elements(shape) / shape.front();
-  const auto stored = stored_width(reader_, table);
+  const auto stored = stored_width(reader_, table.name);
+  if (stored / width <= run)
+    throw InputError(reader_.folder() + ": the rows of table " + table.name
+                     + " have " + std::to_string(stored)
+                     + " values, fewer than the model needs; use another "
+                       "checkpoint");
   if (run == 0)
     initialize(graph_, seed_, variable, offset, out.data(), out.size());
   else
     std::fill(out.begin(), out.end(), 0.0f);
-  const auto parts = table_parts(reader_, table);
+  const auto parts = table_parts(reader_, table.name);
   for (uint32_t part = 0; part < parts; ++part)
     read_stored_part(reader_, table, part,
                      [&](const IdPages& ids, const float* rows) {
@@ -239,8 +284,8 @@ void Beginning::read_table(uint32_t variable, uint32_t run, uint64_t offset,
 }
 
 void Beginning::read_rows(const Slice& slice, const TakeRows& take) const {
-  read_part(reader_, names_[slice.variable][0], slice.partition,
-            slice.partitions, take);
+  read_part(reader_, table(slice.variable), slice.partition, slice.partitions,
+            take);
 }
 
 } // namespace troupe

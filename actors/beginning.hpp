@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/checkpoint_rows.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/table/id_pages.hpp"
@@ -52,6 +53,7 @@ public:
               take) const;
 
 private:
+  TableOfJob table(uint32_t variable) const;
   /// Rows that nobody had touched have what the seed makes.
   void read_table(uint32_t variable, uint32_t run, uint64_t offset,
                   std::span<float> out) const;

@@ -19,6 +19,61 @@ std::string rows_name(const std::string& table, uint32_t part) {
   return table + "/part-" + std::to_string(part) + "/rows";
 }
 
+[[noreturn]] void refuse(const CheckpointReader& reader,
+                         const std::string& table, const std::string& what) {
+  throw InputError(reader.folder() + ": table " + table + ": " + what
+                   + "; the checkpoint is damaged: use another");
+}
+
+/// A part as the manifest describes it.
+struct StoredPart {
+  const CheckpointTensor* ids = nullptr;
+  const CheckpointTensor* rows = nullptr;
+  uint64_t count = 0;
+  uint64_t width = 0;
+};
+
+StoredPart stored(const CheckpointReader& reader, const std::string& table,
+                  uint32_t part) {
+  const auto* ids = reader.manifest().find(ids_name(table, part));
+  const auto* rows = reader.manifest().find(rows_name(table, part));
+  if (ids == nullptr || rows == nullptr || rows->shape.size() != 2
+      || ids->shape != std::vector<uint64_t>{rows->shape[0]}
+      || rows->dtype != "F32" || ids->dtype != "I64")
+    refuse(reader, table, "its rows are not as they are written");
+  return {ids, rows, rows->shape[0], rows->shape[1]};
+}
+
+/// Whoever takes rows goes by their ids: none twice, none that the table or
+/// that part of it has not got.
+class IdCheck {
+public:
+  IdCheck(const CheckpointReader& reader, const TableOfJob& table,
+          uint32_t part, uint32_t parts)
+    : reader_(reader), table_(table), part_(part), parts_(parts) {}
+
+  void see(std::span<const uint64_t> ids) {
+    for (auto id : ids) {
+      if (id < next_)
+        refuse(reader_, table_.name, "its ids do not ascend");
+      if (id >= table_.rows)
+        refuse(reader_, table_.name,
+               "it has the id " + std::to_string(id) + " of "
+                 + std::to_string(table_.rows) + " rows");
+      if (partition_of(id / page_ids, parts_) != part_)
+        refuse(reader_, table_.name, "an id is in another's part");
+      next_ = id + 1;
+    }
+  }
+
+private:
+  const CheckpointReader& reader_;
+  const TableOfJob& table_;
+  uint32_t part_;
+  uint32_t parts_;
+  uint64_t next_ = 0; ///< the least that may come
+};
+
 } // namespace
 
 FileToWrite table_file(const Job& job, const Snapshot& snapshot,
@@ -61,43 +116,37 @@ uint32_t table_parts(const CheckpointReader& reader, const std::string& table) {
 
 uint64_t stored_width(const CheckpointReader& reader,
                       const std::string& table) {
-  const auto* rows = reader.manifest().find(rows_name(table, 0));
-  return rows == nullptr || rows->shape.size() != 2 ? 0 : rows->shape[1];
+  const auto first = stored(reader, table, 0).width;
+  for (uint32_t part = 1; part < table_parts(reader, table); ++part)
+    if (stored(reader, table, part).width != first)
+      refuse(reader, table, "its rows are of different widths");
+  return first;
 }
 
-void read_stored_part(const CheckpointReader& reader, const std::string& table,
+void read_stored_part(const CheckpointReader& reader, const TableOfJob& table,
                       uint32_t part, const TakeRows& take) {
-  const auto* ids = reader.manifest().find(ids_name(table, part));
-  const auto* rows = reader.manifest().find(rows_name(table, part));
-  if (ids == nullptr || rows == nullptr || rows->shape.size() != 2
-      || ids->shape != std::vector<uint64_t>{rows->shape[0]}
-      || rows->dtype != "F32" || ids->dtype != "I64")
-    throw InputError(reader.folder() + ": the rows of table " + table
-                     + " are not as they are written; use another checkpoint");
-  const auto width = rows->shape[1];
+  const auto [ids, rows, count, width] = stored(reader, table.name, part);
+  IdCheck check{reader, table, part, table_parts(reader, table.name)};
   std::vector<uint64_t> some;
   std::vector<float> values;
-  for (uint64_t begin = 0; begin < rows->shape[0]; begin += most_rows) {
-    const auto count = std::min(most_rows, rows->shape[0] - begin);
-    some.resize(count);
-    values.resize(count * width);
+  for (uint64_t begin = 0; begin < count; begin += most_rows) {
+    some.resize(std::min(most_rows, count - begin));
+    values.resize(some.size() * width);
     reader.read(*ids, begin * sizeof(uint64_t),
                 std::as_writable_bytes(std::span{some}));
     reader.read(*rows, begin * width * sizeof(float),
                 std::as_writable_bytes(std::span{values}));
-    if (!std::is_sorted(some.begin(), some.end()))
-      throw InputError(reader.folder() + ": the ids of table " + table
-                       + " do not ascend; use another checkpoint");
+    check.see(some);
     take(pages_of(some), values.data());
   }
 }
 
-void read_part(const CheckpointReader& reader, const std::string& table,
+void read_part(const CheckpointReader& reader, const TableOfJob& table,
                uint32_t partition, uint32_t partitions, const TakeRows& take) {
-  const auto parts = table_parts(reader, table);
+  const auto parts = table_parts(reader, table.name);
+  const auto width = stored_width(reader, table.name);
   if (parts == partitions)
     return read_stored_part(reader, table, partition, take);
-  const auto width = stored_width(reader, table);
   for (uint32_t part = 0; part < parts; ++part)
     read_stored_part(reader, table, part,
                      [&](const IdPages& ids, const float* rows) {

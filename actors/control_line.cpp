@@ -1,9 +1,8 @@
 #include "actors/control_line.hpp"
 
+#include "actors/control/secure_middleman.hpp"
 #include "actors/peer_directory.hpp"
 #include "strategies/place_search.hpp"
-
-#include <caf/openssl/manager.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -180,7 +179,7 @@ private:
     tried_ = Clock::now();
     const auto& where = places_[place];
     self_
-      ->request(self_->system().openssl_manager().actor_handle(), patience_,
+      ->request(secure_middleman(self_->system()), patience_,
                 caf::connect_atom_v, where.host, where.port)
       .then([this](const caf::node_id&, caf::strong_actor_ptr& found,
                    const std::set<std::string>&) { ask(found); },

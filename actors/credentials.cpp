@@ -1,17 +1,24 @@
-#include "actors/actor_node.hpp"
+#include "actors/credentials.hpp"
+
+#include "actors/links/descriptor.hpp"
 #include "kernels/error.hpp"
 
+#include <fcntl.h>
+#include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <system_error>
 
 namespace troupe {
 namespace {
@@ -22,7 +29,7 @@ struct Free {
   void operator()(EVP_PKEY* x) const { EVP_PKEY_free(x); }
   void operator()(X509* x) const { X509_free(x); }
   void operator()(X509_EXTENSION* x) const { X509_EXTENSION_free(x); }
-  void operator()(std::FILE* x) const { std::fclose(x); }
+  void operator()(BIO* x) const { BIO_free(x); }
 };
 using Key = std::unique_ptr<EVP_PKEY, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
@@ -78,62 +85,204 @@ Certificate make_certificate(EVP_PKEY* key, const char* name, X509* issuer,
   return made;
 }
 
+using Bio = std::unique_ptr<BIO, Free>;
+
 template <class Write>
-void write_private(const std::string& path, Write write) {
-  const auto old = umask(077);
-  std::unique_ptr<std::FILE, Free> file{std::fopen(path.c_str(), "wx")};
-  umask(old);
+std::string pem_of(Write write) {
+  const Bio memory{BIO_new(BIO_s_mem())};
+  if (!memory || write(memory.get()) != 1)
+    give_up("writing PEM");
+  char* text = nullptr;
+  const auto size = BIO_get_mem_data(memory.get(), &text);
+  return {text, static_cast<size_t>(size)};
+}
+
+/// The authority's key is not kept: nobody can add members later.
+Credentials fresh(const std::string& folder) {
+  const auto authority_key = make_key();
+  const auto authority = make_certificate(
+    authority_key.get(), "troupe job authority", nullptr, authority_key.get());
+  const auto key = make_key();
+  const auto certificate = make_certificate(
+    key.get(), "troupe member", authority.get(), authority_key.get());
+  const auto text = [](X509* x) {
+    return pem_of([x](BIO* out) { return PEM_write_bio_X509(out, x); });
+  };
+  return {folder, text(authority.get()), text(certificate.get()),
+          pem_of([&](BIO* out) {
+            return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0,
+                                            nullptr, nullptr);
+          })};
+}
+
+// --- files -------------------------------------------------------------------
+
+constexpr const char* authority_file = "ca.pem";
+constexpr const char* certificate_file = "node.pem";
+constexpr const char* key_file = "node.key";
+/// Of a chain of certificates there is room for dozens.
+constexpr off_t most_bytes = off_t{1} << 20;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw InputError("certificates: " + path + ": " + why);
+}
+
+std::string reason() {
+  return std::strerror(errno);
+}
+
+std::string octal(mode_t mode) {
+  char text[8];
+  std::snprintf(text, sizeof text, "%04o", mode & 07777);
+  return text;
+}
+
+/// As ssh does: a key that others may read, or a place where others may put
+/// one, is no secret and no identity.
+void check_private(const std::string& path, const struct stat& about,
+                   mode_t others) {
+  if (about.st_uid != ::geteuid() && about.st_uid != 0)
+    refuse(path, "belongs to another user (number "
+                   + std::to_string(about.st_uid)
+                   + "); copy it as your own, or let its owner start the role");
+  if ((about.st_mode & others) != 0)
+    refuse(path, std::string{"others may "}
+                   + (others == 077 ? "read" : "write to") + " it (mode "
+                   + octal(about.st_mode) + "): chmod "
+                   + (others == 077 ? "600 " : "go-w ") + path
+                   + ", or make new ones if somebody may have");
+}
+
+void check_folder(const std::string& folder) {
+  struct stat about {};
+  if (::stat(folder.c_str(), &about) != 0)
+    refuse(folder, reason() + "; copy the folder that the coordinator made");
+  if (!S_ISDIR(about.st_mode))
+    refuse(folder, "is no folder; name the one that the coordinator made");
+  check_private(folder, about, 022);
+}
+
+bool is_there(const std::string& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0;
+}
+
+std::string read_private(const std::string& folder, const char* name) {
+  const auto path = folder + '/' + name;
+  const Descriptor file{
+    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (!file && errno == ENOENT
+      && (is_there(folder + '/' + authority_file)
+          || is_there(folder + '/' + key_file)
+          || is_there(folder + '/' + certificate_file)))
+    refuse(folder, std::string{"is half a set: "} + name
+                     + " is missing; copy the whole folder, or remove it where "
+                       "no other host has one");
   if (!file)
-    throw InputError("certificates: cannot write " + path + ": "
-                     + std::strerror(errno));
-  if (write(file.get()) != 1 || std::fflush(file.get()) != 0)
-    give_up("writing " + path);
+    refuse(path, "cannot be read (" + reason()
+                   + "); copy the folder that the coordinator made");
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)
+      || about.st_size > most_bytes)
+    refuse(path, "is no file of certificates; copy the folder that the "
+                 "coordinator made");
+  check_private(path, about, name == key_file ? 077 : 022);
+  std::string text(static_cast<size_t>(about.st_size), '\0');
+  if (::read(file.get(), text.data(), text.size()) != about.st_size)
+    refuse(path, "cannot be read; try again");
+  return text;
+}
+
+/// A file that is whole, or not there.
+void write_private(const std::string& path, const std::string& text) {
+  const auto early = path + ".new-" + std::to_string(::getpid());
+  ::unlink(early.c_str());
+  Descriptor file{::open(
+    early.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  const bool whole = file
+                     && ::write(file.get(), text.data(), text.size())
+                          == static_cast<ssize_t>(text.size())
+                     && ::fsync(file.get()) == 0
+                     && ::rename(early.c_str(), path.c_str()) == 0;
+  if (whole)
+    return;
+  const int code = errno;
+  ::unlink(early.c_str());
+  errno = code;
+  refuse(path, "cannot be written (" + reason() + ")");
+}
+
+/// The certificate last: without it there is no set.
+void write_all(const std::string& folder, const Credentials& made) {
+  write_private(folder + '/' + authority_file, made.authority);
+  write_private(folder + '/' + key_file, made.key);
+  write_private(folder + '/' + certificate_file, made.certificate);
+}
+
+void remove_all(const std::string& folder) {
+  for (const char* name : {certificate_file, key_file, authority_file})
+    ::unlink((folder + '/' + name).c_str());
+  ::rmdir(folder.c_str());
+}
+
+/// Returns false where somebody else made the folder meanwhile.
+bool make_folder(const std::string& folder, const Credentials& made) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto parent = fs::path{folder}.parent_path();
+  if (!parent.empty())
+    fs::create_directories(parent, failure);
+  auto early = folder + ".new-XXXXXX";
+  if (failure || ::mkdtemp(early.data()) == nullptr)
+    refuse(folder,
+           "cannot be made (" + (failure ? failure.message() : reason()) + ")");
+  try {
+    write_all(early, made);
+  } catch (...) {
+    remove_all(early);
+    throw;
+  }
+  if (::rename(early.c_str(), folder.c_str()) == 0)
+    return true;
+  const int code = errno;
+  remove_all(early);
+  errno = code;
+  if (code != EEXIST && code != ENOTEMPTY)
+    refuse(folder, "cannot be made (" + reason() + ")");
+  return false;
+}
+
+std::string without_end(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/'))
+    folder.pop_back();
+  return folder;
 }
 
 } // namespace
 
-Credentials make_credentials(const std::string& folder) {
-  Credentials made{folder};
-  std::error_code failure;
-  if (std::filesystem::exists(made.certificate(), failure))
-    return load_credentials(folder);
-  std::filesystem::create_directories(folder, failure);
-  if (failure)
-    throw InputError("certificates: cannot create " + folder + ": "
-                     + failure.message());
-  std::filesystem::permissions(folder, std::filesystem::perms::owner_all,
-                               failure);
-  auto authority_key = make_key();
-  auto authority = make_certificate(authority_key.get(), "troupe job authority",
-                                    nullptr, authority_key.get());
-  auto key = make_key();
-  auto certificate = make_certificate(key.get(), "troupe member",
-                                      authority.get(), authority_key.get());
-  // The authority's key is not kept: nobody can add members later.
-  write_private(made.authority(), [&](std::FILE* file) {
-    return PEM_write_X509(file, authority.get());
-  });
-  write_private(made.key(), [&](std::FILE* file) {
-    return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr,
-                                nullptr);
-  });
-  write_private(made.certificate(), [&](std::FILE* file) {
-    return PEM_write_X509(file, certificate.get());
-  });
+Credentials make_credentials(const std::string& given) {
+  const auto folder = without_end(given);
+  if (!is_there(folder)) {
+    auto made = fresh(folder);
+    return make_folder(folder, made) ? made : load_credentials(folder);
+  }
+  check_folder(folder);
+  for (const char* name : {certificate_file, key_file, authority_file})
+    if (is_there(folder + '/' + name))
+      return load_credentials(folder);
+  auto made = fresh(folder);
+  write_all(folder, made);
   return made;
 }
 
-Credentials load_credentials(const std::string& folder) {
-  Credentials given{folder};
-  for (const auto& path :
-       {given.authority(), given.certificate(), given.key()}) {
-    std::unique_ptr<std::FILE, Free> file{std::fopen(path.c_str(), "r")};
-    if (!file)
-      throw InputError("certificates: cannot read " + path + ": "
-                       + std::strerror(errno)
-                       + "; copy the folder that the coordinator made");
-  }
-  return given;
+Credentials load_credentials(const std::string& given) {
+  const auto folder = without_end(given);
+  check_folder(folder);
+  Credentials out{folder, {}, {}, {}};
+  out.certificate = read_private(folder, certificate_file);
+  out.key = read_private(folder, key_file);
+  out.authority = read_private(folder, authority_file);
+  return out;
 }
 
 } // namespace troupe

@@ -3,6 +3,7 @@
 #include "actors/coordinator.hpp"
 #include "actors/journal/history.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/replica.hpp"
 #include "monitoring/metrics.hpp"
 
@@ -31,6 +32,18 @@ std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
   }
 }
 
+/// Whoever holds the state has at least this much of it: two versions of dense
+/// variables, with what the optimizer keeps. One line rather than an end
+/// half-way; the coordinator is the first that would need it.
+void need_memory_of(const Job& job) {
+  const uint64_t copies = 2 * (1 + state_slots(job.options.rule.kind));
+  need_memory(job.layout.total * copies * sizeof(float),
+              "--model " + job.options.model.substr(0, 60) + ": its "
+                + std::to_string(job.layout.total)
+                + " parameters with --optimizer " + job.options.optimizer,
+              "take a smaller model or a machine with more memory");
+}
+
 } // namespace
 
 uint64_t make_job_id() {
@@ -54,6 +67,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   // One that follows goes on where the first one began.
   wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
+  need_memory_of(*started.job);
   if (!past)
     try_checkpoints(*started.job, options.checkpoints);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);

@@ -1,10 +1,9 @@
 #pragma once
 
+#include "actors/control/secure_middleman.hpp"
 #include "actors/endpoint.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/links/message_links.hpp"
-
-#include <caf/openssl/manager.hpp>
 
 #include <chrono>
 #include <functional>
@@ -108,8 +107,8 @@ private:
   dial(Self* self, const Member& member, const std::shared_ptr<Round>& round) {
     auto where = parse_endpoint(member.endpoint).value_or(Endpoint{});
     self
-      ->request(system_.openssl_manager().actor_handle(), deadline,
-                caf::connect_atom_v, where.host, where.port)
+      ->request(secure_middleman(system_), deadline, caf::connect_atom_v,
+                where.host, where.port)
       .then([this, member, round](
               const caf::node_id&, caf::strong_actor_ptr& peer,
               const std::set<std::string>&) { connected(member, peer, round); },

@@ -3,6 +3,7 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -43,7 +44,7 @@ std::string megabytes(uint64_t bytes) {
 std::string fact(const CheckpointManifest& manifest, const std::string& name) {
   for (const auto& [known, value] : manifest.facts)
     if (known == name)
-      return value;
+      return shown_text(value);
   return "?";
 }
 
@@ -84,12 +85,14 @@ int list(const std::string& folder) {
       const auto& manifest = reader.manifest();
       std::printf("%-14llu %-21s %10s  %-9s %-9s %s\n",
                   static_cast<unsigned long long>(manifest.step),
-                  manifest.written_at.c_str(),
-                  megabytes(manifest.bytes()).c_str(), manifest.cause.c_str(),
+                  shown_text(manifest.written_at).c_str(),
+                  megabytes(manifest.bytes()).c_str(),
+                  shown_text(manifest.cause).c_str(),
                   fact(manifest, "optimizer").c_str(),
                   fact(manifest, "model").c_str());
     } catch (const InputError& failure) {
-      std::printf("%s: %s\n", kind_of(failure), failure.what());
+      std::printf("%s: %s\n", kind_of(failure),
+                  shown_text(failure.what()).c_str());
     }
   }
   return 0;
@@ -106,7 +109,7 @@ std::string digest_of(const CheckpointReader& reader) {
 int verify(const std::string& folder) {
   std::string first;
   const auto bad = [&](const std::string& line, const char* kind) {
-    std::printf("%s: %s\n", kind, line.c_str());
+    std::printf("%s: %s\n", kind, shown_text(line).c_str());
     if (first.empty())
       first = line;
   };
@@ -117,7 +120,8 @@ int verify(const std::string& folder) {
       for (const auto& line : damages)
         bad(line, "damaged");
       if (damages.empty())
-        std::printf("whole: %s, step %llu, %zu tensors, %s, %s\n", path.c_str(),
+        std::printf("whole: %s, step %llu, %zu tensors, %s, %s\n",
+                    shown_text(path).c_str(),
                     static_cast<unsigned long long>(reader.manifest().step),
                     reader.manifest().tensors.size(),
                     megabytes(reader.manifest().bytes()).c_str(),

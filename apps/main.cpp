@@ -4,10 +4,13 @@
 #include "apps/interrupt.hpp"
 #include "apps/process_limits.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -74,12 +77,23 @@ int dispatch(const Settings& settings) {
   return run_version(settings);
 }
 
+/// Connections and files of a large job: a thousand roles have as many. Roles
+/// that are started from here inherit it.
+void raise_descriptor_limit() {
+  constexpr rlim_t enough = rlim_t{1} << 20;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  const auto wanted = std::min(limit.rlim_max, enough);
+  if (limit.rlim_cur >= wanted)
+    return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Prints the one line that a failure gets, whatever its text holds.
 int fail(const std::string& what, int status) {
-  auto line = what;
-  for (auto& c : line)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = ' ';
+  const auto line = shown_text(what);
   std::fflush(stdout);
   std::fprintf(stderr, "troupe: %s\n", line.c_str());
   return status;
@@ -108,6 +122,7 @@ bool adopts(const Settings& settings) {
 
 int main(int argc, char** argv) {
   settle_in();
+  raise_descriptor_limit();
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "train" || command == "role" || command == "voter")
     hold_signals(); // they watch for them, and end in good order

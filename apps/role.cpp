@@ -11,9 +11,25 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 
 namespace troupe {
 namespace {
+
+/// A job that goes on has its certificates, and so have its members: with a new
+/// authority none of them would be let in.
+void ready_certificates(const Settings& settings) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  if (settings.journal.empty() || !fs::exists(settings.journal, failure))
+    make_credentials(settings.certificates);
+  else if (!fs::exists(settings.certificates, failure))
+    throw InputError("certificates: " + settings.certificates
+                     + " is not there, and the job of --journal "
+                     + settings.journal
+                     + " goes on with those that it began with: put the folder "
+                       "back, or copy it from another host");
+}
 
 int play_coordinator(const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
@@ -49,7 +65,7 @@ int play_coordinator(const Settings& settings) {
   if (!settings.voters.empty())
     process.voters = split_list(settings.voters);
   process.voter = settings.voter;
-  make_credentials(process.certificates);
+  ready_certificates(settings);
   auto result = run_coordinator_process(run, load_job_data(settings.job),
                                         process);
   return conclude(console, result);

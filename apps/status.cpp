@@ -1,5 +1,6 @@
 #include "apps/commands.hpp"
 #include "apps/scrape.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
@@ -14,7 +15,8 @@ using Values = std::vector<ScrapedValue>;
 
 std::string label(const ScrapedValue& value, const std::string& name) {
   const auto found = value.labels.find(name);
-  return found == value.labels.end() ? std::string{} : found->second;
+  return found == value.labels.end() ? std::string{}
+                                     : shown_text(found->second);
 }
 
 double value_of(const Values& values, const MetricDescription& metric) {

@@ -1,22 +1,17 @@
-#include "monitoring/ipv6_server.hpp"
 #include "monitoring/metrics.hpp"
+#include "monitoring/page_server.hpp"
 #include "monitoring/sample_table.hpp"
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <prometheus/exposer.h>
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
-#include <future>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -25,7 +20,7 @@ namespace troupe {
 
 namespace {
 
-using namespace std::chrono_literals;
+constexpr int backlog = 512;
 
 [[noreturn]] void refuse(const std::string& address, const std::string& why) {
   throw std::runtime_error("metrics address " + address + ": " + why);
@@ -87,28 +82,27 @@ Endpoint parse(const std::string& address) {
   return out;
 }
 
-sockaddr_in socket_address(const Endpoint& endpoint) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(endpoint.port);
-  inet_pton(AF_INET, endpoint.host.c_str(), &out.sin_addr);
-  return out;
-}
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
 
-/// 0, or why this endpoint cannot be bound. The web server does not tell.
-int bind_error(const Endpoint& endpoint) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return errno;
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const auto where = socket_address(endpoint);
-  const bool bound =
-    bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0
-    && listen(fd, 1) == 0;
-  const int error = bound ? 0 : errno;
-  close(fd);
-  return error;
+SocketAddress socket_address(const Endpoint& endpoint) {
+  SocketAddress out;
+  if (endpoint.six) {
+    auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(endpoint.port);
+    inet_pton(AF_INET6, endpoint.host.c_str(), &six.sin6_addr);
+    out.size = sizeof six;
+  } else {
+    auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
+    four.sin_family = AF_INET;
+    four.sin_port = htons(endpoint.port);
+    inet_pton(AF_INET, endpoint.host.c_str(), &four.sin_addr);
+    out.size = sizeof four;
+  }
+  return out;
 }
 
 std::string reason(int error) {
@@ -125,45 +119,34 @@ std::string reason(int error) {
   }
 }
 
-std::unique_ptr<prometheus::Exposer> serve(const std::string& address,
-                                           const Endpoint& endpoint) {
-  if (const int error = bind_error(endpoint))
-    refuse(address, reason(error));
-  try {
-    return std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-      "listening_ports", to_string(endpoint), "num_threads", "2",
-      "request_timeout_ms", "1000"});
-  } catch (const std::exception&) {
-    // Taken since the probe, or something the web server keeps to itself.
-    const int error = bind_error(endpoint);
-    refuse(address,
-           error ? reason(error) : "the web server did not start; try again");
-  }
-}
-
-std::unique_ptr<Ipv6Server> serve_ipv6(const std::string& address,
-                                       const Endpoint& endpoint,
-                                       std::function<std::string()> text) {
-  try {
-    return std::make_unique<Ipv6Server>(endpoint.host, endpoint.port,
-                                        std::move(text));
-  } catch (const std::system_error& failure) {
-    refuse(address, reason(failure.code().value()));
-  }
-}
-
-/// Opens a connection and closes it, to wake whoever accepts.
-void knock(Endpoint endpoint) {
-  if (endpoint.host == "0.0.0.0")
-    endpoint.host = "127.0.0.1";
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+/// A socket that listens there.
+int listen_at(const Endpoint& endpoint, const std::string& address) {
+  const int fd = socket(endpoint.six ? AF_INET6 : AF_INET,
+                        SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
-    return;
+    refuse(address, reason(errno));
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (endpoint.six)
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   const auto where = socket_address(endpoint);
-  connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where);
-  pollfd writable{fd, POLLOUT, 0};
-  poll(&writable, 1, 20);
-  close(fd);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&where.storage), where.size)
+        != 0
+      || listen(fd, backlog) != 0) {
+    const int error = errno;
+    close(fd);
+    refuse(address, reason(error));
+  }
+  return fd;
+}
+
+uint16_t port_of(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(bound.ss_family == AF_INET6
+                 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                 : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
 } // namespace
@@ -171,32 +154,15 @@ void knock(Endpoint endpoint) {
 struct MetricExporter::Impl {
   Endpoint endpoint;
   std::shared_ptr<SampleTable> table = std::make_shared<SampleTable>();
-  std::unique_ptr<prometheus::Exposer> exposer; ///< of IPv4
-  std::unique_ptr<Ipv6Server> ipv6;
+  std::unique_ptr<PageServer> server;
 
   explicit Impl(const std::string& address) : endpoint(parse(address)) {
-    if (endpoint.six) {
-      ipv6 = serve_ipv6(address, endpoint, [table = table] {
-        std::ostringstream out;
-        prometheus::TextSerializer{}.Serialize(out, table->Collect());
-        return out.str();
+    const int listener = listen_at(endpoint, address);
+    endpoint.port = port_of(listener);
+    server =
+      std::make_unique<PageServer>(listener, "/metrics", [table = table] {
+        return prometheus::TextSerializer{}.Serialize(table->Collect());
       });
-      endpoint.port = ipv6->port();
-      return;
-    }
-    exposer = serve(address, endpoint);
-    endpoint.port = static_cast<uint16_t>(exposer->GetListeningPorts().at(0));
-    exposer->RegisterCollectable(table);
-  }
-
-  /// The web server looks for its stop flag every two seconds, or when a
-  /// connection arrives: a run that ends must not wait that long.
-  ~Impl() {
-    if (!exposer)
-      return;
-    auto closed = std::async(std::launch::async, [this] { exposer.reset(); });
-    while (closed.wait_for(5ms) != std::future_status::ready)
-      knock(endpoint);
   }
 };
 

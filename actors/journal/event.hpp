@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -15,6 +16,10 @@ struct JournalEvent {
   std::string kind;
   std::string body; ///< a JSON object
 };
+
+/// Brackets in brackets of a body: an event has four. The options of its job
+/// are text.
+inline constexpr size_t most_body_depth = 16;
 
 /// Where a coordinator's journal goes.
 class JournalSink {

@@ -12,6 +12,20 @@ namespace {
 using Json = kernels::StrictJson<>;
 using Lists = std::vector<std::vector<uint32_t>>;
 
+/// Whoever counts up to it by ones has to come to an end.
+constexpr uint64_t most_steps = uint64_t{1} << 52;
+
+uint64_t bounded(uint64_t steps) {
+  if (steps > most_steps)
+    throw InputError("there are no " + std::to_string(steps) + " steps");
+  return steps;
+}
+
+/// A count of steps.
+uint64_t steps_in(const Json& body, const char* name) {
+  return bounded(body.at(name).get<uint64_t>());
+}
+
 RoleId role_of(const Json& body) {
   return role_from_text(body.at("role").get<std::string>());
 }
@@ -30,11 +44,14 @@ void read_epoch(const Json& body, JobHistory& history) {
                                            : history.chains;
   const auto& period = body.at("consistency");
   history.consistency = {period.at("async"), period.at("staleness"),
-                         period.at("period"), period.at("step"),
-                         period.at("updates")};
+                         period.at("period"), steps_in(period, "step"),
+                         steps_in(period, "updates")};
+  // Roles take one off the other.
+  if (history.consistency.updates < history.consistency.step)
+    throw InputError("its period has had fewer updates than steps");
   history.period_epoch = body.at("period_epoch");
   if (body.at("rollback").get<bool>())
-    history.steps = body.at("version");
+    history.steps = steps_in(body, "version");
 }
 
 void read_counts(const Json& body, JobHistory& history) {
@@ -44,8 +61,7 @@ void read_counts(const Json& body, JobHistory& history) {
 }
 
 void read_commits(const Json& body, JobHistory& history) {
-  history.steps = body.at("first").get<uint64_t>()
-                  + body.at("count").get<uint64_t>();
+  history.steps = bounded(steps_in(body, "first") + steps_in(body, "count"));
   read_counts(body, history);
 }
 
@@ -64,6 +80,8 @@ void read_recovery(const Json& body, JobHistory& history) {
 }
 
 void read_event(const JournalEvent& event, JobHistory& history) {
+  if (kernels::nested_deeper(event.body, most_body_depth))
+    throw InputError("it is nested too deeply");
   const auto body = Json::parse(event.body);
   const auto& kind = event.kind;
   history.term = std::max(history.term, event.term);
@@ -79,7 +97,7 @@ void read_event(const JournalEvent& event, JobHistory& history) {
   } else if (kind == "commits") {
     read_commits(body, history);
   } else if (kind == "rollback") {
-    history.steps = body.at("version");
+    history.steps = steps_in(body, "version");
     read_counts(body, history);
   } else if (kind == "death") {
     history.recoveries.push_back({"", role_of(body), phase_of(body),

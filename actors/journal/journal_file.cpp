@@ -3,6 +3,7 @@
 #include "actors/journal/folding.hpp"
 #include "kernels/crc32c.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/strict_json.hpp"
 
 #include <sqlite3.h>
 #include <unistd.h>
@@ -226,6 +227,9 @@ struct JournalFile::Impl {
       if (check != found)
         throw InputError("event " + std::to_string(event.id)
                          + " does not fit its checksum");
+      if (kernels::nested_deeper(event.body, most_body_depth))
+        throw InputError("event " + std::to_string(event.id)
+                         + " is nested too deeply");
       last = event.id;
       see(std::move(event));
     }

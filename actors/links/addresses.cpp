@@ -7,9 +7,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -141,6 +143,14 @@ bool same_user(int descriptor) {
   socklen_t size = sizeof peer;
   return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
          && peer.uid == ::geteuid();
+}
+
+size_t guests_allowed(size_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return most;
+  return std::clamp<size_t>(limit.rlim_cur / 4, std::min<size_t>(16, most),
+                            most);
 }
 
 Descriptor duplicate(int descriptor) {

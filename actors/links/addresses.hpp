@@ -47,6 +47,10 @@ void prepare_tcp(int descriptor);
 /// Whether the other end of a socket of this host belongs to this user.
 bool same_user(int descriptor);
 
+/// How many guests a door of this process may have: a quarter of the
+/// descriptors that it may open, from 16 to `most`.
+size_t guests_allowed(size_t most);
+
 /// Errors: an invalid one when the process is out of descriptors.
 Descriptor duplicate(int descriptor);
 

@@ -61,7 +61,7 @@ struct LinkNode::Impl {
   explicit Impl(LinkOptions given)
     : options((check_address(given), std::move(given))) {
     if (!options.credentials.folder.empty())
-      tls.emplace(load_credentials(options.credentials.folder));
+      tls.emplace(options.credentials);
     auto& own = room.own;
     own.id = random_id();
     own.key = random_hex(key_bytes);

@@ -26,7 +26,9 @@ bool same_key(const std::string& one, const std::string& other) {
 } // namespace
 
 LinkListener::LinkListener(IoLoop& loop, ListenerOptions options)
-  : loop_(loop), options_(std::move(options)) {
+  : loop_(loop),
+    options_(std::move(options)),
+    most_guests_(guests_allowed(most_guests)) {
   auto local = SocketAddress::of_unix_name(options_.unix_name);
   listen_on(local_door_, options_.unix_name, local->get(), local->size());
   if (options_.tls == nullptr)
@@ -84,6 +86,10 @@ void LinkListener::accept_some(Descriptor& door, uint64_t& watch, bool local) {
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
         || errno == ENOMEM) {
+      if (!guests_.empty()) {
+        drop(guests_.begin(), "its descriptor is needed");
+        continue;
+      }
       // The door would call again at once, and in vain.
       on_stranger_(std::string{"cannot accept: "} + std::strerror(errno));
       loop_.rearm(watch, 0);
@@ -98,7 +104,7 @@ void LinkListener::accept_some(Descriptor& door, uint64_t& watch, bool local) {
 }
 
 void LinkListener::admit(Descriptor made, bool local) {
-  if (guests_.size() >= most_guests)
+  if (guests_.size() >= most_guests_)
     drop(guests_.begin(), "too many at the door");
   TlsSession session;
   std::string address = options_.unix_name;

@@ -3,15 +3,80 @@
 #include "kernels/error.hpp"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 namespace troupe {
 namespace {
 
-void check(bool holds, const std::string& path) {
+struct Free {
+  void operator()(BIO* x) const { BIO_free(x); }
+  void operator()(X509* x) const { X509_free(x); }
+  void operator()(EVP_PKEY* x) const { EVP_PKEY_free(x); }
+};
+using Bio = std::unique_ptr<BIO, Free>;
+using Certificate = std::unique_ptr<X509, Free>;
+using Key = std::unique_ptr<EVP_PKEY, Free>;
+
+void check(bool holds, const std::string& what) {
   if (!holds)
-    throw InputError("links: cannot use " + path + ": " + take_tls_error()
+    throw InputError("certificates: cannot use " + what + ": "
+                     + take_tls_error()
                      + "; copy the folder that the coordinator made");
+}
+
+Bio text_of(const std::string& pem) {
+  return Bio{BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))};
+}
+
+Certificate next_certificate(BIO* text) {
+  return Certificate{PEM_read_bio_X509(text, nullptr, nullptr, nullptr)};
+}
+
+/// Each certificate of a text, at least one.
+template <class Use>
+void for_each_certificate(const std::string& pem, const std::string& what,
+                          Use use) {
+  const auto text = text_of(pem);
+  auto certificate = next_certificate(text.get());
+  for (bool first = true; certificate; first = false) {
+    check(use(certificate, first), what);
+    certificate = next_certificate(text.get());
+    if (!certificate)
+      ERR_clear_error(); // the text's end
+  }
+}
+
+void trust(SSL_CTX* context, const Credentials& credentials) {
+  const auto what = credentials.folder + "/ca.pem";
+  size_t count = 0;
+  for_each_certificate(
+    credentials.authority, what, [&](const Certificate& x, bool) {
+      ++count;
+      return X509_STORE_add_cert(SSL_CTX_get_cert_store(context), x.get()) == 1;
+    });
+  check(count > 0, what);
+}
+
+void show(SSL_CTX* context, const Credentials& credentials) {
+  const auto what = credentials.folder + "/node.pem";
+  size_t count = 0;
+  for_each_certificate(
+    credentials.certificate, what, [&](Certificate& x, bool first) {
+      ++count;
+      if (first)
+        return SSL_CTX_use_certificate(context, x.get()) == 1;
+      if (SSL_CTX_add0_chain_cert(context, x.get()) != 1)
+        return false;
+      x.release(); // the context has it
+      return true;
+    });
+  check(count > 0, what);
+  const auto text = text_of(credentials.key);
+  const Key key{PEM_read_bio_PrivateKey(text.get(), nullptr, nullptr, nullptr)};
+  check(key && SSL_CTX_use_PrivateKey(context, key.get()) == 1
+          && SSL_CTX_check_private_key(context) == 1,
+        credentials.folder + "/node.key");
 }
 
 } // namespace
@@ -33,18 +98,8 @@ TlsContext::TlsContext(const Credentials& credentials)
   SSL_CTX_set_read_ahead(context_, 0);
   SSL_CTX_set_mode(context_, SSL_MODE_ENABLE_PARTIAL_WRITE
                                | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  check(SSL_CTX_load_verify_file(context_, credentials.authority().c_str())
-          == 1,
-        credentials.authority());
-  check(SSL_CTX_use_certificate_chain_file(context_,
-                                           credentials.certificate().c_str())
-          == 1,
-        credentials.certificate());
-  check(SSL_CTX_use_PrivateKey_file(context_, credentials.key().c_str(),
-                                    SSL_FILETYPE_PEM)
-          == 1,
-        credentials.key());
-  check(SSL_CTX_check_private_key(context_) == 1, credentials.key());
+  trust(context_, credentials);
+  show(context_, credentials);
   SSL_CTX_set_verify(
     context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_verify_depth(context_, 4);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/actor_node.hpp"
+#include "actors/credentials.hpp"
 
 #include <memory>
 #include <string>

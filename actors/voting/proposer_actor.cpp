@@ -1,5 +1,6 @@
 #include "actors/voting/proposer_actor.hpp"
 
+#include "actors/control/secure_middleman.hpp"
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/voting/voter.hpp"
@@ -89,8 +90,8 @@ private:
     const auto where = parse_endpoint(options_.voters[voter]);
     voters_[voter].dialled = true;
     self_
-      ->request(self_->system().openssl_manager().actor_handle(),
-                answer_deadline, caf::connect_atom_v, where->host, where->port)
+      ->request(secure_middleman(self_->system()), answer_deadline,
+                caf::connect_atom_v, where->host, where->port)
       .then(
         [this, voter](const caf::node_id&, caf::strong_actor_ptr& found,
                       const std::set<std::string>&) {

@@ -138,15 +138,12 @@ CheckpointManifest manifest_of(const json& x, const std::string& path) {
 }
 
 /// Brackets in brackets; a manifest has five.
-constexpr int most_depth = 8;
+constexpr size_t most_depth = 8;
 
 json parsed(const std::string& text, const std::string& path) {
-  // Whoever goes through a value by calling itself needs a stack as deep.
-  return json::parse(text, [&](int depth, json::parse_event_t, json&) {
-    if (depth > most_depth)
-      refuse(path, "it is not a manifest");
-    return true;
-  });
+  if (kernels::nested_deeper(text, most_depth))
+    refuse(path, "it is not a manifest");
+  return json::parse(text);
 }
 
 template <class List>

@@ -22,8 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More than any manifest has: refused before it is read.
-constexpr uint64_t most_manifest_bytes = uint64_t{1} << 30;
+/// More than any manifest has (this is one of 400 GB of parameters): refused
+/// before it is read. A value of JSON takes up to eight times its text.
+constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(path + ": " + what

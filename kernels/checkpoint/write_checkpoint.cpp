@@ -204,6 +204,9 @@ bool remove_checkpoint(FileSystem& files, const std::string& folder) {
     at = aside.string();
   }
   std::error_code failure;
+  // Somebody else's link: what it points to is no checkpoint of ours.
+  if (fs::is_symlink(fs::symlink_status(at, failure)))
+    return files.unlink(at.c_str()) == 0;
   std::vector<std::string> inside;
   for (fs::directory_iterator entry{at, failure}, end; !failure && entry != end;
        entry.increment(failure))

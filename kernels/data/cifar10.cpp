@@ -2,6 +2,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/files/byte_source.hpp"
+#include "kernels/files/free_memory.hpp"
 
 #include <array>
 #include <filesystem>
@@ -63,6 +64,7 @@ void add(const std::string& path, std::vector<uint8_t>& pixels,
     if (record[0] >= classes)
       refuse(path, i,
              "has the label " + std::to_string(record[0]) + ", above 9");
+    make_room(pixels, channels * plane, path);
     labels.push_back(record[0]);
     const auto at = pixels.size();
     pixels.resize(at + channels * plane);

@@ -1,6 +1,7 @@
 #include "kernels/data/clicks.hpp"
 
 #include "kernels/data/criteo.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/natural_log.hpp"
 #include "kernels/random.hpp"
 
@@ -143,8 +144,8 @@ Dataset synthetic_clicks(const ClicksOptions& options) {
     static_cast<uint32_t>(click_categories * options.buckets);
   result.shape.label = LabelKind::binary;
   std::vector<float> values;
-  values.reserve(options.samples * click_numbers);
-  result.ids.reserve(options.samples * click_categories);
+  make_room(values, options.samples * click_numbers, result.name);
+  make_room(result.ids, options.samples * click_categories, result.name);
   result.labels.reserve(options.samples);
   for (uint64_t i = 0; i < options.samples; ++i) {
     const auto drawn = draw(options, i);

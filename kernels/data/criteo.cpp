@@ -3,6 +3,7 @@
 #include "kernels/data/data_options.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/fields.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/natural_log.hpp"
 #include "kernels/random.hpp"
 
@@ -79,6 +80,8 @@ Dataset read_criteo(const DataSpec& spec) {
                    "separated by tabs or commas");
     if (first && trimmed(row[0]) == "label")
       continue;
+    make_room(values, click_numbers, spec.where);
+    make_room(result.ids, click_categories, spec.where);
     result.labels.push_back(label(row[0], lines));
     for (size_t i = 1; i <= click_numbers; ++i)
       values.push_back(number(row[i], i, lines));

@@ -4,6 +4,7 @@
 #include "kernels/data/data_options.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/fields.hpp"
+#include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -122,6 +123,7 @@ private:
                       + "line " + std::to_string(width_),
                     "mend the line, or give sep=… if another character "
                     "separates");
+    make_room(values_, width_, lines_.path());
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(number(row[i], i));

@@ -1,5 +1,7 @@
 #include "kernels/data/digits.hpp"
 
+#include "kernels/files/free_memory.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -366,6 +368,8 @@ Dataset synthetic_digits(uint64_t samples, uint64_t seed) {
   result.shape.features = {28, 28, 1};
   result.shape.classes = 10;
   result.scale = 1.0f / 255.0f;
+  need_memory(samples * (pixels + sizeof(int32_t)), result.name,
+              "draw fewer samples=");
   result.bytes.resize(samples * pixels);
   result.labels.resize(samples);
   for (uint64_t i = 0; i < samples; ++i)

@@ -1,5 +1,6 @@
 #include "kernels/data/drawn_rows.hpp"
 
+#include "kernels/files/free_memory.hpp"
 #include "kernels/random.hpp"
 
 namespace troupe {
@@ -12,6 +13,7 @@ Dataset synthetic_rows(const RowsOptions& options) {
   result.shape.vocabulary = static_cast<uint32_t>(options.vocabulary);
   result.shape.label = LabelKind::binary;
   result.labels.assign(options.samples, 0);
+  make_room(result.ids, options.samples * options.ids, result.name);
   result.ids.resize(options.samples * options.ids);
   const auto key = kernels::stream_key(options.seed, stream);
   for (uint64_t i = 0; i < result.ids.size(); ++i) {

@@ -3,6 +3,7 @@
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/files/text_lines.hpp"
 
 #include <algorithm>
@@ -76,6 +77,8 @@ void parse_pairs(std::string_view line, int32_t first_index,
                      + std::to_string(last_index),
                    "indices ascend within a line");
     last_index = pair.index;
+    make_room(out.ids, 1, lines.path());
+    make_room(values, 1, lines.path());
     out.ids.push_back(pair.index);
     values.push_back(pair.value);
   }
@@ -163,6 +166,8 @@ Dataset read_libsvm(const DataSpec& spec) {
     if (word.find(':') != word.npos)
       lines.refuse("starts with " + quoted(word) + " and has no label",
                    "write LABEL INDEX:VALUE …");
+    make_room(result.labels, 1, spec.where);
+    make_room(result.starts, 1, spec.where);
     result.labels.push_back(class_label(word, lines));
     parse_pairs(line, first_index, lines, result, values);
     result.starts.push_back(result.ids.size());

@@ -1,5 +1,6 @@
 #include "kernels/data/markov_text.hpp"
 
+#include "kernels/files/free_memory.hpp"
 #include "kernels/natural_log.hpp"
 #include "kernels/random.hpp"
 
@@ -35,6 +36,7 @@ Dataset synthetic_text(uint64_t count, uint64_t seed) {
   result.name = "synthetic:text";
   result.shape.label = LabelKind::tokens;
   result.shape.vocabulary = characters;
+  make_room(result.tokens, count, result.name);
   result.tokens.resize(count);
   const auto key = stream_key(seed, draws);
   int32_t before = 0;

@@ -3,6 +3,7 @@
 #include "kernels/data/data_options.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/byte_source.hpp"
+#include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -109,12 +110,13 @@ Dataset read_text(const DataSpec& spec) {
   result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
   const auto source = open_bytes(spec.where);
   if (!is_gzip_name(spec.where) && source->most() <= most_characters)
-    result.tokens.reserve(source->most());
+    make_room(result.tokens, source->most(), spec.where);
   std::vector<uint8_t> chunk(chunk_bytes);
   Utf8 utf8{spec.where};
   while (true) {
     const auto got = source->read(std::as_writable_bytes(std::span{chunk}));
     const auto fresh = std::span{chunk}.first(got);
+    make_room(result.tokens, got, spec.where);
     if (bytes_only)
       result.tokens.insert(result.tokens.end(), fresh.begin(), fresh.end());
     else

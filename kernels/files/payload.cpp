@@ -1,6 +1,7 @@
 #include "kernels/files/payload.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/files/input_file.hpp"
 
 #include <algorithm>
@@ -53,7 +54,9 @@ Payload read_payload(const std::string& path, ByteSource& source,
   auto result = std::make_shared<std::vector<std::byte>>();
   while (result->size() < size) {
     const uint64_t have = result->size();
-    result->resize(std::min(size, std::max(2 * have, first_step_bytes)));
+    const auto next = std::min(size, std::max(2 * have, first_step_bytes));
+    make_room(*result, next - have, path);
+    result->resize(next);
     const auto fresh = std::span{*result}.subspan(have);
     if (source.read(fresh) != fresh.size())
       too_short(path, whole);

@@ -2,17 +2,39 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace troupe::kernels {
+
+/// Whether arrays and objects of a JSON text lie in one another deeper than
+/// `most`. Whoever goes through a value by calling itself needs a stack as
+/// deep: look first.
+inline bool nested_deeper(std::string_view text, size_t most) {
+  size_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = text[i];
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{') && ++depth > most)
+      return true;
+    else if (!quoted && (c == ']' || c == '}') && depth > 0)
+      --depth;
+  }
+  return false;
+}
 
 /// A number in a JSON text is not one that its reader takes.
 class NotThatNumber : public std::runtime_error {

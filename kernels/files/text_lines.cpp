@@ -1,6 +1,7 @@
 #include "kernels/files/text_lines.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -89,12 +90,8 @@ void TextLines::refuse(const std::string& what,
 
 std::string quoted(std::string_view text) {
   constexpr size_t most = 40;
-  std::string result = "\"";
-  for (auto c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    result += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return result + (text.size() > most ? "…\"" : "\"");
+  const auto shown = shown_text(text.substr(0, most));
+  return '"' + shown + (text.size() > most ? "…\"" : "\"");
 }
 
 std::string_view trimmed(std::string_view text) {

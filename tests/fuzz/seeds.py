@@ -83,7 +83,7 @@ def journal_file():
         base = sqlite3.connect(path)
         base.executescript(
             "PRAGMA page_size=512; PRAGMA application_id=0x54524a31; "
-            "PRAGMA user_version=1; CREATE TABLE events (id INTEGER PRIMARY "
+            "PRAGMA user_version=2; CREATE TABLE events (id INTEGER PRIMARY "
             "KEY, unix_ms INTEGER NOT NULL, term INTEGER NOT NULL, kind TEXT "
             "NOT NULL, body TEXT NOT NULL, checksum INTEGER NOT NULL)")
         check = 0
@@ -125,6 +125,19 @@ def manifest():
             b'"bytes":16,"crc32c":0}]}}')
     yield "whole", struct.pack("<H", len(text)) + text + bytes(24)
     yield "short", struct.pack("<H", len(text)) + text + bytes(9)
+
+
+def beginning():
+    """What to replace, which one, by what (targets/beginning.cpp)."""
+    def edit(what, which, value):
+        return struct.pack("<BHQ", what, which, value)
+
+    yield "as-it-was", b""
+    for which in range(0, 60, 3):
+        yield f"number-{which}", edit(0, which, 1 << 62)
+        yield f"smaller-{which}", edit(1, which, 1)
+    for which in (40, 80, 400):
+        yield f"file-{which}", edit(2, which, (1 << 63) + 5)
 
 
 def data_npy():
@@ -203,7 +216,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
     for target in (frames, greetings, messages, journal_file, safetensors,
-                   manifest, data_npy, data_images, data_criteo, data_csv,
+                   manifest, beginning, data_npy, data_images, data_criteo, data_csv,
                    data_libsvm, data_text):
         name = target.__name__
         os.makedirs(name, exist_ok=True)

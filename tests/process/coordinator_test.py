@@ -189,7 +189,8 @@ class Coordinator(unittest.TestCase):
     def test_a_journal_is_not_written_over_and_not_continued_once_over(self):
         journal = os.path.join(self.folder, "run.db")
         job = [*DATA, *MLP, *SERVED, "--steps", "5", "--journal", journal]
-        with Run(*job) as run:
+        with Run(*job, "--certificates",
+                 os.path.join(self.folder, "certificates")) as run:
             run.finish()
         with Run(*job) as run:
             run.finish(1)

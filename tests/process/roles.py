@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import tempfile
 
@@ -14,7 +15,11 @@ class Role:
     of its own; `on` comes before it (Hosts.on)."""
 
     def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
-                 command="role"):
+                 command="role", most_files=None):
+        """`most_files`: descriptors that it may open, as `ulimit -n` says."""
+        def bound():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+
         self.folder = tempfile.TemporaryDirectory()
         clean_up_with(self.folder.cleanup)
         environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
@@ -24,7 +29,8 @@ class Role:
                 open(self.path("error"), "w") as error:
             self.process = subprocess.Popen(
                 [*on, TROUPE, command, *arguments], stdin=subprocess.DEVNULL,
-                stdout=output, stderr=error, env=environment)
+                stdout=output, stderr=error, env=environment,
+                preexec_fn=bound if most_files else None)
         clean_up_with(self.stop)
 
     def stop(self):

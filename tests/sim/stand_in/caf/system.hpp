@@ -81,10 +81,6 @@ public:
     }
   };
   Registry registry() const { return {}; }
-  struct OpensslManager {
-    actor actor_handle() const { return {}; }
-  };
-  OpensslManager openssl_manager() const { return {}; }
 
 private:
   uint32_t process_;

@@ -151,6 +151,20 @@ BOOST_AUTO_TEST_CASE(an_event_that_does_not_say_what_it_should_is_named) {
   });
 }
 
+// A checksum that is right says nothing about what an event says.
+BOOST_AUTO_TEST_CASE(more_steps_than_anybody_takes_are_refused) {
+  journal.note("commits", {{"first", uint64_t{1} << 62}, {"count", 1}});
+  BOOST_CHECK_EXCEPTION(history(), InputError, [](const InputError& x) {
+    return std::string{x.what()}.find("there are no 4611686018427387904 steps")
+           != std::string::npos;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(an_event_that_is_nested_deeply_is_refused) {
+  const auto body = std::string(200'000, '[') + std::string(200'000, ']');
+  BOOST_CHECK_THROW(read_history({{1, 0, 1, "change", body}}), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(kinds_of_others_are_passed_over) {
   journal.note("checkpoint", {{"step", 5}});
   BOOST_TEST(history().steps == 0u);

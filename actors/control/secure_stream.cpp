@@ -1,0 +1,118 @@
+#include "actors/control/secure_stream.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace troupe {
+namespace {
+
+using State = SecureBytes::State;
+
+/// What a call of OpenSSL that did nothing asks for.
+State judge(ssl_st* session, int result) {
+  switch (SSL_get_error(session, result)) {
+    case SSL_ERROR_WANT_READ:
+      return State::want_read;
+    case SSL_ERROR_WANT_WRITE:
+      return State::success; // the socket is polled
+    default:
+      return State::failure;
+  }
+}
+
+int bounded(size_t size) {
+  return static_cast<int>(std::min<size_t>(size, INT_MAX));
+}
+
+} // namespace
+
+SecureBytes::SecureBytes(TlsSession session, bool connecting)
+  : session_(std::move(session)), connecting_(connecting) {}
+
+/// Errors are in a queue of the thread, which all connections share: without
+/// emptying it first, that of a peer that was killed would end the next healthy
+/// connection that merely has nothing to read.
+State SecureBytes::handshake() {
+  ERR_clear_error();
+  const int result = SSL_do_handshake(session_.get());
+  if (result != 1)
+    return judge(session_.get(), result);
+  connecting_ = false;
+  return State::indeterminate; // done
+}
+
+State SecureBytes::read_some(size_t& result, Socket, void* bytes, size_t size) {
+  result = 0;
+  if (connecting_)
+    if (const auto state = handshake(); state != State::indeterminate)
+      return state;
+  if (size == 0)
+    return State::indeterminate;
+  ERR_clear_error();
+  const int got = SSL_read(session_.get(), bytes, bounded(size));
+  if (got <= 0)
+    return judge(session_.get(), got) == State::failure ? State::failure
+                                                        : State::success;
+  result = static_cast<size_t>(got);
+  return State::success;
+}
+
+State SecureBytes::write_some(size_t& result, Socket, const void* bytes,
+                              size_t size) {
+  result = 0;
+  if (connecting_)
+    if (const auto state = handshake(); state != State::indeterminate)
+      return state;
+  if (size == 0)
+    return State::indeterminate;
+  ERR_clear_error();
+  const int sent = SSL_write(session_.get(), bytes, bounded(size));
+  if (sent <= 0)
+    return judge(session_.get(), sent) == State::failure ? State::failure
+                                                         : State::success;
+  result = static_cast<size_t>(sent);
+  return State::success;
+}
+
+bool SecureBytes::must_read_more(Socket, size_t threshold) {
+  return static_cast<size_t>(SSL_pending(session_.get())) >= threshold;
+}
+
+SecureScribe::SecureScribe(caf::io::network::default_multiplexer& sockets,
+                           VettedConnection connection, bool connecting)
+  : scribe(caf::io::network::conn_hdl_from_socket(connection.socket.get())),
+    stream_(sockets, connection.socket.release(),
+            SecureBytes{std::move(connection.session), connecting}) {}
+
+void SecureScribe::configure_read(caf::io::receive_policy::config config) {
+  stream_.configure_read(config);
+  if (std::exchange(launched_, true))
+    return;
+  stream_.start(this);
+  // A handshake that is to be made begins by writing.
+  stream_.force_empty_write(this);
+}
+
+void SecureScribe::ack_writes(bool enable) {
+  stream_.ack_writes(enable);
+}
+
+void SecureScribe::graceful_shutdown() {
+  stream_.graceful_shutdown();
+  detach(&stream_.backend(), false);
+}
+
+std::string SecureScribe::addr() const {
+  const auto found = caf::io::network::remote_addr_of_fd(stream_.fd());
+  return found ? *found : std::string{};
+}
+
+uint16_t SecureScribe::port() const {
+  const auto found = caf::io::network::remote_port_of_fd(stream_.fd());
+  return found ? *found : uint16_t{0};
+}
+
+} // namespace troupe

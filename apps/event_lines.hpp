@@ -1,0 +1,28 @@
+#pragma once
+
+#include "actors/journal/event.hpp"
+#include "apps/settings.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// What `troupe events` prints of a journal, event by event. Whatever a body
+/// holds, a line is one line and steers no terminal.
+class EventLines {
+public:
+  explicit EventLines(const EventsOptions& wanted) : wanted_(wanted) {}
+
+  /// The next event's line, without its end; none: it is not wanted.
+  /// Errors: InputError, where its body does not say what its kind says.
+  std::optional<std::string> line(const JournalEvent& event);
+
+private:
+  const EventsOptions& wanted_;
+  std::optional<uint64_t> began_; ///< unix_ms of the first
+  uint64_t step_ = 0;             ///< that the journal has come to
+};
+
+} // namespace troupe

@@ -1,0 +1,233 @@
+#include "monitoring/page_server.hpp"
+
+#include "monitoring/http_request.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t most_clients = 256;
+constexpr int accepts_per_turn = 32;
+constexpr size_t part_bytes = 4096;
+constexpr auto request_patience = std::chrono::seconds{2};
+constexpr auto answer_patience = std::chrono::seconds{10};
+constexpr auto farewell = std::chrono::seconds{1};
+constexpr auto breath = std::chrono::milliseconds{100};
+
+/// A connection: listens to a request, speaks an answer, and then waits for the
+/// other side's end, without which the answer could be lost on its way.
+struct Client {
+  enum class State { listening, speaking, leaving, gone };
+
+  int socket = -1;
+  State state = State::listening;
+  Clock::time_point deadline;
+  std::string received;
+  std::string answer;
+  size_t said = 0;
+
+  short events() const { return state == State::speaking ? POLLOUT : POLLIN; }
+};
+
+} // namespace
+
+struct PageServer::Impl {
+  int listener;
+  int wake;
+  std::string path;
+  std::function<std::string()> page;
+  std::list<Client> clients; // in the order in which they came
+  Clock::time_point accept_again{};
+  std::thread thread;
+
+  Impl(int listening, std::string where, std::function<std::string()> make)
+    : listener(listening),
+      wake(::eventfd(0, EFD_CLOEXEC)),
+      path(std::move(where)),
+      page(std::move(make)) {
+    if (wake < 0)
+      throw std::runtime_error(std::strerror(errno));
+    thread = std::thread{[this] { run(); }};
+  }
+
+  ~Impl() {
+    const uint64_t one = 1;
+    while (::write(wake, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+    thread.join();
+    for (const auto& client : clients)
+      ::close(client.socket);
+    ::close(wake);
+    ::close(listener);
+  }
+
+  // --- one thread ------------------------------------------------------------
+
+  void run() {
+    std::vector<pollfd> watched;
+    for (;;) {
+      const auto now = Clock::now();
+      watched = {{wake, POLLIN, 0},
+                 {listener, short(now < accept_again ? 0 : POLLIN), 0}};
+      for (const auto& client : clients)
+        watched.push_back({client.socket, client.events(), 0});
+      ::poll(watched.data(), watched.size(), patience(now));
+      if (watched[0].revents != 0)
+        return;
+      size_t at = 2;
+      for (auto& client : clients) // those that were watched
+        if (watched[at++].revents != 0)
+          go_on(client);
+      end_some(Clock::now());
+      if (watched[1].revents != 0)
+        accept_some();
+    }
+  }
+
+  /// Until the first deadline, in milliseconds; -1: for ever.
+  int patience(Clock::time_point now) const {
+    auto first = Clock::time_point::max();
+    if (now < accept_again)
+      first = accept_again;
+    for (const auto& client : clients)
+      first = std::min(first, client.deadline);
+    if (first == Clock::time_point::max())
+      return -1;
+    const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(first - now).count();
+    return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+  }
+
+  void end_some(Clock::time_point now) {
+    std::erase_if(clients, [&](const Client& client) {
+      const bool over = client.state == Client::State::gone
+                        || client.deadline <= now;
+      if (over)
+        ::close(client.socket);
+      return over;
+    });
+  }
+
+  void accept_some() {
+    for (int i = 0; i < accepts_per_turn; ++i) {
+      const int made = ::accept4(listener, nullptr, nullptr,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (made >= 0) {
+        if (clients.size() >= most_clients)
+          drop_oldest();
+        clients.push_back({made,
+                           Client::State::listening,
+                           Clock::now() + request_patience,
+                           {},
+                           {},
+                           0});
+        continue;
+      }
+      const bool short_of_room = errno == EMFILE || errno == ENFILE
+                                 || errno == ENOBUFS || errno == ENOMEM;
+      if (short_of_room && clients.empty())
+        accept_again = Clock::now() + breath; // it would call again at once
+      else if (short_of_room)
+        drop_oldest();
+      return;
+    }
+  }
+
+  /// Of those that have not been told anything, if there are any.
+  void drop_oldest() {
+    auto victim = std::ranges::find_if(clients, [](const Client& client) {
+      return client.state != Client::State::speaking;
+    });
+    if (victim == clients.end())
+      victim = clients.begin();
+    ::close(victim->socket);
+    clients.erase(victim);
+  }
+
+  // --- one connection --------------------------------------------------------
+
+  void go_on(Client& client) {
+    if (client.state == Client::State::speaking)
+      speak(client);
+    else
+      listen(client);
+  }
+
+  void listen(Client& client) {
+    char part[part_bytes];
+    const auto got = ::recv(client.socket, part, sizeof part, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    if (got <= 0) {
+      client.state = Client::State::gone;
+      return;
+    }
+    if (client.state == Client::State::leaving)
+      return; // has had its answer
+    client.received.append(part, static_cast<size_t>(got));
+    const auto verdict = judge_request(client.received, path);
+    if (verdict.kind == HttpVerdict::Kind::wait)
+      return;
+    client.answer = answer_to(verdict);
+    client.received = {};
+    client.state = Client::State::speaking;
+    client.deadline = Clock::now() + answer_patience;
+    speak(client);
+  }
+
+  std::string answer_to(const HttpVerdict& verdict) const {
+    if (verdict.kind == HttpVerdict::Kind::refuse)
+      return http_answer(verdict.status, verdict.status, true);
+    try {
+      return http_answer(verdict.status, page(), verdict.body);
+    } catch (const std::exception&) {
+      const char* status = "500 Internal Server Error";
+      return http_answer(status, status, true);
+    }
+  }
+
+  static void speak(Client& client) {
+    while (client.said < client.answer.size()) {
+      const auto sent =
+        ::send(client.socket, client.answer.data() + client.said,
+               client.answer.size() - client.said, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR)
+        continue;
+      if (sent < 0 && errno == EAGAIN)
+        return;
+      if (sent < 0) {
+        client.state = Client::State::gone;
+        return;
+      }
+      client.said += static_cast<size_t>(sent);
+    }
+    ::shutdown(client.socket, SHUT_WR);
+    client.answer = {};
+    client.state = Client::State::leaving;
+    client.deadline = Clock::now() + farewell;
+  }
+};
+
+PageServer::PageServer(int listener, std::string path,
+                       std::function<std::string()> page)
+  : impl_(std::make_unique<Impl>(listener, std::move(path), std::move(page))) {}
+
+PageServer::~PageServer() = default;
+
+} // namespace troupe

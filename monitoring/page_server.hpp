@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// Answers GET with a page that is made anew for each, over HTTP/1.1, one
+/// request a connection. One thread looks after all connections, so nobody who
+/// is slow keeps others waiting: a request has to be there within two seconds,
+/// its answer taken within ten more, and of more than 256 connections the one
+/// that has been silent longest has to go, never one that is being answered
+/// while there are others. Requests beyond 8 KiB and those with a body are
+/// refused.
+class PageServer {
+public:
+  /// Takes over a listening socket. `page` is called on the server's thread.
+  /// Errors: std::runtime_error with the system's reason.
+  PageServer(int listener, std::string path, std::function<std::string()> page);
+  /// Ends at once, whoever is connected.
+  ~PageServer();
+  PageServer(const PageServer&) = delete;
+  PageServer& operator=(const PageServer&) = delete;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace troupe

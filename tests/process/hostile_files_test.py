@@ -1,0 +1,242 @@
+"""Files whose checksums are right and whose meaning is hostile: whoever can
+write into a shared folder can make them. Each ends in one line, with nothing
+read or deleted that is not the job's, and with memory looked at before it is
+taken."""
+# ctest: TIMEOUT 300
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run
+
+DIGITS = ["--data", "synthetic:digits?samples=256", "--model", "mlp:784-16-10",
+          "--global-batch", "64", "--seed", "7"]
+CLICKS = ["--data", "synthetic:clicks?samples=512&buckets=8192", "--model",
+          "dlrm", "--optimizer", "adagrad", "--global-batch", "64",
+          "--seed", "7"]
+SERVED = ["--strategy", "parameter_server", "--workers", "1", "--ps", "1",
+          "--in-process"]
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+GIB = 1 << 30
+
+
+def crc32c(data, value=0):
+    value ^= 0xffffffff
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
+    return value ^ 0xffffffff
+
+
+def troupe(*arguments, most_bytes=None, deadline_s=60):
+    """Runs it; `most_bytes` of address space, if any."""
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+
+    return subprocess.run([TROUPE, *arguments], capture_output=True,
+                          timeout=deadline_s, check=False,
+                          preexec_fn=bound if most_bytes else None)
+
+
+class HostileFiles(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.kept = os.path.join(folder.name, "kept")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def refused(self, answer, *parts):
+        """One line on stderr that holds these."""
+        line = answer.stderr.decode()
+        self.assertEqual(answer.returncode, 1, line)
+        self.assertRegex(line, r"\Atroupe: [^\n]+\n\Z")
+        for part in parts:
+            self.assertIn(part, line)
+
+    def checkpoint(self, *job):
+        """A checkpoint of two steps; returns its folder."""
+        answer = troupe("train", *job, "--steps", "2", "--checkpoint-dir",
+                        self.kept)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return os.path.join(self.kept, sorted(os.listdir(self.kept))[-1])
+
+    def rewrite(self, folder, change):
+        """Lets change() alter the manifest; its checksum is right again."""
+        path = os.path.join(folder, "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        change(manifest["checkpoint"])
+        body = json.dumps(manifest["checkpoint"], separators=(",", ":"),
+                          ensure_ascii=False)
+        manifest["crc32c"] = crc32c(body.encode())
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file, ensure_ascii=False)
+
+    def resume(self, *job):
+        return troupe("train", *job, "--steps", "4", "--checkpoint-dir",
+                      self.kept, "--resume", deadline_s=30)
+
+    def journal(self, *rows):
+        """A journal of these (kind, body), as troupe writes one."""
+        path = self.path("journal.db")
+        base = sqlite3.connect(path)
+        base.executescript(
+            f"PRAGMA application_id={0x54524a31}; PRAGMA user_version=2; "
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
+            "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
+            "NULL, checksum INTEGER NOT NULL)")
+        check = 0
+        for number, (kind, body) in enumerate(rows, 1):
+            row = (number, 1000, 1, kind, body)
+            check = crc32c("|".join(map(str, row)).encode(), check)
+            base.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)",
+                         (*row, check))
+        base.commit()
+        base.close()
+        return path
+
+    # --- checkpoints ----------------------------------------------------------
+
+    def test_a_part_of_a_table_with_narrower_rows_is_not_read_past_its_end(
+            self):
+        """Only the width of part 0 was compared: of another part with fewer
+        values a row, what lies behind the buffer became weights."""
+        folder = self.checkpoint(*CLICKS, *SERVED)
+
+        def narrow(manifest):
+            for tensor in reversed(manifest["tensors"]):
+                if tensor["name"].endswith("/rows") \
+                        and not tensor["name"].endswith("/part-0/rows") \
+                        and tensor["shape"][0] > 0:
+                    tensor["shape"][1] = 1
+                    tensor["bytes"] = 4 * tensor["shape"][0]
+                    with open(os.path.join(folder, tensor["file"]),
+                              "rb") as file:
+                        file.seek(tensor["offset"])
+                        tensor["crc32c"] = crc32c(file.read(tensor["bytes"]))
+                    return
+            self.fail("no table has two parts")
+
+        self.rewrite(folder, narrow)
+        self.refused(self.resume(*CLICKS, *SERVED), "different widths",
+                     "use another")
+
+    def test_counts_of_updates_that_fit_no_step_are_refused(self):
+        """The coordinator counted from the one to the other: for ever."""
+        for job, number in ((DIGITS, 1 << 62), ([*DIGITS, *SERVED], 1 << 62),
+                            ([*DIGITS, *SERVED], 3),
+                            ([*DIGITS, *SERVED, "--async"], 1 << 62)):
+            with self.subTest(job=job[len(DIGITS):], updates=number):
+                shutil.rmtree(self.kept, ignore_errors=True)
+
+                def count(manifest):
+                    for mark in manifest["slices"]:
+                        mark["updates"] = number
+
+                self.rewrite(self.checkpoint(*job), count)
+                self.refused(self.resume(*job), "does not fit", "use another")
+
+    def test_a_link_in_a_checkpoint_folder_leads_to_nobodys_end(self):
+        """.new-… and .old-… are what killed writers leave: removed, and
+        what is in them too, also where they were links to something else."""
+        os.mkdir(self.kept)
+        precious = self.path("precious")
+        os.mkdir(precious)
+        for name in (".new-x", ".old-x", "step-000000000001"):
+            with open(os.path.join(precious, name + "-thesis"), "w") as file:
+                file.write("years")
+            os.symlink(precious, os.path.join(self.kept, name))
+        before = sorted(os.listdir(precious))
+        with Run(*DIGITS, "--steps", "12", "--checkpoint-every", "4",
+                 "--checkpoint-keep", "1", "--checkpoint-dir",
+                 self.kept, "--resume") as run:
+            run.finish()
+        self.assertEqual(sorted(os.listdir(precious)), before)
+        self.assertEqual([name for name in os.listdir(self.kept)
+                          if name.startswith(".")], [])
+
+    def test_lists_of_checkpoints_steer_no_terminal(self):
+        def dress(manifest):
+            manifest["cause"] = ESCAPE
+            manifest["written_at"] = ESCAPE
+            manifest["facts"] = {"model": ESCAPE, "optimizer": ESCAPE}
+
+        self.rewrite(self.checkpoint(*DIGITS), dress)
+        answer = troupe("checkpoint", "ls", self.kept)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.plain(answer.stdout.decode())
+
+    def plain(self, text):
+        self.assertEqual([c for c in text if c in ESCAPE
+                          and not c.isprintable() and c != "\n"], [])
+
+    # --- journals -------------------------------------------------------------
+
+    def test_a_deeply_nested_journal_is_refused(self):
+        """200,000 brackets: printing them called itself as often, and the
+        stack ended `troupe events` with a signal."""
+        body = '{"a":' + "[" * 200_000 + "]" * 200_000 + "}"
+        self.refused(troupe("events", self.journal(("change", body))),
+                     "nested too deeply")
+
+    def test_events_steer_no_terminal(self):
+        path = self.journal(
+            ("restart", json.dumps({"role": ESCAPE, "how": ESCAPE})),
+            ("odd" + ESCAPE, json.dumps({ESCAPE: ESCAPE},
+                                        ensure_ascii=False)))
+        for more in ([], ["--json"]):
+            answer = troupe("events", path, *more)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertEqual(answer.stdout.count(b"\n"), 2)
+            self.plain(answer.stdout.decode())
+
+    # --- more than there is memory --------------------------------------------
+
+    def test_a_file_that_inflates_without_end_is_refused_with_a_line(self):
+        """1.5 GiB of zeros in 1.5 MB of gzip ended in std::bad_alloc."""
+        blank = bytes(1 << 24)
+        text = "{'descr': '|u1', 'fortran_order': False, 'shape': " \
+               f"({3 * (1 << 19)}, 1024), }}".ljust(117) + "\n"
+        with gzip.open(self.path("x.npy.gz"), "wb", 1) as file:
+            file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(text))
+                       + text.encode())
+            for _ in range(96):
+                file.write(blank)
+        shutil.copy(self.path("x.npy.gz"), self.path("y.npy.gz"))
+        with gzip.open(self.path("x.csv.gz"), "wb", 1) as file:
+            for _ in range(24):
+                file.write(b"1,0\n" * (1 << 22))
+        npy = f"npy:{self.path('x.npy.gz')}?labels={self.path('y.npy.gz')}"
+        for data in (npy, f"csv:{self.path('x.csv.gz')}"):
+            with self.subTest(data=data[:3]):
+                self.refused(
+                    troupe("train", "--data", data, "--model", "mlp:1024-10",
+                           "--steps", "1", "--in-process",
+                           most_bytes=GIB), ".gz: ", "GiB of memory",
+                    "take a part")
+
+    def test_a_model_beyond_the_memory_is_refused_with_a_line(self):
+        """3.8 G parameters ended in std::bad_alloc, half-way."""
+        for strategy in ("one_device", "parameter_server"):
+            self.refused(
+                troupe("train", "--data", "synthetic:digits?samples=64",
+                       "--model", "mlp:784-1000000-3000-10", "--strategy",
+                       strategy, "--steps", "1", "--in-process",
+                       most_bytes=8 * GIB),
+                "parameters", "GiB of memory", "take a smaller model")
+
+
+if __name__ == "__main__":
+    unittest.main()

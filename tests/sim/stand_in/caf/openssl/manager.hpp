@@ -1,3 +1,0 @@
-#pragma once
-
-#include "actors/caf.hpp"
