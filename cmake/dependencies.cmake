@@ -33,5 +33,4 @@ endfunction()
 troupe_external(dnnl dnnl.hpp dnnl)
 troupe_external(hwy hwy/highway.h hwy)
 troupe_external(prometheus prometheus/registry.h
-                prometheus-cpp-core prometheus-cpp-pull)
-troupe_external(civetweb civetweb.h civetweb) # prometheus-cpp brings it
+                prometheus-cpp-core)

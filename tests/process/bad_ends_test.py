@@ -64,12 +64,15 @@ class BadEnds(unittest.TestCase):
         """A run whose temporary files and processes are told from others."""
         data = [] if "--data" in arguments else DATA
         run = Run(*data, *OPTIONS, *arguments,
-                  environment={"TMPDIR": self.scratch})
+                  environment={"TMPDIR": self.scratch,
+                               "XDG_STATE_HOME": self.path("state")})
         self.addCleanup(run.__exit__)
         return run
 
     def check_nothing_is_left(self):
         self.assertEqual(os.listdir(self.scratch), [])
+        own = self.path("state/troupe")
+        self.assertEqual(os.listdir(own) if os.path.exists(own) else [], [])
         self.assertEqual(processes_of(self.scratch), [])
 
     def check_failure(self, pattern, *arguments):
