@@ -102,10 +102,10 @@ void check_mark(const Job& job, const CheckpointSlice& mark, bool all_reduced,
     && leases.size() >= least;
   if (fits && all_reduced) { // one update a step, whatever the period
     fits = mark.updates >= manifest.step && mark.updates <= least + most_ahead;
-  } else if (fits && period.async) {
-    const auto had = mark.updates - period.updates; // in this period
-    const auto most = leases.size() - period.step * ranks;
-    fits = mark.updates >= period.updates && had >= most / ranks && had <= most;
+  } else if (fits && period.async) { // one a lease
+    fits = mark.updates >= period.updates
+           && mark.updates - period.updates
+                == leases.size() - period.step * ranks;
   } else if (fits) {
     fits = mark.updates - period.updates == manifest.step - period.step;
   }
@@ -212,10 +212,10 @@ Beginning::Beginning(const Job& job, const std::string& folder)
       check_table(job, slice, reader_);
     marks_.push_back(known != manifest.slices.end() ? *known
                                                     : common_mark(reader_));
-    check_mark(job, marks_.back(), !slice.sparse() && job.plan.dense_reduced,
-               manifest, folder);
     if (!slice.sparse())
       check_layer(job, marks_.back(), manifest, folder);
+    check_mark(job, marks_.back(), !slice.sparse() && job.plan.dense_reduced,
+               manifest, folder);
   }
 }
 

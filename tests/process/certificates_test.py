@@ -12,7 +12,7 @@ import unittest
 from cluster import TROUPE
 
 JOB = ["--data", "synthetic:digits?samples=64", "--model", "mlp:784-4-10",
-       "--join-deadline-ms", "1"]
+       "--join-deadline-ms", "200"]
 FILES = {"ca.pem", "node.pem", "node.key"}
 
 
