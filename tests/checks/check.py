@@ -9,6 +9,7 @@ Status: 0 nothing found, 1 something found, 77 cannot be checked here.
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import os
 import re
@@ -147,41 +148,245 @@ def plain_flags(command):
     return flags
 
 
-def check_headers(root, build):
-    """Every header of the rooms compiles alone."""
-    flags = {}
-    for entry in compile_commands(build):
-        file = Path(entry["file"])
-        if file.suffix == ".cpp" and file.is_relative_to(root):
-            room = file.relative_to(root).parts[0]
-            flags.setdefault(room, plain_flags(entry["command"]))
-    folder = build / "tests" / "headers"
-    ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
-    environment = dict(os.environ, CCACHE_BASEDIR=str(root),
-                       CCACHE_NOHASHDIR="1")
+def direct_includes(root, file):
+    """What a header includes whatever is defined: (project files, others)."""
+    own, others, depth = [], [], 0
+    for line in (root / file).read_text(errors="replace").splitlines():
+        if re.match(r"\s*#\s*if", line):
+            depth += 1
+        elif re.match(r"\s*#\s*endif", line):
+            depth -= 1
+        match = INCLUDE.match(line)
+        if match is None or depth:
+            continue
+        bracket, name = match.groups()
+        if bracket == "<":
+            others.append(name)
+        else:
+            beside = Path(os.path.normpath(file.parent / name))
+            target = Path(name) if (root / name).exists() else beside
+            if (root / target).exists():
+                own.append(target)
+    return own, others
 
-    def compile_alone(header):
-        room_flags = flags.get(header.parts[0])
-        if room_flags is None:
-            return None
-        unit = folder / header.with_suffix(".cpp")
+
+def include_closures(root, headers):
+    """{header: (project files, other headers) that it includes, directly or
+    through others}."""
+    direct, closures = {}, {}
+
+    def walk(file, own, others):
+        if file not in direct:
+            direct[file] = direct_includes(root, file)
+        others.update(direct[file][1])
+        for target in direct[file][0]:
+            if target not in own:
+                own.add(target)
+                walk(target, own, others)
+
+    for header in headers:
+        closures[header] = (set(), set())
+        walk(header, *closures[header])
+    return closures
+
+
+def header_chains(headers, closures):
+    """The headers as few lists, in each of which everything before a header is
+    in the closure of that header: one unit that includes a list in this order
+    shows each of them what it would see alone, and nothing else. (The fewest
+    chains of an order: a largest matching of each header with a next one.)"""
+    above = {header: [] for header in headers}
+    for header in headers:
+        for lower in closures[header][0]:
+            # A cycle is no order.
+            if lower in above and header not in closures[lower][0]:
+                above[lower].append(header)
+    for lower in above:
+        above[lower].sort()
+    previous, following = {}, {}
+
+    def give_next(header, tried):
+        for other in above[header]:
+            if other in tried:
+                continue
+            tried.add(other)
+            if other not in previous or give_next(previous[other], tried):
+                previous[other] = header
+                following[header] = other
+                return True
+        return False
+
+    for header in headers:
+        give_next(header, set())
+    chains = []
+    for header in headers:
+        if header not in previous:
+            chains.append([header])
+            while chains[-1][-1] in following:
+                chains[-1].append(following[chains[-1][-1]])
+    return chains
+
+
+class HeaderUnits:
+    """Compiles units that include headers and nothing else, and remembers which
+    files made those that compiled: what has not changed is not compiled again,
+    in this build or in another one of this user."""
+
+    def __init__(self, root, build):
+        self.root, self.build = root, build
+        self.folder = build / "tests" / "headers"
+        self.flags = {}
+        for entry in compile_commands(build):
+            file = Path(entry["file"])
+            if file.suffix == ".cpp" and file.is_relative_to(root):
+                room = file.relative_to(root).parts[0]
+                self.flags.setdefault(room, plain_flags(entry["command"]))
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        self.memory = Path(cache) / "troupe" / "headers.json"
+        try:
+            self.passed = json.loads(self.memory.read_text())
+        except (OSError, ValueError):
+            self.passed = {}
+        self.sums = {}
+
+    def remember(self):
+        """Keeps what has passed for the next time, where it can be written."""
+        try:
+            self.memory.parent.mkdir(parents=True, exist_ok=True)
+            new = self.memory.with_suffix(f".{os.getpid()}")
+            new.write_text(json.dumps(self.passed))
+            new.replace(self.memory)
+        except OSError as failure:
+            print(f"not remembered: {failure}")
+
+    def file_sum(self, name):
+        """Of a file's content; paths of the tree are relative to its root."""
+        if name not in self.sums:
+            try:
+                data = (self.root / name).read_bytes()
+            except OSError:
+                data = b"absent"
+            self.sums[name] = hashlib.sha256(data).hexdigest()[:32]
+        return self.sums[name]
+
+    def key(self, room, text):
+        """Of a unit: what it is made of besides the files that it includes."""
+        words = [word.replace(str(self.root), ".") for word in self.flags[room]]
+        compiler = shutil.which(words[0]) or words[0]
+        return hashlib.sha256("\0".join(
+            [*words, self.file_sum(compiler), text]).encode()).hexdigest()[:32]
+
+    def compile(self, room, unit, text, out, *more):
+        """The compiler's complaint; empty: none."""
         unit.parent.mkdir(parents=True, exist_ok=True)
-        # Twice: it also needs its guard.
-        text = f'#include "{header}"\n#include "{header}"\n'
         if not unit.exists() or unit.read_text() != text:
             unit.write_text(text)
         done = subprocess.run(
-            ccache + room_flags + [f"-I{root}", "-O0", "-c", str(unit), "-o",
-                                   str(unit.with_suffix(".o"))],
-            capture_output=True, text=True, cwd=build, env=environment)
-        if done.returncode:
-            return f"{header} does not compile alone:\n{done.stderr.strip()}"
-        return None
+            self.flags[room] + [f"-I{self.root}", "-O0", *more, str(unit), "-o",
+                                str(out)],
+            capture_output=True, text=True, cwd=self.build)
+        return done.stderr.strip() or "failed" if done.returncode else ""
 
+    def precompile(self, room, preamble):
+        """Flags of a unit that begins with the preamble, read once for all;
+        none where it cannot be compiled."""
+        name = re.sub(r"\W+", "-", " ".join([room, *preamble])) + ".hpp"
+        header = self.folder / "precompiled" / name
+        text = "".join(f'#include "{name}"\n' if (self.root / name).exists()
+                       else f"#include <{name}>\n" for name in preamble)
+        failed = self.compile(room, header, text,
+                              header.with_name(name + ".gch"), "-x",
+                              "c++-header", "-c", "-MD", "-MF",
+                              str(header.with_suffix(".d")))
+        return () if failed else ("-include", str(header))
+
+    @staticmethod
+    def text(headers):
+        # Twice: each also needs its guard.
+        return "".join(f'#include "{header}"\n#include "{header}"\n'
+                       for header in headers)
+
+    def has_passed(self, headers):
+        files = self.passed.get(self.key(headers[0].parts[0],
+                                         self.text(headers)))
+        return bool(files) and all(self.file_sum(name) == known
+                                   for name, known in files.items())
+
+    def complaint(self, headers, flags=()):
+        room = headers[0].parts[0]
+        unit = self.folder / headers[-1].with_suffix(".cpp")
+        read = unit.with_suffix(".d")
+        failed = self.compile(room, unit, self.text(headers), "/dev/null",
+                              *flags, "-S", "-MD", "-MF", str(read))
+        if not failed:
+            files = read.read_text().split(":", 1)[1].replace("\\\n", " ")
+            names = {os.path.normpath(self.build / name)
+                     for name in files.split()}
+            self.passed[self.key(room, self.text(headers))] = {
+                name: self.file_sum(name) for name in
+                (os.path.relpath(x, self.root)
+                 if Path(x).is_relative_to(self.root) else x for x in names)
+                if not Path(self.root / name).is_relative_to(self.folder)}
+        return failed
+
+
+# What is worth reading once. A header is compiled after the first of these that
+# its own closure has all of: so it sees nothing that it would not see alone.
+PREAMBLES = (
+    ("actors/messages.hpp",),
+    ("actors/caf.hpp",),
+    ("cstdint", "functional", "memory"),
+    ("compare", "cstdint", "functional", "map", "set", "string", "variant",
+     "vector"),
+    ("cstddef", "memory", "span"),
+    ("string", "vector"),
+)
+LEAST_UNITS = 5  # of a room, for a preamble to be precompiled
+
+
+def check_headers(root, build):
+    """Every header of the rooms compiles alone."""
+    units = HeaderUnits(root, build)
     headers = [f for f in code_files(root)
-               if f.suffix == ".hpp" and f.parts[0] in ROOMS]
+               if f.suffix == ".hpp" and f.parts[0] in ROOMS
+               and f.parts[0] in units.flags]
+    closures = include_closures(root, headers)
+
+    def preamble(header):
+        own, others = closures[header]
+        known = others | set(map(str, own))
+        return next((x for x in PREAMBLES if known.issuperset(x)), ())
+
+    groups = {}
+    for header in headers:
+        key = (header.parts[0], preamble(header))
+        groups.setdefault(key, []).append(header)
+    work = [(key, chain) for key, users in groups.items()
+            for chain in header_chains(users, closures)]
+    new = [item for item in work if not units.has_passed(item[1])]
+    wanted = [key for key in groups if key[1] and LEAST_UNITS <= sum(
+        item[0] == key for item in new)]
+    print(f"{len(headers)} headers in {len(work)} units, {len(work) - len(new)} "
+          f"of which have passed as they are; {len(wanted)} preambles")
+
+    def check(item):
+        key, chain = item
+        if not units.complaint(chain, flags.get(key, ())):
+            return []
+        # Alone, so that the complaint is about what is to be mended.
+        found = [(header, units.complaint([header])) for header in chain]
+        return [f"{header} does not compile alone:\n{why}"
+                for header, why in found if why] or [
+                    "these do not compile one after the other: "
+                    + " ".join(map(str, chain))]
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [line for line in pool.map(compile_alone, headers) if line]
+        flags = dict(zip(wanted, pool.map(lambda key: units.precompile(*key),
+                                          wanted)))
+        found = [line for lines in pool.map(check, new) for line in lines]
+    if new:
+        units.remember()
+    return found
 
 
 # --- format -------------------------------------------------------------------

@@ -2,7 +2,7 @@
 """Writes copies of machines with known bugs, each behind its number.
 
     plants.py TREE OUT      writes OUT/FILE for each file that has plants
-    plants.py --files       lists those files
+    plants.py --files [N…]  lists those files; of these bugs only
     plants.py --names       lists the bugs
 
 The product has no mark of them: a bug is a text to be found in the file and
@@ -219,7 +219,9 @@ PLANTS = [
 def main():
     files = sorted({plant[2] for plant in PLANTS})
     if sys.argv[1] == "--files":
-        print(";".join(files), end="")
+        wanted = {int(number) for number in sys.argv[2:]}
+        print(";".join(sorted({plant[2] for plant in PLANTS
+                               if not wanted or plant[0] in wanted})), end="")
         return
     if sys.argv[1] == "--names":
         for number, name, *_ in PLANTS:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
 using namespace troupe;
 
@@ -13,6 +14,26 @@ uint32_t sim::planted_bug = 0;
 
 namespace {
 
+/// A bug of plants.py, and the first seed whose world it was seen to break.
+struct Plant {
+  uint32_t bug;
+  uint64_t seed;
+};
+
+/// Other worlds from the same seeds, as after a change of scenario.cpp, make
+/// this list old: then the test searches, and says what to write here.
+constexpr Plant plants[] = {
+  {1, 12},    {2, 0},     {3, 0},    {4, 1},    {5, 44},    {6, 2},
+  {7, 2},     {8, 2},     {9, 109},  {11, 204}, {12, 0},    {13, 7},
+  {14, 0},    {15, 1},    {16, 53},  {17, 228}, {18, 2},    {19, 2},
+  {20, 2},    {21, 5892}, {22, 663}, {23, 8},   {24, 3679}, {25, 0},
+  {26, 0},    {28, 53},   {29, 17},  {30, 0},   {32, 127},  {33, 11},
+  {34, 1286}, {36, 40},   {37, 34},  {38, 0},   {39, 2},    {40, 6},
+  {41, 2},    {42, 6},    {43, 15},  {44, 26},  {45, 597},  {46, 60},
+  {47, 1035}, {48, 4293}, {50, 15},  {51, 78},  {52, 104},  {53, 31},
+};
+
+/// How far a search goes for a bug that its recorded seed does not show.
 constexpr uint64_t most_seeds = 10'000;
 /// Too rare for each run: TROUPE_PLANT=10. The first was found once in 14,861
 /// seeds, the second by a count that was wrong itself (54611 in
@@ -21,8 +42,37 @@ constexpr uint64_t most_seeds = 10'000;
 /// 10,000 since there are replicas.
 constexpr uint32_t rare_bugs[] = {10, 27, 31, 35};
 constexpr uint64_t most_rare_seeds = 60'000;
-constexpr uint32_t bugs = 53;
-constexpr uint32_t not_here = 49; ///< layer 2's
+
+class Search {
+public:
+  Search() {
+    campaign_.run(0); // what is compared with has no bug
+  }
+
+  /// What breaks in the seed's world with the bug in it; empty: nothing.
+  std::string broken(uint32_t bug, uint64_t seed) {
+    sim::planted_bug = 0;
+    campaign_.prepare(seed);
+    sim::planted_bug = bug;
+    const auto verdict = campaign_.run(seed);
+    sim::planted_bug = 0;
+    return verdict.what;
+  }
+
+  /// Looks at the seeds below `most`; whether one shows the bug.
+  bool find(uint32_t bug, uint64_t most) {
+    for (uint64_t seed = 0; seed < most; ++seed)
+      if (const auto what = broken(bug, seed); !what.empty()) {
+        std::cout << "bug " << bug << ": seed " << seed << ", " << what
+                  << std::endl;
+        return true;
+      }
+    return false;
+  }
+
+private:
+  sim::Campaign campaign_;
+};
 
 } // namespace
 
@@ -33,33 +83,34 @@ BOOST_AUTO_TEST_CASE(the_copies_without_a_bug_find_none) {
   sim::Campaign campaign;
   for (uint64_t seed = 0; seed < 300; ++seed)
     BOOST_TEST(campaign.run(seed).what == "");
+  for (const auto& plant : plants)
+    BOOST_TEST(campaign.run(plant.seed).what == "");
 }
 
-/// TROUPE_PLANT=N: one of them.
+/// TROUPE_PLANT=N searches for one of them from seed 0 on, TROUPE_PLANT=all for
+/// all but the rare ones.
 BOOST_AUTO_TEST_CASE(every_planted_bug_is_found) {
-  const auto* only = std::getenv("TROUPE_PLANT");
-  sim::Campaign campaign;
-  campaign.run(0); // what is compared with has no bug
-  for (uint32_t bug = 1; bug <= bugs; ++bug) {
+  Search search;
+  const auto* text = std::getenv("TROUPE_PLANT");
+  const std::string wish = text != nullptr ? text : "";
+  if (!wish.empty() && wish != "all") {
+    const auto bug = static_cast<uint32_t>(std::stoul(wish));
     const bool rare = std::ranges::find(rare_bugs, bug) != std::end(rare_bugs);
-    if (only == nullptr ? rare : std::strtoul(only, nullptr, 10) != bug)
-      continue;
-    if (bug == not_here)
-      continue;
-    const auto most = rare ? most_rare_seeds : most_seeds;
-    bool found = false;
-    for (uint64_t seed = 0; seed < most && !found; ++seed) {
-      sim::planted_bug = 0;
-      campaign.prepare(seed);
-      sim::planted_bug = bug;
-      const auto verdict = campaign.run(seed);
-      found = !verdict.what.empty();
-      if (found)
-        std::cout << "bug " << bug << ": " << seed + 1 << " seeds, "
-                  << verdict.what << std::endl;
+    BOOST_TEST(search.find(bug, rare ? most_rare_seeds : most_seeds),
+               "bug " << bug << " is not found");
+    return;
+  }
+  for (const auto& [bug, seed] : plants) {
+    if (wish.empty()) {
+      if (const auto what = search.broken(bug, seed); !what.empty()) {
+        std::cout << "bug " << bug << ": seed " << seed << ", " << what
+                  << std::endl;
+        continue;
+      }
+      std::cout << "bug " << bug << ": seed " << seed
+                << " shows it no more; write down the one that does\n";
     }
-    sim::planted_bug = 0;
-    BOOST_TEST(found, "bug " << bug << " is not found");
+    BOOST_TEST(search.find(bug, most_seeds), "bug " << bug << " is not found");
   }
 }
 

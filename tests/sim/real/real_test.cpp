@@ -1,19 +1,18 @@
 #include "tests/sim/real/runs.hpp"
+#include "tests/sim/seed_budget.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 
 using namespace troupe;
 
 namespace {
 
-uint64_t seeds_to_run() {
-  const auto* text = std::getenv("TROUPE_REAL_SEEDS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 2'000;
-}
+/// Enough for each kind of fault to come ten times in one phase.
+constexpr uint64_t least_seeds = 300;
+constexpr uint64_t most_seeds = 2'000; ///< what the nightly test draws
 
 } // namespace
 
@@ -32,9 +31,10 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 // I1-I5, I11-I13
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   real::Runs runs;
-  const auto end = seeds_to_run();
-  uint64_t failed = 0, few = 0;
-  for (uint64_t seed = 0; seed < end && failed < 5; ++seed) {
+  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", least_seeds, most_seeds};
+  uint64_t failed = 0, few = 0, end = 0;
+  for (; budget.allows(end) && failed < 5; ++end) {
+    const auto seed = end;
     const auto verdict = runs.run(seed);
     if (!verdict.broken.empty()) {
       ++failed;
@@ -45,10 +45,10 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
     BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
     few += verdict.result.faults < 3u ? 1 : 0;
   }
-  std::cout << runs.table() << end << " seeds, " << few
+  std::cout << runs.table() << budget.describe(end) << ", " << few
             << " of which ended before three faults had come\n";
   BOOST_TEST(few * 50 <= end);
-  if (end < 1'000)
+  if (end < least_seeds)
     return;
   BOOST_TEST(runs.corrupted() > 0u);
   for (const auto& fault : runs.coverage())
