@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 ROOMS = ("kernels", "strategies", "monitoring", "actors", "apps")
@@ -227,6 +228,13 @@ def header_chains(headers, closures):
     return chains
 
 
+class Preamble(typing.NamedTuple):
+    """The flags of a unit that begins with precompiled headers, and what these
+    were made of."""
+    flags: tuple = ()
+    files: frozenset = frozenset()
+
+
 class HeaderUnits:
     """Compiles units that include headers and nothing else, and remembers which
     files made those that compiled: what has not changed is not compiled again,
@@ -288,17 +296,28 @@ class HeaderUnits:
         return done.stderr.strip() or "failed" if done.returncode else ""
 
     def precompile(self, room, preamble):
-        """Flags of a unit that begins with the preamble, read once for all;
-        none where it cannot be compiled."""
+        """How a unit begins with the preamble, which is read once for all; with
+        nothing where that cannot be compiled."""
         name = re.sub(r"\W+", "-", " ".join([room, *preamble])) + ".hpp"
         header = self.folder / "precompiled" / name
         text = "".join(f'#include "{name}"\n' if (self.root / name).exists()
                        else f"#include <{name}>\n" for name in preamble)
+        read = header.with_suffix(".d")
         failed = self.compile(room, header, text,
                               header.with_name(name + ".gch"), "-x",
-                              "c++-header", "-c", "-MD", "-MF",
-                              str(header.with_suffix(".d")))
-        return () if failed else ("-include", str(header))
+                              "c++-header", "-c", "-MD", "-MF", str(read))
+        if failed:
+            return Preamble()
+        return Preamble(("-include", str(header)), self.files_of(read))
+
+    def files_of(self, read):
+        """The files that a compiler says it has read, but for units."""
+        files = read.read_text().split(":", 1)[1].replace("\\\n", " ")
+        paths = {Path(os.path.normpath(self.build / name))
+                 for name in files.split()}
+        return {str(path.relative_to(self.root)
+                    if path.is_relative_to(self.root) else path)
+                for path in paths if not path.is_relative_to(self.folder)}
 
     @staticmethod
     def text(headers):
@@ -312,21 +331,17 @@ class HeaderUnits:
         return bool(files) and all(self.file_sum(name) == known
                                    for name, known in files.items())
 
-    def complaint(self, headers, flags=()):
+    def complaint(self, headers, preamble=Preamble()):
         room = headers[0].parts[0]
         unit = self.folder / headers[-1].with_suffix(".cpp")
         read = unit.with_suffix(".d")
         failed = self.compile(room, unit, self.text(headers), "/dev/null",
-                              *flags, "-S", "-MD", "-MF", str(read))
+                              *preamble.flags, "-S", "-MD", "-MF", str(read))
         if not failed:
-            files = read.read_text().split(":", 1)[1].replace("\\\n", " ")
-            names = {os.path.normpath(self.build / name)
-                     for name in files.split()}
+            # The compiler does not say again what was precompiled.
             self.passed[self.key(room, self.text(headers))] = {
-                name: self.file_sum(name) for name in
-                (os.path.relpath(x, self.root)
-                 if Path(x).is_relative_to(self.root) else x for x in names)
-                if not Path(self.root / name).is_relative_to(self.folder)}
+                name: self.file_sum(name)
+                for name in self.files_of(read) | preamble.files}
         return failed
 
 
@@ -371,7 +386,7 @@ def check_headers(root, build):
 
     def check(item):
         key, chain = item
-        if not units.complaint(chain, flags.get(key, ())):
+        if not units.complaint(chain, precompiled.get(key, Preamble())):
             return []
         # Alone, so that the complaint is about what is to be mended.
         found = [(header, units.complaint([header])) for header in chain]
@@ -381,8 +396,8 @@ def check_headers(root, build):
                     + " ".join(map(str, chain))]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        flags = dict(zip(wanted, pool.map(lambda key: units.precompile(*key),
-                                          wanted)))
+        precompiled = dict(zip(wanted, pool.map(
+            lambda key: units.precompile(*key), wanted)))
         found = [line for lines in pool.map(check, new) for line in lines]
     if new:
         units.remember()

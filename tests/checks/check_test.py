@@ -1,9 +1,11 @@
 """Every check finds a violation planted for it, and passes a clean tree."""
 
 import json
+import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -79,6 +81,14 @@ class Includes(Planted):
 
 
 class Headers(Planted):
+    def setUp(self):
+        super().setUp()
+        # What has passed is remembered beside it, not for this user.
+        cache = unittest.mock.patch.dict(
+            os.environ, XDG_CACHE_HOME=str(self.root / "cache"))
+        cache.start()
+        self.addCleanup(cache.stop)
+
     def test_a_header_that_needs_another_first_is_found(self):
         self.plant("kernels/a.cpp", "")
         self.plant("kernels/good.hpp",
@@ -95,6 +105,44 @@ class Headers(Planted):
         self.compiled("kernels/a.cpp")
         self.assert_found(check.check_headers(self.root, self.build),
                           "kernels/twice.hpp")
+
+
+    def test_what_another_header_of_its_unit_includes_is_missed(self):
+        self.plant("kernels/a.cpp", "")
+        self.plant("kernels/low.hpp", "#pragma once\n#include <vector>\n")
+        self.plant("kernels/mid.hpp",
+                   '#pragma once\n#include "kernels/low.hpp"\nstruct mid {};\n')
+        self.plant("kernels/top.hpp",
+                   '#pragma once\n#include "kernels/low.hpp"\nmid f();\n')
+        self.compiled("kernels/a.cpp")
+        found = check.check_headers(self.root, self.build)
+        self.assertEqual(len(found), 1, found)
+        self.assert_found(found, "kernels/top.hpp")
+
+    def plant_messages(self, user):
+        self.plant("actors/a.cpp", "")
+        self.compiled("actors/a.cpp")
+        self.plant("actors/messages.hpp",
+                   "#pragma once\n#include <vector>\nstruct message {};\n")
+        for number in range(check.LEAST_UNITS):
+            self.plant(f"actors/user{number}.hpp",
+                       f'#pragma once\n#include "actors/messages.hpp"\n'
+                       f"message f{number}();\n")
+        self.plant("actors/other.hpp", user)
+
+    def test_a_preamble_lends_nothing_to_who_does_not_include_it(self):
+        self.plant_messages("#pragma once\nstd::vector<message> f();\n")
+        found = check.check_headers(self.root, self.build)
+        self.assertEqual(len(found), 1, found)
+        self.assert_found(found, "actors/other.hpp")
+
+    def test_what_has_passed_is_looked_at_again_when_its_files_change(self):
+        self.plant_messages("#pragma once\n")
+        self.assertEqual(check.check_headers(self.root, self.build), [])
+        self.assertEqual(check.check_headers(self.root, self.build), [])
+        self.plant("actors/messages.hpp", "#pragma once\n")
+        found = check.check_headers(self.root, self.build)
+        self.assertEqual(len(found), check.LEAST_UNITS, found)
 
 
 class Format(Planted):
