@@ -1,0 +1,123 @@
+"""cmake/setup says in the first seconds what cannot work, in one line, and takes
+CAF's source from nobody whose files are not those of the release."""
+
+import os
+import subprocess
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SETUP = ROOT / "cmake" / "setup"
+
+
+def unshared(*flags):
+    """A command's words that run what follows in namespaces of its own; none
+    where that is not allowed."""
+    words = ["unshare", *(["-r"] if os.getuid() else []), *flags]
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else None
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def refused(self, *arguments, before=(), **variables):
+        """The one line of a set-up that gives up at once."""
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("CXX", "CMAKE_PREFIX_PATH")}
+        environment.update(TROUPE_CACHE=str(self.folder / "cache"))
+        environment.update({key: str(value)
+                            for key, value in variables.items()})
+        done = subprocess.run([*before, str(SETUP), *arguments],
+                              capture_output=True, text=True, timeout=120,
+                              check=False, env=environment)
+        lines = done.stderr.splitlines()
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        said = [line for line in lines if line.startswith("cmake/setup: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        return said[0]
+
+    def compiler(self, name, version, text):
+        """A program that calls itself a compiler of this version."""
+        path = self.folder / name
+        path.write_text("#!/bin/sh\ncase $1 in -dump*) echo " + version
+                        + ";; *) echo '" + text + "';; esac\n")
+        path.chmod(0o755)
+        return path
+
+    def on_system(self, release):
+        """Words that run what follows where /etc/os-release says so."""
+        words = unshared("-m")
+        if words is None:
+            self.skipTest("no mount namespace can be made here")
+        file = self.folder / "os-release"
+        file.write_text(release)
+        return [*words, "sh", "-c",
+                'mount --bind "$0" "$(readlink -f /etc/os-release)" && "$@"',
+                str(file)]
+
+    def test_an_archive_with_other_files_is_refused_by_its_sum(self):
+        inside = self.folder / "release"
+        inside.mkdir()
+        (inside / "CMakeLists.txt").write_text("project(CAF)\n")
+        archive = self.folder / "caf.tar.gz"
+        with tarfile.open(archive, "w:gz") as tar:
+            tar.add(inside, "release")
+        line = self.refused("--caf-only", TROUPE_CAF_ARCHIVE=archive)
+        self.assertIn("its files are not those of the release", line)
+        self.assertIn(str(archive), line)
+        self.assertFalse(list((self.folder / "cache").glob("caf-source*")))
+
+    def test_an_archive_that_is_not_there_is_named(self):
+        line = self.refused("--caf-only", TROUPE_CAF_ARCHIVE="/no/such.tar.gz")
+        self.assertIn("/no/such.tar.gz: there is no such file", line)
+
+    def test_without_a_network_both_origins_and_the_remedy_are_named(self):
+        words = unshared("-n")
+        if words is None:
+            self.skipTest("no network namespace can be made here")
+        line = self.refused("--caf-only", before=words)
+        self.assertIn("debian: ", line)
+        self.assertIn("upstream: ", line)
+        self.assertIn("TROUPE_CAF_ARCHIVE=FILE", line)
+
+    def test_compilers_that_are_too_old_or_not_there_are_named(self):
+        old = self.compiler("old-g++", "11", "g++ 11.4.0")
+        self.assertIn("GCC 12 is the oldest", self.refused(CXX=old))
+        old = self.compiler("old-clang", "15.0.7", "clang version 15.0.7")
+        self.assertIn("clang 16 is the oldest", self.refused(CXX=old))
+        line = self.refused(CXX="/no/compiler")
+        self.assertIn("looking for the compiler /no/compiler", line)
+
+    def test_systems_that_are_too_old_are_named(self):
+        for release, name in (
+                ('ID=debian\nVERSION_ID="11"\nPRETTY_NAME="Debian 11"\n',
+                 "Debian 11"),
+                ('ID=ubuntu\nVERSION_ID="22.04"\nPRETTY_NAME="Ubuntu 22.04"\n',
+                 "Ubuntu 22.04")):
+            line = self.refused(before=self.on_system(release))
+            self.assertIn(name, line)
+            self.assertIn("Debian 12 or Ubuntu 24.04", line)
+
+    def test_a_cache_without_room_or_place_is_named(self):
+        line = self.refused(TROUPE_CACHE="/proc/cache")
+        self.assertIn("TROUPE_CACHE=DIR", line)
+        words = unshared("-m")
+        if words is None:
+            self.skipTest("no mount namespace can be made here")
+        small = self.folder / "small"
+        small.mkdir()
+        line = self.refused(
+            before=[*words, "sh", "-c",
+                    'mount -t tmpfs -o size=20m none "$0" && "$@"', str(small)],
+            TROUPE_CACHE=small)
+        self.assertIn("20 MiB are free", line)
+
+
+if __name__ == "__main__":
+    unittest.main()
