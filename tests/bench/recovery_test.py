@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 200
+# ctest: TIMEOUT 600
 """`troupe bench recovery` and `goodput`, tiny: roles are killed and stopped, the
 job goes on with the bits of one device and leaves no process, the figures are
 written.

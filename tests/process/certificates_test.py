@@ -1,6 +1,6 @@
 """The folder with a job's certificates: made whole or not at all, and of nobody
 else, as ssh asks of its own."""
-# ctest: TIMEOUT 120
+# ctest: TIMEOUT 600
 
 import os
 import shutil

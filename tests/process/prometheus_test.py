@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 400
+# ctest: TIMEOUT 6000
 """Debian's Prometheus scrapes a real run and answers for it.
 
 Asks for every metric of monitoring/names.hpp and for every query of the
