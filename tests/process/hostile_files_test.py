@@ -161,7 +161,7 @@ class HostileFiles(unittest.TestCase):
         before = sorted(os.listdir(precious))
         with Run(*DIGITS, "--steps", "12", "--checkpoint-every", "4",
                  "--checkpoint-keep", "1", "--checkpoint-dir",
-                 self.kept, "--resume") as run:
+                 self.kept, "--resume=fresh") as run:
             run.finish()
         self.assertEqual(sorted(os.listdir(precious)), before)
         self.assertEqual([name for name in os.listdir(self.kept)
@@ -235,7 +235,15 @@ class HostileFiles(unittest.TestCase):
                        "--model", "mlp:784-1000000-3000-10", "--strategy",
                        strategy, "--steps", "1", "--in-process",
                        most_bytes=8 * GIB),
-                "parameters", "GiB of memory", "take a smaller model")
+                "needs about", "GiB of memory", "a smaller model")
+        self.refused(
+            troupe("role", "coordinator", "--listen", "127.0.0.1:0",
+                   "--certificates", self.path("certificates"), "--strategy",
+                   "parameter_server", "--data",
+                   "synthetic:digits?samples=64", "--model",
+                   "mlp:784-1000000-3000-10", "--steps", "1",
+                   most_bytes=8 * GIB),
+            "parameters", "GiB of memory", "take a smaller model")
 
 
 if __name__ == "__main__":
