@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """`troupe bench all-reduce` and `null-step`, tiny: all is verified, measured,
 written; a peer that says nonsense or dies is an error, not a figure.
 

@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """`troupe bench kernels`, tiny: every kernel is verified, measured, written.
 
 TROUPE is the program under test.

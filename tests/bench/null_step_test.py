@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """`troupe bench null-step`, tiny: runs end with equal weights, full tables give
 those of tables whose rows are made on first use, the figures are written.
 

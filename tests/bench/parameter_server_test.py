@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """`troupe bench parameter-server`, tiny: the processes are started, their
 weights compared, the figures written; a peer that fails is left out.
 

@@ -1,6 +1,6 @@
 """troupe chaos: roles die in chosen phases of a step, and nothing is lost.
 TROUPE_KILLS sets the number of deaths (default 15: each phase once)."""
-# ctest: TIMEOUT 6000 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
 import json
 import os

@@ -2,7 +2,7 @@
 write into a shared folder can make them. Each ends in one line, with nothing
 read or deleted that is not the job's, and with memory looked at before it is
 taken."""
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 
 import gzip
 import json

@@ -1,7 +1,7 @@
 """Models with convolutions, batch norm, attention, dropout and bags of ids give
 one hash whatever computes them (I3), running statistics and random masks
 included; and each kind of label gets its measures."""
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 
 import os
 import random

@@ -2,7 +2,7 @@
 and before the first step where the plan can know it. What does not fit is not
 started again and again. The kernel's kill was "signal 9 (Killed)", as
 anybody's."""
-# ctest: TIMEOUT 6000 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
 import re
 import resource

@@ -1,6 +1,6 @@
 """A saved model gives the same verdict by `troupe evaluate`, `troupe predict`
 and the run that trained it; a file that is not the model's gets one line."""
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 
 import json
 import os

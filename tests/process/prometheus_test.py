@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """Debian's Prometheus scrapes a real run and answers for it.
 
 Asks for every metric of monitoring/names.hpp and for every query of the

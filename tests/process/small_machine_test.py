@@ -2,7 +2,7 @@
 no temporary folder, /proc, memory files or working directory, files that may not
 grow, a container without another init, a terminal that knows no escapes. Each
 is honoured, or named in one line before anything else."""
-# ctest: TIMEOUT 6000 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
 import ctypes
 import os

@@ -1,7 +1,7 @@
 """A step that needs scalars over all variables (clipping, LAMB) survives kill
 -9 of a worker, of the shard that decides them and of one that does not, in
 whatever phase it falls, with the bits of an undisturbed run (I3, PROTOCOL 5)."""
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 6000
+# ctest: TIMEOUT 1200
 """What a user gets wrong is answered with one line and the right status.
 
 Status 2 for what flags, configuration and TF_CONFIG alone reveal, 1 for what
