@@ -53,8 +53,7 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
 }
 
 uint64_t RestartBudget::delay_after(Past& past, const Life& life) const {
-  const auto least = life.by_itself ? short_life_ms : short_killed_ms;
-  if (life.ms >= least) {
+  if (!life.by_itself || life.ms >= short_life_ms) {
     past.next_delay_ms = 0;
     return 0;
   }

@@ -10,9 +10,9 @@ namespace troupe {
 
 /// Decides whether a dead role is started again. Every restart spends one of
 /// `budget`; a step committed after it gives all back. Restarts without
-/// progress are a crash loop. Where a role's deaths follow each other closely,
-/// each restart waits longer than the one before; what twice had too little
-/// memory is not started again.
+/// progress are a crash loop. Where a role ends by itself soon after each
+/// start, every restart waits longer than the one before; what twice had too
+/// little memory is not started again.
 class RestartBudget {
 public:
   struct Verdict {
@@ -42,7 +42,6 @@ public:
 
 private:
   static constexpr uint64_t short_life_ms = 5'000; ///< that ended by itself
-  static constexpr uint64_t short_killed_ms = 300; ///< that others ended
   static constexpr uint64_t short_memory_ms = 60'000;
   static constexpr uint64_t first_delay_ms = 100;
   static constexpr uint64_t most_delay_ms = 2'000;
