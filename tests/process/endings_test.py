@@ -129,7 +129,7 @@ class ByHand:
     def __init__(self, clean_up_with, folder, scratch, arguments):
         self.summary_path = os.path.join(folder, "summary.json")
         certificates = os.path.join(folder, "certificates")
-        os.environ["TMPDIR"] = scratch
+        os.environ["TMPDIR"] = os.environ["XDG_STATE_HOME"] = scratch
         try:
             self.head = Role(clean_up_with, "coordinator", "--certificates",
                              certificates, "--summary", self.summary_path,
@@ -140,7 +140,7 @@ class ByHand:
                            "--certificates", certificates)
                 for name in ("ps:0", "ps:1", "worker:0", "worker:1")}
         finally:
-            del os.environ["TMPDIR"]
+            del os.environ["TMPDIR"], os.environ["XDG_STATE_HOME"]
         self.process = self.head.process
         for role in self.roles.values():  # the loader hears no signals
             wait_for(lambda pid=role.process.pid:
@@ -189,8 +189,18 @@ class Endings(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def own_folders(self):
+        """Where a run's own folder goes: with its key, it must go with it."""
+        return {"TMPDIR": self.scratch, "XDG_STATE_HOME": self.scratch}
+
+    def left(self):
+        """What lies in there, but for the folder that holds such folders."""
+        state = os.path.join(self.scratch, "troupe")
+        return ([name for name in os.listdir(self.scratch) if name != "troupe"]
+                + (os.listdir(state) if os.path.isdir(state) else []))
+
     def start(self, *arguments):
-        run = Run(*JOB, *arguments, environment={"TMPDIR": self.scratch})
+        run = Run(*JOB, *arguments, environment=self.own_folders())
         self.addCleanup(run.__exit__)
         return run
 
@@ -206,7 +216,7 @@ class Endings(unittest.TestCase):
 
     def check_nothing_is_left(self, run):
         wait_for(lambda: not processes_of(self.scratch), "all have ended", 10)
-        self.assertEqual(os.listdir(self.scratch), [])
+        self.assertEqual(self.left(), [])
         for host, port in re.findall(
                 r"(?:coordinator: |listens on |http://)([\d.]+):(\d+)",
                 run.output()):
@@ -354,7 +364,7 @@ class Endings(unittest.TestCase):
         run.wait_for_step(5)
         for role in ("worker:0", "worker:1"):  # so that the first takes a while
             run.kill(role, signal.SIGSTOP)
-        self.assertNotEqual(os.listdir(self.scratch), [])
+        self.assertNotEqual(self.left(), [])
         run.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)  # longer than what counts as the same wish
         run.process.send_signal(signal.SIGTERM)
@@ -441,7 +451,7 @@ class Endings(unittest.TestCase):
              "--checkpoint-dir", self.kept, "--checkpoint-every", "10"],
             stdin=side, stdout=side, stderr=side, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(side, termios.TIOCSCTTY, 0),
-            env={**os.environ, "TMPDIR": self.scratch})
+            env={**os.environ, **self.own_folders()})
         self.addCleanup(process.kill)
         os.close(side)
         wait_for(lambda: os.path.isdir(self.kept)
@@ -450,7 +460,7 @@ class Endings(unittest.TestCase):
         os.close(terminal)
         self.assertEqual(process.wait(30), 129)
         wait_for(lambda: not processes_of(self.scratch), "all have ended", 10)
-        self.assertEqual(os.listdir(self.scratch), [])
+        self.assertEqual(self.left(), [])
         with open(summary_path) as file:
             steps = json.load(file)["steps"]
         self.assertEqual(contents(self.saved), self.weights_after(steps))

@@ -110,7 +110,7 @@ class Ipv6(unittest.TestCase):
         run.wait_for_step(1)
         self.check_alone([run.process.pid])
         run.process.send_signal(signal.SIGTERM)
-        run.finish(130)
+        run.finish(143)
 
     def test_roles_by_hand_take_tf_config(self):
         chief, shard, *workers = (f"[::1]:{port}" for port in free_ports(4))
