@@ -275,7 +275,7 @@ class SmallMachine(unittest.TestCase):
                  "the orphan is reaped", 20)
         self.assertIsNone(outer.poll())
         os.kill(first, signal.SIGTERM)  # it is heard all the same
-        self.assertEqual(outer.wait(60), 130)
+        self.assertEqual(outer.wait(60), 143)
 
     def test_as_first_process_a_run_reaps_what_it_is_given(self):
         self.check_reaps(*MIRRORED)
