@@ -138,8 +138,9 @@ class SmallMachine(unittest.TestCase):
         if os.geteuid() == 0:  # root is not limited
             program = os.path.join(self.folder, "troupe")
             shutil.copy2(TROUPE, program)
-            os.chmod(self.folder, 0o755)
-            options.update(program=program, user=NOBODY, group=NOBODY,
+            os.chmod(self.folder, 0o777)
+            options.update(program=program,
+                           summary=os.path.join(self.folder, "summary.json"), user=NOBODY, group=NOBODY,
                            extra_groups=[], cwd=self.folder)
         for strategy in EVERY_WAY:
             with self.subTest(strategy=strategy):
@@ -150,14 +151,17 @@ class SmallMachine(unittest.TestCase):
     # --- what a system should have --------------------------------------------
 
     def test_a_temporary_folder_that_is_not_there_is_named(self):
+        # It is the last place where a run's own folder may be.
         gone = os.path.join(self.folder, "gone")
+        nowhere = {"TMPDIR": gone, "HOME": "/proc/none",
+                   "XDG_STATE_HOME": "/proc/none"}
         self.check_refused(
-            rf"cannot create a folder in {gone} \(No such file or directory\): "
-            r"set TMPDIR", *SERVED, environment={"TMPDIR": gone})
+            rf"cannot create a folder in .*; {gone} \(No such file or "
+            r"directory\): set TMPDIR", *SERVED, environment=nowhere)
         with open(gone, "w"):
             self.check_refused(
-                rf"cannot create a folder in {gone} \(Not a directory\)",
-                *SERVED, environment={"TMPDIR": gone})
+                rf"cannot create a folder in .*; {gone} \(Not a directory\)",
+                *SERVED, environment=nowhere)
 
     def in_namespace(self, script):
         """What stands before a command that runs after `script`, as root of a
