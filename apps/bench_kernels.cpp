@@ -28,12 +28,12 @@ double seconds() {
 constexpr double batch_seconds = 2e-3; // least time that is measured at once
 
 /// Seconds of one run, over repetitions.
-struct Measured {
+struct Times {
   double median = 0;
   double spread = 0; ///< the middle half of the repetitions, over the median
 };
 
-Measured summary(std::vector<double> times) {
+Times summary(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const auto at = [&](double share) {
     return times[static_cast<size_t>(share
@@ -93,8 +93,8 @@ double product_rate(uint32_t repetitions) {
 
 struct Row {
   KernelCase measured;
-  Measured ours;
-  Measured copy;
+  Times ours;
+  Times copy;
   double share = 0; ///< of the ceiling
 };
 

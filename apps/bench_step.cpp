@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int trials = 5;
+constexpr int step_trials = 5;
 constexpr uint64_t warm_up_steps = 10; // as samples_per_second leaves out
 
 /// One device's training as a plain loop over the same kernels: no actor, no
@@ -111,7 +111,7 @@ int run_bench_step(const Settings& settings) {
   std::vector<double> plain;
   std::vector<double> acted;
   std::vector<double> ratios;
-  for (int trial = 0; trial < trials; ++trial) {
+  for (int trial = 0; trial < step_trials; ++trial) {
     std::string expected;
     std::string found;
     plain.push_back(plain_loop(job, data, expected));
@@ -131,7 +131,7 @@ int run_bench_step(const Settings& settings) {
               options.model.c_str(), options.global_batch,
               options.virtual_ranks, options.optimizer.c_str(),
               options.threads_per_device,
-              static_cast<unsigned long long>(job.total_steps), trials);
+              static_cast<unsigned long long>(job.total_steps), step_trials);
   std::printf("%-14s %14s %12s\n", "", "samples/s", "us a step");
   std::printf("%-14s %14.0f %12.1f\n", "plain loop", median(plain),
               step_us(median(plain)));

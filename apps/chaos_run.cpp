@@ -23,7 +23,7 @@ constexpr milliseconds look_period{50};
 constexpr seconds settle_deadline{5};
 constexpr int leave_ms = 5'000;
 
-void say(const std::string& line) {
+void say_step(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
@@ -171,7 +171,7 @@ void ChaosRun::strike(const Source& next,
         if (done)
           faults_.push_back({wish.kind, phase, wish.role, wish.amount});
       all = all && done;
-      say("step " + std::to_string(step) + ": " + answers[i].line);
+      say_step("step " + std::to_string(step) + ": " + answers[i].line);
       if (answers[i].kind == FaultAnswer::Kind::over)
         return;
     }

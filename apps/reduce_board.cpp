@@ -19,7 +19,7 @@ namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock; // the same for all processes
-using Counter = std::atomic_ref<uint32_t>;
+using SharedCounter = std::atomic_ref<uint32_t>;
 
 /// How long one iteration may take, and a round.
 constexpr auto iteration_deadline = std::chrono::seconds{20};
@@ -94,14 +94,14 @@ void ReduceBoard::Free::operator()(ReduceBoard* board) const {
 // -- members ------------------------------------------------------------------
 
 bool ReduceBoard::wait_for_all(Clock::time_point deadline) {
-  const auto before = Counter(phase_).load();
-  if (Counter(arrived_).fetch_add(1) + 1 == members_) {
-    Counter(arrived_).store(0);
-    Counter(phase_).store(before + 1);
+  const auto before = SharedCounter(phase_).load();
+  if (SharedCounter(arrived_).fetch_add(1) + 1 == members_) {
+    SharedCounter(arrived_).store(0);
+    SharedCounter(phase_).store(before + 1);
     return true;
   }
-  for (uint32_t turn = 0; Counter(phase_).load() == before; ++turn) {
-    if (Counter(failed_).load() != 0)
+  for (uint32_t turn = 0; SharedCounter(phase_).load() == before; ++turn) {
+    if (SharedCounter(failed_).load() != 0)
       return false;
     if (turn < turns)
       continue;
@@ -113,7 +113,7 @@ bool ReduceBoard::wait_for_all(Clock::time_point deadline) {
 }
 
 void ReduceBoard::fail(uint32_t rank, const std::string& why) {
-  if (Counter(failed_).exchange(1) == 0) // the first one is the cause
+  if (SharedCounter(failed_).exchange(1) == 0) // the first one is the cause
     std::snprintf(member(rank).failure, sizeof(Member::failure), "%s",
                   why.c_str());
   sem_post(&finished_);
@@ -147,7 +147,7 @@ void ReduceBoard::serve(uint32_t rank, ReduceCarrier& carrier) {
   for (;;) {
     if (!take(member(rank).go, round_deadline))
       continue; // a parent that died takes its children with it
-    if (Counter(over_).load() != 0)
+    if (SharedCounter(over_).load() != 0)
       return;
     take_part(rank, carrier);
   }
@@ -169,7 +169,7 @@ double ReduceBoard::run(const ReduceSide::Round& round,
       if (Clock::now() > deadline)
         throw InputError("a round took longer than two minutes");
     }
-    if (Counter(failed_).load() == 0)
+    if (SharedCounter(failed_).load() == 0)
       continue;
     for (uint32_t i = 0; i < members_; ++i)
       if (member(i).failure[0] != 0)
@@ -196,7 +196,7 @@ double ReduceBoard::median() {
 }
 
 void ReduceBoard::end() {
-  Counter(over_).store(1);
+  SharedCounter(over_).store(1);
   for (uint32_t i = 0; i < members_; ++i)
     sem_post(&member(i).go);
 }

@@ -20,7 +20,7 @@ namespace troupe {
 
 namespace {
 
-constexpr auto end_deadline = std::chrono::seconds{1};
+constexpr auto members_deadline = std::chrono::seconds{1};
 
 /// Binds the calling thread to a core of its own where there are enough, as
 /// mpirun does with its ranks.
@@ -57,7 +57,7 @@ ReduceMembers::~ReduceMembers() {
   board_->end();
   for (auto& thread : threads_)
     thread.join();
-  const auto deadline = std::chrono::steady_clock::now() + end_deadline;
+  const auto deadline = std::chrono::steady_clock::now() + members_deadline;
   for (auto& id : processes_) {
     while (id > 0 && waitpid(id, nullptr, WNOHANG) == 0) {
       if (std::chrono::steady_clock::now() > deadline)

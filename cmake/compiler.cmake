@@ -36,6 +36,11 @@ add_compile_options(
   # GCC 12 sees overlapping copies in plain string concatenation at -O3.
   "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
   "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
+# Several sources are one unit (troupe_unity): an unnamed namespace of any of them
+# is still that unit's own.
+if(TROUPE_UNITY)
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+endif()
 # For every target: those that share a precompiled header must agree on it.
 add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERSION}">)
 if(TROUPE_WERROR)

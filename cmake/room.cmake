@@ -2,7 +2,7 @@
 # sources below the current folder. A room without sources is an INTERFACE
 # library, so that the tree configures at any stage.
 
-set(TROUPE_CAF_HEADERS <caf/all.hpp> <caf/io/all.hpp> <caf/openssl/all.hpp>)
+set(TROUPE_CAF_HEADERS <caf/all.hpp> <caf/io/all.hpp>)
 
 function(troupe_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SOURCES;LINK")
@@ -27,6 +27,70 @@ function(troupe_room name)
   target_sources(${target} ${scope} FILE_SET HEADERS
                  BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${headers})
   target_link_libraries(${target} ${scope} ${room_LINK})
+  troupe_unity(${target})
+endfunction()
+
+# troupe_unity(TARGET): compiles TARGET's sources folder by folder in a few units,
+# because what a source includes and instantiates costs more than its own code.
+# A kernel that is compiled once for each instruction set stays alone: its copies
+# are told apart by macros; so does one of TROUPE_REPLACED. -DTROUPE_UNITY=OFF compiles each source alone. CMake's
+# own unity builds name files by their full path, so that two checkouts would not
+# share what ccache keeps.
+set(TROUPE_UNIT_SOURCES 8)
+function(troupe_unity target)
+  get_target_property(type ${target} TYPE)
+  if(NOT TROUPE_UNITY OR type STREQUAL "INTERFACE_LIBRARY")
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  set(alone)
+  set(folders)
+  foreach(source IN LISTS sources)
+    set(per_isa)
+    if(source MATCHES "^/.*\\.cpp$" AND EXISTS "${source}")
+      file(STRINGS "${source}" per_isa REGEX "^#include .*per_isa\\.inc")
+    endif()
+    cmake_path(IS_PREFIX PROJECT_SOURCE_DIR "${source}" ours)
+    get_source_file_property(own_way "${source}" SKIP_PRECOMPILE_HEADERS)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+               OUTPUT_VARIABLE name)
+    if(NOT ours OR NOT source MATCHES "\\.cpp$" OR per_isa OR own_way
+       OR name IN_LIST TROUPE_REPLACED)
+      list(APPEND alone "${source}")
+      continue()
+    endif()
+    set(source "${name}")
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    list(APPEND folders ${folder})
+    list(APPEND in_${folder} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  set(units)
+  foreach(folder IN LISTS folders)
+    list(LENGTH in_${folder} count)
+    math(EXPR parts
+         "(${count} + ${TROUPE_UNIT_SOURCES} - 1) / ${TROUPE_UNIT_SOURCES}")
+    set(index 0)
+    set(written)
+    foreach(source IN LISTS in_${folder})
+      math(EXPR part "${index} * ${parts} / ${count}")
+      set(unit "${CMAKE_CURRENT_BINARY_DIR}/units/${target}/${folder}_${part}.cpp")
+      string(APPEND text_${folder}_${part} "#include \"${source}\"\n")
+      list(APPEND of_${folder}_${part} "${PROJECT_SOURCE_DIR}/${source}")
+      list(APPEND written ${folder}_${part})
+      math(EXPR index "${index} + 1")
+    endforeach()
+    list(REMOVE_DUPLICATES written)
+    foreach(name IN LISTS written)
+      set(unit "${CMAKE_CURRENT_BINARY_DIR}/units/${target}/${name}.cpp")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "${text_${name}}" @ONLY)
+      set_source_files_properties("${unit}" PROPERTIES
+                                  OBJECT_DEPENDS "${of_${name}}")
+      list(APPEND units "${unit}")
+    endforeach()
+  endforeach()
+  set_property(TARGET ${target} PROPERTY SOURCES ${alone} ${units})
 endfunction()
 
 # What most sources include, and what it costs to parse anew for each of them.

@@ -1,6 +1,7 @@
 #include "kernels/buffer.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 
 namespace troupe {

@@ -19,7 +19,7 @@ std::string duration(uint64_t ms) {
                         : std::to_string(ms) + " ms";
 }
 
-std::string names(const std::vector<RoleId>& roles) {
+std::string names_of(const std::vector<RoleId>& roles) {
   std::string out;
   for (auto role : roles)
     out += (out.empty() ? "" : ", ") + to_string(role);
@@ -170,7 +170,7 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
     return gone_.contains(role);
   });
   state_ = State::failed;
-  out.push_back(Fail{names(late) + " did not join " + (again ? "again " : "")
+  out.push_back(Fail{names_of(late) + " did not join " + (again ? "again " : "")
                      + "within " + duration(options_.join_deadline_ms)
                      + ": look at its last output, or start it with `troupe"
                        " role "

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::pair<Strategy, std::string_view>, 8> names{{
+constexpr std::array<std::pair<Strategy, std::string_view>, 8> strategy_names{{
   {Strategy::one_device, "one_device"},
   {Strategy::mirrored, "mirrored"},
   {Strategy::multi_worker_mirrored, "multi_worker_mirrored"},
@@ -283,14 +283,14 @@ bool make_plan(const PlanOptions& options,
 }
 
 std::string to_string(Strategy strategy) {
-  for (auto [value, name] : names)
+  for (auto [value, name] : strategy_names)
     if (value == strategy)
       return std::string{name};
   return "unknown";
 }
 
 bool parse(const std::string& name, Strategy& strategy) {
-  for (auto [value, known] : names) {
+  for (auto [value, known] : strategy_names) {
     if (known != name)
       continue;
     strategy = value;

@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 size_t count_of(const std::vector<JournalEvent>& events, const char* kind) {
   return static_cast<size_t>(
@@ -20,8 +20,8 @@ size_t count_of(const std::vector<JournalEvent>& events, const char* kind) {
 /// The later row for both, if its steps follow the earlier one's.
 std::optional<JournalEvent> merged(const JournalEvent& earlier,
                                    const JournalEvent& later) {
-  const auto begin = Json::parse(earlier.body);
-  auto body = Json::parse(later.body);
+  const auto begin = OrderedJson::parse(earlier.body);
+  auto body = OrderedJson::parse(later.body);
   const auto first = begin.at("first").get<uint64_t>();
   const auto count = begin.at("count").get<uint64_t>();
   if (first + count != body.at("first").get<uint64_t>()

@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-using Json = kernels::StrictJson<>;
+using StrictBody = kernels::StrictJson<>;
 using Lists = std::vector<std::vector<uint32_t>>;
 
 /// Whoever counts up to it by ones has to come to an end.
@@ -22,19 +22,19 @@ uint64_t bounded(uint64_t steps) {
 }
 
 /// A count of steps.
-uint64_t steps_in(const Json& body, const char* name) {
+uint64_t steps_in(const StrictBody& body, const char* name) {
   return bounded(body.at(name).get<uint64_t>());
 }
 
-RoleId role_of(const Json& body) {
+RoleId role_of(const StrictBody& body) {
   return role_from_text(body.at("role").get<std::string>());
 }
 
-StepPhase phase_of(const Json& body) {
+StepPhase phase_of(const StrictBody& body) {
   return step_phase(body.value("phase", std::string{}));
 }
 
-void read_epoch(const Json& body, JobHistory& history) {
+void read_epoch(const StrictBody& body, JobHistory& history) {
   history.epoch = body.at("epoch");
   history.members.clear();
   for (const auto& [name, incarnation] : body.at("members").items())
@@ -54,19 +54,19 @@ void read_epoch(const Json& body, JobHistory& history) {
     history.steps = steps_in(body, "version");
 }
 
-void read_counts(const Json& body, JobHistory& history) {
+void read_counts(const StrictBody& body, JobHistory& history) {
   history.counts.visit([&](const char* name, auto& value) {
     value = body.at(name).get<std::remove_reference_t<decltype(value)>>();
   });
 }
 
-void read_commits(const Json& body, JobHistory& history) {
+void read_commits(const StrictBody& body, JobHistory& history) {
   history.steps = bounded(steps_in(body, "first") + steps_in(body, "count"));
   read_counts(body, history);
 }
 
 /// The newest that is open of a role is the one that is over.
-void read_recovery(const Json& body, JobHistory& history) {
+void read_recovery(const StrictBody& body, JobHistory& history) {
   const auto role = role_of(body);
   const auto detected = body.at("detected_ms").get<uint64_t>();
   auto found =
@@ -82,7 +82,7 @@ void read_recovery(const Json& body, JobHistory& history) {
 void read_event(const JournalEvent& event, JobHistory& history) {
   if (kernels::nested_deeper(event.body, most_body_depth))
     throw InputError("it is nested too deeply");
-  const auto body = Json::parse(event.body);
+  const auto body = StrictBody::parse(event.body);
   const auto& kind = event.kind;
   history.term = std::max(history.term, event.term);
   if (kind == "job") {

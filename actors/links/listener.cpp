@@ -15,7 +15,7 @@ namespace {
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 32;
 constexpr size_t most_guests = 256;
-constexpr auto patience = std::chrono::seconds{2};
+constexpr auto guest_patience = std::chrono::seconds{2};
 constexpr auto breath = std::chrono::milliseconds{100};
 
 bool same_key(const std::string& one, const std::string& other) {
@@ -125,7 +125,7 @@ void LinkListener::admit(Descriptor made, bool local) {
                            loop_, std::make_unique<Handshake>(
                                     std::move(made), std::move(session))),
                          local, std::move(address)});
-  guest->conversation->go(IoLoop::Clock::now() + patience,
+  guest->conversation->go(IoLoop::Clock::now() + guest_patience,
                           [this, guest](Handshake::State state) {
                             on_greeted(guest, state);
                           });
@@ -165,7 +165,7 @@ void LinkListener::refuse(LinkVisitor visitor, const std::string& why) {
   answer.refusal = why;
   auto place = refused_.insert(refused_.end(), std::move(visitor.conversation));
   (*place)->handshake().greet(encode(answer));
-  (*place)->go(IoLoop::Clock::now() + patience,
+  (*place)->go(IoLoop::Clock::now() + guest_patience,
                [this, place](Handshake::State) { refused_.erase(place); });
 }
 

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds stop_period{100};
+constexpr std::chrono::milliseconds look_period{100};
 
 } // namespace
 
@@ -23,7 +23,7 @@ void run_voter_process(const VoterProcess& process) {
   caf::error broken;
   while (!broken && process.stop().empty())
     self->receive([&](const caf::down_msg& down) { broken = down.reason; },
-                  caf::after(stop_period) >> [] {});
+                  caf::after(look_period) >> [] {});
   if (broken)
     throw InputError(line_of(broken));
 }

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 /// before it is read. A value of JSON takes up to eight times its text.
 constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_checkpoint(const std::string& path,
+                                    const std::string& what) {
   throw InputError(path + ": " + what
                    + "; the checkpoint is damaged: use another");
 }
@@ -41,7 +42,7 @@ constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
 std::string read_text(const std::string& path) {
   InputFile file{path};
   if (file.size() > most_manifest_bytes)
-    refuse(path, "it is longer than any manifest");
+    refuse_checkpoint(path, "it is longer than any manifest");
   std::string text(file.size(), '\0');
   file.read_all(std::as_writable_bytes(std::span{text}));
   return text;
@@ -50,7 +51,7 @@ std::string read_text(const std::string& path) {
 int open_file(const std::string& path, uint64_t bytes) {
   const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (handle < 0 && says_missing(errno))
-    refuse(path, "there is no such file");
+    refuse_checkpoint(path, "there is no such file");
   if (handle < 0)
     fail_to_read(path, errno);
   struct stat found {};
@@ -61,8 +62,9 @@ int open_file(const std::string& path, uint64_t bytes) {
   if (!S_ISREG(found.st_mode)
       || static_cast<uint64_t>(found.st_size) != bytes) {
     ::close(handle);
-    refuse(path, "it has " + std::to_string(found.st_size) + " bytes, not the "
-                   + std::to_string(bytes) + " that were written");
+    refuse_checkpoint(path, "it has " + std::to_string(found.st_size)
+                              + " bytes, not the " + std::to_string(bytes)
+                              + " that were written");
   }
   return handle;
 }
@@ -121,7 +123,7 @@ void CheckpointReader::read_at(const std::string& file, uint64_t offset,
     if (got < 0)
       fail_to_read(folder_ + '/' + file, errno);
     if (got == 0)
-      refuse(folder_ + '/' + file, "it was cut while it was read");
+      refuse_checkpoint(folder_ + '/' + file, "it was cut while it was read");
     offset += static_cast<uint64_t>(got);
     out = out.subspan(static_cast<size_t>(got));
   }

@@ -29,8 +29,8 @@ float number(std::string_view text, size_t column, const TextLines& lines) {
     return 0;
   const auto value = parse_real(text);
   if (!value)
-    lines.refuse("column " + std::to_string(column) + " holds " + quoted(text)
-                   + ", not a number",
+    lines.refuse("column " + std::to_string(column) + " holds "
+                   + in_quotes(text) + ", not a number",
                  "leave the field empty where it is not known");
   return *value > 0 ? static_cast<float>(kernels::natural_log(1 + *value)) : 0;
 }
@@ -38,7 +38,7 @@ float number(std::string_view text, size_t column, const TextLines& lines) {
 int32_t label(std::string_view text, const TextLines& lines) {
   const auto value = parse_whole(text);
   if (!value || *value < 0 || *value > 1)
-    lines.refuse("the label " + quoted(text) + " is neither 0 nor 1",
+    lines.refuse("the label " + in_quotes(text) + " is neither 0 nor 1",
                  "put the label into the first column");
   return static_cast<int32_t>(*value);
 }

@@ -112,7 +112,7 @@ private:
       return trimmed(name) == wanted;
     });
     if (found == first.end())
-      lines_.refuse("has no column " + quoted(wanted),
+      lines_.refuse("has no column " + in_quotes(wanted),
                     "give label= one of the header's names, or an index");
     return static_cast<size_t>(found - first.begin());
   }
@@ -136,7 +136,7 @@ private:
   int32_t class_of(std::string_view text) const {
     const auto label = class_label(text, lines_);
     if (label < 0)
-      lines_.refuse("the label " + quoted(text) + " is below 0",
+      lines_.refuse("the label " + in_quotes(text) + " is below 0",
                     "number the classes from 0, or add task=regression");
     return label;
   }
@@ -144,7 +144,7 @@ private:
   float number(std::string_view text, size_t column) const {
     const auto value = parse_real(text);
     if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-      lines_.refuse("column " + name(column) + " holds " + quoted(text)
+      lines_.refuse("column " + name(column) + " holds " + in_quotes(text)
                       + ", not a finite float32 number",
                     trimmed(text).empty()
                       ? "fill the gap or remove the line"
@@ -153,7 +153,7 @@ private:
   }
 
   std::string name(size_t column) const {
-    return column < names_.size() ? quoted(names_[column])
+    return column < names_.size() ? in_quotes(names_[column])
                                   : std::to_string(column);
   }
 
@@ -194,8 +194,8 @@ void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {
     for (size_t i = 0; i < train.columns.size(); ++i)
       if (eval->columns[i] != train.columns[i])
         throw InputError(eval->name + ": has the column "
-                         + quoted(eval->columns[i]) + " where the training "
-                         + "part has " + quoted(train.columns[i])
+                         + in_quotes(eval->columns[i]) + " where the training "
+                         + "part has " + in_quotes(train.columns[i])
                          + "; order them alike");
   if (train.shape.label == LabelKind::classes)
     fit_classes(train, eval);

@@ -179,9 +179,9 @@ const DataKind& kind_of(const DataSpec& spec) {
     members += (members.empty() ? "" : ", ") + std::string{member(kind)};
   }
   if (!members.empty())
-    refuse(spec, "nothing " + spec.kind + " is called " + quoted(spec.where)
+    refuse(spec, "nothing " + spec.kind + " is called " + in_quotes(spec.where)
                    + "; there are: " + members);
-  refuse(spec, "unknown kind " + quoted(spec.kind)
+  refuse(spec, "unknown kind " + in_quotes(spec.kind)
                  + "; there are: " + data_kind_names());
 }
 
@@ -198,7 +198,7 @@ void check(const DataSpec& spec) {
       return key.name == wanted;
     };
     if (std::none_of(kind.keys.begin(), kind.keys.end(), is_it))
-      refuse(spec, "unknown key " + quoted(name) + "; " + kind.name
+      refuse(spec, "unknown key " + in_quotes(name) + "; " + kind.name
                      + " knows: " + known);
     if (name == "scale")
       choice_option(spec, name, scales);

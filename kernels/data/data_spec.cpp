@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 /// The message stays one line whatever was typed.
-std::string in_quotes(std::string_view text) {
+std::string in_one_line(std::string_view text) {
   std::string result = "\"";
   for (auto c : text)
     result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -20,7 +20,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 [[noreturn]] void refuse_text(std::string_view spec, const std::string& what) {
-  throw UsageError("data " + in_quotes(spec) + ": " + what);
+  throw UsageError("data " + in_one_line(spec) + ": " + what);
 }
 
 /// A literal ? cannot be typed as such, since it starts the options.
@@ -49,11 +49,12 @@ parse_options(std::string_view spec, std::string_view text) {
     const auto option = text.substr(0, end);
     const auto equals = option.find('=');
     if (equals == option.npos || equals == 0 || equals + 1 == option.size())
-      refuse_text(spec, in_quotes(option) + " is not of the form key=value");
+      refuse_text(spec, in_one_line(option) + " is not of the form key=value");
     auto key = unescaped(option.substr(0, equals));
     for (const auto& earlier : result)
       if (earlier.first == key)
-        refuse_text(spec, "key " + in_quotes(key) + " occurs twice; keep one");
+        refuse_text(spec,
+                    "key " + in_one_line(key) + " occurs twice; keep one");
     result.emplace_back(std::move(key), unescaped(option.substr(equals + 1)));
     if (end == text.size())
       return result;
@@ -134,7 +135,7 @@ std::string choice_option(const DataSpec& spec, std::string_view key,
                           Words choices) {
   auto result = option(spec, key).value_or(choices.front());
   if (!contains(choices, result))
-    refuse(spec, "unknown " + std::string{key} + " " + in_quotes(result)
+    refuse(spec, "unknown " + std::string{key} + " " + in_one_line(result)
                    + "; there are: " + listed(choices));
   return result;
 }

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t side = 28;
+constexpr uint32_t mnist_side = 28;
 constexpr uint32_t classes = 10;
 constexpr uint32_t images_magic = 0x00000803; // bytes, three dimensions
 constexpr uint32_t labels_magic = 0x00000801; // bytes, one dimension
@@ -159,13 +159,13 @@ Dataset read_mnist(const std::string& folder, const std::string& split) {
     missing(folder, split, part + "-labels-idx1-ubyte");
   IdxFile labels{*labels_path, labels_magic};
   IdxFile images{*images_path, images_magic};
-  if (images.rows() != side || images.columns() != side)
+  if (images.rows() != mnist_side || images.columns() != mnist_side)
     refuse(*images_path, "its images are of " + std::to_string(images.rows())
                            + " x " + std::to_string(images.columns())
                            + " pixels, MNIST's are of 28 x 28");
   Dataset result;
   result.name = "mnist:" + folder;
-  result.shape.features = {side, side, 1};
+  result.shape.features = {mnist_side, mnist_side, 1};
   result.shape.classes = classes;
   result.scale = 1.0f / 255.0f;
   // Each file is compared with its own length first: then it is clear which

@@ -45,19 +45,19 @@ Pair parse_pair(std::string_view word, const TextLines& lines) {
   constexpr auto advice = "write INDEX:VALUE";
   const auto colon = word.find(':');
   if (colon == word.npos)
-    lines.refuse(quoted(word) + " is not a pair of index and value", advice);
+    lines.refuse(in_quotes(word) + " is not a pair of index and value", advice);
   Pair result{};
   const auto* last = word.data() + colon;
   const auto [stop, error] = std::from_chars(word.data(), last, result.index);
   if (error != std::errc{} || stop != last || result.index < 0
       || result.index > largest_index)
-    lines.refuse("the index of " + quoted(word)
+    lines.refuse("the index of " + in_quotes(word)
                    + " is not a whole number from 0 to "
                    + std::to_string(largest_index),
                  advice);
   const auto value = parse_real(word.substr(colon + 1));
   if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-    lines.refuse("the value of " + quoted(word)
+    lines.refuse("the value of " + in_quotes(word)
                    + " is not a finite float32 number",
                  advice);
   result.value = static_cast<float>(*value);
@@ -164,7 +164,7 @@ Dataset read_libsvm(const DataSpec& spec) {
     if (word.empty())
       continue;
     if (word.find(':') != word.npos)
-      lines.refuse("starts with " + quoted(word) + " and has no label",
+      lines.refuse("starts with " + in_quotes(word) + " and has no label",
                    "write LABEL INDEX:VALUE …");
     make_room(result.labels, 1, spec.where);
     make_room(result.starts, 1, spec.where);

@@ -38,7 +38,7 @@ public:
       else if (key == "shape")
         read_shape();
       else
-        refuse(out_.path, "its header has the unknown entry " + quoted(key));
+        refuse(out_.path, "its header has the unknown entry " + in_quotes(key));
       if (!take(',')) {
         expect('}');
         break;
@@ -64,7 +64,7 @@ private:
 
   void expect(char wanted) {
     if (!take(wanted))
-      refuse(out_.path, "its header is damaged at " + quoted(rest_));
+      refuse(out_.path, "its header is damaged at " + in_quotes(rest_));
   }
 
   std::string_view quoted_word() {
@@ -73,7 +73,7 @@ private:
       expect(quote);
     const auto end = rest_.find(quote);
     if (end == rest_.npos)
-      refuse(out_.path, "its header is damaged at " + quoted(rest_));
+      refuse(out_.path, "its header is damaged at " + in_quotes(rest_));
     const auto word = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return word;
@@ -89,7 +89,7 @@ private:
       refuse(out_.path, "holds pickled Python objects, which are not read",
              "save plain numbers, for example with .astype('<f4')");
     if (type.starts_with('>'))
-      refuse(out_.path, "holds big-endian numbers " + quoted(type),
+      refuse(out_.path, "holds big-endian numbers " + in_quotes(type),
              "save it with .astype('<f4')");
     constexpr std::array known{"f4", "f8", "i1", "i2", "i4", "i8",
                                "u1", "u2", "u4", "u8", "b1"};
@@ -97,7 +97,7 @@ private:
     const bool marked = type.starts_with('<') || type.starts_with('|')
                         || type.starts_with('=');
     if (!marked || std::find(known.begin(), known.end(), name) == known.end())
-      refuse(out_.path, "holds numbers of the type " + quoted(type),
+      refuse(out_.path, "holds numbers of the type " + in_quotes(type),
              "save it with .astype('<f4')");
     out_.kind = name[0];
     out_.item_bytes = static_cast<uint32_t>(name[1] - '0');
@@ -110,7 +110,7 @@ private:
       refuse(out_.path, "is in Fortran order",
              "save it with numpy.ascontiguousarray");
     if (!rest_.starts_with("False"))
-      refuse(out_.path, "its header is damaged at " + quoted(rest_));
+      refuse(out_.path, "its header is damaged at " + in_quotes(rest_));
     rest_.remove_prefix(5);
     ordered_ = true;
   }
@@ -124,7 +124,7 @@ private:
       const auto* last = rest_.data() + rest_.size();
       const auto [stop, error] = std::from_chars(rest_.data(), last, extent);
       if (error != std::errc{} || out_.shape.size() == most_extents)
-        refuse(out_.path, "its header is damaged at " + quoted(rest_));
+        refuse(out_.path, "its header is damaged at " + in_quotes(rest_));
       rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
       out_.shape.push_back(extent);
       if (!take(',')) {

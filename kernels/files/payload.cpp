@@ -13,19 +13,20 @@ namespace {
 
 constexpr uint64_t first_step_bytes = uint64_t{1} << 20;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_payload(const std::string& path,
+                                 const std::string& what) {
   throw InputError(path + ": " + what + "; copy or download it again");
 }
 
 [[noreturn]] void too_short(const std::string& path, uint64_t whole,
                             const char* detail = "") {
-  refuse(path, "is shorter than the " + std::to_string(whole)
-                 + " bytes its header announces" + detail);
+  refuse_payload(path, "is shorter than the " + std::to_string(whole)
+                         + " bytes its header announces" + detail);
 }
 
 [[noreturn]] void too_long(const std::string& path, uint64_t whole) {
-  refuse(path, "is longer than the " + std::to_string(whole)
-                 + " bytes its header announces");
+  refuse_payload(path, "is longer than the " + std::to_string(whole)
+                         + " bytes its header announces");
 }
 
 Payload mapped(const std::string& path, uint64_t header_bytes, uint64_t whole) {

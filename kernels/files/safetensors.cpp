@@ -52,7 +52,8 @@ void check_tensors(const std::vector<NamedTensor>& tensors) {
 
 // --- reading -----------------------------------------------------------------
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_tensors(const std::string& path,
+                                 const std::string& what) {
   throw InputError(path + ": " + what
                    + "; the file is damaged or not in the safetensors format: "
                      "write it again");
@@ -62,7 +63,7 @@ void check_tensors(const std::vector<NamedTensor>& tensors) {
 /// header's are refused, which the JSON library leaves to its caller.
 json parse_header(const std::string& path, const std::string& text) {
   if (text.empty() || text.front() != '{')
-    refuse(path, "its header is not a JSON object");
+    refuse_tensors(path, "its header is not a JSON object");
   constexpr int deepest = 3;
   std::vector<std::set<std::string>> keys;
   auto watch = [&](int depth, json::parse_event_t event, json& value) {
@@ -72,14 +73,15 @@ json parse_header(const std::string& path, const std::string& text) {
         [[fallthrough]];
       case json::parse_event_t::array_start:
         if (depth > deepest)
-          refuse(path, "its header is nested too deeply");
+          refuse_tensors(path, "its header is nested too deeply");
         break;
       case json::parse_event_t::object_end:
         keys.pop_back();
         break;
       case json::parse_event_t::key:
         if (!keys.back().insert(value.get<std::string>()).second)
-          refuse(path, "its header has the key " + value.dump() + " twice");
+          refuse_tensors(path,
+                         "its header has the key " + value.dump() + " twice");
         break;
       default:
         break;
@@ -89,7 +91,7 @@ json parse_header(const std::string& path, const std::string& text) {
   try {
     return json::parse(text, watch);
   } catch (const json::exception&) {
-    refuse(path, "its header is not valid JSON");
+    refuse_tensors(path, "its header is not valid JSON");
   }
 }
 
@@ -118,34 +120,35 @@ Entry parse_entry(const std::string& path, const std::string& name,
                   const json& info) {
   const auto who = "tensor " + json(name).dump();
   if (!info.is_object())
-    refuse(path, who + " is not described by a JSON object");
+    refuse_tensors(path, who + " is not described by a JSON object");
   const auto dtype = info.find("dtype");
   if (dtype == info.end() || !dtype->is_string())
-    refuse(path, who + " has no dtype");
+    refuse_tensors(path, who + " has no dtype");
   if (*dtype != "F32")
     throw InputError(path + ": " + who + " is of type " + dtype->dump()
                      + ", only F32 is read; convert it to float32 first");
   auto shape = numbers(info, "shape");
   if (!shape)
-    refuse(path, who + " has no shape of whole numbers");
+    refuse_tensors(path, who + " has no shape of whole numbers");
   const auto offsets = numbers(info, "data_offsets");
   if (!offsets || offsets->size() != 2)
-    refuse(path, who + " has no pair of data_offsets");
+    refuse_tensors(path, who + " has no pair of data_offsets");
   const auto bytes = product(*shape, sizeof(float));
   const auto begin = (*offsets)[0];
   const auto end = (*offsets)[1];
   if (!bytes || end < begin || end - begin != *bytes)
-    refuse(path, who + " has data_offsets that do not match its shape");
+    refuse_tensors(path, who + " has data_offsets that do not match its shape");
   return {{name, std::move(*shape), {}}, begin, end};
 }
 
 void read_metadata(const std::string& path, const json& object,
                    std::map<std::string, std::string>& out) {
   if (!object.is_object())
-    refuse(path, "its __metadata__ is not a JSON object");
+    refuse_tensors(path, "its __metadata__ is not a JSON object");
   for (const auto& [key, value] : object.items()) {
     if (!value.is_string())
-      refuse(path, "its __metadata__ holds something that is not a string");
+      refuse_tensors(path,
+                     "its __metadata__ holds something that is not a string");
     out.emplace(key, value.get<std::string>());
   }
 }
@@ -159,24 +162,25 @@ void check_places(const std::string& path, std::vector<Entry>& entries,
   uint64_t next = 0;
   for (const auto& entry : entries) {
     if (entry.begin != next)
-      refuse(path, "tensor " + json(entry.tensor.name).dump()
-                     + " leaves a gap or overlaps another");
+      refuse_tensors(path, "tensor " + json(entry.tensor.name).dump()
+                             + " leaves a gap or overlaps another");
     next = entry.end;
   }
   if (next != data_bytes)
-    refuse(path, "its header announces " + std::to_string(next)
-                   + " bytes of data, " + std::to_string(data_bytes)
-                   + " follow");
+    refuse_tensors(path, "its header announces " + std::to_string(next)
+                           + " bytes of data, " + std::to_string(data_bytes)
+                           + " follow");
 }
 
 std::string read_header(InputFile& file) {
   uint64_t length = 0;
   if (file.size() < sizeof(length))
-    refuse(file.path(), "it is shorter than a header");
+    refuse_tensors(file.path(), "it is shorter than a header");
   file.read_all(std::as_writable_bytes(std::span{&length, 1}));
   if (length > most_header_bytes || length > file.size() - sizeof(length))
-    refuse(file.path(), "its header is said to have " + std::to_string(length)
-                          + " bytes, more than the file or the format allows");
+    refuse_tensors(file.path(),
+                   "its header is said to have " + std::to_string(length)
+                     + " bytes, more than the file or the format allows");
   std::string header(length, '\0');
   file.read_all(std::as_writable_bytes(std::span{header}));
   return header;

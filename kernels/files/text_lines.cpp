@@ -88,7 +88,7 @@ void TextLines::refuse(const std::string& what,
                    + advice);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t most = 40;
   const auto shown = shown_text(text.substr(0, most));
   return '"' + shown + (text.size() > most ? "…\"" : "\"");

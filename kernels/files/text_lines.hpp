@@ -44,7 +44,7 @@ private:
 };
 
 /// Text as part of a message: in quotes, one line, at most 40 characters.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// Text without spaces and tabs around it.
 std::string_view trimmed(std::string_view text);

@@ -126,7 +126,25 @@ def compile_commands(build):
     path = build / "compile_commands.json"
     if not path.exists():
         raise Skip(f"{path} is missing: configure first")
-    return json.loads(path.read_text())
+    return [of_source for entry in json.loads(path.read_text())
+            for of_source in each_source(build, entry)]
+
+
+def each_source(build, entry):
+    """The entry of a source; for one of troupe_unity, those of what it includes."""
+    unit = Path(entry["file"])
+    if "units" not in unit.parts or not unit.is_relative_to(build.resolve()):
+        return [entry]
+    root = Path(cache_value(build, "CMAKE_HOME_DIRECTORY"))
+    return [{**entry, "file": str(root / name),
+             "command": entry["command"].replace(str(unit), str(root / name))}
+            for name in re.findall(r'^#include "(.*)"$', unit.read_text(), re.M)]
+
+
+def cache_value(build, name):
+    """What CMake remembers under this name for a build."""
+    cache = (build / "CMakeCache.txt").read_text()
+    return re.search(rf"^{name}:\w+=(.*)$", cache, re.M).group(1)
 
 
 def plain_flags(command):

@@ -174,6 +174,20 @@ class Orphans(Planted):
         self.assert_found(found, "c_test.py")
 
 
+    def test_a_source_is_compiled_by_the_unit_that_includes_it(self):
+        self.plant("kernels/a.cpp", "")
+        self.plant("kernels/forgotten.cpp", "")
+        self.plant("build/CMakeCache.txt",
+                   f"CMAKE_HOME_DIRECTORY:INTERNAL={self.root}\n")
+        self.plant("build/kernels/units/x/kernels_0.cpp",
+                   '#include "kernels/a.cpp"\n')
+        self.compiled("build/kernels/units/x/kernels_0.cpp")
+        self.assertEqual(check.check_orphans(self.root, self.build),
+                         ["kernels/forgotten.cpp is compiled by no target"])
+        entry, = check.compile_commands(self.build)
+        self.assertEqual(entry["file"], str(self.root / "kernels/a.cpp"))
+
+
 class Sizes(Planted):
     def function(self, lines, name="f"):
         body = "".join(f"  g({i});\n" for i in range(lines - 2))

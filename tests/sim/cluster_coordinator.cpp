@@ -9,7 +9,7 @@ namespace troupe::sim {
 namespace {
 
 /// Until another coordinator listens.
-constexpr uint64_t boot[2] = {5'000, 250'000};
+constexpr uint64_t coordinator_boot[2] = {5'000, 250'000};
 /// Before, when, or after a proposal is no longer waited for.
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 
@@ -59,10 +59,12 @@ void Cluster::coordinator_ended(const std::string& how) {
   journal_->crash();
   runtime_.send(supervisor_, to_coordinator_,
                 letter(RoleDied{{RoleKind::coordinator, 0}, how}));
-  runtime_.after(runtime_.random().between(boot[0], boot[1]), [this] {
-    if (!over_)
-      start_coordinator();
-  });
+  runtime_.after(runtime_.random().between(coordinator_boot[0],
+                                           coordinator_boot[1]),
+                 [this] {
+                   if (!over_)
+                     start_coordinator();
+                 });
 }
 
 coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,

@@ -14,9 +14,9 @@ namespace {
 
 constexpr uint32_t voters = 3;
 /// Until a process is there: a coordinator, a voter.
-constexpr uint64_t boot[2] = {5'000, 250'000};
+constexpr uint64_t standby_boot[2] = {5'000, 250'000};
 /// Of the first election.
-constexpr uint64_t patience = 10'000'000;
+constexpr uint64_t standby_patience = 10'000'000;
 /// How long a coordinator that has left waits until that is written down.
 constexpr uint64_t settle_deadline = 1'000'000;
 /// The heartbeat of a connection fails.
@@ -85,11 +85,11 @@ void Cluster::start_standby() {
   VoterDisk::clear();
   start_third_voter();
   start_candidate(0);
-  const auto deadline = runtime_.now() + patience;
+  const auto deadline = runtime_.now() + standby_patience;
   while (!coordinator_)
     if (!runtime_.step() || runtime_.now() > deadline)
       throw Violation("I11", "no coordinator is elected");
-  runtime_.after(runtime_.random().between(boot[0], boot[1]),
+  runtime_.after(runtime_.random().between(standby_boot[0], standby_boot[1]),
                  [this] { start_candidate(1); });
 }
 
@@ -97,7 +97,8 @@ void Cluster::start_third_voter() {
   third_voter_ =
     runtime_.new_process("voter", false, [this](const std::string&) {
       VoterDisk::at(voter_path(2)).crash();
-      runtime_.after(runtime_.random().between(boot[0], boot[1]),
+      runtime_.after(runtime_.random().between(standby_boot[0],
+                                               standby_boot[1]),
                      [this] { start_third_voter(); });
     });
   third_system_ = std::make_unique<caf::actor_system>(third_voter_);
@@ -143,10 +144,11 @@ void Cluster::candidate_ended(uint32_t index, const std::string& how) {
     return;
   runtime_.send(supervisor_, to_coordinator_,
                 letter(RoleDied{{RoleKind::coordinator, 0}, how}));
-  runtime_.after(runtime_.random().between(boot[0], boot[1]), [this, index] {
-    if (!over_)
-      start_candidate(index);
-  });
+  runtime_.after(runtime_.random().between(standby_boot[0], standby_boot[1]),
+                 [this, index] {
+                   if (!over_)
+                     start_candidate(index);
+                 });
 }
 
 /// PROTOCOL 15: a term has one leader, which knows all that was decided.

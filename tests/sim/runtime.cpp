@@ -78,7 +78,7 @@ namespace {
 
 Runtime* running = nullptr;
 /// How soon a process notices that a connection of its own has ended.
-constexpr uint64_t notice[2] = {50, 3'000};
+constexpr uint64_t kill_notice[2] = {50, 3'000};
 
 } // namespace
 
@@ -160,7 +160,8 @@ void Runtime::kill(uint32_t id, const std::string& how) {
       ++stream.generation;
     }
   for (auto address : processes_[id].actors) {
-    tell_watchers(address, last + random_.between(notice[0], notice[1]),
+    tell_watchers(address,
+                  last + random_.between(kill_notice[0], kill_notice[1]),
                   "its process ended");
     auto actor = std::exchange(entities_[address].actor, nullptr);
     if (tasks_may_wait) // nothing of it runs any more

@@ -10,6 +10,7 @@
 
 using namespace troupe;
 
+namespace beginning_test {
 namespace {
 
 constexpr uint64_t step = 40;
@@ -67,6 +68,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace beginning_test
 
 BOOST_FIXTURE_TEST_SUITE(beginning_test, Bench)
 

@@ -5,6 +5,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(chain)
+
 namespace {
 
 JobOptions chained(uint32_t workers, uint32_t shards, uint32_t chain) {
@@ -17,8 +19,6 @@ JobOptions chained(uint32_t workers, uint32_t shards, uint32_t chain) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(chain)
 
 // I3
 BOOST_AUTO_TEST_CASE(a_chain_of_any_length_gives_the_bits_of_one_device) {

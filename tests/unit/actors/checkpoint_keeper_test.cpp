@@ -14,6 +14,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
+namespace checkpoint_keeper {
 namespace {
 
 namespace fs = std::filesystem;
@@ -95,6 +96,7 @@ bool says(const InputError& failure, const std::string& what) {
 }
 
 } // namespace
+} // namespace checkpoint_keeper
 
 BOOST_FIXTURE_TEST_SUITE(checkpoint_keeper, Bench)
 

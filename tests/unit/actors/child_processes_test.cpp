@@ -11,6 +11,7 @@
 
 using namespace troupe;
 
+namespace child_processes {
 namespace {
 
 constexpr auto deadline = std::chrono::seconds{10};
@@ -32,6 +33,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace child_processes
 
 BOOST_FIXTURE_TEST_SUITE(child_processes, Bench)
 

@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(consistency)
+
 namespace {
 
 JobOptions asynchronous(uint32_t workers, uint32_t shards) {
@@ -19,8 +21,6 @@ JobOptions asynchronous(uint32_t workers, uint32_t shards) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(consistency)
 
 // I5
 BOOST_AUTO_TEST_CASE(the_lead_over_the_slowest_stays_within_the_bound) {

@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(coordinator_switch)
+
 namespace {
 
 /// A journal that takes its time over the epoch in which a period begins: it is
@@ -103,8 +105,6 @@ RunResult run_superseded(const JobOptions& job, const std::string& mode,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(coordinator_switch)
 
 // A period is decided, but before the epoch that begins it is announced a
 // member is lost: the next epoch begins it. Members hear of it by a proposal.

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(dense_steps)
+
 namespace {
 
 std::shared_ptr<const Job> job_of() {
@@ -119,8 +121,6 @@ bool all_taken(const std::vector<StepOutcome>& outcomes) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(dense_steps)
 
 BOOST_AUTO_TEST_CASE(workers_have_the_bits_of_one) {
   Workers one{1};

@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(epoch_plan)
+
 namespace {
 
 using Roles = std::set<RoleId>;
@@ -57,8 +59,6 @@ struct Chains {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(epoch_plan)
 
 // docs/reliability.md, 19654: a head forwards an update before it applies it,
 // so its memory may lack what its tail has acknowledged.

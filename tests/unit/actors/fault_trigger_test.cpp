@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(fault_trigger)
+
 namespace {
 
 /// A role that has a process, and what its trigger did and told.
@@ -22,8 +24,6 @@ struct Struck {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(fault_trigger)
 
 BOOST_AUTO_TEST_CASE(a_link_is_cut_once_when_the_phase_comes_again) {
   Struck role;

@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(job_runner)
+
 namespace {
 
 JobOptions parameter_server(uint32_t workers, uint32_t shards) {
@@ -26,8 +28,6 @@ JobOptions mirrored(uint32_t devices) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(job_runner)
 
 // I3
 BOOST_AUTO_TEST_CASE(mirrored_gives_the_same_bits_on_any_number_of_devices) {

@@ -10,6 +10,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(known_lists_test)
+
 namespace {
 
 JobOptions with_tables() {
@@ -83,8 +85,6 @@ struct Talk {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(known_lists_test)
 
 BOOST_AUTO_TEST_CASE(what_a_worker_thinks_a_shard_knows_that_it_knows) {
   const Job job{with_tables(), 400};

@@ -12,6 +12,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
+namespace leaf_computer {
 namespace {
 
 /// Runs work on an executor's lead thread and waits for it.
@@ -47,6 +48,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace leaf_computer
 
 BOOST_FIXTURE_TEST_SUITE(leaf_computer, Bench)
 

@@ -6,6 +6,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
+namespace lease_account_that_follows {
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
@@ -167,6 +168,7 @@ struct Followed {
 };
 
 } // namespace
+} // namespace lease_account_that_follows
 
 BOOST_FIXTURE_TEST_SUITE(lease_account_that_follows, Followed)
 

@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(link_terms_suite)
+
 namespace {
 
 constexpr uint64_t mebibyte = uint64_t{1} << 20;
@@ -29,8 +31,6 @@ bool takes(const MessageLinks::Terms& terms, MessageKind kind) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(link_terms_suite)
 
 BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
   const Job job{served()};

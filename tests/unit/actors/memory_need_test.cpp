@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(memory_need)
+
 namespace {
 
 /// 20 * 1024 + 1024 * 1024 + 1024 * 4 weights and their biases: 4.1 MiB.
@@ -30,8 +32,6 @@ MemoryNeed need_of(const Job& job, RoleId role) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_need)
 
 BOOST_AUTO_TEST_CASE(one_device_keeps_parameters_and_state_once) {
   const Job job{wide(), 500};

@@ -7,6 +7,7 @@
 
 using namespace troupe;
 
+namespace messages {
 namespace {
 
 struct Bench {
@@ -40,6 +41,7 @@ const Fence fence{1, 2, 3};
 const RoleId worker_1{RoleKind::worker, 1};
 
 } // namespace
+} // namespace messages
 
 BOOST_FIXTURE_TEST_SUITE(messages, Bench)
 

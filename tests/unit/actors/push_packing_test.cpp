@@ -9,6 +9,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(push_packing)
+
 namespace {
 
 Job job_with(const std::string& compress) {
@@ -33,8 +35,6 @@ StepGradient gradient_of(const Job& job, float value) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(push_packing)
 
 BOOST_AUTO_TEST_CASE(nothing_is_packed_without_the_flag) {
   const auto job = job_with("none");

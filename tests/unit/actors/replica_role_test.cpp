@@ -12,6 +12,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(replica_role)
+
 namespace {
 
 /// Says how often replicas have asked for a group.
@@ -108,8 +110,6 @@ struct ReplicaBench {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(replica_role)
 
 // docs/reliability.md, 142930 and 160846: the copy formed a second group, which
 // took the place of the first one while others were in a step of it. Copies lie

@@ -12,6 +12,7 @@
 
 using namespace troupe;
 
+namespace role_death {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,6 +60,7 @@ ChildProcesses::Exit ended(int status, std::deque<std::string> lines) {
 }
 
 } // namespace
+} // namespace role_death
 
 BOOST_FIXTURE_TEST_SUITE(role_death, Group)
 

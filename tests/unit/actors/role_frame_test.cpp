@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(epoch_gate)
+
 namespace {
 
 Fence epoch(uint64_t number, uint64_t term = 1) {
@@ -11,8 +13,6 @@ Fence epoch(uint64_t number, uint64_t term = 1) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(epoch_gate)
 
 // docs/reliability.md, 142930 and 160846: a copy of an activation, while the
 // first one's group was being formed, formed a second group.

@@ -6,6 +6,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
+namespace run_record {
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
@@ -19,6 +20,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace run_record
 
 BOOST_FIXTURE_TEST_SUITE(run_record, Bench)
 

@@ -8,6 +8,7 @@
 
 using namespace troupe;
 
+namespace saved_weights {
 namespace {
 
 const std::vector<NamedTensor> weights{{"w", {2}, {1.0F, 2.0F}}};
@@ -32,6 +33,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 } // namespace
+} // namespace saved_weights
 
 BOOST_FIXTURE_TEST_SUITE(saved_weights, Folder)
 

@@ -9,6 +9,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
+namespace shard_store {
 namespace {
 
 constexpr uint64_t job_id = 77;
@@ -30,6 +31,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace shard_store
 
 BOOST_FIXTURE_TEST_SUITE(shard_store, Bench)
 

@@ -7,6 +7,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(shard)
+
 namespace {
 
 using Values = std::map<uint32_t, std::vector<float>>;
@@ -33,8 +35,6 @@ void once(ShardBench& bench, uint64_t step) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(shard)
 
 // Symptom: a run stood still once in some 1,500. Cause: the executor commits
 // version s + 1 before the actor hears of it; a worker that pulled it in

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(slice_update_test)
+
 namespace {
 
 std::shared_ptr<const Job> clipped_job() {
@@ -47,8 +49,6 @@ struct Gradient {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(slice_update_test)
 
 // PROTOCOL 5
 BOOST_AUTO_TEST_CASE(a_norm_is_of_rows_and_layers_whoever_sums_them_first) {

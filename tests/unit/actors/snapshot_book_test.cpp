@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(snapshot_book)
+
 namespace {
 
 JobOptions options() {
@@ -23,8 +25,6 @@ JobOptions options() {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(snapshot_book)
 
 BOOST_AUTO_TEST_CASE(a_version_is_whole_once_until_it_is_wanted_again) {
   const Job job{options(), 64};

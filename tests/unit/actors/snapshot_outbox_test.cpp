@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(snapshot_outbox)
+
 namespace {
 
 constexpr size_t large = 4096;
@@ -26,8 +28,6 @@ struct Box {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(snapshot_outbox)
 
 BOOST_AUTO_TEST_CASE(so_many_bytes_are_on_their_way_at_a_time) {
   Box box;

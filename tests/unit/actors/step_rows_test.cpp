@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(step_rows_test)
+
 namespace {
 
 JobOptions options_of(uint32_t batch) {
@@ -54,8 +56,6 @@ std::vector<uint64_t> ids_in(const IdPages& pages) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(step_rows_test)
 
 BOOST_AUTO_TEST_CASE(a_worker_asks_for_the_ids_of_its_samples_and_no_others) {
   Case x;

@@ -10,6 +10,7 @@
 
 using namespace troupe;
 
+namespace trained_model_suite {
 namespace {
 
 constexpr auto model = "mlp:3-2";
@@ -55,6 +56,7 @@ Dataset alternating(uint64_t samples) {
 }
 
 } // namespace
+} // namespace trained_model_suite
 
 BOOST_FIXTURE_TEST_SUITE(trained_model_suite, Bench)
 

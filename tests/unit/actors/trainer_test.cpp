@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(trainer)
+
 namespace {
 
 /// Points of two features; the sum decides.
@@ -37,8 +39,6 @@ TrainerOptions options(LabelKind label) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(trainer)
 
 BOOST_AUTO_TEST_CASE(classes_are_learnt_and_predicted) {
   auto how = options(LabelKind::classes);

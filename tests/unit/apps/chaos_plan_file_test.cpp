@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(chaos_plan_file)
+
 namespace {
 
 Plan served() {
@@ -49,8 +51,6 @@ std::string refusal(const std::string& text) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(chaos_plan_file)
 
 BOOST_AUTO_TEST_CASE(a_plan_says_who_is_struck_by_what_where_and_when) {
   const auto strikes = read(R"(

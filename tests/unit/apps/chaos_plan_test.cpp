@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(chaos_plan)
+
 namespace {
 
 Plan served(uint32_t workers, uint32_t shards, uint32_t chain) {
@@ -25,8 +27,6 @@ Plan served(uint32_t workers, uint32_t shards, uint32_t chain) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(chaos_plan)
 
 BOOST_AUTO_TEST_CASE(the_same_seed_draws_the_same_faults) {
   const auto plan = served(3, 2, 2);

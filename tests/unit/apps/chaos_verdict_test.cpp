@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(chaos_verdict)
+
 namespace {
 
 ChaosEvidence good() {
@@ -35,8 +37,6 @@ std::string failure_of(const ChaosEvidence& evidence) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(chaos_verdict)
 
 BOOST_AUTO_TEST_CASE(a_run_that_lost_nothing_passes) {
   const auto verdict = judge(good());

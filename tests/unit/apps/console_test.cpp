@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(console_suite)
+
 namespace {
 
 /// A stream that keeps what is written.
@@ -34,8 +36,6 @@ bool has(const std::string& text, const std::string& part) {
 const std::string wipe = "\r\x1b[K";
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(console_suite)
 
 BOOST_AUTO_TEST_CASE(a_pipe_gets_one_plain_line_an_epoch) {
   Memory memory;

@@ -19,6 +19,8 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
+BOOST_AUTO_TEST_SUITE(fault_proxy)
+
 namespace {
 
 constexpr timeval patience{10, 0};
@@ -81,8 +83,6 @@ struct Linked {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(fault_proxy)
 
 BOOST_AUTO_TEST_CASE(a_proxy_passes_on_what_both_sides_say_and_their_end) {
   Linked it;

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(help_suite)
+
 namespace {
 
 /// Letters, not bytes: UTF-8 continuation bytes take no column.
@@ -21,8 +23,6 @@ size_t columns_of(const std::string& line) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(help_suite)
 
 BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   for (const auto* command :

@@ -12,6 +12,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(reduce_members_suite)
+
 namespace {
 
 /// Brings whatever `reduce` makes of the vector.
@@ -48,8 +50,6 @@ std::string failure_of(bool processes, const Made::Reduce& reduce) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(reduce_members_suite)
 
 BOOST_AUTO_TEST_CASE(a_wrong_sum_is_refused_and_its_member_named) {
   const auto said =

@@ -5,6 +5,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(tf_config_suite)
+
 namespace {
 
 std::string complaint(const std::string& text) {
@@ -25,8 +27,6 @@ void check_complaint(const std::string& text, const std::string& part) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(tf_config_suite)
 
 BOOST_AUTO_TEST_CASE(a_cluster_and_a_task_are_read) {
   auto config = parse_tf_config(R"({

@@ -8,6 +8,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(attention_test)
+
 namespace {
 
 struct Size {
@@ -43,8 +45,6 @@ OperatorCase attention(uint32_t rows, Size size, bool causal) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(attention_test)
 
 BOOST_AUTO_TEST_CASE(attention_follows_its_reference) {
   for (bool causal : {true, false})

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(auc)
+
 namespace {
 
 /// Every pair of a 1 and a 0, one by one.
@@ -26,8 +28,6 @@ double by_pairs(const std::vector<float>& scores,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(auc)
 
 BOOST_AUTO_TEST_CASE(order_alone_decides) {
   const std::vector<int32_t> labels{0, 0, 1, 1};

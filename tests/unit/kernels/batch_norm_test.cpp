@@ -10,6 +10,8 @@ using namespace troupe;
 using namespace troupe::kernels;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(batch_norm_test)
+
 namespace {
 
 constexpr float epsilon = 1e-3f;
@@ -187,8 +189,6 @@ Outcome trained(uint32_t first, uint32_t rows, StatisticsExchange* exchange) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(batch_norm_test)
 
 BOOST_AUTO_TEST_CASE(batch_norm_follows_its_reference) {
   for (auto activation : {Activation::none, Activation::relu})

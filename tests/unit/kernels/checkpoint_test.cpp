@@ -14,6 +14,8 @@
 #include <iterator>
 #include <numeric>
 
+BOOST_AUTO_TEST_SUITE(checkpoint)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,8 +161,6 @@ void put_bytes(const fs::path& path, const std::string& bytes) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint)
 
 BOOST_AUTO_TEST_CASE(what_was_written_is_read_and_the_newest_is_found) {
   const Folder folder;

@@ -4,6 +4,8 @@
 using namespace troupe::testing;
 using troupe::InputError;
 
+BOOST_AUTO_TEST_SUITE(cifar10)
+
 namespace {
 
 uint8_t pixel(size_t record, size_t channel, size_t k) {
@@ -33,8 +35,6 @@ void refuses(const Folder& folder, std::vector<std::string> words,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(cifar10)
 
 BOOST_AUTO_TEST_CASE(planes_become_channels_of_pixels) {
   const Folder folder;

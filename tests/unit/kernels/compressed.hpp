@@ -22,20 +22,21 @@ inline std::vector<float> random_values(size_t count, uint32_t seed) {
   return values;
 }
 
-using Bytes = std::vector<std::byte>;
+using CompressedBytes = std::vector<std::byte>;
 
-inline Bytes compressed(const Compression& format,
-                        const std::vector<float>& values,
-                        std::vector<float>* residual = nullptr) {
+inline CompressedBytes compressed(const Compression& format,
+                                  const std::vector<float>& values,
+                                  std::vector<float>* residual = nullptr) {
   auto compressor = make_compressor(format);
-  Bytes out(compressor->bytes(values.size()), std::byte{0xcc});
+  CompressedBytes out(compressor->bytes(values.size()), std::byte{0xcc});
   compressor->compress(values.data(), residual ? residual->data() : nullptr,
                        values.size(), out.data());
   return out;
 }
 
 inline std::vector<float> decompressed(const Compression& format,
-                                       const Bytes& bytes, size_t count) {
+                                       const CompressedBytes& bytes,
+                                       size_t count) {
   std::vector<float> out(count, std::numeric_limits<float>::quiet_NaN());
   make_compressor(format)->decompress(bytes, count, out.data());
   return out;

@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(compressor_test)
+
 namespace {
 
 constexpr auto infinity = std::numeric_limits<float>::infinity();
@@ -34,8 +36,6 @@ struct SelectedLoops {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(compressor_test)
 
 BOOST_AUTO_TEST_CASE(specifications_are_read_and_written) {
   for (const auto* text :
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(place_and_instruction_set_do_not_change_the_bytes) {
           moved.insert(moved.end(), values.begin(), values.end());
           std::vector<float> rest(offset, 0.0f);
           rest.insert(rest.end(), start.begin(), start.end());
-          Bytes out(offset + bytes.size());
+          CompressedBytes out(offset + bytes.size());
           compressor->compress(moved.data() + offset, rest.data() + offset,
                                count, out.data() + offset);
           BOOST_REQUIRE(
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_arrive_and_do_not_stay) {
       BOOST_TEST_CONTEXT(to_string(format) << " of " << bad) {
         auto values = random_values(600, 14);
         values[300] = bad;
-        Bytes first;
+        CompressedBytes first;
         for (auto isa :
              {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
           if (!kernels::has_isa(isa))
@@ -271,8 +271,8 @@ BOOST_AUTO_TEST_CASE(blocks_of_zeros_and_of_tiny_values_are_zero) {
 }
 
 /// Expects a refusal that says `part`, and values left as they were.
-void check_refused(const Compression& format, const Bytes& bytes, size_t count,
-                   const std::string& part) {
+void check_refused(const Compression& format, const CompressedBytes& bytes,
+                   size_t count, const std::string& part) {
   const std::vector<float> before(count, 7.0f);
   auto out = before;
   const auto compressor = make_compressor(format);
@@ -327,7 +327,8 @@ BOOST_AUTO_TEST_CASE(any_bytes_are_refused_or_decoded_within_bounds) {
   for (int round = 0; round < 3000; ++round)
     for (const auto& format : all) {
       const auto count = counts[random() % std::size(counts)];
-      Bytes bytes = compressed(format, random_values(count, random()));
+      CompressedBytes bytes = compressed(format,
+                                         random_values(count, random()));
       if (round % 3 == 0) // anything
         for (auto& byte : bytes)
           byte = static_cast<std::byte>(random());
@@ -337,7 +338,7 @@ BOOST_AUTO_TEST_CASE(any_bytes_are_refused_or_decoded_within_bounds) {
       if (round % 7 == 0)
         bytes.resize(random() % (2 * bytes.size()));
       // exact, so that a sanitizer sees every access beyond
-      const Bytes exact(bytes.begin(), bytes.end());
+      const CompressedBytes exact(bytes.begin(), bytes.end());
       std::vector<float> out(count, 7.0f);
       try {
         make_compressor(format)->decompress(exact, count, out.data());

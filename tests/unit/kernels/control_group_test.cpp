@@ -12,6 +12,7 @@
 
 using namespace troupe;
 
+namespace control_group {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,6 +63,7 @@ struct Root {
 };
 
 } // namespace
+} // namespace control_group
 
 BOOST_FIXTURE_TEST_SUITE(control_group, Root)
 

@@ -9,6 +9,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(convolution_test)
+
 namespace {
 
 struct Sizes {
@@ -77,8 +79,6 @@ OperatorCase convolution(const Sizes& s, bool bias = true, bool relu = false) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(convolution_test)
 
 BOOST_AUTO_TEST_CASE(convolution_follows_its_reference) {
   for (auto sizes : {

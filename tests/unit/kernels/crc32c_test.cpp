@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(crc32c_suite)
+
 namespace {
 
 uint32_t bit_by_bit(uint32_t crc, const uint8_t* bytes, size_t size) {
@@ -28,8 +30,6 @@ std::vector<uint8_t> some_bytes(size_t size) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(crc32c_suite)
 
 BOOST_AUTO_TEST_CASE(published_values_come_out) {
   // RFC 3720, appendix B.4, and the catalogue's check value.

@@ -7,6 +7,8 @@
 using namespace troupe::testing;
 using troupe::LabelKind;
 
+BOOST_AUTO_TEST_SUITE(criteo)
+
 namespace {
 
 using Ints = std::vector<int32_t>;
@@ -32,8 +34,6 @@ void refuses_text(const std::string& text, std::vector<std::string> words) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(criteo)
 
 BOOST_AUTO_TEST_CASE(tabs_commas_header_and_compression_read_alike) {
   const Folder folder;

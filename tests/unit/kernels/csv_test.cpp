@@ -7,6 +7,8 @@ using namespace troupe::testing;
 using troupe::InputError;
 using troupe::LabelKind;
 
+BOOST_AUTO_TEST_SUITE(csv)
+
 namespace {
 
 using Ints = std::vector<int32_t>;
@@ -36,8 +38,6 @@ void refuses_text(const std::string& text, std::vector<std::string> words,
 constexpr auto small = "a,b,kind\n1,2,0\n-3.5,4e1,2\n";
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(csv)
 
 BOOST_AUTO_TEST_CASE(the_last_column_is_the_label) {
   const Folder folder;

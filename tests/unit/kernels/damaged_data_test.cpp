@@ -9,6 +9,8 @@ using namespace troupe::testing;
 // with samples that can be gathered, or throws InputError. Under the sanitizer
 // build this also finds reads out of bounds.
 
+BOOST_AUTO_TEST_SUITE(damaged_data)
+
 namespace {
 
 using Random = std::mt19937; // the same numbers everywhere
@@ -113,8 +115,6 @@ void survives_both(const std::string& kind, const std::string& text,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(damaged_data)
 
 BOOST_AUTO_TEST_CASE(a_damaged_libsvm_file_never_crashes) {
   survives_both("libsvm", "1 1:0.5 3:2 9:1e-3\n0 2:1\n1 4:1 # x\n0 1:1\n"

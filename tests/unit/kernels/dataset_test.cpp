@@ -12,6 +12,8 @@
 #include <numeric>
 #include <stdexcept>
 
+BOOST_AUTO_TEST_SUITE(dataset)
+
 namespace {
 
 using troupe::Dataset;
@@ -47,8 +49,6 @@ uint64_t held_out(uint32_t samples, double fraction) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(dataset)
 
 BOOST_AUTO_TEST_CASE(a_specification_is_taken_apart) {
   const auto plain = parse_data_spec("mnist:some/folder");

@@ -7,6 +7,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(dense_test)
+
 namespace {
 
 struct Form {
@@ -54,8 +56,6 @@ constexpr uint32_t extents[][3] = {{1, 1, 1},
                                    {50, 70, 90}}; // gradients of relu: sparse
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(dense_test)
 
 BOOST_AUTO_TEST_CASE(dense_follows_its_reference) {
   for (auto activation : all_activations)

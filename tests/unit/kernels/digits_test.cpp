@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(digits)
+
 namespace {
 
 using troupe::synthetic_digits;
@@ -25,8 +27,6 @@ std::string hash(const troupe::Dataset& set) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(digits)
 
 BOOST_AUTO_TEST_CASE(a_set_has_its_sizes_and_scale) {
   const auto set = synthetic_digits(5, 0);

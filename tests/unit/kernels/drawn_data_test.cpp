@@ -12,6 +12,8 @@
 using namespace troupe::testing;
 using troupe::ClicksOptions;
 
+BOOST_AUTO_TEST_SUITE(drawn_data)
+
 namespace {
 
 template <class T>
@@ -20,8 +22,6 @@ std::string hash(const T* first, size_t count) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(drawn_data)
 
 BOOST_AUTO_TEST_CASE(clicks_are_pure_functions_of_seed_and_number) {
   const auto some = troupe::synthetic_clicks({100, 7, 1000});

@@ -10,6 +10,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(elementwise_test)
+
 namespace {
 
 /// Rows and a shape: one element, odd ones, more than a block of each loop.
@@ -95,8 +97,6 @@ std::vector<float> values_of(Activation kind, std::vector<float> x) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(elementwise_test)
 
 BOOST_AUTO_TEST_CASE(activations_follow_their_references) {
   for (auto kind : all_activations)

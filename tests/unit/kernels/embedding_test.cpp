@@ -10,6 +10,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(embedding_test)
+
 namespace {
 
 /// Ids of [-1, vocabulary), many of them twice where the vocabulary is small.
@@ -68,8 +70,6 @@ OperatorCase bag(uint32_t rows, uint64_t n, uint64_t vocabulary, uint64_t width,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(embedding_test)
 
 BOOST_AUTO_TEST_CASE(an_embedding_looks_rows_up) {
   check_operator(embedding(1, 1, 1, 1));

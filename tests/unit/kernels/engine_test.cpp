@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(engine_test)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -154,8 +156,6 @@ void check_gradients(const Graph& graph, const Run& run,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(engine_test)
 
 BOOST_AUTO_TEST_CASE(random_graphs_follow_their_float64_references) {
   for (auto device : devices_present())

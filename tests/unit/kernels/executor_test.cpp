@@ -16,6 +16,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(executor_test)
+
 namespace {
 
 /// Runs `task` on the lead thread and waits for its result.
@@ -29,8 +31,6 @@ auto run(Executor& executor, Task task) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(executor_test)
 
 BOOST_AUTO_TEST_CASE(tasks_run_in_the_order_submitted_on_one_thread) {
   Executor executor("order", 3);

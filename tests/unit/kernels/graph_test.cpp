@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(graph_test)
+
 namespace {
 
 std::vector<float> initial(const Graph& graph, uint64_t seed,
@@ -24,8 +26,6 @@ bool says(const std::string& what, const UsageError& error) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(graph_test)
 
 BOOST_AUTO_TEST_CASE(an_mlp_has_a_weight_and_a_bias_per_layer) {
   auto graph = make_graph("mlp:784-512-256-10");

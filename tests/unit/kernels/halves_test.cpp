@@ -5,6 +5,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(halves_test)
+
 namespace {
 
 constexpr auto infinity = std::numeric_limits<float>::infinity();
@@ -21,7 +23,7 @@ double value_of(bool bfloat, uint32_t code) {
   return code & 0x8000 ? -size : size;
 }
 
-uint16_t code_of(const Bytes& bytes, size_t i) {
+uint16_t code_of(const CompressedBytes& bytes, size_t i) {
   uint16_t code = 0;
   std::memcpy(&code, bytes.data() + 2 * i, 2);
   return code;
@@ -29,14 +31,12 @@ uint16_t code_of(const Bytes& bytes, size_t i) {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(halves_test)
-
 BOOST_AUTO_TEST_CASE(every_16_bit_pattern_has_its_value_and_comes_back) {
   for (bool bfloat : {false, true}) {
     const Compression format{
       bfloat ? CompressionKind::bfloat16 : CompressionKind::float16, 0};
     const uint32_t infinite = bfloat ? 0x7f80 : 0x7c00;
-    Bytes codes(2 << 16);
+    CompressedBytes codes(2 << 16);
     for (uint32_t code = 0; code < 1 << 16; ++code) {
       const auto narrow = static_cast<uint16_t>(code);
       std::memcpy(&codes[2 * code], &narrow, 2);

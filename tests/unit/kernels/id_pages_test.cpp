@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(id_pages_test)
+
 namespace {
 
 constexpr uint64_t any_number = std::numeric_limits<uint64_t>::max();
@@ -34,8 +36,6 @@ std::vector<uint64_t> run(uint64_t first, uint64_t count) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(id_pages_test)
 
 BOOST_AUTO_TEST_CASE(a_set_of_ids_comes_back_from_its_pages_and_its_bytes) {
   const std::vector<std::vector<uint64_t>> cases{

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <random>
 
+BOOST_AUTO_TEST_SUITE(idx)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,8 +59,6 @@ void refuses(const Folder& folder, std::vector<std::string> words) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(idx)
 
 BOOST_AUTO_TEST_CASE(plain_and_compressed_files_hold_the_same) {
   for (const auto& form : forms)

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(image_models_test)
+
 namespace {
 
 constexpr uint32_t rows = 24;
@@ -77,8 +79,6 @@ std::vector<double> losses_of(const char* model, int steps) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(image_models_test)
 
 BOOST_AUTO_TEST_CASE(models_for_images_learn_and_evaluate_what_they_learnt) {
   for (const auto* model : {"cnn", "resnet8", "resnet20"}) {

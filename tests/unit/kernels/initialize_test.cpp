@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(initialize_test)
+
 namespace {
 
 Graph one_parameter(Initializer initializer, double scale, uint64_t size) {
@@ -40,8 +42,6 @@ double normal(double x) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(initialize_test)
 
 BOOST_AUTO_TEST_CASE(normal_values_have_the_moments_of_their_distribution) {
   constexpr double scale = 0.02;

@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(interaction_test)
+
 namespace {
 
 OperatorCase interaction(uint32_t rows, uint64_t n, uint64_t width) {
@@ -40,8 +42,6 @@ OperatorCase factorization(uint32_t rows, uint64_t n, uint64_t width) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(interaction_test)
 
 BOOST_AUTO_TEST_CASE(interaction_is_the_dot_product_of_each_pair) {
   check_operator(interaction(1, 2, 1));

@@ -5,6 +5,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(layer_norm_test)
+
 namespace {
 
 OperatorCase norm(OpKind kind, uint32_t rows, Shape shape, bool bias) {
@@ -40,8 +42,6 @@ OperatorCase norm(OpKind kind, uint32_t rows, Shape shape, bool bias) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(layer_norm_test)
 
 BOOST_AUTO_TEST_CASE(norms_follow_their_references) {
   for (auto kind : {OpKind::layer_norm, OpKind::rms_norm})

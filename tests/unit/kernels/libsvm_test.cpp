@@ -7,6 +7,8 @@ using troupe::InputError;
 using troupe::LabelKind;
 using troupe::SplitData;
 
+BOOST_AUTO_TEST_SUITE(libsvm)
+
 namespace {
 
 using Ints = std::vector<int32_t>;
@@ -41,8 +43,6 @@ void check_same(const Ints& found, const Ints& wanted) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(libsvm)
 
 BOOST_AUTO_TEST_CASE(samples_are_ids_with_values_and_fill_up) {
   const Folder folder;

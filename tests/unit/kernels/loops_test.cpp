@@ -18,6 +18,8 @@ using namespace troupe;
 using namespace troupe::kernels;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(loops_test)
+
 namespace {
 
 constexpr auto infinity = std::numeric_limits<float>::infinity();
@@ -51,8 +53,6 @@ bool same_bits(const float* a, const float* b, size_t count) {
 const size_t odd_sizes[] = {1, 2, 3, 7, 15, 16, 17, 31, 63, 127, 1009};
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(loops_test)
 
 BOOST_AUTO_TEST_CASE(add_gives_the_rounded_sum_at_any_offset_and_length) {
   auto a = random_values(2048, 1);

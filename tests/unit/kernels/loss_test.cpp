@@ -9,6 +9,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(loss_test)
+
 namespace {
 
 OperatorCase loss(OpKind kind, uint32_t rows, Shape input) {
@@ -117,8 +119,6 @@ Answer answer_of(OpKind kind, Shape input, std::vector<float> x,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(loss_test)
 
 BOOST_AUTO_TEST_CASE(softmax_cross_entropy_follows_its_reference) {
   for (uint32_t rows : {1u, 5u, 34u})

@@ -16,6 +16,7 @@ using namespace troupe;
 using namespace troupe::kernels;
 using namespace troupe::test;
 
+namespace matrix_test {
 namespace {
 
 constexpr size_t shapes[][3] = {{1, 1, 1},    {1, 17, 33},  {5, 3, 2},
@@ -92,6 +93,7 @@ struct Pinned {
 };
 
 } // namespace
+} // namespace matrix_test
 
 BOOST_FIXTURE_TEST_SUITE(matrix_test, Pinned)
 

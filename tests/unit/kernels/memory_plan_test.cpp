@@ -11,6 +11,8 @@
 using namespace troupe;
 using namespace troupe::kernels;
 
+BOOST_AUTO_TEST_SUITE(memory_plan_test)
+
 namespace {
 
 constexpr auto nowhere = MemoryPlan::nowhere;
@@ -264,8 +266,6 @@ Needs alias() {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_plan_test)
 
 BOOST_AUTO_TEST_CASE(nothing_is_overwritten_before_its_last_reader) {
   size_t in_place_seen = 0;

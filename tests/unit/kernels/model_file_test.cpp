@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(model_file_test)
+
 namespace {
 
 constexpr const char* tiny_toml = R"(
@@ -115,8 +117,6 @@ std::string with(const std::string& operators) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(model_file_test)
 
 BOOST_AUTO_TEST_CASE(toml_and_json_say_the_same) {
   auto toml = build_graph(parse_model_toml(tiny_toml, "tiny.toml"));

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(model_spec_test)
+
 namespace {
 
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
@@ -83,8 +85,6 @@ void check_refused(const std::vector<Misfit>& misfits) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(model_spec_test)
 
 BOOST_AUTO_TEST_CASE(every_operator_of_one_input_infers_its_shape) {
   struct Case {

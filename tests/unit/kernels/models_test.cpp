@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(models_test)
+
 namespace {
 
 /// Samples of the data sets that models are for.
@@ -84,8 +86,6 @@ bool says(const std::string& what, const InputError& error) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(models_test)
 
 BOOST_AUTO_TEST_CASE(every_built_in_model_makes_a_graph_without_data) {
   for (const auto* model : all_models) {

@@ -7,6 +7,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(movement_test)
+
 namespace {
 
 constexpr Tolerance exact = {0, 0};
@@ -102,8 +104,6 @@ OperatorCase transpose(uint32_t rows, Shape input,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(movement_test)
 
 BOOST_AUTO_TEST_CASE(concat_joins_along_any_axis) {
   for (uint32_t rows : {1u, 3u}) {

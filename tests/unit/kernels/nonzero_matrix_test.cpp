@@ -13,6 +13,8 @@
 using namespace troupe::kernels;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(nonzero_matrix_test)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -107,8 +109,6 @@ void check_products(Product product, const std::vector<double>& densities,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(nonzero_matrix_test)
 
 BOOST_AUTO_TEST_CASE(products_follow_their_references) {
   check_products(Product::plain, {0.0, 0.02, 0.2, 0.35}, {false});

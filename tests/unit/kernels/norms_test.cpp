@@ -12,6 +12,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(norms_test)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
@@ -110,8 +112,6 @@ struct SelectedLoops {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(norms_test)
 
 BOOST_AUTO_TEST_CASE(square_sums_have_the_order_they_promise) {
   for (auto count : counts) {

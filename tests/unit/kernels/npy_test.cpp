@@ -8,6 +8,8 @@ using namespace troupe::testing;
 using troupe::InputError;
 using troupe::LabelKind;
 
+BOOST_AUTO_TEST_SUITE(npy)
+
 namespace {
 
 using Ints = std::vector<int32_t>;
@@ -78,8 +80,6 @@ void check_values(const Bytes& features, const Floats& wanted) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(npy)
 
 BOOST_AUTO_TEST_CASE(every_type_becomes_float32) {
   check_values(array<float>("<f4", "2, 2", {1, -2, 3.5f, 4}), {1, -2, 3.5f, 4});

@@ -16,6 +16,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(optimizer_test)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -174,8 +176,6 @@ struct SelectedLoops {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(optimizer_test)
 
 BOOST_AUTO_TEST_CASE(names_are_read_and_written) {
   for (auto kind : kinds)

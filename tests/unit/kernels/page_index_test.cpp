@@ -8,6 +8,8 @@
 
 using namespace troupe::kernels;
 
+BOOST_AUTO_TEST_SUITE(page_index_test)
+
 namespace {
 
 /// The block that begins last at or before a page; before all, the first.
@@ -25,8 +27,6 @@ bool is_right(const PageIndex::Found& found,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(page_index_test)
 
 BOOST_AUTO_TEST_CASE(pages_put_replaced_and_erased_in_any_order_are_found) {
   for (uint64_t range : {300u, 20'000u, 0u}) {

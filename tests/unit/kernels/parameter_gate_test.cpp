@@ -14,6 +14,8 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
+BOOST_AUTO_TEST_SUITE(parameter_gate)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -144,8 +146,6 @@ bool comes_true(Condition condition) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(parameter_gate)
 
 BOOST_FIXTURE_TEST_CASE(each_operator_runs_as_soon_as_it_has_its_parameters,
                         Bench) {

@@ -7,6 +7,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(pool_test)
+
 namespace {
 
 struct Sizes {
@@ -94,8 +96,6 @@ std::array<std::vector<float>, 2> walked(std::vector<float> image) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(pool_test)
 
 BOOST_AUTO_TEST_CASE(pools_follow_their_references) {
   for (auto kind : {OpKind::max_pool, OpKind::average_pool})

@@ -16,6 +16,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(replica_test)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -160,8 +162,6 @@ bool same_bits(const Buffer& a, const Buffer& b) {
 const DeviceId cpu{};
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(replica_test)
 
 BOOST_AUTO_TEST_CASE(the_reference_agrees_with_central_differences) {
   Problem problem("mlp:5-7-4-3", 4);

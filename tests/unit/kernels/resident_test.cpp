@@ -12,6 +12,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(resident_test)
+
 namespace {
 
 struct Digits {
@@ -45,8 +47,6 @@ std::vector<float> values(const Digits& digits, const Buffer& buffer) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(resident_test)
 
 BOOST_AUTO_TEST_CASE(a_resident_step_is_a_replica_and_an_update) {
   Digits digits;

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(row_payload_test)
+
 namespace {
 
 using Rows = std::map<uint64_t, std::vector<float>>;
@@ -43,8 +45,6 @@ std::vector<float> payload_of(const Rows& rows, size_t width) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(row_payload_test)
 
 BOOST_AUTO_TEST_CASE(rows_come_back_from_their_payload) {
   for (size_t width : {1u, 16u, 17u}) {

@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(rows_test)
+
 namespace {
 
 std::vector<float> random_values(size_t count, uint32_t seed) {
@@ -50,8 +52,6 @@ struct Table {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(rows_test)
 
 BOOST_AUTO_TEST_CASE(equal_ids_are_summed_in_the_order_of_the_samples) {
   const std::vector<int32_t> ids{7, -1, 3, 7, 7, 0, 3};

@@ -16,6 +16,8 @@
 #include <random>
 #include <stdexcept>
 
+BOOST_AUTO_TEST_SUITE(safetensors)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,8 +90,6 @@ void refuses(const std::string& path, const std::string& word) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(safetensors)
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read_back_in_order_of_name) {
   const Folder folder;

@@ -11,6 +11,8 @@
 using namespace troupe;
 using namespace troupe::shared_group;
 
+BOOST_AUTO_TEST_SUITE(shared_reducer)
+
 namespace {
 
 /// Virtual ranks 0 to 2 members, member m has three of them for even m and
@@ -28,8 +30,6 @@ SumProgram uneven_program(uint32_t members) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_reducer)
 
 BOOST_AUTO_TEST_CASE(everybody_gets_the_sum_along_the_tree) {
   for (uint32_t members = 1; members <= 9; ++members) {

@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::shared_group;
 
+BOOST_AUTO_TEST_SUITE(shared_segment)
+
 namespace {
 
 constexpr size_t count = 100'003;
@@ -123,8 +125,6 @@ int sum_many_times(View& view, uint32_t rank, uint32_t members) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_segment)
 
 BOOST_AUTO_TEST_CASE(a_segment_is_sealed_zero_and_seen_by_who_adopts_it) {
   SharedSegment made(10'000);

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(sleeping_replica_suite)
+
 namespace {
 
 SampleShape shape_of(LabelKind label) {
@@ -24,8 +26,6 @@ SampleShape shape_of(LabelKind label) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(sleeping_replica_suite)
 
 BOOST_AUTO_TEST_CASE(sleep_fits_samples_of_every_kind_of_label) {
   for (auto label : {LabelKind::classes, LabelKind::binary, LabelKind::number,

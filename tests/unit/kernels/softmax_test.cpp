@@ -7,6 +7,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(softmax_test)
+
 namespace {
 
 OperatorCase softmax(uint32_t rows, Shape shape) {
@@ -35,8 +37,6 @@ OperatorCase softmax(uint32_t rows, Shape shape) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(softmax_test)
 
 BOOST_AUTO_TEST_CASE(softmax_follows_its_reference) {
   for (auto [rows, columns] :

@@ -16,6 +16,8 @@
 using namespace troupe;
 using namespace troupe::kernels;
 
+BOOST_AUTO_TEST_SUITE(stacked_leaves)
+
 namespace {
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -142,8 +144,6 @@ void check_model(const std::string& model, const std::vector<uint32_t>& rows,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(stacked_leaves)
 
 BOOST_AUTO_TEST_CASE(sums_of_leaves_go_up_the_tree) {
   for (const auto& rows : some_rows) {

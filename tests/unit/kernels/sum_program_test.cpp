@@ -11,6 +11,8 @@ using namespace troupe;
 using namespace troupe::kernels;
 using namespace troupe::shared_group;
 
+BOOST_AUTO_TEST_SUITE(sum_program)
+
 namespace {
 
 SumProgram from_left(uint32_t count) {
@@ -28,8 +30,6 @@ SumProgram from_right(uint32_t count) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(sum_program)
 
 BOOST_AUTO_TEST_CASE(the_fixed_tree_is_that_of_the_protocol) {
   std::mt19937 random(3);

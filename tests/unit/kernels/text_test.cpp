@@ -7,6 +7,8 @@ using troupe::cut_windows;
 using troupe::InputError;
 using troupe::LabelKind;
 
+BOOST_AUTO_TEST_SUITE(text)
+
 namespace {
 
 using Ints = std::vector<int32_t>;
@@ -23,8 +25,6 @@ void refuses_text(const std::string& text, std::vector<std::string> words) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(text)
 
 BOOST_AUTO_TEST_CASE(characters_are_numbered_in_sorted_order) {
   const Folder folder;

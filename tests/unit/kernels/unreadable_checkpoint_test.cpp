@@ -13,6 +13,7 @@
 
 using namespace troupe;
 
+namespace unreadable_checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,6 +64,7 @@ private:
 };
 
 } // namespace
+} // namespace unreadable_checkpoint
 
 BOOST_FIXTURE_TEST_SUITE(unreadable_checkpoint, Folder)
 

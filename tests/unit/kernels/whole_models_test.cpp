@@ -10,6 +10,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(whole_models_test)
+
 namespace {
 
 SampleShape text(uint32_t vocabulary) {
@@ -101,8 +103,6 @@ void check_model(const std::string& model, const SampleShape& sample) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(whole_models_test)
 
 BOOST_AUTO_TEST_CASE(transformers_follow_their_float64_reference) {
   check_model("transformer:L2-H2-D12-T9", text(11));

@@ -13,6 +13,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(exporter_test)
+
 namespace {
 
 uint16_t port_of(const std::string& address) {
@@ -133,8 +135,6 @@ std::string refusal(const std::string& address) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(exporter_test)
 
 BOOST_AUTO_TEST_CASE(port_0_gives_the_port_really_bound) {
   MetricExporter first{"127.0.0.1:0"};

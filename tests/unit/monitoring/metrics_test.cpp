@@ -11,6 +11,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(metrics_test)
+
 namespace {
 
 const MetricSample& only(const std::vector<MetricSample>& samples) {
@@ -21,8 +23,6 @@ const MetricSample& only(const std::vector<MetricSample>& samples) {
 constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(metrics_test)
 
 BOOST_AUTO_TEST_CASE(the_same_name_and_labels_give_the_same_object) {
   MetricRegistry registry;

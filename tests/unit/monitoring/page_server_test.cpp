@@ -19,6 +19,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(page_server)
+
 namespace {
 
 /// A connection to the server at 127.0.0.1; reading gives up after 5 s.
@@ -82,8 +84,6 @@ Kind kind_of(const std::string& text) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(page_server)
 
 BOOST_AUTO_TEST_CASE(a_request_is_judged_once_its_headers_are_there) {
   BOOST_TEST((kind_of("") == Kind::wait));

@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(sample_table_test)
+
 namespace {
 
 MetricSample number(MetricSample::Kind kind, std::string name, double value,
@@ -76,8 +78,6 @@ double dropped(const SampleTable& table, const std::string& reason) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(sample_table_test)
 
 BOOST_AUTO_TEST_CASE(two_roles_share_one_family_and_the_first_help_wins) {
   SampleTable table;

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(bucket_plan)
+
 namespace {
 
 std::vector<Variable> variables() {
@@ -20,8 +22,6 @@ std::vector<uint32_t> backwards(size_t count) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(bucket_plan)
 
 BOOST_AUTO_TEST_CASE(buckets_fill_in_the_order_gradients_become_final) {
   auto buckets = fuse(variables(), backwards(5), 80);

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(chain_link)
+
 namespace {
 
 using Answer = ChainFeed::Answer;
@@ -17,8 +19,6 @@ using Feed = ChainFeed::Verdict;
 using Replica = ChainReplica::Verdict;
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(chain_link)
 
 BOOST_AUTO_TEST_CASE(each_place_of_a_chain_knows_its_neighbours) {
   const std::vector<uint32_t> replicas{4, 1, 7};

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(checkpoint_schedule)
+
 namespace {
 
 using troupe::checkpoint_that_makes_room;
@@ -15,8 +17,6 @@ CheckpointSchedule every(uint64_t steps, uint64_t from = 0) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint_schedule)
 
 BOOST_AUTO_TEST_CASE(multiples_of_the_period_are_asked_for_one_at_a_time) {
   auto schedule = every(100);

@@ -11,6 +11,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(collective_schedule)
+
 namespace {
 
 constexpr uint32_t most_members = 17;
@@ -194,8 +196,6 @@ std::vector<std::vector<uint32_t>> hosts(uint32_t size, uint32_t count) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(collective_schedule)
 
 BOOST_AUTO_TEST_CASE(runs_cover_everything_once) {
   for (uint32_t parts = 1; parts <= most_members; ++parts)

@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(collective_verdict_suite)
+
 namespace {
 
 CollectiveDecision decide(const std::vector<CollectiveSeal>& seals) {
@@ -15,8 +17,6 @@ CollectiveDecision decide(const std::vector<CollectiveSeal>& seals) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(collective_verdict_suite)
 
 BOOST_AUTO_TEST_CASE(a_call_that_one_is_done_with_counts_for_all) {
   // Member 1 got its confirmation and went on to call 8; the others' was cut.

@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(consistency_switch)
+
 namespace {
 
 Consistency mode(const std::string& text) {
@@ -13,8 +15,6 @@ Consistency mode(const std::string& text) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(consistency_switch)
 
 BOOST_AUTO_TEST_CASE(modes_are_read_as_they_are_written) {
   for (const auto* text : {"sync", "async", "staleness:0", "staleness:17"})

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(learning_rate_schedule)
+
 namespace {
 
 LrOptions options(LrSchedule schedule, uint64_t warmup_steps = 0) {
@@ -20,8 +22,6 @@ LrOptions options(LrSchedule schedule, uint64_t warmup_steps = 0) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(learning_rate_schedule)
 
 BOOST_AUTO_TEST_CASE(a_constant_rate_stays) {
   auto it = options(LrSchedule::constant);

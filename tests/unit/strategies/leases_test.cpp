@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(leases)
+
 namespace {
 
 using Leases = std::vector<uint64_t>;
@@ -120,8 +122,6 @@ private:
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(leases)
 
 BOOST_AUTO_TEST_CASE(what_a_set_lacks_is_counted) {
   const LeaseSet some{3, {5, 7}};

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(leave_book)
+
 namespace {
 
 using Kind = LeaveBook::Kind;
@@ -22,8 +24,6 @@ const std::set<RoleId> served{worker0, worker1, shard0, shard1};
 const std::set<RoleId> replicas{worker0, worker1};
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(leave_book)
 
 BOOST_AUTO_TEST_CASE(nothing_is_decided_before_the_others_may_have_heard) {
   LeaveBook book{{300}};

@@ -5,6 +5,7 @@
 using namespace troupe;
 using State = Membership::State;
 
+namespace membership_gather {
 namespace {
 
 constexpr RoleId shard0{RoleKind::shard, 0};
@@ -33,6 +34,7 @@ const Membership::Propose& proposal(const Membership::Actions& actions) {
 }
 
 } // namespace
+} // namespace membership_gather
 
 BOOST_FIXTURE_TEST_SUITE(membership_gather, Bench)
 

@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(membership_run)
+
 namespace {
 
 /// Feeds random events, late and repeated ones too, and checks every action
@@ -174,8 +176,6 @@ private:
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(membership_run)
 
 BOOST_AUTO_TEST_CASE(random_events_never_activate_an_incomplete_epoch) {
   // I4: epochs strictly increase, one decision each. I11: it settles at last.

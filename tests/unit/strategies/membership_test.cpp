@@ -5,6 +5,8 @@
 using namespace troupe;
 using State = Membership::State;
 
+BOOST_AUTO_TEST_SUITE(membership)
+
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
@@ -41,8 +43,6 @@ Action only(const Membership::Actions& actions) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(membership)
 
 BOOST_AUTO_TEST_CASE(roles_print_as_users_write_them) {
   BOOST_TEST(to_string(worker1) == "worker:1");

@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(plan_table)
+
 namespace {
 
 Plan some_plan(Synchronisation synchronisation) {
@@ -23,8 +25,6 @@ Plan some_plan(Synchronisation synchronisation) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(plan_table)
 
 BOOST_AUTO_TEST_CASE(the_table_of_a_plan_is_stable) {
   // Scripts compare it: change it with a word in CHANGELOG.

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(plan)
+
 namespace {
 
 const std::vector<Variable> some_variables{
@@ -81,8 +83,6 @@ void check(const Plan& plan) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(plan)
 
 BOOST_AUTO_TEST_CASE(one_device_has_one_worker_that_owns_everything) {
   auto options = mirrored(1);

@@ -4,14 +4,14 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(pull_desk)
+
 namespace {
 
 const RoleId first{RoleKind::worker, 0};
 const RoleId second{RoleKind::worker, 1};
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(pull_desk)
 
 // Symptom: a run stood still once in some 1,500. Cause: the memory had version
 // s + 1 before the ledger knew; who was given it pushed step s + 1, which the

@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(rank_tree)
+
 namespace {
 
 constexpr uint32_t most_ranks = 17;
@@ -24,8 +26,6 @@ std::vector<RankRange> all_nodes(uint32_t virtual_ranks) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(rank_tree)
 
 BOOST_AUTO_TEST_CASE(a_node_splits_at_the_largest_power_of_two_below_its_size) {
   // PROTOCOL 3.

@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(reshape)
+
 namespace {
 
 Reshape parsed(const std::string& text) {
@@ -21,8 +23,6 @@ std::string mistake_of(const std::string& text) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(reshape)
 
 BOOST_AUTO_TEST_CASE(words_become_a_wish_and_words_again) {
   for (const char* text :

@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(reshaping)
+
 namespace {
 
 RoleId shard(uint32_t index) {
@@ -120,8 +122,6 @@ struct Bench {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(reshaping)
 
 BOOST_AUTO_TEST_CASE(an_added_shard_learns_its_part_before_it_is_done) {
   Bench bench;

@@ -6,14 +6,14 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(restart_budget)
+
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
 constexpr RoleId shard1{RoleKind::shard, 1};
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(restart_budget)
 
 BOOST_AUTO_TEST_CASE(a_dead_role_is_restarted_with_the_reason) {
   RestartBudget budget{5};

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(sampling)
+
 namespace {
 
 /// Returns the samples of a step in the order of its virtual ranks.
@@ -33,8 +35,6 @@ std::vector<uint32_t> samples_of_epoch(Sampling& sampling, uint64_t epoch,
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(sampling)
 
 BOOST_AUTO_TEST_CASE(an_epoch_ends_with_a_shorter_step) {
   auto sampling = Sampling{0, 103, 10, 4};

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(send_queue)
+
 namespace {
 
 using Queue = SendQueue<std::string>;
@@ -22,8 +24,6 @@ std::string all_of(Queue& queue) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(send_queue)
 
 BOOST_AUTO_TEST_CASE(smaller_ranks_go_first) {
   Queue queue{100};

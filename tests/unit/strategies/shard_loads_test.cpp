@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(shard_loads)
+
 namespace {
 
 /// Two shards that keep as much, of which the second is `factor` times as busy.
@@ -20,8 +22,6 @@ ShardLoads measured(double factor, uint64_t ms = 4'000) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(shard_loads)
 
 BOOST_AUTO_TEST_CASE(a_shard_that_is_busier_for_each_byte_costs_more) {
   const auto costs = measured(2).costs();

@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(silence_watch)
+
 namespace {
 
 constexpr RoleId worker0{RoleKind::worker, 0};
@@ -50,8 +52,6 @@ struct Job {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(silence_watch)
 
 BOOST_AUTO_TEST_CASE(at_a_quiet_pace_a_second_of_silence_is_enough) {
   Job job;

@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(slicing)
+
 namespace {
 
 constexpr uint64_t max_elements = max_slice_bytes / sizeof(float);
@@ -60,8 +62,6 @@ const std::vector<Partitioner> some_partitioners{
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(slicing)
 
 BOOST_AUTO_TEST_CASE(a_variable_has_the_product_of_its_shape) {
   BOOST_TEST(flat(7).size() == 7u);

@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(staleness)
+
 namespace {
 
 /// What the bound promises, counted anew from a plain list of workers.
@@ -99,8 +101,6 @@ void interleave(uint64_t bound, uint32_t seed) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(staleness)
 
 // I5
 BOOST_AUTO_TEST_CASE(no_interleaving_gets_a_worker_beyond_the_bound) {

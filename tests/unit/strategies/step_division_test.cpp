@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(step_division)
+
 namespace {
 
 constexpr auto room = ~uint32_t{0};
@@ -19,8 +21,6 @@ size_t terms_of(const std::vector<StepShare>& shares, uint32_t ranks) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(step_division)
 
 BOOST_AUTO_TEST_CASE(an_undisturbed_step_has_each_members_ranks) {
   const auto shares = divide_step({{{0, 4}, {}}, {{4, 8}, {}}},

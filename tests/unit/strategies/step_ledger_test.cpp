@@ -10,6 +10,8 @@
 using namespace troupe;
 using Verdict = StepLedger::Verdict;
 
+BOOST_AUTO_TEST_SUITE(step_ledger)
+
 namespace {
 
 /// What a payload would be: the sum of the node's leaves as an expression, so
@@ -85,8 +87,6 @@ RankRange random_node(uint32_t v, std::mt19937& random) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(step_ledger)
 
 BOOST_AUTO_TEST_CASE(any_partition_in_any_order_adds_in_the_same_order) {
   // I1 and I3: every composition of V, several orders of arrival each.

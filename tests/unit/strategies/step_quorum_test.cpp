@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(step_quorum)
+
 namespace {
 
 using Ranges = std::vector<RankRange>;
@@ -33,8 +35,6 @@ Ranges arrivals(const Ranges& shares, uint32_t ranks, std::mt19937& random) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(step_quorum)
 
 // PROTOCOL 13
 BOOST_AUTO_TEST_CASE(a_step_is_decided_once_by_whoever_arrives_first) {

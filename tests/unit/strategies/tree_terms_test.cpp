@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(tree_terms_)
+
 namespace {
 
 constexpr uint32_t most_ranks = 17;
@@ -48,8 +50,6 @@ std::vector<bool> filled_by(uint32_t samples, uint32_t ranks) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(tree_terms_)
 
 BOOST_AUTO_TEST_CASE(terms_sum_the_fixed_tree_for_any_members_and_samples) {
   for (uint32_t ranks = 1; ranks <= most_ranks; ++ranks)

@@ -5,6 +5,8 @@
 using namespace troupe;
 using Stage = StepView::Stage;
 
+BOOST_AUTO_TEST_SUITE(waits)
+
 namespace {
 
 constexpr RoleId coordinator{RoleKind::coordinator, 0};
@@ -26,8 +28,6 @@ StepView served() {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(waits)
 
 BOOST_AUTO_TEST_CASE(all_wait_for_the_worker_that_still_computes) {
   const auto found = waits_for(served());

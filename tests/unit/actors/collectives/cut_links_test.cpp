@@ -15,6 +15,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(cut_links_suite)
+
 namespace {
 
 constexpr uint32_t members = 4;
@@ -183,8 +185,6 @@ void check(StreamAlgorithm algorithm) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(cut_links_suite)
 
 BOOST_AUTO_TEST_CASE(reproducible_calls_give_all_the_sum_or_all_an_error) {
   check(StreamAlgorithm::reproducible);

@@ -8,6 +8,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(member_suite)
+
 namespace {
 
 constexpr auto patience = std::chrono::seconds{20};
@@ -52,8 +54,6 @@ float tree(uint32_t lo, uint32_t hi, size_t i, uint32_t call) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(member_suite)
 
 BOOST_AUTO_TEST_CASE(everybody_gets_the_sum_of_the_fixed_tree) {
   for (uint32_t members : {1u, 2u, 3u, 64u, 65u, 100u})

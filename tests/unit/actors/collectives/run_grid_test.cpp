@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(run_grid_suite)
+
 namespace {
 
 constexpr uint64_t bounds[] = {0, 1, 15, 16, 700, 10'007};
@@ -16,8 +18,6 @@ std::vector<std::pair<uint64_t, uint64_t>> buckets() {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(run_grid_suite)
 
 BOOST_AUTO_TEST_CASE(chunks_follow_one_another_and_cover_each_bucket_once) {
   for (uint32_t members = 1; members <= 17; ++members)

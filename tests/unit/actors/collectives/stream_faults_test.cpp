@@ -9,6 +9,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(stream_faults_suite)
+
 namespace {
 
 bool mentions(const std::string& text, const std::string& part) {
@@ -77,8 +79,6 @@ private:
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(stream_faults_suite)
 
 BOOST_AUTO_TEST_CASE(a_flipped_byte_on_the_way_is_an_error_on_all) {
   // In a header, at a payload's start and end, in the second frame.

@@ -12,6 +12,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(stream_reducer_suite)
+
 namespace {
 
 using Buckets = std::vector<std::pair<uint64_t, uint64_t>>;
@@ -158,8 +160,6 @@ void check_nearly(const Case& at) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(stream_reducer_suite)
 
 BOOST_AUTO_TEST_CASE(reproducible_sums_have_the_fixed_trees_bits) {
   for (uint32_t members = 1; members <= 8; ++members)

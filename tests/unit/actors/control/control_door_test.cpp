@@ -16,6 +16,7 @@
 
 using namespace troupe;
 
+namespace control_door {
 namespace {
 
 /// A socket that is connected to the door; waiting for it gives up after 20 s.
@@ -94,6 +95,7 @@ size_t connections_allowed(size_t most) {
 }
 
 } // namespace
+} // namespace control_door
 
 BOOST_FIXTURE_TEST_SUITE(control_door, Bench)
 

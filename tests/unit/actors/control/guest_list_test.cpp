@@ -10,14 +10,14 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
+BOOST_AUTO_TEST_SUITE(guest_list)
+
 namespace {
 
 using Id = GuestList::Id;
 using Time = GuestList::Clock::time_point;
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(guest_list)
 
 BOOST_AUTO_TEST_CASE(who_is_not_let_in_within_two_seconds_has_to_go) {
   GuestList list{8};

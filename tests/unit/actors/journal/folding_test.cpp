@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(folding)
+
 namespace {
 
 class Kept : public JournalSink {
@@ -57,8 +59,6 @@ size_t count(const std::vector<JournalEvent>& events, const char* kind) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(folding)
 
 BOOST_AUTO_TEST_CASE(a_folded_journal_has_the_same_history) {
   const auto whole = journal(1'000);

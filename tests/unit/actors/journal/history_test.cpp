@@ -8,6 +8,7 @@
 
 using namespace troupe;
 
+namespace history {
 namespace {
 
 constexpr RoleId worker{RoleKind::worker, 3};
@@ -46,6 +47,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace history
 
 BOOST_FIXTURE_TEST_SUITE(history, Bench)
 

@@ -21,6 +21,7 @@
 
 using namespace troupe;
 
+namespace journal_file {
 namespace {
 
 struct Folder {
@@ -79,6 +80,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 } // namespace
+} // namespace journal_file
 
 BOOST_FIXTURE_TEST_SUITE(journal_file, Folder)
 

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(frame_suite)
+
 namespace {
 
 FrameHeader some_header() {
@@ -38,8 +40,6 @@ bool decodes_as(const FrameBytes& bytes, FrameFault fault) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(frame_suite)
 
 BOOST_AUTO_TEST_CASE(a_header_comes_back_as_it_went) {
   const auto decoded = decode_frame(encode_frame(some_header()));

@@ -6,6 +6,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(hello)
+
 namespace {
 
 LinkHello some_hello() {
@@ -27,8 +29,6 @@ std::string body(const std::string& greeting) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(hello)
 
 BOOST_AUTO_TEST_CASE(greetings_arrive_as_they_were_sent) {
   BOOST_TEST((decode_hello(body(encode(some_hello()))) == some_hello()));

@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(link_endpoint)
+
 namespace {
 
 LinkEndpoint at(const char* host, const char* mark, uint16_t port = 4000) {
@@ -18,8 +20,6 @@ LinkEndpoint at(const char* host, const char* mark, uint16_t port = 4000) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(link_endpoint)
 
 BOOST_AUTO_TEST_CASE(an_endpoint_travels_as_text) {
   auto back = parse_link_endpoint(at("10.0.0.1", "m").text());

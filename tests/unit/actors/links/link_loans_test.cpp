@@ -5,6 +5,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(link_loans)
+
 namespace {
 
 constexpr size_t arena = size_t{64} << 20;
@@ -75,8 +77,6 @@ struct Lender {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(link_loans)
 
 BOOST_AUTO_TEST_CASE(a_tensor_in_shared_memory_arrives_without_being_sent) {
   Neighbours pair;

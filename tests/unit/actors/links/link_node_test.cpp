@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(link_node)
+
 namespace {
 
 Descriptor memory(const std::string& content) {
@@ -24,8 +26,6 @@ std::string content(const Descriptor& memory, size_t size) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(link_node)
 
 BOOST_AUTO_TEST_CASE(groups_of_two_to_five_are_linked_over_tcp_all_to_all) {
   NothingLeft nothing_left;

@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(listener)
+
 namespace {
 
 /// A plain connection to a node's TCP port.
@@ -46,8 +48,6 @@ void pass(int to, std::string bytes, std::span<const int> passed) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(listener)
 
 // --- strangers ---------------------------------------------------------------
 

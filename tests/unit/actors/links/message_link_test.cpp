@@ -9,6 +9,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(message_link)
+
 namespace {
 
 const Fence fence{1, 2, 3};
@@ -62,8 +64,6 @@ std::vector<LinkMessage> one_of_each() {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(message_link)
 
 BOOST_AUTO_TEST_CASE(every_message_arrives_as_it_was_sent_in_order) {
   Pair pair;

@@ -9,6 +9,8 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
+BOOST_AUTO_TEST_SUITE(message_link_threads)
+
 namespace {
 
 constexpr auto patience = 60s;
@@ -120,8 +122,6 @@ void drive(Threaded& a, Threaded& b, const std::atomic<bool>& over) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(message_link_threads)
 
 BOOST_AUTO_TEST_CASE(
   random_messages_of_four_threads_arrive_whole_and_in_order) {

@@ -8,6 +8,7 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
+namespace message_links {
 namespace {
 
 constexpr auto patience = 30s;
@@ -111,6 +112,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace message_links
 
 BOOST_FIXTURE_TEST_SUITE(message_links, Bench)
 

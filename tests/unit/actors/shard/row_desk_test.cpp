@@ -4,6 +4,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(row_desk)
+
 namespace {
 
 constexpr RoleId worker{RoleKind::worker, 1};
@@ -20,8 +22,6 @@ KnownLists::List list_of(const IdPage& page) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(row_desk)
 
 // Seed 292: a late copy of an older pull left its ids with the newest wish,
 // whose rows the worker could not use, or took for others.

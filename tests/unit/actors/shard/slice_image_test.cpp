@@ -6,6 +6,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(slice_images)
+
 namespace {
 
 Job plain_job() {
@@ -22,8 +24,6 @@ SliceImage image(const Job& job, uint64_t version) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(slice_images)
 
 // Seed 382: the first part of version 37 came again between the parts of
 // version 38, which was never whole; the follower waited for good.

@@ -1,0 +1,16 @@
+# The simulators link some members of the rooms' libraries in versions of their own:
+# seams.cpp and real/links.cpp, and machines with known bugs in them (plants.py).
+# What is replaced is a member of its own (troupe_unity).
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(TROUPE_REAL_BUGS 3 4 6 7 14 19 20 49) # of real/planted/planted_test.cpp
+set(TROUPE_PLANTS "${CMAKE_CURRENT_LIST_DIR}/plants.py")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${TROUPE_PLANTS}")
+execute_process(COMMAND "${Python3_EXECUTABLE}" "${TROUPE_PLANTS}" --files
+                OUTPUT_VARIABLE TROUPE_PLANTED COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${Python3_EXECUTABLE}" "${TROUPE_PLANTS}" --files
+                        ${TROUPE_REAL_BUGS}
+                OUTPUT_VARIABLE TROUPE_REAL_PLANTED COMMAND_ERROR_IS_FATAL ANY)
+set(TROUPE_REPLACED ${TROUPE_PLANTED})
+list(FILTER TROUPE_REPLACED INCLUDE REGEX "^strategies/")
+list(APPEND TROUPE_REPLACED ${TROUPE_REAL_PLANTED} kernels/executor.cpp
+     kernels/parameter_gate.cpp actors/links/message_links.cpp)
