@@ -1,0 +1,99 @@
+"""The Debian package: what is in it and what it asks for; with TROUPE_PACKAGE_ROOT=1
+it is installed in a bare root of this Debian, trains there and is removed again."""
+
+# ctest: TIMEOUT 900
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = os.environ["TROUPE_BUILD"]
+ROOT = os.environ.get("TROUPE_PACKAGE_ROOT") == "1"
+MAIN_JOB = ("troupe train --data synthetic:digits?samples=4000 --eval-fraction 0.1 "
+            "--model mlp:784-64-10 --epochs 2 --strategy parameter_server "
+            "--workers 2 --ps 2 --processes --save /tmp/weights.safetensors")
+
+
+def run(*words, timeout=600):
+    done = subprocess.run([str(word) for word in words], capture_output=True,
+                          text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.memory = tempfile.TemporaryDirectory()
+        run("cpack", "--config", f"{BUILD}/CPackConfig.cmake", "-B",
+            cls.memory.name)
+        cls.package, = Path(cls.memory.name).glob("troupe_*.deb")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.memory.cleanup()
+
+    def test_it_holds_the_program_and_what_its_users_look_at(self):
+        files = run("dpkg-deb", "-c", self.package)
+        for name in ("/usr/bin/troupe", "/usr/share/doc/troupe/copyright",
+                     "/usr/share/troupe/monitoring/grafana/troupe.json"):
+            self.assertIn(f".{name}\n", files)
+        self.assertNotIn("/include/", files)
+        self.assertNotIn(".a\n", files)
+
+    def test_every_package_that_it_needs_is_one_of_this_debian(self):
+        needed = run("dpkg-deb", "-f", self.package, "Depends")
+        names = re.findall(r"([a-z][\w.+-]*)", re.sub(r"\(.*?\)", "", needed))
+        self.assertIn("libc6", names)
+        for name in names:
+            run("apt-cache", "show", name)
+
+    @unittest.skipUnless(ROOT, "only with TROUPE_PACKAGE_ROOT=1: makes a root")
+    def test_in_a_bare_root_it_installs_trains_and_leaves_nothing(self):
+        root = Path(self.memory.name) / "root"
+        release = dict(line.split("=", 1) for line in
+                       Path("/etc/os-release").read_text().splitlines()
+                       if "=" in line)
+        mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)",
+                     "MetaKey: main/binary-amd64/Packages", "Origin: Debian")
+        run("debootstrap", "--variant=minbase", "--include=ca-certificates",
+            release["VERSION_CODENAME"], root, mirror.splitlines()[0])
+        shutil.copy(self.package, root / "tmp/troupe.deb")
+        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+        (root / "etc/apt/apt.conf.d/50-copy").write_text(
+            'Acquire::Check-Valid-Until "false";\n')
+
+        def inside(command):
+            return run("unshare", "-m", "bash", "-c",
+                       "for name in proc sys dev; do mount --rbind /$name "
+                       f"{root}/$name; done; exec chroot {root} env -i "
+                       "HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -c "
+                       '"$1"', "inside", command)
+
+        def files():
+            return set(inside("find / -xdev -type f -not -path '/var/*' "
+                              "-not -path '/etc/ld.so.cache'").splitlines())
+
+        inside("apt-get update")
+        inside("apt-get install -y --no-install-recommends /tmp/troupe.deb")
+        installed = files()
+        printed = inside(MAIN_JOB)
+        self.assertRegex(printed, r"accuracy 0\.\d+")
+        inside("apt-get purge -y troupe")
+        left = {name for name in files() if "troupe" in name}
+        self.assertEqual(left, {"/tmp/troupe.deb"})
+        self.assertEqual(files() - installed, {"/tmp/weights.safetensors"})
+
+
+if __name__ == "__main__":
+    for tool in ("dpkg-deb", "dpkg-shlibdeps", "apt-cache",
+                 *(["debootstrap", "chroot"] if ROOT else [])):
+        if shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin") is None:
+            print(f"skipped: {tool} is missing")
+            sys.exit(77)
+    unittest.main()
