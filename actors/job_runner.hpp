@@ -14,7 +14,7 @@ namespace troupe {
 
 class ChildProcesses;
 
-/// How a run ended, as CLI.md defines exit status and summary.
+/// How a run ended, as docs/command_line.md defines exit status and summary.
 struct RunResult {
   int status = 1;
   std::string line;    ///< of a failure; otherwise what was saved

@@ -20,7 +20,7 @@ namespace troupe {
 struct JobHistory;
 
 /// What the coordinator writes down of a run: times of commits, losses,
-/// recoveries; becomes the summary of CLI.md.
+/// recoveries; becomes the summary of docs/command_line.md.
 class RunRecord {
 public:
   using Clock = std::chrono::steady_clock;

@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-/// Data specification `KIND:WHERE[?key=value&…]` taken apart (CLI.md).
+/// Data specification `KIND:WHERE[?key=value&…]` taken apart
+/// (docs/command_line.md).
 struct DataSpec {
   std::string kind;
   std::string where;

@@ -45,9 +45,10 @@ struct SafetensorsFile {
 /// against the file before anything is allocated; only F32 is read.
 SafetensorsFile read_safetensors(const std::string& path);
 
-/// SHA-256 over tensors in order of name as CLI.md defines weights_sha256:
-/// name, NUL, dtype name ("float32"), NUL, number of dimensions and dimensions
-/// as little-endian uint64, raw little-endian values. Lower-case hex.
+/// SHA-256 over tensors in order of name as docs/command_line.md defines
+/// weights_sha256: name, NUL, dtype name ("float32"), NUL, number of dimensions
+/// and dimensions as little-endian uint64, raw little-endian values. Lower-case
+/// hex.
 std::string tensors_sha256(std::vector<NamedTensor> tensors);
 std::string sha256(std::span<const std::byte> bytes);
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Checks on the source tree itself; each prints what it found and where.
 
-    check.py includes|headers|format|orphans|sizes|paths|tidy [--build DIR]
-    check.py sizes --record     accept today's outliers as their ceilings
+    check.py includes|headers|format|orphans|citations|paths|tidy [--build DIR]
 
 Status: 0 nothing found, 1 something found, 77 cannot be checked here.
 """
@@ -488,101 +487,36 @@ def check_orphans(root, build):
     return found
 
 
-# --- sizes: outliers only ever shrink -------------------------------------------
+# --- citations: what is cited is in the tree -------------------------------------
 
-LIMITS = {"header": 150, "source": 400, "function": 70}
-OPENS_SCOPE = re.compile(r"\b(namespace|class|struct|union|enum)\b|extern \"C\"")
-
-
-def functions(text):
-    """(name, lines) of each function whose body spans lines, by indentation:
-    the tree is formatted, so a body ends at the first } as deep as its head."""
-    lines = text.splitlines()
-    result = []
-    i = 0
-    while i < len(lines):
-        line = lines[i]
-        if not line.endswith("{") or line.lstrip().startswith(("//", "#", "}")):
-            i += 1
-            continue
-        # The head: back to the end of what came before it.
-        head = i
-        while head > 0 and lines[head - 1].strip() and not re.search(
-                r"([;{}:]|\*/)$|^\s*(//|#)", lines[head - 1]):
-            head -= 1
-        text_of_head = " ".join(lines[head:i + 1])
-        before_arguments = text_of_head.split("(")[0]
-        if "(" not in text_of_head or OPENS_SCOPE.search(before_arguments):
-            i += 1
-            continue
-        depth = len(lines[head]) - len(lines[head].lstrip())
-        end = next((j for j in range(i + 1, len(lines))
-                    if lines[j].strip() and re.match(r" {%d}\}" % depth,
-                                                     lines[j])), i)
-        name = re.search(r"(?:\b[A-Z_]+\((?=\w)([^,)]+)|([\w:~]+|operator\S+)\s*\()",
-                         text_of_head)
-        result.append((name.group(1) or name.group(2) if name else "?",
-                       end - head + 1))
-        i = end + 1
-    return result
+RULE = re.compile(r"\bPROTOCOL (\d+)")
+DOCUMENT = re.compile(r"(?<![\w./-])((?:docs/)?[\w-]+\.md)\b")
+UNTRACKED = re.compile(r"\b(?:DESIGN|STYLE|HOUSE) ?\d|\bthe design's\b")
 
 
-def measure(root):
-    """{what: lines} of everything past its limit."""
-    outliers = {}
-    for file in code_files(root):
-        text = (root / file).read_text(errors="replace")
-        kind = "header" if file.suffix in (".hpp", ".cuh") else "source"
-        count = text.count("\n")
-        if count > LIMITS[kind]:
-            outliers[str(file)] = count
-        for name, lines in functions(text):
-            if lines > LIMITS["function"]:
-                key = f"{file}:{name}"
-                outliers[key] = max(lines, outliers.get(key, 0))
-    return outliers
-
-
-def read_ceilings(path):
-    ceilings = {}
-    if path.exists():
-        for line in path.read_text().splitlines():
-            if line.strip() and not line.startswith("#"):
-                lines, what = line.split(None, 1)
-                ceilings[what] = int(lines)
-    return ceilings
-
-
-def ceilings_file(root):
-    return root / "tests" / "checks" / "size_ceilings.txt"
-
-
-def check_sizes(root, _build=None):
-    """Nothing outgrows its limit, or the ceiling recorded for it."""
-    ceilings = read_ceilings(ceilings_file(root))
-    outliers = measure(root)
+def check_citations(root, _build=None):
+    """Each rule and document that is cited is in the tree."""
+    rules = set()
+    protocol = root / "docs" / "protocol.md"
+    if protocol.exists():
+        rules = set(re.findall(r"^(\d+)\. ", protocol.read_text(), re.M))
+    files = source_files(root)
+    documents = {file.name for file in files if file.suffix == ".md"}
     found = []
-    for what, lines in sorted(outliers.items()):
-        ceiling = ceilings.get(what)
-        print(f"outlier: {what}: {lines} lines")
-        if ceiling is None:
-            found.append(f"{what} has {lines} lines: look for the seam")
-        elif lines > ceiling:
-            found.append(f"{what} grew from {ceiling} to {lines} lines")
-    for what, ceiling in sorted(ceilings.items()):
-        lines = outliers.get(what, 0)
-        if lines < ceiling:
-            found.append(f"{what} shrank below its ceiling of {ceiling}: lower "
-                         "it with tests/checks/check.py sizes --record")
+    for file in files:
+        if (file.parts[:2] == ("tests", "checks")
+                or file.suffix not in (".cpp", ".hpp", ".cu", ".py", ".md")):
+            continue
+        text = (root / file).read_text(errors="replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            missing = [f"PROTOCOL {rule}" for rule in RULE.findall(line)
+                       if rule not in rules]
+            missing += [name for name in DOCUMENT.findall(line)
+                        if Path(name).name not in documents]
+            missing += UNTRACKED.findall(line)
+            found += [f"{file}:{number}: {name} is not in the tree"
+                      for name in missing]
     return found
-
-
-def record_sizes(root):
-    text = ("# What is longer than STYLE's limits, and may only shrink.\n"
-            "# Written by tests/checks/check.py sizes --record\n")
-    for what, lines in sorted(measure(root).items()):
-        text += f"{lines} {what}\n"
-    ceilings_file(root).write_text(text)
 
 
 # --- paths: no file knows one machine -------------------------------------------
@@ -683,21 +617,17 @@ def check_tidy(root, build):
 
 CHECKS = {"includes": check_includes, "headers": check_headers,
           "format": check_format, "orphans": check_orphans,
-          "sizes": check_sizes, "paths": check_paths, "tidy": check_tidy}
+          "citations": check_citations, "paths": check_paths, "tidy": check_tidy}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("check", choices=CHECKS)
     parser.add_argument("--build", type=Path)
-    parser.add_argument("--record", action="store_true",
-                        help="sizes: write today's outliers as ceilings")
     options = parser.parse_args()
     root = Path(__file__).resolve().parents[2]
     build = (options.build or root / "build" / "release").resolve()
-    if options.record:
-        record_sizes(root)
-        return 0
+
     try:
         found = CHECKS[options.check](root, build)
     except Skip as reason:

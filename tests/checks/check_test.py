@@ -188,36 +188,21 @@ class Orphans(Planted):
         self.assertEqual(entry["file"], str(self.root / "kernels/a.cpp"))
 
 
-class Sizes(Planted):
-    def function(self, lines, name="f"):
-        body = "".join(f"  g({i});\n" for i in range(lines - 2))
-        return f"void {name}(int a,\n       int b) {{\n{body[:-1]}\n}}\n"
+class Citations(Planted):
+    def test_what_is_in_the_tree_may_be_cited(self):
+        self.plant("docs/protocol.md", "# Rules\n\n1. Once.\n12. Twice.\n")
+        self.plant("kernels/a.cpp", "// PROTOCOL 12, docs/protocol.md\n")
+        self.assertEqual(check.check_citations(self.root), [])
 
-    def test_short_code_passes(self):
-        self.plant("kernels/a.cpp", self.function(60) + self.function(60))
-        self.assertEqual(check.check_sizes(self.root), [])
-
-    def test_long_files_and_functions_are_found(self):
-        self.plant("kernels/a.hpp", "\n" * 151)
-        self.plant("kernels/a.cpp", "\n" * 401)
-        self.plant("kernels/b.cpp", "namespace troupe {\n"
-                   + self.function(71, "state::long_one") + "}\n")
-        found = check.check_sizes(self.root)
-        self.assert_found(found, "kernels/a.hpp has 151")
-        self.assert_found(found, "kernels/a.cpp has 401")
-        self.assert_found(found, "kernels/b.cpp:state::long_one")
-
-    def test_a_ceiling_holds_and_only_goes_down(self):
-        self.plant("tests/checks/size_ceilings.txt", "")
-        self.plant("kernels/a.cpp", "\n" * 450)
-        check.record_sizes(self.root)
-        self.assertEqual(check.check_sizes(self.root), [])
-        self.plant("kernels/a.cpp", "\n" * 451)
-        self.assert_found(check.check_sizes(self.root), "grew from 450 to 451")
-        self.plant("kernels/a.cpp", "\n" * 440)
-        self.assert_found(check.check_sizes(self.root), "shrank")
-        self.plant("kernels/a.cpp", "\n")
-        self.assert_found(check.check_sizes(self.root), "shrank")
+    def test_a_rule_or_a_document_that_is_not_there_is_found(self):
+        self.plant("docs/protocol.md", "12. Twice.\n")
+        self.plant("kernels/a.cpp",
+                   "// PROTOCOL 3\n// see docs/other.md\n// STYLE 9\n")
+        found = check.check_citations(self.root)
+        self.assertEqual(len(found), 3, found)
+        self.assert_found(found, "kernels/a.cpp:1", "PROTOCOL 3")
+        self.assert_found(found, "docs/other.md")
+        self.assert_found(found, "STYLE 9")
 
 
 class Paths(Planted):

@@ -72,7 +72,7 @@ class Package(unittest.TestCase):
             return run("unshare", "-m", "bash", "-c",
                        "for name in proc sys dev; do mount --rbind /$name "
                        f"{root}/$name; done; exec chroot {root} env -i "
-                       "HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -c "
+                       "HOME=/home PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -c "
                        '"$1"', "inside", command)
 
         def files():

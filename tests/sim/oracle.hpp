@@ -14,7 +14,7 @@
 
 namespace troupe::sim {
 
-/// An invariant of DESIGN.md does not hold; `name` is "I3" or the like.
+/// An invariant of docs/protocol.md does not hold; `name` is "I3" or the like.
 class Violation : public std::runtime_error {
 public:
   Violation(const std::string& name, const std::string& what)

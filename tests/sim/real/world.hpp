@@ -120,7 +120,7 @@ private:
   caf::scheduler::test_coordinator* scheduler_ = nullptr;
 };
 
-/// A broken invariant of DESIGN.md, "I3: …".
+/// A broken invariant of docs/protocol.md, "I3: …".
 class Broken : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;

@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(StopRequest{"interrupted"}).why == "interrupted");
 }
 
-// CAF.md 10: CAF's own float encoding spoils subnormals.
+// CAF's own float encoding spoils subnormals.
 BOOST_AUTO_TEST_CASE(every_bit_of_a_tensor_arrives) {
   const std::vector<float> hard{std::numeric_limits<float>::denorm_min(), -0.0f,
                                 std::numeric_limits<float>::infinity(),

@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(hashes_are_those_anyone_computes) {
   BOOST_TEST(troupe::sha256({})
              == "e3b0c44298fc1c149afbf4c8996fb924"
                 "27ae41e4649b934ca495991b7852b855");
-  // By Python: hashlib over the bytes CLI.md names.
+  // By Python: hashlib over the bytes that docs/command_line.md names.
   BOOST_TEST(tensors_sha256(example())
              == "b381fb7429e87464c484541c3781feb5"
                 "5c3d92e70a0ccbcba0315cdfd4284103");
