@@ -27,7 +27,8 @@ void init_actor_types() {
   });
 }
 
-ActorConfig::ActorConfig(const Credentials& credentials) {
+ActorConfig::ActorConfig(const Credentials& credentials,
+                         std::chrono::milliseconds patience) {
   init_actor_types();
   // CAF's defaults would read a file of the working directory.
   config_file_path.clear();
@@ -40,7 +41,7 @@ ActorConfig::ActorConfig(const Credentials& credentials) {
   if (credentials.folder.empty())
     return;
   load<caf::io::middleman>(); // first: it defines the options set below
-  load_secure_middleman(*this, credentials);
+  load_secure_middleman(*this, credentials, patience);
   set("caf.middleman.enable-automatic-connections", false);
   // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
   // handshake is under way when the heartbeat ticks counts as silent since the

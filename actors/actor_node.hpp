@@ -3,6 +3,7 @@
 #include "actors/caf.hpp"
 #include "actors/credentials.hpp"
 
+#include <chrono>
 #include <string>
 
 namespace troupe {
@@ -12,10 +13,13 @@ void init_actor_types();
 
 /// CAF's configuration as this project needs it: mutual TLS or no network at
 /// all, no automatic connections, no configuration file, work sharing instead
-/// of polling thieves.
+/// of polling thieves. A connection to another host that takes nothing for
+/// `patience` ends.
 class ActorConfig : public caf::actor_system_config {
 public:
-  explicit ActorConfig(const Credentials& credentials);
+  explicit ActorConfig(
+    const Credentials& credentials,
+    std::chrono::milliseconds patience = std::chrono::milliseconds{3'000});
 };
 
 /// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the

@@ -1,11 +1,14 @@
 #include "actors/control_line.hpp"
 
 #include "actors/control/secure_middleman.hpp"
+#include "actors/error_line.hpp"
+#include "actors/introductions.hpp"
 #include "actors/peer_directory.hpp"
 #include "strategies/place_search.hpp"
 
 #include <algorithm>
 #include <deque>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds retry_period{30};
 constexpr std::chrono::milliseconds answer_deadline{2'000};
+/// The same of a host that was cut off: the next try may go another way.
+constexpr std::chrono::milliseconds away_deadline{1'200};
 constexpr std::chrono::milliseconds listen_period{250};
 constexpr std::chrono::milliseconds silence_deadline{500};
 constexpr size_t most_kept = 4096;
@@ -30,8 +35,9 @@ public:
     places_ = parse_endpoints(options_.address);
     if (places_.empty())
       places_.emplace_back();
-    search_ = PlaceSearch{
-      {.places = places_.size(), .most_ms = answer_deadline.count()}};
+    const auto most = options_.hang_up ? away_deadline : answer_deadline;
+    search_ = PlaceSearch{{.places = places_.size(),
+                           .most_ms = static_cast<uint64_t>(most.count())}};
   }
 
   caf::behavior make_behavior() {
@@ -50,46 +56,24 @@ public:
           term_ = info.term;
         },
         [](const caf::error&) {}); // it may be another build: not ours to say
-    if (places_.size() > 1)
+    if (places_.size() > 1 || options_.tell)
       listen();
     return {[this](caf::tick_atom) { reach(); },
-            [this](caf::timeout_atom) { listen(); }};
+            [this](caf::timeout_atom) { listen(); },
+            [](const Completion& x) { x.then(); }};
   }
 
 private:
-  struct Said { ///< something, by someone
-    caf::strong_actor_ptr sender;
-    caf::message message;
-  };
-
-  /// Makes its sender known, so that a new coordinator must hear it too.
-  static bool introduces(const caf::message& x) {
-    return x.match_elements<Join>() || x.match_elements<Attach>()
-           || x.match_elements<StopRequest>();
-  }
   /// Would be missed, and has no epoch that is over.
   static bool outlives(const caf::message& x) {
     return x.match_elements<LeafReport>() || x.match_elements<GiveUp>()
            || x.match_elements<Trouble>() || x.match_elements<RoleDied>();
   }
 
-  void remember(const Said& said) {
-    if (said.message.match_elements<Detach>())
-      std::erase_if(introductions_,
-                    [&](const Said& x) { return x.sender == said.sender; });
-    if (!introduces(said.message))
-      return;
-    std::erase_if(introductions_, [&](const Said& x) {
-      return x.sender == said.sender
-             && x.message.types() == said.message.types();
-    });
-    introductions_.push_back(said);
-  }
-
   caf::skippable_result pass_on(caf::message& message) {
     const auto* element = self_->current_mailbox_element();
     const Said said{element->sender, message};
-    remember(said);
+    introductions_.remember(said);
     if (real_) {
       if (element->mid.is_request())
         await_answer(element->sender, element->mid);
@@ -152,17 +136,107 @@ private:
     if (real_)
       self_
         ->request(caf::actor_cast<coordinator_actor>(real_), silence_deadline,
-                  Hello{options_.role, message_revision, true})
+                  asking())
         .then(
-          [this, asked = real_](const JobInfo&) {
+          [this, asked = real_,
+           as = introductions_.incarnation()](const JobInfo& info) {
             if (asked == real_)
-              silent_ = false;
+              heard(info, as);
           },
-          [this, asked = real_](const caf::error&) {
-            if (asked == real_ && !std::exchange(silent_, true))
-              reach();
+          [this, asked = real_](const caf::error& why) {
+            if (asked == real_)
+              not_heard(why);
           });
     self_->delayed_send(self_, listen_period, caf::timeout_atom_v);
+  }
+
+  Hello asking() const {
+    return {options_.role, message_revision, true,
+            options_.tell ? introductions_.incarnation() : 0};
+  }
+
+  void heard(const JobInfo& info, uint64_t as) {
+    silent_ = false;
+    misses_ = 0;
+    loss_ = std::chrono::milliseconds{info.loss_ms};
+    if (info.over && options_.tell)
+      tell_role(Finish{info.job}); // it may have been left out at the end
+    if (!info.left_out.empty() && as == introductions_.incarnation())
+      come_back(info);
+  }
+
+  /// Where its links were the reason, they have to work again.
+  void come_back(const JobInfo& info) {
+    if (told_ != info.left_out)
+      options_.tell(to_string(options_.role) + ": left out of the job ("
+                    + info.left_out + "); joins again"
+                    + (info.probe.empty() ? "" : " once its links work"));
+    told_ = info.left_out;
+    if (info.wait_ms > 0 || joining_)
+      return;
+    if (info.probe.empty() || !options_.probe) {
+      join_again();
+      return;
+    }
+    joining_ = true;
+    options_.probe(
+      info.probe, [this, handle = caf::actor_cast<caf::weak_actor_ptr>(self_)](
+                    bool reached) {
+        if (auto line = handle.lock())
+          caf::anon_send(caf::actor_cast<caf::actor>(line),
+                         Completion{[this, reached] { probed(reached); }});
+      });
+  }
+
+  void probed(bool reached) {
+    joining_ = false;
+    if (reached && real_)
+      join_again();
+  }
+
+  void not_heard(const caf::error& why) {
+    ++misses_;
+    if (options_.hang_up && why == caf::sec::request_timeout
+        && loss_.count() > 0 && misses_ * listen_period >= loss_) {
+      misses_ = 0;
+      options_.hang_up(); // a down message follows
+    } else if (places_.size() > 1 && !std::exchange(silent_, true)) {
+      reach();
+    }
+  }
+
+  /// The role has kept its state: what of it counts is told when it seals.
+  void join_again() {
+    if (introductions_.join() == nullptr || std::exchange(joining_, true))
+      return;
+    self_
+      ->request(caf::actor_cast<coordinator_actor>(real_), answer_deadline,
+                Hello{options_.role, message_revision, false,
+                      introductions_.incarnation()})
+      .then(
+        [this](const JobInfo& info) {
+          joining_ = false;
+          readmitted(info.incarnation);
+        },
+        [this](const caf::error& refused) {
+          joining_ = false;
+          if (refused == caf::sec::invalid_argument)
+            give_up(line_of(refused));
+        });
+  }
+
+  void readmitted(uint64_t incarnation) {
+    introductions_.joins_as(incarnation);
+    tell_role(Readmit{job_, incarnation});
+    if (real_)
+      say(*introductions_.join());
+  }
+
+  template <class Message>
+  void tell_role(const Message& message) {
+    if (const auto* said = introductions_.join())
+      said->sender->enqueue(self_->ctrl(), caf::make_message_id(),
+                            caf::make_message(message), self_->context());
   }
 
   void reach() {
@@ -205,8 +279,7 @@ private:
     tried_ = Clock::now();
     self_->monitor(caf::actor_cast<caf::actor_addr>(found));
     self_
-      ->request(caf::actor_cast<coordinator_actor>(found), patience_,
-                Hello{options_.role, message_revision, true})
+      ->request(caf::actor_cast<coordinator_actor>(found), patience_, asking())
       .then(
         [this, found](const JobInfo& info) {
           if (std::exchange(asked_whom_, nullptr) == found)
@@ -216,6 +289,10 @@ private:
           if (asked_whom_ != found)
             return;
           asked_whom_ = nullptr;
+          // The old connection may still be open at the other end, where
+          // answers go then.
+          if (options_.hang_up && !real_)
+            options_.hang_up();
           failed();
         });
   }
@@ -230,7 +307,7 @@ private:
       later(); // one that was deposed, or this one: none is better
       return;
     }
-    if (member && info.term == term_) {
+    if (member && info.term == term_ && (info.supervised || !options_.tell)) {
       give_up("the connection to the coordinator is lost");
       return;
     }
@@ -240,11 +317,16 @@ private:
       self_->demonitor(caf::actor_cast<caf::actor_addr>(real_));
     real_ = found;
     silent_ = false;
+    misses_ = 0;
+    joining_ = false;
+    told_.clear();
     refuse_all();
-    for (const auto& said : introductions_)
+    for (const auto& said : introductions_.all())
       say(said);
     for (const auto& said : std::exchange(kept_, {}))
       say(said);
+    if (!info.left_out.empty() && options_.tell)
+      come_back(info);
   }
 
   void say(const Said& said) {
@@ -264,11 +346,15 @@ private:
   Clock::time_point tried_;          ///< that place, or the actor that is there
   uint64_t job_ = 0;                 ///< 0: not known yet
   uint64_t term_ = 0;                ///< of the newest coordinator
+  bool joining_ = false;             ///< again, and not answered yet
+  std::string told_;                 ///< why it was left out, last
+  uint32_t misses_ = 0;              ///< questions without an answer, in a row
+  std::chrono::milliseconds loss_{}; ///< silence that counts; 0: not known yet
   caf::strong_actor_ptr real_;       ///< null: away
   bool silent_ = false;              ///< it does not answer
   caf::strong_actor_ptr asked_whom_; ///< whether it is the next one
   Clock::time_point away_since_;
-  std::vector<Said> introductions_;
+  Introductions introductions_;
   std::deque<Said> kept_;
   std::deque<std::pair<caf::strong_actor_ptr, caf::message_id>> asked_;
 };

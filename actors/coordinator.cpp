@@ -4,14 +4,15 @@
 #include "actors/evaluator.hpp"
 #include "actors/first_period.hpp"
 #include "actors/journal/history.hpp"
+#include "actors/present_hosts.hpp"
 #include "actors/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <algorithm>
 
-// Joining and silence. See coordinator_epochs.cpp for what an epoch begins
-// with, coordinator_commits.cpp for the account of steps and
-// coordinator_end.cpp for snapshots, the end and observers.
+// Joining. See coordinator_silence.cpp for who is lost, coordinator_epochs.cpp
+// for what an epoch begins with, coordinator_commits.cpp for the account of
+// steps and coordinator_end.cpp for snapshots, the end and observers.
 
 namespace troupe {
 namespace {
@@ -51,6 +52,8 @@ membership_options(const Job& job, const EpochPlan& plan,
 SilenceWatch::Options silence_options(const Job& job,
                                       const CoordinatorOptions& options) {
   auto out = options.silence;
+  if (job.options.loss_ms > 0)
+    out.least_ms = out.most_ms = job.options.loss_ms;
   if (!job.options.processes)
     out.least_ms = out.most_ms = options.actor_silence_deadline_ms;
   out.tick_ms = tick_period.count();
@@ -188,9 +191,15 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::request_receiver_down,
                            "no majority of voters is heard of");
   if (hello.again)
-    return JobInfo{options_.job_id, 0, {}, options_.term};
+    return answer_again(hello);
   if (auto refused = reshaping_.refusal(hello.role); !refused.empty())
     return caf::make_error(caf::sec::invalid_argument, std::move(refused));
+  if (const auto known = present_.find(hello.role);
+      hello.incarnation > 0 && known != present_.end()
+      && known->second.incarnation > hello.incarnation)
+    return caf::make_error(caf::sec::invalid_argument, "another process is "
+                                                         + to_string(hello.role)
+                                                         + " now");
   lost_.erase(hello.role);
   // A model file need not be where the role is.
   auto sent = job_->options;
@@ -209,13 +218,19 @@ void CoordinatorState::on(const Join& join) {
   auto known = present_.find(join.role);
   if (known != present_.end() && known->second.incarnation >= join.incarnation)
     return;
-  if (known != present_.end())
+  if (known != present_.end()) {
+    left_out_.left_out(join.role, "another process took its place");
     lose(join.role, known->second.incarnation);
+  }
   lost_.erase(join.role);
+  if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
+    note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
+  if (job_->options.loss_ms == 0 && hosts_of(present_).size() > 1)
+    silence_.raise_least(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
@@ -256,81 +271,6 @@ std::set<RoleId> CoordinatorState::present_roles() const {
   return out;
 }
 
-void CoordinatorState::on(const caf::down_msg& down) {
-  for (const auto& [role, present] : present_)
-    if (present.actor.address() == down.source) {
-      lose(RoleId{role}, present.incarnation);
-      return;
-    }
-  observers_.drop(caf::actor_cast<caf::strong_actor_ptr>(down.source));
-  if (supervisor_ && supervisor_.address() == down.source) {
-    supervisor_ = nullptr;
-    if (stage_ != Stage::over)
-      fail("the node supervisor is gone");
-  }
-}
-
-void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
-  present_.erase(role);
-  silence_.gone(role);
-  seals_.erase(role);
-  leaves_.forget(role);
-  if (stage_ == Stage::over)
-    return;
-  lost_[role] = Clock::now();
-  lost(role, Clock::now(), faults_.lost(role));
-  if (async_ && role.kind == RoleKind::worker)
-    leases_.worker_lost(role.index);
-  fence_ = {};
-  perform(membership_.lost(role, incarnation, clock_.ms()));
-  perform(reshaping_.lost(role));
-}
-
-void CoordinatorState::perform(const Membership::LeaveOut& leave) {
-  present_.erase(leave.role);
-  silence_.gone(leave.role);
-  leaves_.forget(leave.role);
-  fence_ = {};
-  replace(leave.role, leave.reason);
-  perform(reshaping_.lost(leave.role));
-}
-
-void CoordinatorState::replace(RoleId role, const std::string& reason) {
-  note(to_string(role) + " is left out: " + reason);
-  lost_[role] = Clock::now();
-  if (supervisor_)
-    self_->send(supervisor_, ReplaceRole{role, reason});
-}
-
-void CoordinatorState::watch_silence(Clock::time_point now) {
-  for (const auto& silent : silence_.tick(steady_ms())) {
-    const auto present = present_.find(silent.role);
-    if (present == present_.end()) // left out with another one
-      continue;
-    const auto incarnation = present->second.incarnation;
-    replace(silent.role, silent.reason);
-    lose(silent.role, incarnation);
-  }
-  const std::chrono::milliseconds back{options_.return_deadline_ms};
-  for (auto& [role, since] : lost_)
-    if (supervisor_ && now - since > back)
-      replace(role, "lost and not back");
-}
-
-void CoordinatorState::heard_sender() {
-  for (auto& [role, present] : present_)
-    if (caf::actor_cast<caf::strong_actor_ptr>(present.actor)
-        == self_->current_sender())
-      silence_.heard(role, steady_ms());
-}
-
-void CoordinatorState::on(const LinkLost& lost) {
-  if (!current(lost.fence) || stage_ == Stage::over)
-    return;
-  note(to_string(lost.role) + ": " + lost.reason);
-  renews_ = true;
-}
-
 /// The next epoch makes the learner a replica.
 void CoordinatorState::on(const CaughtUp& caught_up) {
   if (current(caught_up.fence))
@@ -355,8 +295,10 @@ void CoordinatorState::on_tick() {
   perform(reshaping_.tick(clock_.ms()));
   look_at_leaves();
   look_at_checkpoints();
-  if (std::exchange(renews_, false))
+  if (std::exchange(renews_, false)) {
+    leave_out_unlinked();
     renew();
+  }
   watch_silence(now);
   if (stage_ == Stage::over)
     return;

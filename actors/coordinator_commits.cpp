@@ -61,6 +61,7 @@ void CoordinatorState::committed(
 }
 
 void CoordinatorState::committed(const CommitBook::Commit& commit) {
+  left_out_.links.committed();
   const auto now = Clock::now();
   touched_ = now;
   steps_ = commit.step + 1;

@@ -1,5 +1,6 @@
 #include "actors/coordinator_state.hpp"
 #include "actors/journal/history.hpp"
+#include "actors/present_hosts.hpp"
 
 // From a proposal to what the members of the next epoch are told.
 
@@ -33,6 +34,8 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   message.fence = fence_;
   for (const auto& [role, present] : present_)
     message.members.push_back({role, present.endpoint, present.links});
+  if (!reshaping_.pending())
+    epoch_plan_.spread(hosts_of(present_));
   epoch_plan_.begin(seals_, activate.epoch);
   epoch_plan_.tell(message);
   bool undone = false;

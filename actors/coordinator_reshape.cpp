@@ -107,6 +107,7 @@ void CoordinatorState::retire(RoleId role) {
   }
   seals_.erase(role);
   lost_.erase(role);
+  left_out_.forget(role);
   if (role.kind == RoleKind::shard)
     loads_.forget(role.index);
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);

@@ -10,6 +10,7 @@
 #include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/leave_desk.hpp"
+#include "actors/left_out_desk.hpp"
 #include "actors/observers.hpp"
 #include "actors/present_role.hpp"
 #include "actors/run_clock.hpp"
@@ -48,6 +49,7 @@ private:
   using Reshaper = caf::typed_response_promise<Note>;
   // --- joining and epochs ---------------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
+  JobInfo answer_again(const Hello& hello);
   void on(const Join& join);
   void begin_without_all();
   bool computes_alike(const Join& join);
@@ -72,6 +74,7 @@ private:
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
   void on(const Sealed& sealed);
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
+  void leave_out_unlinked();
   void on(const CaughtUp& caught_up);
 
   template <class Message>
@@ -79,7 +82,6 @@ private:
     for (const auto& [role, present] : present_)
       self_->send(present.actor, message);
   }
-
   // --- coordinator_journal.cpp -----------------------------------------------
   void resume(const JobHistory& past);
   void write_down(Activate message, bool undone);
@@ -183,14 +185,13 @@ private:
   Membership membership_;
   uint64_t incarnations_ = 0;
   std::map<RoleId, PresentRole> present_;
+  LeftOutDesk left_out_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_;
   Fence fence_;               ///< of the active epoch; job 0: none is active
   std::string probe_, build_; ///< of the first worker
-  bool begun_ = false;
-  bool renews_ = false; ///< a member has lost a link of the active epoch
-
+  bool begun_ = false, renews_ = false; ///< a link of the active epoch is lost
   CommitBook commits_;
   LeaseAccount leases_;
   FaultDesk faults_;
@@ -199,8 +200,7 @@ private:
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   RunRecord record_;
-  uint64_t steps_;
-  uint64_t end_;
+  uint64_t steps_, end_;
   Stage stage_ = Stage::running;
   RunEnding ending_;
   std::map<RoleId, uint64_t> paused_;

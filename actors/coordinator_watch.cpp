@@ -59,6 +59,21 @@ void CoordinatorWatch::show_supervision(
   samples.push_back(gauge(metrics::restarts_allowed, {}, budget_.budget()));
 }
 
+void CoordinatorWatch::show_members(size_t present, size_t absent,
+                                    const std::map<RoleId, std::string>& out,
+                                    std::vector<MetricSample>& samples) const {
+  const auto count = [&](const char* state, size_t members) {
+    samples.push_back(gauge(metrics::members, {{"state", state}},
+                            static_cast<double>(members)));
+  };
+  count("expected", present + absent);
+  count("present", present);
+  count("left_out", out.size());
+  for (const auto& [role, reason] : out)
+    samples.push_back(gauge(
+      metrics::left_out, {{"member", to_string(role)}, {"reason", reason}}, 1));
+}
+
 void CoordinatorWatch::show_waits(double age_seconds,
                                   std::vector<MetricSample>& samples) const {
   samples.push_back(
@@ -117,6 +132,15 @@ void CoordinatorState::look_at_waits() {
     if (reshaping_.is_guest(role))
       by_hand.insert(role);
   watch_.show_supervision(roles, by_hand, samples);
+  samples.push_back(
+    gauge(metrics::loss_seconds, {},
+          static_cast<double>(silence_.limit_ms(steady_ms())) / 1e3));
+  std::map<RoleId, std::string> out;
+  for (auto role : membership_.absent())
+    if (const auto* why = left_out_.why(role))
+      out.emplace(role, *why);
+  watch_.show_members(present_.size(), membership_.absent().size(), out,
+                      samples);
   const std::chrono::duration<double> age = Clock::now() - touched_;
   watch_.show_waits(runs ? age.count() : 0, samples);
   exporter_->publish("coordinator", std::move(samples));

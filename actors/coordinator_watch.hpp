@@ -34,6 +34,10 @@ public:
   void show_supervision(const std::set<RoleId>& roles,
                         const std::set<RoleId>& by_hand,
                         std::vector<MetricSample>& samples) const;
+  /// `out`: those of the absent who were members and are left out, and why.
+  void show_members(size_t present, size_t absent,
+                    const std::map<RoleId, std::string>& out,
+                    std::vector<MetricSample>& samples) const;
   void show_waits(double age_seconds, std::vector<MetricSample>& samples) const;
 
 private:

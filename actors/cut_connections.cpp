@@ -1,5 +1,7 @@
 #include "actors/cut_connections.hpp"
 
+#include "actors/links/addresses.hpp"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -51,6 +53,17 @@ void cut_connections(const std::vector<Endpoint>& places) {
   for (const auto& connection : connections())
     if (leads_to(connection, places))
       ::shutdown(connection.descriptor, SHUT_RDWR);
+}
+
+void end_connections(const std::vector<Endpoint>& places) {
+  for (const auto& place : places) {
+    const auto there = SocketAddress::find(place.host, place.port);
+    for (const auto& connection : connections()) {
+      const auto peer = SocketAddress::of_peer(connection.descriptor);
+      if (there && peer.port() == place.port && peer.host() == there->host())
+        ::shutdown(connection.descriptor, SHUT_RDWR);
+    }
+  }
 }
 
 void cut_other_connection(const std::vector<Endpoint>& places, uint32_t which) {

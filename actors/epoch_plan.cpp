@@ -69,6 +69,26 @@ bool EpochPlan::begins(const std::set<RoleId>& present) const {
             });
 }
 
+void EpochPlan::spread(const std::map<std::string, std::set<RoleId>>& hosts) {
+  if (job_.options.chain < 2 || hosts.size() < 2)
+    return;
+  std::map<uint32_t, std::string> host_of;
+  for (const auto& [host, roles] : hosts)
+    for (auto role : roles)
+      if (role.kind == RoleKind::shard)
+        host_of[role.index] = host;
+  std::vector<std::vector<uint32_t>> wanted;
+  std::vector<uint64_t> bytes;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    wanted.push_back(chains_.wanted(slice));
+    bytes.push_back(bytes_of(job_.plan.slices[slice]));
+  }
+  const auto apart = spread_over_hosts(wanted, bytes, host_of);
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    if (apart[slice] != wanted[slice])
+      chains_.want(slice, apart[slice]);
+}
+
 void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   ranks_.clear();
   computed_.clear();

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -36,6 +37,9 @@ public:
   const std::vector<WorkerRanks>& ranks() const { return ranks_; }
   /// Tells whether the job asks for no more than these to begin with.
   bool begins(const std::set<RoleId>& present) const;
+  /// Replicas of a slice shall be on different hosts where that can be: others
+  /// learn what is kept twice on one. `hosts` names each one's roles.
+  void spread(const std::map<std::string, std::set<RoleId>>& hosts);
   /// Decides chains and ranks of the next epoch.
   void begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch);
   /// Who shall keep which slice can be changed here.

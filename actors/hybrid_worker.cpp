@@ -79,7 +79,7 @@ private:
     wish.arrays = dense_.arrays();
     wish.members = computing_members(activation);
     form_group(
-      self_, *context_.groups, std::move(wish), met_,
+      self_, *context_.groups, std::move(wish), met_, cut_off_,
       [this](uint32_t rank, const std::string& reason) {
         dense_.lost(rank, reason);
       },
@@ -158,7 +158,8 @@ private:
 
   /// This epoch leads nowhere.
   void lost(const Fence& fence, const std::string& reason) {
-    self_->send(context_.coordinator, LinkLost{fence, context_.role, reason});
+    self_->send(context_.coordinator,
+                LinkLost{fence, context_.role, reason, cut_off_.roles()});
   }
 
   bool can_go_on(const Fence& fence, const StepOutcome& outcome) {
@@ -377,6 +378,7 @@ private:
   uint64_t version_ = 0; ///< of the dense variables
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
+  CutOff cut_off_;
   DenseSteps dense_;
   Fence met_; ///< of dense_'s group
   WorkerRows rows_;

@@ -19,7 +19,7 @@ using one_way = caf::typed_actor<caf::result<void>(Messages)...>;
 /// What every member of an epoch understands.
 using role_actor =
   one_way<Propose, Activate, Pause, EndAt, SnapshotRequest, SnapshotTaken,
-          Finish, Completion, caf::tick_atom, ArmFault>;
+          Finish, Completion, caf::tick_atom, ArmFault, Readmit>;
 
 using worker_actor =
   role_actor::extend<caf::result<void>(Pulled), caf::result<void>(LeaseGrant)>;

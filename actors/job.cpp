@@ -27,7 +27,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   plugin, server_filter, server_rule, bucket_mb, link, link_encryption,
   virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
   dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
-  isa, eval_every, join_deadline_ms, sample, samples, resume_from, evaluates)
+  isa, eval_every, join_deadline_ms, loss_ms, sample, samples, resume_from,
+  evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

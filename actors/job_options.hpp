@@ -5,6 +5,7 @@
 #include "strategies/learning_rate.hpp"
 #include "strategies/plan.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -80,6 +81,9 @@ struct JobOptions {
   std::string isa = "auto";
   uint64_t eval_every = 1; ///< epochs; 0: at the end only
   uint64_t join_deadline_ms = 30'000;
+  /// Without a sign of life for so long a member counts as lost; 0: a second
+  /// and more on one host, three and more where members are on several.
+  uint64_t loss_ms = 0;
   /// Of the training part; Job fills them in, so that a role that computes no
   /// gradient makes the same job without the data.
   SampleShape sample;
@@ -89,6 +93,12 @@ struct JobOptions {
   std::string resume_from;
   bool evaluates = false; ///< there are held-out samples: the coordinator says
 };
+
+/// How long members of several hosts may be silent.
+inline std::chrono::milliseconds loss_between_hosts(const JobOptions& options) {
+  return std::chrono::milliseconds{options.loss_ms > 0 ? options.loss_ms
+                                                       : 3'000};
+}
 
 /// Errors of from_json: InputError naming the field.
 std::string to_json(const JobOptions& options);

@@ -81,6 +81,7 @@ void LinkGroups::form(GroupWish wish,
                     job = job_](GroupOutcome outcome) {
                      auto group = std::make_shared<ReplicaGroup>();
                      group->error = outcome.error;
+                     group->missing = outcome.missing;
                      group->hopeless = outcome.hopeless;
                      group->carriers = outcome.carriers;
                      try {

@@ -105,6 +105,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::SliceHistory))
 CAF_ADD_TYPE_ID(troupe, (troupe::FaultKind))
 CAF_ADD_TYPE_ID(troupe, (troupe::FaultStruck))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeaveRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::Readmit))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -19,6 +19,7 @@ struct ReplicaGroup {
   bool shares_memory = false;        ///< peers read vectors where they lie
   std::vector<std::string> carriers; ///< by rank: "memory", "shm", "tcp" …
   std::string error;                 ///< one line; empty: the group is there
+  std::vector<uint32_t> missing{};   ///< ranks without a link in time
   bool hopeless = false;             ///< the next epoch would end alike
 };
 

@@ -21,6 +21,21 @@ inline ReplicaStart start_of(const Activate& activation, RoleId role) {
   return start;
 }
 
+/// Members of an epoch's group without which it does not get on.
+class CutOff {
+public:
+  void begin(const std::vector<Member>& members) {
+    members_ = members;
+    roles_.clear();
+  }
+  void lost(uint32_t rank) { roles_.push_back(members_[rank].role); }
+  const std::vector<RoleId>& roles() const { return roles_; }
+
+private:
+  std::vector<Member> members_; ///< by place
+  std::vector<RoleId> roles_;
+};
+
 /// Those members, by place.
 inline std::vector<Member> computing_members(const Activate& activation) {
   std::vector<Member> out;
@@ -31,12 +46,12 @@ inline std::vector<Member> computing_members(const Activate& activation) {
 }
 
 /// Forms the group that `wish` describes, but for who is told of a peer's end;
-/// it is the newest, `met`, from now on. lost(rank, reason), of the newest
-/// group, and then(group) are called in the actor's context, never after it has
-/// ended.
+/// it is the newest, `met`, from now on; `cut_off` is told of its members.
+/// lost(rank, reason), of the newest group, and then(group) are called in the
+/// actor's context, never after it has ended.
 template <class Self, class Lost, class Then>
 void form_group(Self* self, GroupMaker& groups, GroupWish wish, Fence& met,
-                Lost lost, Then then) {
+                CutOff& cut_off, Lost lost, Then then) {
   auto handle = caf::actor_cast<caf::weak_actor_ptr>(self);
   const auto tell = [handle](std::function<void()> what) {
     if (auto actor = handle.lock())
@@ -44,17 +59,25 @@ void form_group(Self* self, GroupMaker& groups, GroupWish wish, Fence& met,
                      Completion{std::move(what)});
   };
   met = wish.fence;
-  wish.on_down = [tell, lost, &met, fence = wish.fence](
+  cut_off.begin(wish.members);
+  wish.on_down = [tell, lost, &met, &cut_off, fence = wish.fence](
                    uint32_t rank, const std::string& reason) {
-    tell([lost, &met, fence, rank, reason] {
-      if (met == fence)
-        lost(rank, reason);
+    tell([lost, &met, &cut_off, fence, rank, reason] {
+      if (met != fence)
+        return;
+      cut_off.lost(rank);
+      lost(rank, reason);
     });
   };
-  groups.form(std::move(wish),
-              [tell, then](std::shared_ptr<ReplicaGroup> group) {
-                tell([then, group] { then(group); });
-              });
+  groups.form(std::move(wish), [tell, then, &met, &cut_off, fence = met](
+                                 std::shared_ptr<ReplicaGroup> group) {
+    tell([then, &met, &cut_off, fence, group] {
+      for (auto rank : group->missing)
+        if (met == fence)
+          cut_off.lost(rank);
+      then(group);
+    });
+  });
 }
 
 } // namespace troupe

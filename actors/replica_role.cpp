@@ -111,7 +111,7 @@ private:
     wish.layout = steps_.layout(start_of(activation, context_.role));
     wish.arrays = steps_.arrays();
     form_group(
-      self_, *context_.groups, std::move(wish), met_,
+      self_, *context_.groups, std::move(wish), met_, cut_off_,
       [this](uint32_t rank, const std::string& reason) {
         steps_.lost(rank, reason);
       },
@@ -205,8 +205,8 @@ private:
 
   /// This epoch leads nowhere.
   void lost(const std::string& reason) {
-    self_->send(context_.coordinator,
-                LinkLost{gate_.sealing(), context_.role, reason});
+    self_->send(context_.coordinator, LinkLost{gate_.sealing(), context_.role,
+                                               reason, cut_off_.roles()});
   }
 
   /// Tells the coordinator what cannot go on: the job, or this epoch.
@@ -307,7 +307,8 @@ private:
   SnapshotOutbox outbox_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
-  Fence met_;                 ///< of the newest group of replicas
+  CutOff cut_off_;
+  Fence met_; ///< of the newest group of replicas
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
   uint64_t version_ = 0; ///< of the newest turn that is known to be over
   uint64_t begun_ = 0;   ///< first step not begun

@@ -14,7 +14,7 @@ namespace troupe {
 /// The behaviour of a member: what all roles answer alike, then its own.
 /// `context` must live as long as the actor.
 template <class Pointer, class... Own>
-auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
+auto role_behavior(Pointer self, RoleContext& context, Own... own) {
   guard_role(self, context.coordinator);
   report_metrics(self, context);
   using Actor = std::remove_pointer_t<Pointer>;
@@ -28,6 +28,10 @@ auto role_behavior(Pointer self, const RoleContext& context, Own... own) {
     [&context](const ArmFault& x) {
       if (x.job == context.job_id)
         context.faults->arm({x.kind, x.phase, x.after, x.amount});
+    },
+    [&context](const Readmit& x) {
+      if (x.job == context.job_id)
+        context.incarnation = x.incarnation;
     },
     std::move(own)...,
   };
@@ -101,8 +105,10 @@ void ask_for_links(Pointer self, const RoleContext& context,
   Completion later{[self, &context, &gate, fence, peer, why = std::move(why)] {
     if (gate.is_active(fence) || gate.is_sealing(fence))
       self->send(context.coordinator,
-                 LinkLost{fence, context.role,
-                          "links to " + to_string(peer) + " again: " + why});
+                 LinkLost{fence,
+                          context.role,
+                          "links to " + to_string(peer) + " again: " + why,
+                          {peer}});
   }};
   self->delayed_send(self, std::chrono::seconds{1}, std::move(later));
 }

@@ -185,12 +185,30 @@ std::string reached_as(const std::string& host,
   return own;
 }
 
+/// Whether a coordinator may be on another host than this.
+bool is_elsewhere(const std::string& coordinator) {
+  return std::ranges::any_of(
+    parse_endpoints(coordinator), [](const Endpoint& x) {
+      const auto there = SocketAddress::find(x.host, x.port);
+      return there && own_address_towards(x.host) != there->host();
+    });
+}
+
+/// Whether a process of the job answers where its links are met.
+bool can_be_linked(const std::string& links) {
+  constexpr std::chrono::milliseconds probe_deadline{500};
+  const auto there = parse_link_endpoint(links);
+  return there && there->port != 0
+         && connect_tcp(there->host, there->port, probe_deadline).socket;
+}
+
 LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
   LinkOptions wanted;
   wanted.credentials = load_credentials(options.certificates);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
   wanted.announce = reached_as(wanted.listen, options);
   wanted.proxy = options.link_proxy;
+  wanted.patience = loss_between_hosts(job.options);
   if (job.plan.owner_kind == RoleKind::shard)
     wanted.memory = LinkMemory::make();
   wanted.log = [role = to_string(options.role)](const std::string& line) {
@@ -210,6 +228,28 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
 } // namespace
 
 namespace {
+
+/// A role that is left out and lives joins again.
+ControlLineOptions line_options(caf::actor_system& system,
+                                const RoleProcessOptions& options) {
+  ControlLineOptions line;
+  line.first = caf::actor_cast<coordinator_actor>(
+    connect(system, options.coordinator, options.connect_deadline_ms));
+  line.address = options.coordinator;
+  line.role = options.role;
+  line.probe = [&system](const std::vector<std::string>& where,
+                         std::function<void(bool)> reached) {
+    system.spawn<caf::detached>([where, reached = std::move(reached)] {
+      reached(std::ranges::all_of(where, can_be_linked));
+    });
+  };
+  line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
+  if (is_elsewhere(options.coordinator))
+    line.hang_up = [places = parse_endpoints(options.coordinator)] {
+      end_connections(places);
+    };
+  return line;
+}
 
 /// What the role's fault trigger does to its links, and tells.
 void expect_faults(const RoleContext& context, const std::string& coordinator) {
@@ -234,12 +274,8 @@ void run_role_process(const RoleProcessOptions& options) {
   ActorConfig config{load_credentials(options.certificates)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  ControlLineOptions line;
-  line.first = caf::actor_cast<coordinator_actor>(
-    connect(system, options.coordinator, options.connect_deadline_ms));
-  line.address = options.coordinator;
-  line.role = options.role;
-  const auto coordinator = spawn_control_line(system, std::move(line));
+  const auto coordinator = spawn_control_line(system,
+                                              line_options(system, options));
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
   auto info = say_hello(self, coordinator, options.role);

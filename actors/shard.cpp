@@ -7,6 +7,8 @@
 #include "actors/shard/step_slices.hpp"
 #include "kernels/error.hpp"
 
+#include <set>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -158,6 +160,7 @@ private:
     if (!shard_.gate.enter(activation.fence))
       return;
     follow(activation.consistency);
+    forget_others(activation);
     shard_.outbox.enter(activation.rollback);
     const auto chains = chains_of(activation, shard_.job.plan);
     const auto needed = neighbours_of(chains, shard_.context.role.index,
@@ -173,6 +176,16 @@ private:
       [this](RoleId peer, const std::string& line) {
         ask_for_links(shard_.self, shard_.context, shard_.gate, peer, line);
       });
+  }
+
+  /// Who is no member may not have taken all that it pulled, and would get the
+  /// rest of it from memory that this epoch writes.
+  void forget_others(const Activate& activation) {
+    std::set<std::string> names;
+    for (const auto& member : activation.members)
+      names.insert(to_string(member.role));
+    if (shard_.context.links)
+      shard_.context.links->keep_only(names);
   }
 
   void start_epoch(const Activate& activation) {

@@ -17,6 +17,8 @@ namespace {
 
 using Flags = std::map<std::string, std::string>;
 
+constexpr uint64_t least_loss_ms = 500; ///< two signs of life
+
 [[noreturn]] void refuse(const std::string& what) {
   throw UsageError(what);
 }
@@ -50,6 +52,12 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               {"priority", "tables", "dense", "table-fill", "table-bytes",
                "table-idle-steps", "table-keep-count"},
               !served, with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"loss-ms"}, !has_workers || flags.count("in-process") > 0,
+              "where roles share a process; drop it or add --processes");
+  if (job.loss_ms > 0 && job.loss_ms < least_loss_ms)
+    refuse("--loss-ms " + std::to_string(job.loss_ms)
+           + ": members give signs of life every 250 ms; give at least "
+           + std::to_string(least_loss_ms) + ", or 0 for the default");
   if (job.processes && !has_workers)
     refuse("--processes has no effect " + with
            + ", whose roles share a process; drop it or add --strategy "

@@ -226,16 +226,7 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.table_idle_steps), 0, most_steps)},
        {"table-keep-count", "N", number_flag, "none",
         "sparse tables: rows used so often are not evicted for idleness",
-        whole(FIELD(job.table_keep_count), 0, 1 << 24)},
-       {"processes", "", toggle_flag,
-        "with parameter_server and multi_worker_mirrored",
-        "run each role as a process of its own",
-        toggle(FIELD(job.processes), true)},
-       {"in-process", "", toggle_flag, "with the other strategies",
-        "run all roles in this process", toggle(FIELD(job.processes), false)},
-       {"join-deadline-ms", "N", number_flag, "30000 ms",
-        "how long a role may take to join before the run ends",
-        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)}});
+        whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512",
@@ -245,6 +236,22 @@ void add_places(std::vector<Flag>& flags) {
         "of matrix products and convolutions: float32 or bfloat16; parameters "
         "and all else stay float32",
         choice(FIELD(job.precision), {"float32", "bfloat16"})}});
+}
+
+void add_processes(std::vector<Flag>& flags) {
+  add(flags, "Where it runs", on_jobs,
+      {{"processes", "", toggle_flag,
+        "with parameter_server and multi_worker_mirrored",
+        "run each role as a process of its own",
+        toggle(FIELD(job.processes), true)},
+       {"in-process", "", toggle_flag, "with the other strategies",
+        "run all roles in this process", toggle(FIELD(job.processes), false)},
+       {"join-deadline-ms", "N", number_flag, "30000 ms",
+        "how long a role may take to join before the run ends",
+        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)},
+       {"loss-ms", "N", number_flag, "0: 1000 ms, 3000 ms over several hosts",
+        "processes: a member without a sign of life for so long is left out",
+        whole(FIELD(job.loss_ms), 0, 3'600'000)}});
 }
 
 void add_steps(std::vector<Flag>& flags) {
@@ -353,6 +360,7 @@ std::vector<Flag> job_flags() {
   std::vector<Flag> flags;
   add_inputs(flags);
   add_places(flags);
+  add_processes(flags);
   for (auto& flag : consistency_flags())
     flags.push_back(std::move(flag));
   add_steps(flags);

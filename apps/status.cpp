@@ -59,6 +59,22 @@ void show_supervision(const Values& values) {
   }
 }
 
+/// How many members there are of how many, and who is left out.
+void show_members(const Values& values) {
+  std::map<std::string, double> counts;
+  std::string out;
+  for (const auto& value : values)
+    if (value.name == metrics::members.name)
+      counts[label(value, "state")] = value.value;
+    else if (value.name == metrics::left_out.name)
+      out += "  " + label(value, "member")
+             + " is left out: " + label(value, "reason") + '\n';
+  std::printf("members: %.0f expected, %.0f present, %.0f left out; silence "
+              "of %.1f s counts as loss\n%s",
+              counts["expected"], counts["present"], counts["left_out"],
+              value_of(values, metrics::loss_seconds), out.c_str());
+}
+
 /// Who waits for whom, and who holds up a step that is late.
 void show_waits(const Values& values) {
   for (const auto& value : values)
@@ -83,6 +99,7 @@ int run_status(const Settings& settings) {
               value_of(values, metrics::steps_committed_total),
               value_of(values, metrics::training_loss),
               value_of(values, metrics::restarts_total));
+  show_members(values);
   show_supervision(values);
   show_waits(values);
   std::set<std::string> roles;

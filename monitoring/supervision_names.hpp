@@ -25,4 +25,14 @@ inline constexpr MetricDescription gradients_computed_twice_total{
   MetricSample::Kind::counter, "troupe_gradients_computed_twice_total",
   "Gradients with values that were not finite and, computed again, were."};
 
+inline constexpr MetricDescription members{
+  MetricSample::Kind::gauge, "troupe_members",
+  "Members of the job by label state: expected, present, left_out."};
+inline constexpr MetricDescription loss_seconds{
+  MetricSample::Kind::gauge, "troupe_loss_seconds",
+  "Silence after which a member counts as lost."};
+inline constexpr MetricDescription left_out{
+  MetricSample::Kind::gauge, "troupe_left_out",
+  "1 for each member that is left out: labels member, reason."};
+
 } // namespace troupe::metrics

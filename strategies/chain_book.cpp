@@ -268,4 +268,36 @@ rebalance(const std::vector<std::vector<uint32_t>>& chains,
   return out;
 }
 
+std::vector<std::vector<uint32_t>>
+spread_over_hosts(std::vector<std::vector<uint32_t>> chains,
+                  const std::vector<uint64_t>& bytes,
+                  const std::map<uint32_t, std::string>& hosts) {
+  strategies::require(chains.size() == bytes.size(), "bytes of each slice");
+  std::map<uint32_t, uint64_t> loads;
+  for (size_t i = 0; i < chains.size(); ++i)
+    for (auto shard : chains[i])
+      loads[shard] += bytes[i];
+  for (size_t i = 0; i < chains.size(); ++i) {
+    std::set<std::string> taken;
+    for (auto& shard : chains[i]) {
+      const auto host = hosts.find(shard);
+      if (host == hosts.end() || taken.insert(host->second).second)
+        continue;
+      std::optional<uint32_t> best;
+      for (const auto& [other, where] : hosts)
+        if (!taken.contains(where) && !contains(chains[i], other)
+            && (!best || loads[other] < loads[*best]))
+          best = other;
+      if (!best)
+        continue;
+      // One of a later place may have that host: it is judged when it comes.
+      loads[shard] -= bytes[i];
+      loads[*best] += bytes[i];
+      taken.insert(hosts.at(*best));
+      shard = *best;
+    }
+  }
+  return chains;
+}
+
 } // namespace troupe

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -102,5 +103,14 @@ std::vector<std::vector<uint32_t>>
 rebalance(const std::vector<std::vector<uint32_t>>& chains,
           const std::vector<uint64_t>& bytes, const std::set<uint32_t>& shards,
           uint32_t length, const std::map<uint32_t, double>& costs = {});
+
+/// Puts the shards of each chain on different hosts where there are enough
+/// (PROTOCOL 18): a shard on the host of one before it gives way to the one
+/// with the fewest bytes on a host that the chain lacks. `hosts` names each
+/// shard's; shards that it does not name stay and are nobody's choice.
+std::vector<std::vector<uint32_t>>
+spread_over_hosts(std::vector<std::vector<uint32_t>> chains,
+                  const std::vector<uint64_t>& bytes,
+                  const std::map<uint32_t, std::string>& hosts);
 
 } // namespace troupe

@@ -56,6 +56,11 @@ uint64_t SilenceWatch::limit_ms(uint64_t now_ms) const {
                     std::min(least, options_.most_ms), options_.most_ms);
 }
 
+void SilenceWatch::raise_least(uint64_t least_ms) {
+  options_.least_ms = std::max(options_.least_ms, least_ms);
+  options_.most_ms = std::max(options_.most_ms, least_ms);
+}
+
 std::vector<SilenceWatch::Silent> SilenceWatch::tick(uint64_t now_ms) {
   if (is_late(now_ms))
     for (auto& [role, member] : members_)

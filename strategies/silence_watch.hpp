@@ -52,6 +52,8 @@ public:
   std::vector<Silent> tick(uint64_t now_ms);
 
   uint64_t limit_ms(uint64_t now_ms) const;
+  /// From here on the limit is no less than that.
+  void raise_least(uint64_t least_ms);
 
 private:
   /// Whoever should have called tick() was not running.

@@ -1,5 +1,6 @@
 #include "actors/control/control_door.hpp"
 
+#include "actors/actor_node.hpp"
 #include "actors/links/addresses.hpp"
 #include "kernels/error.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr int backlog = 1024;
 constexpr int accepts_per_turn = 32;
 constexpr size_t most_guests = 1024;
+constexpr std::chrono::milliseconds longest_patience{10'000};
 constexpr auto breath = std::chrono::milliseconds{100};
 
 bool is_want_of_room(int error) {
@@ -39,20 +41,25 @@ Descriptor listen_at(const SocketAddress& address) {
 
 } // namespace
 
-void prepare_control(int socket) {
+void prepare_control(int socket, std::chrono::milliseconds patience) {
   prepare_tcp(socket);
   // CAF's shutdown waits until all that is on its way has been taken: of a host
-  // that is cut off, for as long as the system tries, a quarter of an hour.
-  const unsigned most_ms = 10'000;
+  // that is cut off, for as long as the system tries, a quarter of an hour. And
+  // who comes back is not heard before its old connection is gone.
+  const bool elsewhere = !is_loopback(SocketAddress::of_peer(socket).host());
+  const auto most = elsewhere ? patience : longest_patience;
+  const auto most_ms = static_cast<unsigned>(most.count());
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
 }
 
 ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
                          const std::string& host, uint16_t port,
-                         std::shared_ptr<VettedConnections> vetted)
+                         std::shared_ptr<VettedConnections> vetted,
+                         std::chrono::milliseconds patience)
   : loop_(loop),
     tls_(std::move(tls)),
     vetted_(std::move(vetted)),
+    patience_(patience),
     list_(guests_allowed(most_guests)) {
   const auto address = SocketAddress::find(host, port);
   if (!address)
@@ -96,7 +103,7 @@ bool ControlDoor::accept_one() {
     pause();
     return false;
   }
-  prepare_control(made.get());
+  prepare_control(made.get(), patience_);
   auto session = tls_->open(made.get(), false);
   if (!session)
     return true; // no memory: whoever it is tries again

@@ -5,6 +5,7 @@
 #include "actors/links/io_loop.hpp"
 #include "actors/links/tls_context.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,9 +13,13 @@
 
 namespace troupe {
 
-/// Prepares a connected socket of the control port: no delay, and an end within
-/// seconds where the other host is cut off.
-void prepare_control(int socket);
+/// What a connection to another host may be silent for.
+inline constexpr std::chrono::milliseconds usual_patience{3'000};
+
+/// Prepares a connected socket of the control port: no delay, and an end where
+/// another host has not taken for so long what it was sent, of this host after
+/// 10 s.
+void prepare_control(int socket, std::chrono::milliseconds patience);
 
 /// Listens at a process's control port in CAF's place: a connection that has
 /// not shown a certificate of the job is none of CAF's business. Who is let in,
@@ -25,7 +30,8 @@ public:
   /// Errors: InputError with the system's reason.
   ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
               const std::string& host, uint16_t port,
-              std::shared_ptr<VettedConnections> vetted);
+              std::shared_ptr<VettedConnections> vetted,
+              std::chrono::milliseconds patience = usual_patience);
   ~ControlDoor();
   ControlDoor(const ControlDoor&) = delete;
   ControlDoor& operator=(const ControlDoor&) = delete;
@@ -54,6 +60,7 @@ private:
   IoLoop& loop_;
   std::shared_ptr<const TlsContext> tls_;
   std::shared_ptr<VettedConnections> vetted_;
+  const std::chrono::milliseconds patience_;
   std::string host_;
   uint16_t port_ = 0;
   Descriptor door_;

@@ -3,6 +3,7 @@
 #include "actors/control/control_door.hpp"
 #include "actors/control/secure_stream.hpp"
 #include "actors/error_line.hpp"
+#include "actors/links/addresses.hpp"
 #include "kernels/error.hpp"
 
 #include <caf/io/basp_broker.hpp>
@@ -19,6 +20,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds publish_deadline{10};
+/// The system's own tries come ever later, and the next who asks would wait.
+constexpr std::chrono::milliseconds connect_deadline{1'000};
 
 namespace io = caf::io;
 namespace net = caf::io::network;
@@ -124,22 +127,22 @@ class SecureMiddlemanActor : public io::middleman_actor_impl {
 public:
   SecureMiddlemanActor(caf::actor_config& config, caf::actor broker,
                        std::shared_ptr<const TlsContext> tls,
-                       std::shared_ptr<IoLoop> loop)
+                       std::shared_ptr<IoLoop> loop,
+                       std::chrono::milliseconds patience)
     : middleman_actor_impl(config, std::move(broker)),
       tls_(std::move(tls)),
-      loop_(std::move(loop)) {}
+      loop_(std::move(loop)),
+      patience_(patience) {}
 
   const char* name() const override { return "secure_middleman"; }
 
 protected:
   caf::expected<io::scribe_ptr> connect(const std::string& host,
                                         uint16_t port) override {
-    auto made = net::new_tcp_connection(host, port);
-    if (!made)
-      return std::move(made.error());
-    Descriptor socket{*made};
-    net::nonblocking(socket.get(), true);
-    prepare_control(socket.get());
+    auto [socket, why] = connect_tcp(host, port, connect_deadline);
+    if (!socket)
+      return caf::make_error(caf::sec::cannot_connect_to_node, why, host, port);
+    prepare_control(socket.get(), patience_);
     auto session = tls_->open(socket.get(), true);
     if (!session)
       return caf::sec::cannot_connect_to_node;
@@ -153,7 +156,8 @@ protected:
     const auto vetted = std::make_shared<VettedConnections>();
     try {
       auto door = std::make_shared<ControlDoor>(
-        *loop_, tls_, address == nullptr ? "0.0.0.0" : address, port, vetted);
+        *loop_, tls_, address == nullptr ? "0.0.0.0" : address, port, vetted,
+        patience_);
       return caf::make_counted<SecureDoorman>(sockets_of(system()),
                                               vetted->take_signal(), vetted,
                                               loop_, std::move(door));
@@ -165,14 +169,16 @@ protected:
 private:
   std::shared_ptr<const TlsContext> tls_;
   std::shared_ptr<IoLoop> loop_;
+  const std::chrono::milliseconds patience_;
 };
 
 /// CAF knows modules by number; in this place it would look for its own.
 class SecureMiddleman : public caf::actor_system::module {
 public:
   SecureMiddleman(caf::actor_system& system,
-                  std::shared_ptr<const TlsContext> tls)
-    : system_(system), tls_(std::move(tls)) {}
+                  std::shared_ptr<const TlsContext> tls,
+                  std::chrono::milliseconds patience)
+    : system_(system), tls_(std::move(tls)), patience_(patience) {}
 
   void start() override {
     // OpenSSL writes to sockets of peers that may have gone.
@@ -181,7 +187,8 @@ public:
       std::signal(SIGPIPE, SIG_IGN);
     loop_ = std::make_shared<IoLoop>();
     actor_ = system_.spawn<SecureMiddlemanActor, caf::detached + caf::hidden>(
-      system_.middleman().named_broker<io::basp_broker>("BASP"), tls_, loop_);
+      system_.middleman().named_broker<io::basp_broker>("BASP"), tls_, loop_,
+      patience_);
   }
 
   void stop() override {
@@ -200,6 +207,7 @@ public:
 private:
   caf::actor_system& system_;
   std::shared_ptr<const TlsContext> tls_;
+  const std::chrono::milliseconds patience_;
   std::shared_ptr<IoLoop> loop_;
   io::middleman_actor actor_;
 };
@@ -211,11 +219,12 @@ SecureMiddleman& module_of(const caf::actor_system& system) {
 } // namespace
 
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials) {
+                           const Credentials& credentials,
+                           std::chrono::milliseconds patience) {
   config.module_factories.emplace_back(
-    [tls = std::make_shared<const TlsContext>(credentials)](
+    [patience, tls = std::make_shared<const TlsContext>(credentials)](
       caf::actor_system& system) -> caf::actor_system::module* {
-      return new SecureMiddleman(system, tls); // the system owns it
+      return new SecureMiddleman(system, tls, patience); // the system owns it
     });
 }
 

@@ -3,6 +3,7 @@
 #include "actors/caf.hpp"
 #include "actors/credentials.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -12,10 +13,12 @@ namespace troupe {
 /// over mutual TLS 1.3: CAF's own module for that reads its certificates again
 /// for each connection, ends the process where it cannot, and has no deadline
 /// for strangers. Certificates are read by then, connections come from a
-/// ControlDoor. The middleman has to be loaded already.
+/// ControlDoor. The middleman has to be loaded already. A connection to another
+/// host that takes nothing for `patience` ends.
 /// Errors: InputError naming the file that cannot be used.
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials);
+                           const Credentials& credentials,
+                           std::chrono::milliseconds patience);
 
 /// Whether the system was made with it.
 bool has_secure_middleman(const caf::actor_system& system);

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,6 +44,14 @@ private:
 /// with signs of life. Errors: -1 and errno.
 int open_socket(const SocketAddress& address);
 void prepare_tcp(int descriptor);
+
+struct Connecting {
+  Descriptor socket; ///< non-blocking; none: see `why`
+  std::string why;
+};
+/// Connects to HOST:PORT, and blocks for no longer than that.
+Connecting connect_tcp(const std::string& host, uint16_t port,
+                       std::chrono::milliseconds deadline);
 
 /// Whether the other end of a socket of this host belongs to this user.
 bool same_user(int descriptor);

@@ -15,6 +15,8 @@ namespace {
 
 constexpr auto pause = std::chrono::milliseconds{50};
 constexpr int proxy_deadline_ms = 1'000;
+/// The system's own tries come ever later, also once a cable is whole again.
+constexpr auto greet_deadline = std::chrono::seconds{2};
 
 std::optional<SocketAddress> address_to_dial(const DialOrder& order) {
   if (order.local)
@@ -93,18 +95,21 @@ void Dial::greet() {
   for (const auto& descriptor : order_.passed) // it may greet once more
     passed.push_back(duplicate(descriptor.get()));
   conversation_->handshake().greet(encode(order_.hello), std::move(passed));
-  conversation_->go(order_.deadline, [this](Handshake::State sent) {
-    if (sent == Handshake::State::failed) {
-      retry(conversation_->failure());
-      return;
-    }
-    conversation_->go(order_.deadline, [this](Handshake::State state) {
-      if (state == Handshake::State::failed)
-        retry(conversation_->failure());
-      else
-        on_answer();
-    });
-  });
+  const auto soon = IoLoop::Clock::now() + greet_deadline;
+  conversation_->go(std::min<IoLoop::Clock::time_point>(order_.deadline, soon),
+                    [this](Handshake::State sent) {
+                      if (sent == Handshake::State::failed) {
+                        retry(conversation_->failure());
+                        return;
+                      }
+                      conversation_->go(order_.deadline,
+                                        [this](Handshake::State state) {
+                                          if (state == Handshake::State::failed)
+                                            retry(conversation_->failure());
+                                          else
+                                            on_answer();
+                                        });
+                    });
 }
 
 void Dial::on_answer() {

@@ -60,7 +60,8 @@ GroupForming::GroupForming(const LinkRoom& room, GroupRequest request,
     segment_(std::move(segment)),
     done_(std::move(done)),
     peers_(request_.members.size()),
-    watch_(std::make_shared<GroupWatch>(room.loop, request_.members.size())) {}
+    watch_(std::make_shared<GroupWatch>(room.loop, request_.members.size(),
+                                        room.patience)) {}
 
 GroupForming::~GroupForming() {
   room_.loop->cancel(timer_);
@@ -107,6 +108,7 @@ std::string GroupForming::check() {
 
 void GroupForming::start() {
   timer_ = room_.loop->at(request_.deadline, [this] {
+    late_ = true;
     fail("no link in time with " + missing());
   });
   auto error = check();
@@ -309,6 +311,9 @@ void GroupForming::fail(const std::string& why, bool hopeless) {
   outcome.error = "group " + request_.group + ", epoch "
                   + std::to_string(request_.fence.epoch) + ": " + why;
   outcome.hopeless = hopeless;
+  for (uint32_t rank = 0; late_ && rank < peers_.size(); ++rank)
+    if (!peers_[rank].linked)
+      outcome.missing.push_back(rank);
   outcome.hosts = plan_.hosts;
   watch_->close();
   auto done = std::exchange(done_, nullptr);

@@ -21,6 +21,7 @@ struct LinkRoom {
   LinkChoice link = LinkChoice::automatic;
   LinkEncryption encryption = LinkEncryption::automatic;
   std::string proxy; ///< that others are dialled through; empty: none
+  std::chrono::milliseconds patience{3'000}; ///< LinkOptions'
 };
 
 /// A group from its request to its outcome: dials the lower ranks, is visited
@@ -78,6 +79,7 @@ private:
   std::vector<Peer> peers_;
   Descriptor control_;
   std::shared_ptr<GroupWatch> watch_;
+  bool late_ = false; ///< the deadline is over
   uint64_t timer_ = 0;
 };
 

@@ -1,11 +1,15 @@
 #include "actors/links/group_watch.hpp"
 
+#include "actors/links/cable.hpp"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace troupe {
 namespace {
+
+constexpr std::chrono::milliseconds cable_period{250};
 
 /// Whether this side ended a TCP connection first: LinkSocket::cut() wakes the
 /// watch as well.
@@ -20,8 +24,9 @@ bool ended_here(int descriptor) {
 
 } // namespace
 
-GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop, size_t members)
-  : loop_(std::move(loop)), peers_(members) {}
+GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop, size_t members,
+                       std::chrono::milliseconds patience)
+  : loop_(std::move(loop)), peers_(members), patience_(patience) {}
 
 void GroupWatch::add(uint32_t rank, Descriptor connection) {
   std::lock_guard lock{mutex_};
@@ -33,6 +38,23 @@ void GroupWatch::add(uint32_t rank, Descriptor connection) {
                             [keep = shared_from_this(), rank](uint32_t) {
                               keep->down(rank);
                             });
+  if (timer_ == 0)
+    look_at_cables();
+}
+
+void GroupWatch::look_at_cables() {
+  std::lock_guard lock{mutex_};
+  for (uint32_t rank = 0; rank < peers_.size() && !closed_; ++rank) {
+    const auto& peer = peers_[rank];
+    if (peer.watch != 0 && is_cut(peer.connection.get(), patience_))
+      down(rank);
+  }
+  timer_ = closed_ ? 0
+                   : loop_->at(IoLoop::Clock::now() + cable_period,
+                               [weak = weak_from_this()] {
+                                 if (auto self = weak.lock())
+                                   self->look_at_cables();
+                               });
 }
 
 void GroupWatch::down(uint32_t rank) {
@@ -71,6 +93,7 @@ void GroupWatch::close() {
     on_down_ = nullptr;
   }
   auto release = [self = shared_from_this()] {
+    self->loop_->cancel(std::exchange(self->timer_, 0));
     for (auto& peer : self->peers_) {
       self->loop_->unwatch(std::exchange(peer.watch, 0));
       peer.connection.reset();

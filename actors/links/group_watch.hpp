@@ -3,6 +3,7 @@
 #include "actors/links/descriptor.hpp"
 #include "actors/links/io_loop.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,13 +12,15 @@
 
 namespace troupe {
 
-/// Watches the connections to a group's members for their end, without reading
-/// from them. On the loop's thread, but for close().
+/// Watches the connections to a group's members for their end, or that of
+/// their cables (cable.hpp), without reading from them. On the loop's thread,
+/// but for close().
 class GroupWatch : public std::enable_shared_from_this<GroupWatch> {
 public:
   using OnDown = std::function<void(uint32_t rank)>;
 
-  GroupWatch(std::shared_ptr<IoLoop> loop, size_t members);
+  GroupWatch(std::shared_ptr<IoLoop> loop, size_t members,
+             std::chrono::milliseconds patience);
 
   /// Takes a connection, or a duplicate of one, and watches it; calls the
   /// handler once when the peer has ended it.
@@ -37,10 +40,13 @@ private:
   };
 
   void down(uint32_t rank);
+  void look_at_cables();
   void tell_all();
 
   std::shared_ptr<IoLoop> loop_;
   std::vector<Peer> peers_;
+  const std::chrono::milliseconds patience_;
+  uint64_t timer_ = 0;
   std::recursive_mutex mutex_; ///< held while the handler runs
   OnDown on_down_;
   bool closed_ = false;

@@ -44,6 +44,7 @@ struct GroupRequest {
 
 struct GroupOutcome {
   std::string error; ///< one line that names the member; empty: formed
+  std::vector<uint32_t> missing; ///< ranks without a link at the deadline
   /// It follows from what the members were told: no other epoch helps.
   bool hopeless = false;
   /// Over TCP: by rank, own null. Over shared memory: empty.

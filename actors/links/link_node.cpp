@@ -17,7 +17,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t key_bytes = 16;
-constexpr auto patience = std::chrono::seconds{2};
+constexpr auto greeting_patience = std::chrono::seconds{2};
 constexpr auto silence = std::chrono::seconds{10};
 
 bool older(const Fence& one, const Fence& other) {
@@ -73,6 +73,7 @@ struct LinkNode::Impl {
     room.link = options.link;
     room.encryption = options.encryption;
     room.proxy = options.proxy;
+    room.patience = options.patience;
     listener = std::make_unique<LinkListener>(
       *room.loop, ListenerOptions{room.tls, options.listen, own.key,
                                   own.unix_name, own.id});
@@ -288,7 +289,7 @@ struct LinkNode::Impl {
     if (place->local && options.memory)
       passed = options.memory->to_pass();
     conversation.handshake().greet(encode(answer), std::move(passed));
-    conversation.go(IoLoop::Clock::now() + patience,
+    conversation.go(IoLoop::Clock::now() + greeting_patience,
                     [this, place](Handshake::State state) {
                       auto whose = std::move(*place);
                       answering.erase(place);
@@ -384,6 +385,10 @@ const std::shared_ptr<LinkMemory>& LinkNode::memory() const {
 
 LinkCounters LinkNode::counters() const {
   return {impl_->accepted, impl_->strangers, impl_->refused};
+}
+
+std::chrono::milliseconds LinkNode::patience() const {
+  return impl_->options.patience;
 }
 
 IoLoop& LinkNode::io() {

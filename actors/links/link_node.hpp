@@ -5,6 +5,7 @@
 #include "actors/links/link_group.hpp"
 #include "actors/links/link_memory.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,8 @@ struct LinkOptions {
   std::function<void(const std::string& line)> log;
   /// What channels on this host may read; null: nothing.
   std::shared_ptr<LinkMemory> memory{};
+  /// A connection on which nothing is answered for so long is cut.
+  std::chrono::milliseconds patience{3'000};
   /// Other than this host's own mark: a test that plays several hosts.
   std::string host_mark;
 };
@@ -97,6 +100,7 @@ public:
 
   const std::shared_ptr<LinkMemory>& memory() const;
   LinkCounters counters() const;
+  std::chrono::milliseconds patience() const;
   /// For those who serve their sockets on the same thread.
   IoLoop& io();
 

@@ -194,6 +194,15 @@ void MessageLink::close() {
     options_.memory->keep(std::move(lent));
 }
 
+void MessageLink::hush() {
+  {
+    std::lock_guard pen{pen_};
+    broken_ = true;
+    socket_->cut();
+  }
+  look();
+}
+
 MessageLink::Counts MessageLink::counts() const {
   return {sender_.sent_bytes(), received_.load(std::memory_order_relaxed),
           sender_.queued_bytes()};

@@ -64,6 +64,11 @@ public:
   bool broke_rules() const { return broke_rules_; }
   /// Ends the link: lets go of all tensors; no event follows.
   void close();
+  /// Takes the link for down; says what the peer does not do.
+  void give_up(const std::string& what) { set_down(what); }
+  /// Nothing of what was sent leaves once this has returned, not even the rest
+  /// of a frame; from any thread. The loop learns that the link is down.
+  void hush();
 
   int descriptor() const { return socket_->descriptor(); }
   Counts counts() const;

@@ -1,10 +1,12 @@
 #include "actors/links/message_links.hpp"
 
+#include "actors/links/cable.hpp"
 #include "actors/links/link_proxy.hpp"
 #include "monitoring/names.hpp"
 
 #include <future>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -16,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto metrics_period = 1s;
+constexpr auto cable_period = 250ms;
 constexpr auto end_deadline = 5s;
 
 struct LinkMetrics {
@@ -70,9 +73,11 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
   void take(uint64_t id, LinkMessage&& message);
   void turn(uint64_t id, uint32_t events);
   void settle(uint64_t id);
+  void forget(uint64_t id);
   void end(Served&& gone);
   void end_all();
   void show_metrics();
+  void look_at_cables();
 
   caf::actor_system& system;
   LinkNode& node;
@@ -84,10 +89,13 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
   std::set<std::string> names; ///< accepted under
   uint64_t last_id = 0;
   uint64_t timer = 0;
+  uint64_t cable_timer = 0;
   bool over = false;
 
   std::mutex mutex;
   IoLoop* loop; ///< null: over
+  /// Those of `served`, for other threads.
+  std::map<uint64_t, std::pair<std::string, std::weak_ptr<MessageLink>>> open;
 };
 
 void MessageLinks::State::wake(uint64_t id) {
@@ -121,6 +129,10 @@ MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
   const auto watch =
     node.io().watch(link->descriptor(), EPOLLIN,
                     [this, id](uint32_t happened) { turn(id, happened); });
+  {
+    std::lock_guard lock{mutex};
+    open.emplace(id, std::pair{peer, link});
+  }
   served.emplace(id, Served{std::move(link), proxy,
                             caf::actor_cast<caf::weak_actor_ptr>(target),
                             LinkMetrics{*registry, {{"peer", peer}}}, watch});
@@ -158,11 +170,17 @@ void MessageLinks::State::settle(uint64_t id) {
   if (!one.link->down().empty()) {
     auto gone = std::move(one);
     served.erase(found);
+    forget(id);
     end(std::move(gone));
   } else if (writing != one.writing) {
     one.writing = writing;
     node.io().rearm(one.watch, writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
+}
+
+void MessageLinks::State::forget(uint64_t id) {
+  std::lock_guard lock{mutex};
+  open.erase(id);
 }
 
 void MessageLinks::State::end(Served&& gone) {
@@ -178,6 +196,7 @@ void MessageLinks::State::end(Served&& gone) {
 void MessageLinks::State::end_all() {
   over = true;
   node.io().cancel(timer);
+  node.io().cancel(cable_timer);
   for (const auto& name : names)
     node.on_channel(name, {});
   for (auto& [id, one] : std::exchange(served, {}))
@@ -191,11 +210,28 @@ void MessageLinks::State::show_metrics() {
                        [this] { show_metrics(); });
 }
 
+/// A cable that is cut says nothing, and the system would try for long.
+void MessageLinks::State::look_at_cables() {
+  std::vector<uint64_t> cut;
+  for (auto& [id, one] : served)
+    if (is_cut(one.link->descriptor(), node.patience()))
+      cut.push_back(id);
+  for (auto id : cut) {
+    served.at(id).link->give_up(no_answer(node.patience()));
+    settle(id);
+  }
+  cable_timer = node.io().at(IoLoop::Clock::now() + cable_period,
+                             [this] { look_at_cables(); });
+}
+
 MessageLinks::MessageLinks(caf::actor_system& system, LinkNode& node,
                            std::shared_ptr<MetricRegistry> metrics, Log log)
   : state_(
     std::make_shared<State>(system, node, std::move(metrics), std::move(log))) {
-  node.io().post([state = state_] { state->show_metrics(); });
+  node.io().post([state = state_] {
+    state->show_metrics();
+    state->look_at_cables();
+  });
 }
 
 std::shared_ptr<LinkMemory> MessageLinks::memory() const {
@@ -231,9 +267,22 @@ void MessageLinks::cut(uint32_t which) {
     auto one = state->served.begin();
     std::advance(one, which % state->served.size());
     auto gone = std::move(one->second);
+    state->forget(one->first);
     state->served.erase(one);
     state->end(std::move(gone));
   });
+}
+
+void MessageLinks::keep_only(const std::set<std::string>& peers) {
+  std::vector<std::shared_ptr<MessageLink>> others;
+  {
+    std::lock_guard lock{state_->mutex};
+    for (const auto& [id, one] : state_->open)
+      if (auto link = one.second.lock(); link && !peers.contains(one.first))
+        others.push_back(std::move(link));
+  }
+  for (const auto& link : others)
+    link->hush();
 }
 
 void MessageLinks::accept(const std::string& name, const Terms& terms,

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ public:
   void cut(uint32_t which);
   MessageLinks(const MessageLinks&) = delete;
   MessageLinks& operator=(const MessageLinks&) = delete;
+
+  /// Ends the links to everybody else, at once: what they have not had yet is
+  /// of memory that may change from here on. From any thread.
+  void keep_only(const std::set<std::string>& peers);
 
   /// Where tensors are to lie that peers on this host get without a copy; may
   /// be null.

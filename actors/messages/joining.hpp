@@ -2,39 +2,14 @@
 
 #include "actors/messages/consistency.hpp"
 #include "actors/messages/fields.hpp"
+#include "actors/messages/greeting.hpp"
 
 #include <string>
 #include <vector>
 
-/// Joining a job, and its membership epochs.
+/// Membership epochs.
 namespace troupe {
 
-/// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 21;
-
-/// A role's process asks what it is to do; `again`: it knows, and asks only who
-/// is the coordinator now.
-struct Hello {
-  RoleId role;
-  uint32_t revision = message_revision;
-  bool again = false;
-};
-struct JobInfo {
-  uint64_t job = 0;
-  uint64_t incarnation = 0; ///< 0: it keeps the one that it has
-  std::string options;      ///< JobOptions as JSON; empty: as before
-  uint64_t term = 0;        ///< of this coordinator
-};
-/// The role is ready; its sender is the role's actor.
-struct Join {
-  uint64_t job = 0;
-  RoleId role;
-  uint64_t incarnation = 0;
-  std::string endpoint; ///< HOST:PORT, or empty: in this process
-  std::string build;    ///< instruction set and libraries; worker
-  std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
-  std::string links;    ///< where its links are met; empty: it accepts none
-};
 struct Propose {
   Fence fence;
   Consistency consistency{}; ///< so far: seals are reported in its terms
@@ -107,16 +82,10 @@ struct CaughtUp {
 struct LinkLost {
   Fence fence;
   RoleId role;
-  std::string reason; ///< names the peer
+  std::string reason;          ///< names the peer
+  std::vector<RoleId> peers{}; ///< the other ends, as far as they are known
 };
 
-TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
-               TROUPE_FIELD(again))
-TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
-               TROUPE_FIELD(options), TROUPE_FIELD(term))
-TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
-               TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
 TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
@@ -139,6 +108,6 @@ TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
                TROUPE_FIELD(checkpoint))
 TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
 TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
-               TROUPE_FIELD(reason))
+               TROUPE_FIELD(reason), TROUPE_FIELD(peers))
 
 } // namespace troupe

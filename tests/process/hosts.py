@@ -116,6 +116,10 @@ class Hosts:
         """Nothing gets to the host or from it; nobody is told."""
         self.at(self.switch, "ip", "link", "set", f"port{host}", "nomaster")
 
+    def plug(self, host):
+        self.at(self.switch, "ip", "link", "set", f"port{host}", "master",
+                "switch")
+
     def slow(self, host, rate):
         """No more than that gets to the host, and no more from it ("200mbit");
         what exceeds it waits for up to 0.4 s."""
@@ -124,16 +128,23 @@ class Hosts:
             self.at(at, "tc", "qdisc", "add", "dev", device, "root", "tbf",
                     "rate", rate, "burst", "64kb", "latency", "400ms")
 
+    def block(self, at, to):
+        """Nothing gets from the first host to the other any more."""
+        self.at(self.keepers[at + 1], "ip", "route", "add", "blackhole",
+                f"{self.address(to)}/32")
+
+    def unblock(self, at, to):
+        self.at(self.keepers[at + 1], "ip", "route", "del", "blackhole",
+                f"{self.address(to)}/32")
+
     def cut(self, one, other):
         """Nothing gets from one host to the other any more, silently."""
-        for at, to in ((one, other), (other, one)):
-            self.at(self.keepers[at + 1], "ip", "route", "add", "blackhole",
-                    f"{self.address(to)}/32")
+        self.block(one, other)
+        self.block(other, one)
 
     def mend(self, one, other):
-        for at, to in ((one, other), (other, one)):
-            self.at(self.keepers[at + 1], "ip", "route", "del", "blackhole",
-                    f"{self.address(to)}/32")
+        self.unblock(one, other)
+        self.unblock(other, one)
 
     def wire(self, pattern):
         """Listens at the switch for some bytes; see Wire."""

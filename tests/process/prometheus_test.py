@@ -78,6 +78,8 @@ EXPECTED = {
     "troupe_restarts_allowed": COORDINATOR,
     "troupe_step_age_seconds": COORDINATOR,
     "troupe_membership_epoch": ANY,
+    "troupe_members": COORDINATOR,
+    "troupe_loss_seconds": COORDINATOR,
     "troupe_leaves_recomputed_total": ANY,
     "troupe_metrics_conflicts_total": {"exporter"},
     "troupe_metrics_dropped_total": {"exporter"},
@@ -85,7 +87,8 @@ EXPECTED = {
 # Its label `kind` is not known before something failed; measures of other
 # kinds of labels.
 WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total", "troupe_evaluation_auc",
-                        "troupe_evaluation_perplexity", "troupe_waits_for"}
+                        "troupe_evaluation_perplexity", "troupe_waits_for",
+                        "troupe_left_out"}
 # A parameter server has no replicas; replicas_test.py looks at theirs.
 OF_REPLICAS = {"troupe_all_reduce_wait_seconds",
                "troupe_all_reduce_bytes_total", "troupe_link_carrier"}

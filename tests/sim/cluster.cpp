@@ -5,6 +5,7 @@
 #include "actors/replica_role.hpp"
 #include "actors/shard.hpp"
 #include "actors/worker.hpp"
+#include "tests/sim/cluster_hosts.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
@@ -28,6 +29,8 @@ constexpr uint64_t retire_deadline = 2'000'000;
 constexpr uint64_t hello_deadline = 1'000'000;
 constexpr uint64_t ask_again = 50'000;
 constexpr uint64_t longest_stop = 8'000'000;
+/// Within it a role of another host goes whose coordinator is gone.
+constexpr uint64_t line_ends = 40'000'000;
 /// Within it the end of a run is heard of by those who look after its roles.
 constexpr uint64_t end_is_known = 100'000;
 /// Of a run after its last fault, without any, in virtual time (I11).
@@ -94,7 +97,8 @@ Cluster::Result Cluster::run(uint32_t faults) {
                                         {RoleKind::coordinator, 0},
                                         coordinator_)
                       .id;
-  runtime_.send(supervisor_, to_coordinator_, letter(Attach{true}));
+  runtime_.send(supervisor_, to_coordinator_,
+                letter(Attach{scenario_.hosts == 0}));
   for (const auto& role : job_.plan.roles)
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
       start(role.role);
@@ -118,7 +122,8 @@ Cluster::Result Cluster::run(uint32_t faults) {
     ;
   const auto left = runtime_.now(); // who joined too late hears of it now
   const auto until = left + 2 * hello_deadline
-                     + (scenario_.kept ? most_away + longest_stop : 0);
+                     + (scenario_.kept ? most_away + longest_stop : 0)
+                     + (scenario_.hosts > 0 ? line_ends : 0);
   while (runtime_.now() < until && runtime_.step())
     ;
   if (oracle_ != nullptr)
@@ -144,6 +149,8 @@ void Cluster::start(RoleId role) {
   runtime_.on_end(process, [this, role, process](const std::string& how) {
     ended(role, process, how);
   });
+  if (scenario_.hosts > 0)
+    ClusterHosts{*this}.block_newcomer();
   const bool quick = role.kind == RoleKind::shard && quick_.erase(role.index);
   const auto& time = quick                             ? quick_boot
                      : runtime_.random().below(8) == 0 ? slow_boot
@@ -258,8 +265,9 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
   }
   const auto verdict = budget_.died(role, how);
   runtime_.after(100, [this, role, verdict] {
-    runtime_.send(supervisor_, to_coordinator_,
-                  letter(RoleDied{role, verdict.reason}));
+    if (scenario_.hosts == 0)
+      runtime_.send(supervisor_, to_coordinator_,
+                    letter(RoleDied{role, verdict.reason}));
     if (leaving_.contains(role))
       forget(role);
     else if (!over_)

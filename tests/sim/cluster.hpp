@@ -49,6 +49,7 @@ public:
   Coverage coverage{};
 
 private:
+  friend class ClusterHosts;
   // --- the coordinator (cluster_coordinator.cpp) ----------------------------
   void start_coordinator();
   uint64_t silence_deadline_ms() const;

@@ -1,7 +1,6 @@
-#include "actors/control_line.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/journal/job_journal.hpp"
-#include "tests/sim/cluster.hpp"
+#include "tests/sim/cluster_hosts.hpp"
 
 // The coordinator: it ends, and another one goes on from its journal.
 
@@ -12,11 +11,13 @@ namespace {
 constexpr uint64_t coordinator_boot[2] = {5'000, 250'000};
 /// Before, when, or after a proposal is no longer waited for.
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
+constexpr uint64_t silence_between_hosts_ms = 3'000;
 
 } // namespace
 
 uint64_t Cluster::silence_deadline_ms() const {
-  return silence_ms[job_id_ % 3];
+  return scenario_.hosts > 0 ? silence_between_hosts_ms
+                             : silence_ms[job_id_ % 3];
 }
 
 void Cluster::start_coordinator() {
@@ -70,14 +71,18 @@ void Cluster::coordinator_ended(const std::string& how) {
 coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
                                                RoleId role,
                                                const coordinator_actor& first) {
-  if (!scenario_.kept)
+  if (!scenario_.kept
+      && (scenario_.hosts == 0 || role.kind == RoleKind::coordinator))
     return first;
   ControlLineOptions options;
+  if (scenario_.hosts > 0)
+    options = ClusterHosts{*this}.line(system.process());
   options.first = first;
   // The simulator knows who listens at a port.
   options.address = scenario_.standby ? "host:1,host:2" : "host:1";
   options.role = role;
-  options.deadline = std::chrono::milliseconds{most_away / 1'000};
+  if (scenario_.hosts == 0)
+    options.deadline = std::chrono::milliseconds{most_away / 1'000};
   return spawn_control_line(system, std::move(options));
 }
 

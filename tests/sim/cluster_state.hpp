@@ -32,6 +32,12 @@ struct Candidate {
   coordinator_actor coordinator; ///< null: it does not lead
 };
 
+/// Nothing gets from one host to another until then.
+struct HostCut {
+  uint32_t from = 0, to = 0;
+  uint64_t until = 0;
+};
+
 /// What a Cluster knows of its processes, its faults and what was promised.
 struct ClusterState {
   ClusterState(const Job& job, bool streams)
@@ -90,6 +96,7 @@ struct ClusterState {
   std::set<uint32_t> doomed_; ///< processes that have lost the coordinator
   bool kills_next_ = false;   ///< as like as not
   uint64_t blocked_until_ = 0;
+  std::vector<HostCut> cuts_;
   bool over_ = false;
   std::string outcome_line_;
   std::string summary_;

@@ -1,4 +1,4 @@
-#include "tests/sim/cluster.hpp"
+#include "tests/sim/cluster_hosts.hpp"
 
 #include <unistd.h>
 
@@ -120,8 +120,11 @@ Fault Cluster::draw_fault() {
   if (std::exchange(kills_next_, false) && draw.chance(50))
     return Fault::kill_worker;
   const auto first = static_cast<uint32_t>(Fault::kill_standby);
+  if (scenario_.hosts > 0 && draw.chance(60))
+    return static_cast<Fault>(first_host_fault
+                              + draw.below(fault_kinds - first_host_fault));
   if (scenario_.standby && draw.chance(50)) {
-    const auto which = draw.below(fault_kinds - first + 1);
+    const auto which = draw.below(first_host_fault - first + 1);
     return which == 0 ? Fault::kill_coordinator
                       : static_cast<Fault>(first + which - 1);
   }
@@ -181,6 +184,10 @@ bool Cluster::inject(Fault fault) {
       return stop_leader();
     case Fault::split:
       return split();
+    case Fault::host_kill:
+    case Fault::host_cut:
+    case Fault::host_slow:
+      return ClusterHosts{*this}.inject(fault);
   }
   return false;
 }

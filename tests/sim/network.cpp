@@ -68,6 +68,9 @@ uint64_t Runtime::arrival(uint32_t from, uint32_t to) {
   auto time = now_ + random_.between(pace.latency[0], pace.latency[1]);
   if (now_ < network.slow_until)
     time += random_.below(network.slow_extra + 1);
+  if (auto found = network.slow_ways.find({from, to});
+      found != network.slow_ways.end() && now_ < found->second.until)
+    time += random_.below(found->second.extra + 1);
   if (auto found = blocked_.find({from, to}); found != blocked_.end())
     time = std::max(time, found->second);
   return time;
@@ -294,6 +297,11 @@ size_t Runtime::cut_control(uint32_t a, uint32_t b) {
       entities_[address].watchers = stay;
     }
   return 1;
+}
+
+bool Runtime::is_blocked(uint32_t a, uint32_t b) const {
+  const auto found = blocked_.find({a, b});
+  return found != blocked_.end() && found->second > now_;
 }
 
 void Runtime::block(uint32_t a, uint32_t b, uint64_t until) {

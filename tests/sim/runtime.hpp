@@ -31,7 +31,6 @@ public:
   static Runtime& get();
   /// No world runs any more, whatever became of the last one.
   static void abandon();
-
   Random& random() { return random_; }
   Pace pace;
   Disturbance network;
@@ -98,6 +97,7 @@ public:
   size_t cut_control(uint32_t a, uint32_t b);
   /// Nothing gets from `a` to `b` until `until`; it is not lost.
   void block(uint32_t a, uint32_t b, uint64_t until);
+  bool is_blocked(uint32_t a, uint32_t b) const;
 
   /// Is shown each message that arrives: sender's and receiver's process.
   using Tap = std::function<void(uint32_t from, uint32_t to, const Letter&)>;

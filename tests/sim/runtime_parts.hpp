@@ -116,6 +116,12 @@ struct Disturbance {
   uint64_t repeat_until = 0;
   uint64_t repeat_later = 0;
   uint32_t repeat_percent = 0;
+  struct Slow {
+    uint64_t extra = 0; ///< at most
+    uint64_t until = 0;
+  };
+  /// From one process to another.
+  std::map<std::pair<uint32_t, uint32_t>, Slow> slow_ways{};
 };
 
 } // namespace troupe::sim

@@ -28,7 +28,10 @@ std::string to_string(Fault fault) {
                                    "kill standby",
                                    "kill voter",
                                    "stop leader",
-                                   "split"};
+                                   "split",
+                                   "host kill",
+                                   "host cut",
+                                   "host slow"};
   return names[static_cast<int>(fault)];
 }
 
@@ -188,6 +191,24 @@ void draw_hybrids(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   virtual_ranks = out.free_rows ? 4 : ranks[draw.below(3)];
 }
 
+/// … of hosts, with what they do not have taken away.
+void draw_hosts(Scenario& out, uint64_t seed) {
+  Random draw{seed + 4'470'001};
+  out.hosts = 3;
+  if (out.kind == Kind::backup || out.kind == Kind::hybrids)
+    out.kind = Kind::sync;
+  if (out.kind != Kind::replicas) {
+    out.workers = static_cast<uint32_t>(draw.between(2, 3));
+    out.chain = static_cast<uint32_t>(draw.between(1, 2));
+  }
+  if (out.kind != Kind::bounded)
+    out.staleness = -1;
+  out.free_rows = false;
+  out.streams = out.kind == Kind::replicas;
+  out.changes = out.switches = 0;
+  out.reckless = out.kept = out.standby = false;
+}
+
 } // namespace
 
 Scenario scenario_of(uint64_t seed) {
@@ -223,6 +244,11 @@ Scenario scenario_of(uint64_t seed) {
     virtual_ranks = 4;
   draw_replicas(out, virtual_ranks, seed);
   draw_hybrids(out, virtual_ranks, seed);
+  if (seed >= first_host_seed) {
+    draw_hosts(out, seed);
+    if (out.gradient() == GradientKind::counted)
+      virtual_ranks = 4;
+  }
   make_job(out, virtual_ranks);
   return out;
 }
@@ -236,6 +262,7 @@ Scenario undisturbed(const Scenario& scenario) {
   out.reckless = false;
   out.kept = false;
   out.standby = false;
+  out.hosts = 0;
   if (out.kind == Kind::backup) // nothing is compared with it
     out.workers = 2;
   if (out.kind == Kind::replicas)
@@ -262,6 +289,7 @@ std::string Scenario::describe() const {
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
          + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")
+         + (hosts > 0 ? ", " + std::to_string(hosts) + " hosts" : "")
          + (standby ? ", standby"
             : kept  ? ", kept"
                     : "");

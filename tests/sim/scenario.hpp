@@ -35,8 +35,15 @@ enum class Fault : uint8_t {
   kill_voter,   ///< the one with a process of its own
   stop_leader,  ///< for longer than voters wait, now and then than anybody
   split,        ///< a coordinator from the other one and from voters
+  // Of several hosts:
+  host_kill, ///< all roles of one
+  host_cut,  ///< two from one another, one way or both
+  host_slow,
 };
-inline constexpr uint32_t fault_kinds = 20;
+inline constexpr uint32_t fault_kinds = 23;
+inline constexpr uint32_t first_host_fault = 20;
+/// Worlds of these seeds and above are worlds of hosts.
+inline constexpr uint64_t first_host_seed = 10'000'000;
 inline constexpr uint32_t plain_fault_kinds = 15; ///< that any world may have
 std::string to_string(Fault fault);
 
@@ -84,6 +91,8 @@ struct Scenario {
   bool kept = false;
   /// There are two of them, and three voters keep the journal.
   bool standby = false;
+  /// Roles are on so many, started by hand; 0: one, with a supervisor.
+  uint32_t hosts = 0;
   std::shared_ptr<const Job> job;
   JobData data; ///< of tables: samples with ids
 

@@ -6,6 +6,7 @@
 #include "actors/evaluator.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_terms.hpp"
+#include "actors/links/link_endpoint.hpp"
 #include "actors/role_context.hpp"
 #include "actors/step_rows.hpp"
 #include "kernels/executor.hpp"
@@ -44,6 +45,12 @@ float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
 }
 
 } // namespace sim
+
+// --- hosts -------------------------------------------------------------------
+
+std::optional<LinkEndpoint> parse_link_endpoint(const std::string&) {
+  return std::nullopt; // links lead to processes
+}
 
 // --- executors ---------------------------------------------------------------
 

@@ -22,6 +22,7 @@ constexpr uint64_t regressions[] = {
 
 /// Enough for each kind of fault to come ten times in one phase.
 constexpr uint64_t least_seeds = 1'500;
+constexpr uint64_t host_seeds = 300;
 constexpr uint64_t most_seeds = 20'000; ///< what the nightly test draws
 
 } // namespace
@@ -72,8 +73,32 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
     return;
   BOOST_TEST(campaign.reckless() * 200 >= end);
   BOOST_TEST(campaign.switches() * 20 >= end);
-  for (const auto& fault : campaign.coverage())
+  for (uint32_t i = 0; i < sim::first_host_fault; ++i) {
+    const auto& fault = campaign.coverage()[i];
     BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
+  }
+}
+
+// I1-I4, I11, I12, and PROTOCOL 17
+BOOST_AUTO_TEST_CASE(no_world_of_hosts_breaks_an_invariant) {
+  sim::Campaign campaign;
+  uint64_t failed = 0;
+  for (auto seed = sim::first_host_seed;
+       seed < sim::first_host_seed + host_seeds && failed < 5; ++seed) {
+    const auto verdict = campaign.run(seed);
+    if (verdict.what.empty())
+      continue;
+    ++failed;
+    BOOST_ERROR("seed " << seed << ": " << verdict.what << " (test_sim --seed "
+                        << seed << " --trace)");
+  }
+  std::cout << campaign.table() << host_seeds << " worlds of hosts, "
+            << campaign.faults() << " faults\n";
+  BOOST_TEST(campaign.beyond() == 0u);
+  for (auto i = sim::first_host_fault; i < sim::fault_kinds; ++i) {
+    const auto& fault = campaign.coverage()[i];
+    BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

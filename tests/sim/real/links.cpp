@@ -23,6 +23,7 @@ MessageLinks::MessageLinks(caf::actor_system&, LinkNode&,
 MessageLinks::~MessageLinks() = default;
 void MessageLinks::end() {}
 void MessageLinks::cut(uint32_t) {}
+void MessageLinks::keep_only(const std::set<std::string>&) {}
 std::shared_ptr<LinkMemory> MessageLinks::memory() const {
   return nullptr;
 }

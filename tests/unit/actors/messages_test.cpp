@@ -45,6 +45,19 @@ const RoleId worker_1{RoleKind::worker, 1};
 
 BOOST_FIXTURE_TEST_SUITE(messages, Bench)
 
+BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
+  BOOST_TEST(round_trip(Hello{worker_1, 1, true, 4}).incarnation == 4u);
+  const auto info = round_trip(
+    JobInfo{1, 2, "{}", 3, "silent", true, true, 3'000, {"there"}, 7});
+  BOOST_TEST(info.left_out == "silent");
+  BOOST_TEST(info.over);
+  BOOST_TEST(info.supervised);
+  BOOST_TEST(info.loss_ms == 3'000u);
+  BOOST_TEST(info.probe.at(0) == "there");
+  BOOST_TEST(info.wait_ms == 7u);
+  BOOST_TEST(round_trip(Readmit{1, 9}).incarnation == 9u);
+}
+
 BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Hello{worker_1}).role.index == 1u);
   BOOST_TEST(round_trip(Hello{worker_1, 1, true}).again);
@@ -62,6 +75,8 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
     round_trip(Sealed{fence, worker_1, 8, {state}}).slices[0].held[1].hi == 3u);
   BOOST_TEST(round_trip(Sealed{fence, worker_1, 8, {}, 12}).version == 12u);
   BOOST_TEST(round_trip(LinkLost{fence, worker_1, "cut"}).reason == "cut");
+  BOOST_TEST((round_trip(LinkLost{fence, worker_1, "cut", {worker_1}}).peers
+              == std::vector{worker_1}));
   const SliceChain chain{4, {1, 3}, {5}};
   const auto chains =
     round_trip(Activate{fence, {}, 5, false, {}, true, 2, {chain}}).chains;

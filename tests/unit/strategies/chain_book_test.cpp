@@ -3,7 +3,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
+#include <string>
 
 using namespace troupe;
 using Shards = std::vector<uint32_t>;
@@ -333,6 +336,58 @@ BOOST_AUTO_TEST_CASE(a_slice_that_no_shard_keeps_is_missed_by_nobody) {
   BOOST_TEST(!book.chain(0).lost);
   BOOST_TEST(book.settled());
   BOOST_TEST(!book.leaving());
+}
+
+// PROTOCOL 18
+BOOST_AUTO_TEST_CASE(replicas_of_a_slice_are_on_different_hosts_if_there_are) {
+  using Chains = std::vector<std::vector<uint32_t>>;
+  const std::map<uint32_t, std::string> hosts{
+    {0, "a"}, {1, "a"}, {2, "b"}, {3, "b"}};
+  const auto spread = spread_over_hosts({{0, 1}, {1, 2}, {2, 3}, {3, 0}},
+                                        {8, 8, 8, 8}, hosts);
+  BOOST_TEST((spread == Chains{{0, 2}, {1, 2}, {2, 1}, {3, 0}}));
+  BOOST_TEST((spread_over_hosts(spread, {8, 8, 8, 8}, hosts) == spread));
+  // One host more than replicas, and one host alone.
+  BOOST_TEST((spread_over_hosts({{0, 1}}, {8}, {{0, "a"}, {1, "a"}, {2, "b"}})
+              == Chains{{0, 2}}));
+  BOOST_TEST(
+    (spread_over_hosts({{0, 1}}, {8}, {{0, "a"}, {1, "a"}}) == Chains{{0, 1}}));
+  // Of three replicas on two hosts two are on one.
+  BOOST_TEST(
+    (spread_over_hosts({{0, 1, 2}}, {8}, {{0, "a"}, {1, "a"}, {2, "b"}})
+     == Chains{{0, 1, 2}}));
+  BOOST_TEST(
+    (spread_over_hosts({{}, {0, 1}}, {8, 8}, {}) == Chains{{}, {0, 1}}));
+}
+
+BOOST_AUTO_TEST_CASE(any_chains_on_any_hosts_are_spread_as_far_as_they_can_be) {
+  std::mt19937 draw{1};
+  for (int world = 0; world < 2000; ++world) {
+    const uint32_t shards = 2 + draw() % 5;
+    const uint32_t length = 2 + draw() % std::min(shards - 1, 2u);
+    std::map<uint32_t, std::string> hosts;
+    std::set<std::string> names;
+    for (uint32_t i = 0; i < shards; ++i)
+      names.insert(
+        hosts[i] = std::string(1, static_cast<char>('a' + draw() % 3)));
+    std::vector<std::vector<uint32_t>> chains;
+    for (uint32_t i = 0; i < shards; ++i) {
+      auto& chain = chains.emplace_back();
+      for (uint32_t j = 0; j < length; ++j)
+        chain.push_back((i + j) % shards);
+    }
+    const auto spread =
+      spread_over_hosts(chains, std::vector<uint64_t>(shards, 4), hosts);
+    for (uint32_t i = 0; i < shards; ++i) {
+      std::set<std::string> used;
+      for (auto shard : spread[i])
+        used.insert(hosts[shard]);
+      const std::set<uint32_t> once(spread[i].begin(), spread[i].end());
+      BOOST_REQUIRE(once.size() == length);
+      BOOST_REQUIRE(spread[i].front() == chains[i].front());
+      BOOST_REQUIRE(used.size() == std::min<size_t>(length, names.size()));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

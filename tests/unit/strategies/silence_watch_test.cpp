@@ -150,6 +150,21 @@ BOOST_AUTO_TEST_CASE(one_bound_makes_a_limit_that_never_changes) {
   BOOST_TEST(watch.limit_ms(90'000) == 5'000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_network_raises_the_least_limit) {
+  Job job;
+  job.pass(10'000);
+  BOOST_TEST(job.watch.limit_ms(job.now) == 1'000u);
+  job.watch.raise_least(3'000);
+  BOOST_TEST(job.watch.limit_ms(job.now) == 3'000u);
+  job.watch.raise_least(2'000);
+  BOOST_TEST(job.watch.limit_ms(job.now) == 3'000u);
+  job.stopped = true;
+  job.pass(2'900);
+  BOOST_TEST(job.silent.empty());
+  job.pass(400);
+  BOOST_TEST(job.silent.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(silence_counts_from_the_last_sign) {
   SilenceWatch watch{{}, 1'000};
   watch.joined(worker0, 1'000);

@@ -28,14 +28,19 @@ enum class exit_reason : uint8_t { normal, kill, user_shutdown };
 class error {
 public:
   error() = default;
-  error(sec) : failed_(true) {}                                   // NOLINT
+  error(sec code) : failed_(true), code_(code) {}                 // NOLINT
   error(exit_reason why) : failed_(why != exit_reason::normal) {} // NOLINT
-  error(sec, std::string line) : failed_(true), line_(std::move(line)) {}
+  error(sec code, std::string line)
+    : failed_(true), code_(code), line_(std::move(line)) {}
   explicit operator bool() const { return failed_; }
   const std::string& line() const { return line_; }
+  friend bool operator==(const error& why, sec code) {
+    return why.code_ == code;
+  }
 
 private:
   bool failed_ = false;
+  sec code_ = sec::none;
   std::string line_;
 };
 inline error make_error(sec code, std::string line = {}) {

@@ -30,6 +30,10 @@ public:
   bool match_elements() const {
     return letter_.as<T>() != nullptr;
   }
+  template <class T>
+  const T& get_as(size_t) const {
+    return *letter_.as<T>();
+  }
   const sim::Type* types() const { return letter_.type; }
   const sim::Letter& letter() const { return letter_; }
 

@@ -53,6 +53,7 @@ enum spawn_options { no_spawn_options, detached };
 class actor_system {
 public:
   explicit actor_system(uint32_t process) : process_(process) {}
+  uint32_t process() const { return process_; }
 
   template <class Implementation, spawn_options = no_spawn_options,
             class... Arguments>

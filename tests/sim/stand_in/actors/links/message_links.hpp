@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace troupe {
@@ -17,6 +18,8 @@ public:
   explicit MessageLinks(uint32_t process) : process_(process) {}
 
   std::shared_ptr<LinkMemory> memory() const { return nullptr; }
+
+  void keep_only(const std::set<std::string>&) {}
 
   struct Terms {};
   struct Request {

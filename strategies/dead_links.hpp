@@ -1,0 +1,79 @@
+#pragma once
+
+#include "strategies/membership.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// Decides what becomes of members that live and cannot reach one another
+/// (PROTOCOL 17). A link that fails is made again by the next epoch; one that
+/// fails in epoch after epoch without a commit between them is dead, and the
+/// fewest members are left out that make every needed link work.
+///
+///   works --- fails ---> suspect --- fails in the next epoch ---> dead
+///     ^                     |                                      |
+///     +----- a commit ------+        who was left out probes, and  |
+///     +------------------ is readmitted when its delay is over <---+
+///
+/// The delay is 0 at first and grows each time the same link dies again; it is
+/// forgotten once the link has worked for a while. Pure: times are milliseconds
+/// of any steady clock.
+class DeadLinks {
+public:
+  struct Options {
+    uint32_t failures = 2;       ///< in different epochs, in a row
+    uint64_t first_ms = 1'000;   ///< the second time; doubled each time
+    uint64_t most_ms = 60'000;   ///< of a delay
+    uint64_t forget_ms = 60'000; ///< that a link has worked since it died
+  };
+  /// Whether these members can go on without the others.
+  using Viable = std::function<bool(const std::set<RoleId>&)>;
+
+  DeadLinks() : DeadLinks(Options{}) {}
+  explicit DeadLinks(const Options& options) : options_(options) {}
+
+  /// Two members that the coordinator hears had no link in this epoch; either
+  /// may say so, or both.
+  void failed(RoleId one, RoleId other, uint64_t epoch, uint64_t now_ms);
+  /// A step was committed: the links of its epoch work.
+  void committed();
+  /// That process is lost for another reason: its links are not to blame.
+  void lost(RoleId role);
+  /// Returns who has to go, of `present`: as few as can be such that no dead
+  /// link is left and the rest is viable; workers before shards, and the
+  /// highest numbers first. Empty: no link is dead, or nobody can be spared.
+  /// Whoever is returned counts as left out.
+  std::vector<RoleId> leave_out(const std::set<RoleId>& present,
+                                const Viable& viable, uint64_t now_ms);
+  /// Whom this role has to reach before it comes back; empty: it was not left
+  /// out by leave_out(), or nobody of them is there.
+  std::set<RoleId> to_probe(RoleId role, const std::set<RoleId>& present) const;
+  /// How much longer it is not readmitted.
+  uint64_t delay_ms(RoleId role, uint64_t now_ms) const;
+  /// It is back: its links are tried again.
+  void readmitted(RoleId role, uint64_t now_ms);
+
+private:
+  using Link = std::pair<RoleId, RoleId>; ///< the lower one first
+
+  struct Known {
+    uint32_t failures = 0;      ///< in a row
+    uint64_t epoch = 0;         ///< of the newest failure
+    uint32_t deaths = 0;        ///< lately
+    uint64_t back_ms = 0;       ///< tried again since then
+    bool dead = false;          ///< one of its ends is left out for it
+    RoleId out{};               ///< which
+    uint64_t not_before_ms = 0; ///< is `out` back
+  };
+
+  Options options_;
+  std::map<Link, Known> links_;
+};
+
+} // namespace troupe

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "actors/caf.hpp"
+
+#include <string>
+
+namespace troupe {
+
+inline std::string line_of(const caf::error& why) {
+  return why.line();
+}
+
+} // namespace troupe
