@@ -2,7 +2,9 @@
 
 #include "actors/caf.hpp"
 #include "actors/credentials.hpp"
+#include "actors/links/tls_context.hpp"
 
+#include <memory>
 #include <string>
 
 namespace troupe {
@@ -15,7 +17,14 @@ void init_actor_types();
 /// of polling thieves.
 class ActorConfig : public caf::actor_system_config {
 public:
+  /// Errors: InputError naming the file that cannot be used.
   explicit ActorConfig(const Credentials& credentials);
+
+  /// What all connections of the process show; null: there are none.
+  const std::shared_ptr<TlsContext>& tls() const { return tls_; }
+
+private:
+  std::shared_ptr<TlsContext> tls_;
 };
 
 /// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the
