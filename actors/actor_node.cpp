@@ -41,7 +41,8 @@ ActorConfig::ActorConfig(const Credentials& credentials,
   if (credentials.folder.empty())
     return;
   load<caf::io::middleman>(); // first: it defines the options set below
-  load_secure_middleman(*this, credentials, patience);
+  tls_ = std::make_shared<TlsContext>(credentials);
+  load_secure_middleman(*this, tls_, patience);
   set("caf.middleman.enable-automatic-connections", false);
   // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
   // handshake is under way when the heartbeat ticks counts as silent since the
@@ -93,6 +94,9 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
                [&](const caf::error& failure) {
                  why = caf::to_string(failure);
                });
+    if (auto tls = why_not_connected(system, where.host, where.port);
+        !found && !tls.empty())
+      why = std::move(tls);
     if (found)
       return found;
     if (std::chrono::steady_clock::now() >= deadline)

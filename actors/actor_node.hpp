@@ -2,8 +2,10 @@
 
 #include "actors/caf.hpp"
 #include "actors/credentials.hpp"
+#include "actors/links/tls_context.hpp"
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 namespace troupe {
@@ -17,9 +19,16 @@ void init_actor_types();
 /// `patience` ends.
 class ActorConfig : public caf::actor_system_config {
 public:
+  /// Errors: InputError naming the file that cannot be used.
   explicit ActorConfig(
     const Credentials& credentials,
     std::chrono::milliseconds patience = std::chrono::milliseconds{3'000});
+
+  /// What all connections of the process show; null: there are none.
+  const std::shared_ptr<TlsContext>& tls() const { return tls_; }
+
+private:
+  std::shared_ptr<TlsContext> tls_;
 };
 
 /// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the

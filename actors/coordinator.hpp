@@ -37,6 +37,7 @@ struct CoordinatorOptions {
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
+  bool allow_faults = false;            ///< InjectFault is obeyed
   /// A process reports four times a second; one that is silent for too long is
   /// left out, also when its connection seems alive (it is stopped, or a
   /// network is dead).

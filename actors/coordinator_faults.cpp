@@ -5,6 +5,10 @@
 namespace troupe {
 
 caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
+  if (!options_.allow_faults)
+    return caf::make_error(caf::sec::invalid_argument,
+                           "this run obeys no faults: start it with "
+                           "--allow-faults");
   if (stage_ != Stage::running || steps_ >= end_)
     return caf::make_error(caf::sec::request_receiver_down,
                            "the run is ending");

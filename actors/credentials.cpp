@@ -1,125 +1,28 @@
 #include "actors/credentials.hpp"
 
+#include "actors/certificates/certificate.hpp"
 #include "actors/links/descriptor.hpp"
 #include "kernels/error.hpp"
 
 #include <fcntl.h>
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/rand.h>
-#include <openssl/x509v3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
-#include <memory>
-#include <string>
+#include <sstream>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
 
-constexpr long valid_seconds = 30L * 24 * 3600;
-
-struct Free {
-  void operator()(EVP_PKEY* x) const { EVP_PKEY_free(x); }
-  void operator()(X509* x) const { X509_free(x); }
-  void operator()(X509_EXTENSION* x) const { X509_EXTENSION_free(x); }
-  void operator()(BIO* x) const { BIO_free(x); }
-};
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-using Certificate = std::unique_ptr<X509, Free>;
-
-[[noreturn]] void give_up(const std::string& what) {
-  throw InputError("certificates: " + what
-                   + " failed; check the folder and openssl's set-up");
-}
-
-Key make_key() {
-  Key key{EVP_EC_gen("P-256")};
-  if (!key)
-    give_up("making a key");
-  return key;
-}
-
-void extend(X509* certificate, X509* issuer, int kind, const char* value) {
-  X509V3_CTX context;
-  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  std::unique_ptr<X509_EXTENSION, Free> extension{
-    X509V3_EXT_conf_nid(nullptr, &context, kind, value)};
-  if (!extension || X509_add_ext(certificate, extension.get(), -1) != 1)
-    give_up("extending a certificate");
-}
-
-/// `issuer` null: signed by itself, an authority.
-Certificate make_certificate(EVP_PKEY* key, const char* name, X509* issuer,
-                             EVP_PKEY* issuer_key) {
-  Certificate made{X509_new()};
-  uint64_t serial = 0;
-  if (!made || RAND_bytes(reinterpret_cast<unsigned char*>(&serial), 8) != 1)
-    give_up("making a certificate");
-  X509_set_version(made.get(), X509_VERSION_3);
-  ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), serial >> 1);
-  X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(made.get()), valid_seconds);
-  X509_set_pubkey(made.get(), key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(made.get()), "CN",
-                             MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(name), -1,
-                             -1, 0);
-  auto* signer = issuer == nullptr ? made.get() : issuer;
-  X509_set_issuer_name(made.get(), X509_get_subject_name(signer));
-  if (issuer == nullptr) {
-    extend(made.get(), signer, NID_basic_constraints, "critical,CA:TRUE");
-    extend(made.get(), signer, NID_key_usage, "critical,keyCertSign,cRLSign");
-  } else {
-    extend(made.get(), signer, NID_basic_constraints, "critical,CA:FALSE");
-    extend(made.get(), signer, NID_ext_key_usage, "serverAuth,clientAuth");
-  }
-  if (X509_sign(made.get(), issuer_key, EVP_sha256()) == 0)
-    give_up("signing a certificate");
-  return made;
-}
-
-using Bio = std::unique_ptr<BIO, Free>;
-
-template <class Write>
-std::string pem_of(Write write) {
-  const Bio memory{BIO_new(BIO_s_mem())};
-  if (!memory || write(memory.get()) != 1)
-    give_up("writing PEM");
-  char* text = nullptr;
-  const auto size = BIO_get_mem_data(memory.get(), &text);
-  return {text, static_cast<size_t>(size)};
-}
-
-/// The authority's key is not kept: nobody can add members later.
-Credentials fresh(const std::string& folder) {
-  const auto authority_key = make_key();
-  const auto authority = make_certificate(
-    authority_key.get(), "troupe job authority", nullptr, authority_key.get());
-  const auto key = make_key();
-  const auto certificate = make_certificate(
-    key.get(), "troupe member", authority.get(), authority_key.get());
-  const auto text = [](X509* x) {
-    return pem_of([x](BIO* out) { return PEM_write_bio_X509(out, x); });
-  };
-  return {folder, text(authority.get()), text(certificate.get()),
-          pem_of([&](BIO* out) {
-            return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0,
-                                            nullptr, nullptr);
-          })};
-}
-
-// --- files -------------------------------------------------------------------
-
-constexpr const char* authority_file = "ca.pem";
-constexpr const char* certificate_file = "node.pem";
-constexpr const char* key_file = "node.key";
+constexpr const char* bundled_certificate = "member.pem";
+constexpr const char* bundled_key = "member.key";
 /// Of a chain of certificates there is room for dozens.
 constexpr off_t most_bytes = off_t{1} << 20;
 
@@ -153,13 +56,19 @@ void check_private(const std::string& path, const struct stat& about,
                    + ", or make new ones if somebody may have");
 }
 
-void check_folder(const std::string& folder) {
+/// Tells whether it is a folder; a file has everything in one.
+bool check_place(const std::string& path) {
   struct stat about {};
-  if (::stat(folder.c_str(), &about) != 0)
-    refuse(folder, reason() + "; copy the folder that the coordinator made");
-  if (!S_ISDIR(about.st_mode))
-    refuse(folder, "is no folder; name the one that the coordinator made");
-  check_private(folder, about, 022);
+  if (::stat(path.c_str(), &about) != 0)
+    refuse(path,
+           reason()
+             + "; name the folder that the coordinator made, or join with "
+               "--token");
+  const bool folder = S_ISDIR(about.st_mode);
+  if (!folder && !S_ISREG(about.st_mode))
+    refuse(path, "is no folder; name the one that the coordinator made");
+  check_private(path, about, folder ? 022 : 077);
+  return folder;
 }
 
 bool is_there(const std::string& path) {
@@ -167,17 +76,9 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &about) == 0;
 }
 
-std::string read_private(const std::string& folder, const char* name) {
-  const auto path = folder + '/' + name;
+std::string read_private(const std::string& path, bool secret) {
   const Descriptor file{
     ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (!file && errno == ENOENT
-      && (is_there(folder + '/' + authority_file)
-          || is_there(folder + '/' + key_file)
-          || is_there(folder + '/' + certificate_file)))
-    refuse(folder, std::string{"is half a set: "} + name
-                     + " is missing; copy the whole folder, or remove it where "
-                       "no other host has one");
   if (!file)
     refuse(path, "cannot be read (" + reason()
                    + "); copy the folder that the coordinator made");
@@ -186,9 +87,9 @@ std::string read_private(const std::string& folder, const char* name) {
       || about.st_size > most_bytes)
     refuse(path, "is no file of certificates; copy the folder that the "
                  "coordinator made");
-  check_private(path, about, name == key_file ? 077 : 022);
+  check_private(path, about, secret ? 077 : 022);
   std::string text(static_cast<size_t>(about.st_size), '\0');
-  if (::read(file.get(), text.data(), text.size()) != about.st_size)
+  if (::pread(file.get(), text.data(), text.size(), 0) != about.st_size)
     refuse(path, "cannot be read; try again");
   return text;
 }
@@ -212,21 +113,22 @@ void write_private(const std::string& path, const std::string& text) {
   refuse(path, "cannot be written (" + reason() + ")");
 }
 
-/// The certificate last: without it there is no set.
-void write_all(const std::string& folder, const Credentials& made) {
-  write_private(folder + '/' + authority_file, made.authority);
-  write_private(folder + '/' + key_file, made.key);
-  write_private(folder + '/' + certificate_file, made.certificate);
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+/// What makes the set whole comes last.
+void write_all(const std::string& folder, const Files& files) {
+  for (const auto& [name, text] : files)
+    write_private(folder + '/' + name, text);
 }
 
-void remove_all(const std::string& folder) {
-  for (const char* name : {certificate_file, key_file, authority_file})
+void remove_all(const std::string& folder, const Files& files) {
+  for (const auto& [name, text] : files)
     ::unlink((folder + '/' + name).c_str());
   ::rmdir(folder.c_str());
 }
 
 /// Returns false where somebody else made the folder meanwhile.
-bool make_folder(const std::string& folder, const Credentials& made) {
+bool make_folder(const std::string& folder, const Files& files) {
   namespace fs = std::filesystem;
   std::error_code failure;
   const auto parent = fs::path{folder}.parent_path();
@@ -237,15 +139,15 @@ bool make_folder(const std::string& folder, const Credentials& made) {
     refuse(folder,
            "cannot be made (" + (failure ? failure.message() : reason()) + ")");
   try {
-    write_all(early, made);
+    write_all(early, files);
   } catch (...) {
-    remove_all(early);
+    remove_all(early, files);
     throw;
   }
   if (::rename(early.c_str(), folder.c_str()) == 0)
     return true;
   const int code = errno;
-  remove_all(early);
+  remove_all(early, files);
   errno = code;
   if (code != EEXIST && code != ENOTEMPTY)
     refuse(folder, "cannot be made (" + reason() + ")");
@@ -258,30 +160,215 @@ std::string without_end(std::string folder) {
   return folder;
 }
 
-} // namespace
+/// "ca.pem, worker-1.pem": what a folder has instead.
+std::string listed(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  std::string out;
+  int more = 8;
+  for (fs::directory_iterator entry{folder, failure}, end;
+       !failure && entry != end && more > 0; entry.increment(failure), --more)
+    out += (out.empty() ? "" : ", ") + entry->path().filename().string();
+  return out.empty() ? "nothing" : out;
+}
 
-Credentials make_credentials(const std::string& given) {
-  const auto folder = without_end(given);
-  if (!is_there(folder)) {
-    auto made = fresh(folder);
-    return make_folder(folder, made) ? made : load_credentials(folder);
-  }
-  check_folder(folder);
-  for (const char* name : {certificate_file, key_file, authority_file})
-    if (is_there(folder + '/' + name))
-      return load_credentials(folder);
-  auto made = fresh(folder);
-  write_all(folder, made);
+void check_dates(const std::string& where, const std::string& whose, X509* x,
+                 const CertificateSource& source) {
+  const auto why = why_not_now(period_of(x), source.now());
+  if (!why.empty())
+    refuse(where, whose + ' ' + why
+                    + ": set the clock if it is wrong, or have the certificate "
+                      "renewed (troupe certificates renew)");
+}
+
+/// Whether it is the member's, now.
+void check_member(const std::string& where, const Credentials& out) {
+  const auto authority = certificate_in(out.authority);
+  if (!authority)
+    refuse(where, "has no certificate of an authority");
+  check_dates(where, "its authority", authority.get(), out.source);
+  const auto certificate = certificate_in(out.certificate);
+  if (!certificate)
+    refuse(where, "has no certificate");
+  const auto name = name_in(certificate.get());
+  if (!name)
+    refuse(where, "its certificate names no member of a job (URI "
+                    + uri_of(out.name)
+                    + "); have it made anew, or signed with that name");
+  if (*name != out.name)
+    refuse(where, "the certificate is that of " + to_string(*name)
+                    + ", and this is " + to_string(out.name)
+                    + ": take its own, or join with --token");
+  check_dates(where, "the certificate of " + to_string(*name),
+              certificate.get(), out.source);
+}
+
+Credentials blank(const CertificateSource& source, const MemberName& name) {
+  Credentials out;
+  out.source = source;
+  out.folder = source.path;
+  out.name = name;
+  return out;
+}
+
+/// With the authority's key in `out`: a certificate of its own.
+Credentials made_here(Credentials out) {
+  auto made = make_member(out, out.name);
+  made.authority_key = std::move(out.authority_key);
+  check_member(out.folder, made);
   return made;
 }
 
-Credentials load_credentials(const std::string& given) {
+Credentials load_bundle(Credentials out) {
+  std::istringstream text{read_private(out.folder, true)};
+  std::string* to = nullptr;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# ")) {
+      const auto name = line.substr(2);
+      to = name == authority_file        ? &out.authority
+           : name == authority_key_file  ? &out.authority_key
+           : name == bundled_certificate ? &out.certificate
+           : name == bundled_key         ? &out.key
+                                         : nullptr;
+    } else if (to) {
+      *to += line + '\n';
+    }
+  }
+  if (!out.authority_key.empty())
+    return made_here(std::move(out));
+  check_member(out.folder, out);
+  return out;
+}
+
+Credentials load_folder(Credentials out) {
+  const auto& folder = out.folder;
+  const auto path = [&](const std::string& name) {
+    return folder + '/' + name;
+  };
+  const auto own = file_stem(out.name);
+  std::string stem;
+  for (const auto& one : {own, std::string{"node"}})
+    if (stem.empty() && is_there(path(one + ".pem")))
+      stem = one;
+  const bool signs = is_there(path(authority_key_file));
+  if (!is_there(path(authority_file)))
+    refuse(folder, (signs || !stem.empty() ? "is half a set: ca.pem is missing"
+                                           : "has no ca.pem")
+                     + std::string{
+                       "; copy the whole folder, or remove it where no other "
+                       "host has one"});
+  out.authority = read_private(path(authority_file), false);
+  if (signs) {
+    out.authority_key = read_private(path(authority_key_file), true);
+    return made_here(std::move(out));
+  }
+  if (stem.empty())
+    refuse(folder,
+           "has no certificate for " + to_string(out.name) + " (" + own
+             + ".pem), nor the authority's key: it has " + listed(folder)
+             + "; make one where ca.key is (troupe certificates new), or "
+               "join with --token");
+  if (!is_there(path(stem + ".key")))
+    refuse(folder, "is half a set: " + stem
+                     + ".key is missing; copy the whole folder, or remove it "
+                       "where no other host has one");
+  out.certificate = read_private(path(stem + ".pem"), false);
+  out.key = read_private(path(stem + ".key"), true);
+  check_member(path(stem + ".pem"), out);
+  return out;
+}
+
+} // namespace
+
+int64_t CertificateSource::now() const {
+  return static_cast<int64_t>(std::time(nullptr)) + clock_offset_s;
+}
+
+Credentials make_authority(const CertificateSource& source) {
+  auto out = blank(source, {});
+  const auto key = make_key();
+  out.authority = to_pem(make_authority(key.get(), source.now()).get());
+  out.authority_key = to_pem(key.get());
+  return out;
+}
+
+Credentials make_member(const Credentials& of, const MemberName& name) {
+  const auto authority = certificate_in(of.authority);
+  const auto authority_key = key_in(of.authority_key);
+  if (!authority || !authority_key
+      || X509_check_private_key(authority.get(), authority_key.get()) != 1)
+    refuse(of.folder, "ca.key is not the key of ca.pem; copy both from where "
+                      "they were made");
+  Credentials out = blank(of.source, name);
+  out.folder = of.folder;
+  out.authority = of.authority;
+  const auto key = make_key();
+  out.certificate =
+    to_pem(issue(name, key.get(), authority.get(), authority_key.get(),
+                 of.source.now(), of.source.valid_seconds)
+             .get());
+  out.key = to_pem(key.get());
+  return out;
+}
+
+Credentials make_credentials(const CertificateSource& given,
+                             const MemberName& name) {
+  auto source = given;
+  source.path = without_end(source.path);
+  const auto& folder = source.path;
+  const auto files = [&] {
+    const auto made = make_authority(source);
+    return Files{{authority_key_file, made.authority_key},
+                 {authority_file, made.authority}};
+  };
+  if (!is_there(folder)) {
+    make_folder(folder, files());
+  } else if (check_place(folder)) {
+    bool empty = true;
+    for (const auto& one :
+         {std::string{authority_file}, std::string{authority_key_file},
+          file_stem(name) + ".pem", std::string{"node.pem"},
+          std::string{"node.key"}})
+      empty = empty && !is_there(folder + '/' + one);
+    if (empty)
+      write_all(folder, files());
+  }
+  return load_credentials(source, name);
+}
+
+Credentials load_credentials(const CertificateSource& given,
+                             const MemberName& name) {
+  auto out = blank(given, name);
+  out.folder = out.source.path = without_end(given.path);
+  return check_place(out.folder) ? load_folder(std::move(out))
+                                 : load_bundle(std::move(out));
+}
+
+void save_credentials(const std::string& given, const Credentials& member) {
   const auto folder = without_end(given);
-  check_folder(folder);
-  Credentials out{folder, {}, {}, {}};
-  out.certificate = read_private(folder, certificate_file);
-  out.key = read_private(folder, key_file);
-  out.authority = read_private(folder, authority_file);
+  const auto stem = file_stem(member.name);
+  const Files files{{stem + ".key", member.key},
+                    {stem + ".pem", member.certificate},
+                    {authority_file, member.authority}};
+  if (!is_there(folder) && make_folder(folder, files))
+    return;
+  if (!check_place(folder))
+    refuse(folder, "is a file; name a folder");
+  const auto authority = folder + '/' + authority_file;
+  if (is_there(authority) && read_private(authority, false) != member.authority)
+    refuse(authority, "is another authority's: name another folder");
+  write_all(folder, files);
+}
+
+std::string to_bundle(const Credentials& member) {
+  std::string out;
+  for (const auto& [name, text] :
+       Files{{authority_file, member.authority},
+             {bundled_certificate, member.certificate},
+             {bundled_key, member.key},
+             {authority_key_file, member.authority_key}})
+    if (!text.empty())
+      out += "# " + name + '\n' + text;
   return out;
 }
 

@@ -1,30 +1,77 @@
 #pragma once
 
+#include "actors/certificates/member_name.hpp"
+
+#include <cstdint>
 #include <string>
 
 namespace troupe {
 
-/// Certificate, key and authority of a member, as PEM text: read once from one
-/// folder, whatever becomes of it afterwards.
+/// Where a process finds its certificates, and what it makes itself.
+struct CertificateSource {
+  CertificateSource() = default;
+  CertificateSource(std::string where) : path(std::move(where)) {}
+  CertificateSource(const char* where) : path(where) {}
+
+  std::string path; ///< folder, or a file with all in one
+  int64_t valid_seconds = 30L * 24 * 3600; ///< of those that are made here
+  int64_t clock_offset_s = 0; ///< what a test adds to this host's clock
+
+  /// Seconds of Unix time by which certificates are judged.
+  int64_t now() const;
+};
+
+/// Certificate, key and authority of a member, as PEM text: read once,
+/// whatever becomes of the files afterwards.
 struct Credentials {
-  std::string folder; ///< empty: this process talks to itself only
+  std::string folder; ///< where from; empty: this process talks to itself only
   std::string authority;
   std::string certificate;
   std::string key;
+  /// Whoever has it lets members in: the coordinator's, and of those who read
+  /// the coordinator's folder.
+  std::string authority_key{};
+  MemberName name{};
+  CertificateSource source{};
 };
 
-/// Makes a job's own certificate authority and one member certificate that it
-/// signs, in `folder`. Elliptic-curve keys (P-256), valid for 30 days. A folder
-/// that is not there is made under another name, with mode 0700, and renamed
-/// when it is whole. What is there already is kept and loaded, mode included.
-/// Errors: InputError naming the file; as load_credentials().
-Credentials make_credentials(const std::string& folder);
+/// Files of a folder.
+inline constexpr const char* authority_file = "ca.pem";
+inline constexpr const char* authority_key_file = "ca.key";
 
-/// Reads what is there. Owner and mode are those that ssh asks for: folder and
-/// files belong to this user or root, nobody else may write to them, and the
-/// key nobody else may read.
+/// An authority with nothing signed yet, in no file: certificate and its key.
+Credentials make_authority(const CertificateSource& source);
+/// A member's credentials with a fresh key, signed by the authority whose key
+/// `of` has, without that key.
+/// Errors: InputError where it has none.
+Credentials make_member(const Credentials& of, const MemberName& name);
+
+/// Makes a job's own authority in a folder, ca.pem and ca.key, where there is
+/// nothing of a job, and returns what load_credentials() does. A folder that is
+/// not there is made under another name, with mode 0700, and renamed when it is
+/// whole. What is there already is kept, mode included.
+/// Errors: InputError naming the file; as load_credentials().
+Credentials make_credentials(const CertificateSource& source,
+                             const MemberName& name);
+
+/// Reads a member's credentials. In a folder with the authority's key they are
+/// made anew, in memory. Else they are in NAME.pem and NAME.key (worker-1.pem),
+/// or in node.pem and node.key where these are the member's; in a file, the
+/// member's or made by the authority's key, all in one.
+/// Owner and mode are those that ssh asks for: folder and files belong to this
+/// user or root, nobody else may write to them, and keys nobody else may read.
 /// Errors: InputError, one line, naming the file and what to do: one that is
-/// missing or unreadable, or that others could have put there.
-Credentials load_credentials(const std::string& folder);
+/// missing or unreadable, that others could have put there, that names another
+/// member, or that is valid at another time.
+Credentials load_credentials(const CertificateSource& source,
+                             const MemberName& name);
+
+/// Writes a member's credentials into a folder, which is made where there is
+/// none: ca.pem, NAME.pem and NAME.key.
+/// Errors: InputError naming the file: also where another authority's is there.
+void save_credentials(const std::string& folder, const Credentials& member);
+
+/// All in one text, as a file has it.
+std::string to_bundle(const Credentials& member);
 
 } // namespace troupe

@@ -43,8 +43,8 @@ FaultAnswer answer_to(const caf::error& why) {
 
 class FaultInjector::Session {
 public:
-  Session(const std::string& coordinator, const std::string& certificates)
-    : config_{load_credentials(certificates)},
+  Session(const std::string& coordinator, const CertificateSource& certificates)
+    : config_{load_credentials(certificates, operator_name)},
       system_{config_},
       self_{system_} {
     ControlLineOptions line;
@@ -146,7 +146,7 @@ private:
 };
 
 FaultInjector::FaultInjector(const std::string& coordinator,
-                             const std::string& certificates)
+                             const CertificateSource& certificates)
   : session_(std::make_unique<Session>(coordinator, certificates)) {}
 FaultInjector::~FaultInjector() = default;
 

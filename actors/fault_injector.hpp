@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/credentials.hpp"
 #include "strategies/fault_kind.hpp"
 #include "strategies/step_phase.hpp"
 
@@ -38,7 +39,7 @@ class FaultInjector {
 public:
   /// Errors: InputError where nobody answers at `coordinator`, HOST:PORT.
   FaultInjector(const std::string& coordinator,
-                const std::string& certificates);
+                const CertificateSource& certificates);
   ~FaultInjector();
 
   /// Asks for all of them at once and waits for what becomes of each.

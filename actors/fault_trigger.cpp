@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds slowness{25};
 } // namespace
 
 void FaultTrigger::arm(const Fault& fault) {
+  if (!obeys_)
+    return;
   armed_ = StepPhase::none;
   kind_ = fault.kind;
   after_ = fault.phase == StepPhase::at_once ? 0 : fault.after;

@@ -26,7 +26,9 @@ public:
   /// What becomes of a computation.
   enum class Harm : uint8_t { none, nan, failure };
 
-  explicit FaultTrigger(bool own_process) : own_process_(own_process) {}
+  /// Not `obeys`: nothing is armed, whoever asks.
+  explicit FaultTrigger(bool own_process, bool obeys = true)
+    : own_process_(own_process), obeys_(obeys) {}
 
   /// Breaks one of the links; set before the role begins.
   std::function<void(uint32_t which)> cut;
@@ -59,6 +61,7 @@ private:
   Harm harm();
 
   bool own_process_;
+  bool obeys_;
   std::atomic<StepPhase> armed_{StepPhase::none};
   std::atomic<FaultKind> kind_{FaultKind::kill};
   std::atomic<uint32_t> after_{0};

@@ -1,6 +1,7 @@
 #include "actors/job_runner.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control_line.hpp"
 #include "actors/endpoint.hpp"
 #include "actors/ends_with_scope.hpp"
@@ -25,6 +26,23 @@ std::vector<RoleId> roles_of(const Plan& plan) {
     for (const auto& role : plan.of_kind(kind))
       roles.push_back(role.role);
   return roles;
+}
+
+/// What each role's process is started with.
+void start_with(SupervisorOptions& supervise, const RunOptions& options,
+                const LaunchOptions& launch, const std::string& coordinator) {
+  supervise.program = launch.program;
+  supervise.arguments = {"--coordinator", coordinator};
+  supervise.certificates = launch.certificates;
+  if (options.allow_faults)
+    supervise.arguments.emplace_back("--allow-faults");
+  if (!options.job.plugin.empty())
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--plugin", options.job.plugin});
+  // A machine may have no other loopback address than this one.
+  if (parse_endpoints(coordinator).front().host == "::1")
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--listen", "[::1]:0"});
 }
 
 } // namespace
@@ -54,7 +72,8 @@ RunResult run_processes(const RunOptions& options,
                         const LaunchOptions& launch) {
   auto processes = launch.processes ? launch.processes
                                     : std::make_shared<ChildProcesses>();
-  ActorConfig config{load_credentials(launch.certificates)};
+  ActorConfig config{launch.credentials};
+  const CertificateRenewal renewal{{config.tls(), {}, {}, launch.renewed}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   EndsWithScope voter;
@@ -82,7 +101,7 @@ RunResult run_processes(const RunOptions& options,
   auto coordinator = spawn_control_line(system, std::move(line));
   if (options.events.note)
     options.events.note("coordinator: " + start.address + ", certificates "
-                        + launch.certificates);
+                        + launch.certificates(operator_name));
   // The plan needs no data: the roles are the same for any number of samples.
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;
@@ -95,13 +114,7 @@ RunResult run_processes(const RunOptions& options,
   };
   supervise.processes = processes;
   supervise.coordinators = kept;
-  supervise.program = launch.program;
-  supervise.arguments = {"--coordinator", start.address, "--certificates",
-                         launch.certificates};
-  // A machine may have no other loopback address than this one.
-  if (parse_endpoints(start.address).front().host == "::1")
-    supervise.arguments.insert(supervise.arguments.end(),
-                               {"--listen", "[::1]:0"});
+  start_with(supervise, options, launch, start.address);
   supervise.on_line = [&launch](RoleId role, const std::string& line) {
     if (launch.on_line)
       launch.on_line(to_string(role), line);

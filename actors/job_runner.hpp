@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/checkpoint_options.hpp"
+#include "actors/credentials.hpp"
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
 
@@ -48,6 +49,7 @@ struct RunOptions {
   uint32_t least_workers = 0;  ///< as CoordinatorOptions
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   std::string journal;         ///< file; empty: none is kept
+  bool allow_faults = false;   ///< InjectFault is obeyed
   /// When this process began: one that follows a coordinator that died knows of
   /// no earlier moment. A standby counts from when it leads.
   std::chrono::steady_clock::time_point began =
@@ -63,7 +65,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data);
 /// "staleness:N", and waits until it does. Returns a line that says so.
 /// Errors: InputError, with what the coordinator has against it.
 std::string switch_consistency(const std::string& coordinator,
-                               const std::string& certificates,
+                               const CertificateSource& certificates,
                                const std::string& mode);
 
 /// Asks a running job's coordinator to change who takes part, or who keeps what
@@ -71,7 +73,7 @@ std::string switch_consistency(const std::string& coordinator,
 /// what became of it.
 /// Errors: InputError, with what the coordinator has against it.
 std::string reshape_job(const std::string& coordinator,
-                        const std::string& certificates,
+                        const CertificateSource& certificates,
                         const std::string& what);
 
 /// Runs the coordinator (with its evaluator) in this process and waits for the
@@ -79,7 +81,7 @@ std::string reshape_job(const std::string& coordinator,
 /// goes on with the job of that. With voters it is a standby until it leads.
 struct CoordinatorProcess {
   std::string listen = "127.0.0.1:0";
-  std::string certificates; ///< folder
+  CertificateSource certificates;
   /// HOST:PORT of all that keep the journal, the same for each coordinator; one
   /// of them is in this process. Empty: nobody else does.
   std::vector<std::string> voters;
@@ -100,9 +102,12 @@ struct LaunchOptions {
   std::vector<std::string> standby_arguments; ///< its standby; empty: none
   /// Where the two listen, HOST:PORT,HOST:PORT; empty: the first one says.
   std::string coordinators;
-  std::string voter;        ///< HOST:PORT of this process's; empty: none
-  std::string certificates; ///< folder
-  std::string journal;      ///< of the coordinator, or of this process's voter
+  std::string voter;       ///< HOST:PORT of this process's; empty: none
+  Credentials credentials; ///< this process's own
+  /// Where a process that it starts, or an operator, finds its own.
+  std::function<std::string(const MemberName&)> certificates;
+  std::function<void()> renewed; ///< this process's were; may be empty
+  std::string journal; ///< of the coordinator, or of this process's voter
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;
   /// Receives each line that a role prints; on another thread.

@@ -88,6 +88,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.least_workers = options.least_workers;
   how.data_fingerprint = fingerprint;
   how.first_notes = checkpoints.notes;
+  how.allow_faults = options.allow_faults;
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);
   return started;

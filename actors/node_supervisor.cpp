@@ -89,6 +89,9 @@ private:
                                        to_string(role)};
     arguments.insert(arguments.end(), options_.arguments.begin(),
                      options_.arguments.end());
+    if (options_.certificates)
+      arguments.insert(arguments.end(), {"--certificates",
+                                         options_.certificates(name_of(role))});
     if (role.kind == RoleKind::shard) {
       if (running.memory < 0)
         running.memory = memfd_create(to_string(role).c_str(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/child_processes.hpp"
 #include "actors/role_context.hpp"
 
@@ -30,6 +31,8 @@ struct SupervisorOptions {
   std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
   std::string program;
   std::vector<std::string> arguments;
+  /// What follows --certificates.
+  std::function<std::string(const MemberName&)> certificates;
   /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.
   std::function<std::string(RoleId)> memory_need;
   /// Receives each line a role prints, on another thread.

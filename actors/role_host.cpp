@@ -1,6 +1,7 @@
 #include "actors/role_host.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control_line.hpp"
 #include "actors/cut_connections.hpp"
 #include "actors/ends_with_scope.hpp"
@@ -149,6 +150,16 @@ JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
   return info;
 }
 
+/// The coordinator names no code for this host to run: who starts the role
+/// does.
+void check_plugin(const JobOptions& job, const std::string& own) {
+  if (!job.plugin.empty() && job.plugin != own)
+    throw InputError("the job has --plugin " + job.plugin
+                     + (own.empty() ? ", and this role was started without it"
+                                    : ", and this role has --plugin " + own)
+                     + ": give each role the flag itself");
+}
+
 /// A worker's data, which must be what the coordinator has.
 JobData load_own_data(const JobOptions& options) {
   auto data = load_job_data(options);
@@ -202,9 +213,10 @@ bool can_be_linked(const std::string& links) {
          && connect_tcp(there->host, there->port, probe_deadline).socket;
 }
 
-LinkOptions link_options(const Job& job, const RoleProcessOptions& options) {
+LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
+                         std::shared_ptr<const TlsContext> tls) {
   LinkOptions wanted;
-  wanted.credentials = load_credentials(options.certificates);
+  wanted.tls = std::move(tls);
   wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
   wanted.announce = reached_as(wanted.listen, options);
   wanted.proxy = options.link_proxy;
@@ -251,6 +263,16 @@ ControlLineOptions line_options(caf::actor_system& system,
   return line;
 }
 
+CertificateRenewal::Options renewal_of(const ActorConfig& config,
+                                       const RoleProcessOptions& options) {
+  return {config.tls(),
+          options.coordinator,
+          [role = to_string(options.role)](const std::string& news) {
+            std::cerr << role + ": " + news + '\n';
+          },
+          {}};
+}
+
 /// What the role's fault trigger does to its links, and tells.
 void expect_faults(const RoleContext& context, const std::string& coordinator) {
   const auto control = parse_endpoints(coordinator);
@@ -271,7 +293,9 @@ void expect_faults(const RoleContext& context, const std::string& coordinator) {
 } // namespace
 
 void run_role_process(const RoleProcessOptions& options) {
-  ActorConfig config{load_credentials(options.certificates)};
+  ActorConfig config{
+    load_credentials(options.certificates, name_of(options.role))};
+  const CertificateRenewal renewal{renewal_of(config, options)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   const auto coordinator = spawn_control_line(system,
@@ -286,16 +310,18 @@ void run_role_process(const RoleProcessOptions& options) {
   context.coordinator = coordinator;
   context.metrics = std::make_shared<MetricRegistry>();
   context.own_process = true;
-  context.faults = std::make_shared<FaultTrigger>(true);
+  context.faults = std::make_shared<FaultTrigger>(true, options.allow_faults);
   std::optional<RoleLinks> links;
   caf::strong_actor_ptr actor;
   try {
     auto job_options = job_from_json(info.options);
+    check_plugin(job_options, options.plugin);
     select_isa(job_options.isa);
     context.job = std::make_shared<const Job>(std::move(job_options));
     if (options.role.kind == RoleKind::worker)
       context.data = load_own_data(context.job->options);
-    links.emplace(system, link_options(*context.job, options), context.metrics);
+    links.emplace(system, link_options(*context.job, options, config.tls()),
+                  context.metrics);
     const auto& plan = context.job->plan;
     if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
       context.groups = std::make_shared<LinkGroups>(links->node(), context.job);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/credentials.hpp"
 #include "actors/role_context.hpp"
 #include "actors/shard_store.hpp"
 
@@ -21,11 +22,13 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
 /// How a process plays a role started by hand or by a supervisor.
 struct RoleProcessOptions {
   RoleId role;
-  std::string coordinator;  ///< HOST:PORT
-  std::string certificates; ///< folder
-  std::string listen;       ///< HOST:PORT for a shard
+  std::string coordinator; ///< HOST:PORT
+  CertificateSource certificates;
+  std::string listen; ///< HOST:PORT for a shard
   int state_descriptor = -1;
-  std::string link_proxy; ///< as LinkOptions
+  std::string plugin;        ///< the one that the job may name; empty: none
+  bool allow_faults = false; ///< ArmFault is obeyed
+  std::string link_proxy;    ///< as LinkOptions
   uint64_t connect_deadline_ms = 30'000;
   /// Asked ten times a second; a reason makes the role hand over and end.
   std::function<std::string()> leave;

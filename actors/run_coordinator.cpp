@@ -1,4 +1,5 @@
 #include "actors/actor_node.hpp"
+#include "actors/certificates/certificate_renewal.hpp"
 #include "actors/end_pulse.hpp"
 #include "actors/ends_with_scope.hpp"
 #include "actors/journal/history.hpp"
@@ -10,6 +11,7 @@
 #include "kernels/error.hpp"
 
 #include <atomic>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <thread>
@@ -79,8 +81,15 @@ RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
   EndPulse pulse{options.events.note}; // outlives what writes the journal
-  ActorConfig config{load_credentials(process.certificates),
+  ActorConfig config{load_credentials(process.certificates, coordinator_name),
                      loss_between_hosts(options.job)};
+  const CertificateRenewal renewal{{config.tls(),
+                                    {},
+                                    [](const std::string& news) {
+                                      std::cerr
+                                        << "coordinator: " + news + '\n';
+                                    },
+                                    {}}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   EndsWithScope voter;

@@ -147,9 +147,9 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
 }
 
 std::string switch_consistency(const std::string& coordinator,
-                               const std::string& certificates,
+                               const CertificateSource& certificates,
                                const std::string& mode) {
-  ActorConfig config{load_credentials(certificates)};
+  ActorConfig config{load_credentials(certificates, operator_name)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   return ask_to_switch(self,
@@ -159,9 +159,9 @@ std::string switch_consistency(const std::string& coordinator,
 }
 
 std::string reshape_job(const std::string& coordinator,
-                        const std::string& certificates,
+                        const CertificateSource& certificates,
                         const std::string& what) {
-  ActorConfig config{load_credentials(certificates)};
+  ActorConfig config{load_credentials(certificates, operator_name)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   std::string answer;

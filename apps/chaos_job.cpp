@@ -8,6 +8,8 @@
 namespace troupe {
 
 ChaosJob::ChaosJob(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1),
+                   "--allow-faults");
   arguments.insert(arguments.begin(), image_.path());
   launcher_ = processes_.start(
     std::move(arguments), -1,

@@ -222,12 +222,32 @@ void check_control(const Settings& settings) {
   require_flag(settings, settings.certificates, "certificates", "certs");
 }
 
+void check_certificates(const Settings& settings) {
+  const auto& command = settings.command;
+  require_flag(settings, settings.certificates, "certificates", "certs");
+  if (command == "certificates show")
+    return;
+  if (!parse_member_name(settings.member))
+    refuse(
+      "'troupe " + command
+      + "' takes a member: coordinator, worker:N, ps:N, evaluator:N, "
+        "voter, supervisor or operator"
+      + (settings.member.empty() ? "" : ", not '" + settings.member + "'"));
+  if (command == "certificates renew" || command == "certificates revoke")
+    require_flag(settings, settings.coordinator, "coordinator",
+                 "127.0.0.1:7000");
+}
+
 /// Of the commands that look at, or change, a job that runs elsewhere. Returns
 /// whether it is one of them.
 bool check_observer(const Settings& settings) {
   const auto& command = settings.command;
   if (command.starts_with("ctl ")) {
     check_control(settings);
+    return true;
+  }
+  if (command.starts_with("certificates ")) {
+    check_certificates(settings);
     return true;
   }
   if (command.starts_with("checkpoint ")) {

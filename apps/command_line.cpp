@@ -91,6 +91,21 @@ void take_control(CommandLine& line, Words& rest) {
     line.flags[what == "consistency" ? "consistency" : "change"] = text;
 }
 
+/// Reads `certificates new worker:1` and such.
+void take_certificates(CommandLine& line, Words& rest) {
+  const Words known{"new", "token", "renew", "revoke", "show"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("certificates takes what to do first; use certificates "
+                     "new, token, renew, revoke or show");
+  line.command = "certificates " + rest.front();
+  rest.erase(rest.begin());
+  if (line.command.ends_with(" show") || rest.empty()
+      || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["member"] = rest.front();
+  rest.erase(rest.begin());
+}
+
 /// Reads `checkpoint ls DIR` and such.
 void take_checkpoint(CommandLine& line, Words& rest) {
   const Words known{"ls", "verify", "export"};
@@ -136,6 +151,9 @@ void take_operand(CommandLine& line, Words& rest) {
     return;
   } else if (line.command == "checkpoint") {
     take_checkpoint(line, rest);
+    return;
+  } else if (line.command == "certificates") {
+    take_certificates(line, rest);
     return;
   } else if (line.command == "ctl") {
     take_control(line, rest);

@@ -22,6 +22,7 @@ int run_status(const Settings& settings);
 int run_events(const Settings& settings);
 int run_ctl_consistency(const Settings& settings);
 int run_ctl_reshape(const Settings& settings);
+int run_certificates(const Settings& settings);
 int run_plan(const Settings& settings);
 int run_evaluate(const Settings& settings);
 int run_predict(const Settings& settings);

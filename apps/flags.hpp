@@ -32,6 +32,10 @@ enum CommandBit : unsigned {
   on_recovery = 524288, ///< bench recovery
   on_goodput = 1048576, ///< bench goodput
   on_voter = 2097152,
+  on_certificates = 4194304, ///< certificates show
+  on_sign = 8388608,         ///< certificates new
+  on_token = 16777216,       ///< certificates token
+  on_petition = 33554432,    ///< certificates renew, revoke
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -147,6 +147,35 @@ constexpr Purpose purposes[] = {
    "waits until it is so.",
    "  troupe ctl workers remove worker:0 --coordinator 127.0.0.1:7000 \\\n"
    "    --certificates certs\n"},
+  {"certificates new",
+   "troupe certificates new MEMBER --certificates DIR [--out DIR]",
+   "Makes a key and a certificate for a member (coordinator, worker:N, ps:N, "
+   "evaluator:N, voter, supervisor, operator), signed with the authority's key "
+   "in --certificates, which is made where there is none.",
+   "  troupe certificates new worker:1 --certificates certs --out for-b\n"},
+  {"certificates token", "troupe certificates token MEMBER --certificates DIR",
+   "Prints a token with which that member joins once, from a machine that has "
+   "no certificate yet: it makes its own key, and the coordinator signs it.",
+   "  troupe certificates token worker:1 --certificates certs\n"
+   "  troupe role worker:1 --coordinator 10.0.0.1:7000 --certificates mine \\\n"
+   "    --token TOKEN\n"},
+  {"certificates renew",
+   "troupe certificates renew MEMBER --coordinator HOST:PORT --certificates "
+   "DIR",
+   "Has a member's certificate followed by a new one before it ends, with a "
+   "fresh key. Running roles do so themselves.",
+   "  troupe certificates renew worker:1 --coordinator 10.0.0.1:7000 \\\n"
+   "    --certificates mine\n"},
+  {"certificates revoke",
+   "troupe certificates revoke MEMBER --coordinator HOST:PORT --certificates "
+   "DIR",
+   "Cuts a member off from the coordinator: certificates that it has hold no "
+   "longer there. Needs the operator's certificate.",
+   "  troupe certificates revoke worker:1 --coordinator 10.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
+  {"certificates show", "troupe certificates show --certificates DIR",
+   "Lists whose certificates a folder has, and when they hold.",
+   "  troupe certificates show --certificates certs\n"},
   {"ctl rebalance",
    "troupe ctl rebalance --coordinator HOST:PORT --certificates DIR",
    "Spreads the slices of a running job over its shards, by bytes and by how "

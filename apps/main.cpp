@@ -72,6 +72,8 @@ int dispatch(const Settings& settings) {
     return run_ctl_consistency(settings);
   if (command.starts_with("ctl "))
     return run_ctl_reshape(settings);
+  if (command.starts_with("certificates "))
+    return run_certificates(settings);
   if (command == "model show")
     return run_model_show(settings);
   return run_version(settings);

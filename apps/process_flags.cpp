@@ -8,6 +8,9 @@ using namespace binding;
 
 constexpr unsigned on_runs = on_train | on_plan | on_role;
 constexpr unsigned on_files = on_evaluate | on_predict;
+constexpr unsigned on_control = on_ctl | on_reshape | on_move;
+constexpr unsigned on_members = on_certificates | on_sign | on_token
+                                | on_petition;
 
 void add(std::vector<Flag>& flags, unsigned commands, const char* group,
          const char* name, const char* value, const char* fallback,
@@ -55,15 +58,20 @@ void add_connections(std::vector<Flag>& flags) {
       "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
       address(FIELD(listen)));
-  constexpr auto on_control = on_ctl | on_reshape | on_move;
-  add(flags, on_role | on_control, group, "coordinator", "HOST:PORT",
-      "from TF_CONFIG",
+  add(flags, on_role | on_control | on_petition, group, "coordinator",
+      "HOST:PORT", "from TF_CONFIG",
       "where the coordinator listens; with a standby both, with a comma",
       addresses(FIELD(coordinator)));
   add(flags, on_train, group, "standby", "", "no",
       "start a second coordinator, which takes over when the first is lost; "
       "needs --processes",
       toggle(FIELD(standby), true));
+  flags.back().type = FlagType::toggle;
+  add(
+    flags, on_train | on_role, group, "allow-faults", "", "no",
+    "let who has the operator's certificate put faults into the job, as troupe "
+    "chaos does",
+    toggle(FIELD(allow_faults), true));
   flags.back().type = FlagType::toggle;
   add(flags, on_role, group, "voters", "HOST:PORT,…", "none",
       "role coordinator: who keep the journal, three or five, its own among "
@@ -73,10 +81,6 @@ void add_connections(std::vector<Flag>& flags) {
       "role coordinator: which of --voters is its own",
       whole(FIELD(voter), 0, 4));
   flags.back().type = FlagType::number;
-  add(flags, on_runs | on_control | on_voter, group, "certificates", "DIR",
-      "the job makes its own",
-      "folder with the certificate, key and authority of the job",
-      text(FIELD(certificates)));
   add(flags, on_ctl, "", "consistency", "MODE", "", "",
       {text(FIELD(consistency)).set, nullptr});
   add(flags, on_reshape | on_move, "", "change", "WORDS", "", "",
@@ -93,6 +97,34 @@ void add_connections(std::vector<Flag>& flags) {
        },
        nullptr});
   flags.back().type = FlagType::number;
+}
+
+void add_certificates(std::vector<Flag>& flags) {
+  constexpr auto group = "Connections";
+  add(
+    flags, on_runs | on_control | on_voter | on_members, group, "certificates",
+    "DIR", "the job makes its own",
+    "folder with the job's authority, and its key or a certificate and key of "
+    "one's own; or a file with all of it",
+    text(FIELD(certificates)));
+  add(flags, on_runs | on_sign, group, "certificate-seconds", "N",
+      "2592000, 30 days", "how long certificates hold that this process makes",
+      whole(FIELD(certificate_seconds), 2, 315'360'000));
+  flags.back().type = FlagType::number;
+  add(
+    flags, on_role, group, "token", "TOKEN", "none",
+    "join with it, once (troupe certificates token); the key is made here and "
+    "kept in --certificates",
+    {text(FIELD(token)).set, nullptr});
+  add(flags, on_token, group, "token-seconds", "N", "3600",
+      "how long the token may be used",
+      {whole(FIELD(token_seconds), 1, 31'536'000).set, nullptr});
+  flags.back().type = FlagType::number;
+  add(flags, on_sign, group, "out", "DIR", "--certificates",
+      "folder to write the member's certificate and key into",
+      {text(FIELD(out)).set, nullptr});
+  add(flags, on_sign | on_token | on_petition, "", "member", "NAME", "", "",
+      {text(FIELD(member)).set, nullptr});
 }
 
 void add_output(std::vector<Flag>& flags) {
@@ -140,6 +172,7 @@ std::vector<Flag> process_flags() {
   std::vector<Flag> flags;
   add_files(flags);
   add_connections(flags);
+  add_certificates(flags);
   add_output(flags);
   add_measuring(flags);
   return flags;
@@ -163,9 +196,10 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",       "evaluate", "predict", "role",
-          "voter", "bench",      "status",   "events",  "ctl",
-          "chaos", "checkpoint", "model",    "version", "help"};
+  return {"train",      "plan",  "evaluate",     "predict",
+          "role",       "voter", "bench",        "status",
+          "events",     "ctl",   "certificates", "chaos",
+          "checkpoint", "model", "version",      "help"};
 }
 
 std::vector<std::string> later_commands() {
@@ -201,6 +235,14 @@ unsigned bit_of(const std::string& command) {
     return on_goodput;
   if (command == "chaos")
     return on_chaos;
+  if (command == "certificates new")
+    return on_sign;
+  if (command == "certificates token")
+    return on_token;
+  if (command == "certificates renew" || command == "certificates revoke")
+    return on_petition;
+  if (command == "certificates show")
+    return on_certificates;
   if (command == "status")
     return on_status;
   if (command == "events")

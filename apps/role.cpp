@@ -1,4 +1,5 @@
 #include "actors/actor_node.hpp"
+#include "actors/certificates/petitioner.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_host.hpp"
 #include "apps/commands.hpp"
@@ -22,13 +23,33 @@ void ready_certificates(const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code failure;
   if (settings.journal.empty() || !fs::exists(settings.journal, failure))
-    make_credentials(settings.certificates);
+    make_credentials(certificate_source(settings), coordinator_name);
   else if (!fs::exists(settings.certificates, failure))
     throw InputError("certificates: " + settings.certificates
                      + " is not there, and the job of --journal "
                      + settings.journal
                      + " goes on with those that it began with: put the folder "
                        "back, or copy it from another host");
+}
+
+/// With a certificate in place there is nothing to join with: so the same
+/// command starts a role again.
+void join_by_token(const Settings& settings) {
+  const auto source = certificate_source(settings);
+  const auto name = name_of(*settings.role);
+  std::error_code failure;
+  if (std::filesystem::exists(source.path + '/' + file_stem(name) + ".pem",
+                              failure))
+    return;
+  const auto token = parse_token(settings.token);
+  if (!token)
+    throw InputError("--token: is no token; take all that troupe certificates "
+                     "token prints");
+  if (token->name != name)
+    throw InputError("--token is for " + to_string(token->name)
+                     + ", and this is " + to_string(name));
+  save_credentials(source.path, join_with(*token, settings.coordinator, source,
+                                          std::chrono::seconds{10}));
 }
 
 int play_coordinator(const Settings& settings) {
@@ -45,6 +66,7 @@ int play_coordinator(const Settings& settings) {
   run.least_workers = settings.least_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
+  run.allow_faults = settings.allow_faults;
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.
@@ -61,7 +83,7 @@ int play_coordinator(const Settings& settings) {
   };
   CoordinatorProcess process;
   process.listen = settings.listen;
-  process.certificates = settings.certificates;
+  process.certificates = certificate_source(settings);
   if (!settings.voters.empty())
     process.voters = split_list(settings.voters);
   process.voter = settings.voter;
@@ -90,12 +112,16 @@ int run_role(const Settings& settings) {
     throw UsageError("role " + to_string(*settings.role)
                      + ": --coordinator HOST:PORT is missing");
   const Interrupt interrupt;
+  if (!settings.token.empty())
+    join_by_token(settings);
   RoleProcessOptions role;
   role.role = *settings.role;
   role.coordinator = settings.coordinator;
-  role.certificates = settings.certificates;
+  role.certificates = certificate_source(settings);
   role.listen = settings.listen;
   role.state_descriptor = settings.state_fd;
+  role.plugin = settings.job.plugin;
+  role.allow_faults = settings.allow_faults;
   if (const auto* proxy = std::getenv(link_proxy_variable))
     role.link_proxy = proxy;
   const auto control = control_proxy_of(to_string(role.role),

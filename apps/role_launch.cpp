@@ -1,6 +1,7 @@
 #include "apps/role_launch.hpp"
 
 #include "actors/actor_node.hpp"
+#include "actors/certificates/member_files.hpp"
 #include "actors/child_processes.hpp"
 #include "actors/run_stage.hpp"
 #include "apps/numbers.hpp"
@@ -72,6 +73,30 @@ void write_config(const std::string& path, const Settings& settings) {
   write_atomically(path, {std::as_bytes(std::span{text})});
 }
 
+/// A folder that is named has them, or an authority's key to make them with.
+/// Else they are made here, and in no file.
+void prepare_certificates(const Settings& settings, const RunFolder& folder,
+                          LaunchOptions& launch) {
+  const auto source = certificate_source(settings);
+  if (!source.path.empty()) {
+    launch.credentials = make_credentials(source, supervisor_name);
+    launch.certificates = [path = source.path](const MemberName&) {
+      return path;
+    };
+    return;
+  }
+  auto authority = make_authority(source);
+  launch.credentials = make_member(authority, supervisor_name);
+  launch.credentials.authority_key = authority.authority_key;
+  launch.credentials.folder = "memory";
+  const auto files = std::make_shared<MemberFiles>(std::move(authority),
+                                                   folder.path());
+  launch.certificates = [files](const MemberName& name) {
+    return files->path(name);
+  };
+  launch.renewed = [files] { files->refresh(); };
+}
+
 using Ports = std::vector<std::unique_ptr<ReservedPort>>;
 
 /// Two coordinators, and three who keep the journal: each of them, and this
@@ -121,16 +146,14 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   coordinator.standby = false; // it has one, and is none
   coordinator.summary.clear(); // this process writes it
   write_config(config, coordinator);
-  const auto certificates = settings.certificates.empty()
-                              ? folder.file("certificates")
-                              : settings.certificates;
-  make_credentials(certificates);
-  folder.remember();
   LaunchOptions launch;
+  prepare_certificates(settings, folder, launch);
+  folder.remember();
   std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = image.path();
-  launch.coordinator_arguments = {"role", "coordinator",    "--config",
-                                  config, "--certificates", certificates};
+  launch.coordinator_arguments = {
+    "role", "coordinator",    "--config",
+    config, "--certificates", launch.certificates(coordinator_name)};
   if (!settings.standby)
     launch.coordinator_arguments.insert(launch.coordinator_arguments.end(),
                                         {"--listen", settings.listen});
@@ -140,7 +163,6 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
       run.events.note("standby: both coordinators, and all who keep the "
                       "journal, are on this host: a process may die, not it");
   }
-  launch.certificates = certificates;
   launch.journal = coordinator.journal;
   launch.processes = std::make_shared<ChildProcesses>(ChildProcesses::Options{
     image.descriptor(), getpid() == 1, [&folder] { folder.restore(); }});

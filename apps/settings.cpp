@@ -149,6 +149,14 @@ void settle(Settings& settings, const Surroundings& surroundings) {
 
 } // namespace
 
+CertificateSource certificate_source(const Settings& settings) {
+  CertificateSource out{settings.certificates};
+  out.valid_seconds = static_cast<int64_t>(settings.certificate_seconds);
+  if (const auto* offset = std::getenv("TROUPE_CLOCK_OFFSET_S"))
+    out.clock_offset_s = std::strtoll(offset, nullptr, 10); // of a test
+  return out;
+}
+
 Surroundings surroundings_of_process() {
   Surroundings out;
   if (const auto* text = std::getenv("TF_CONFIG"))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/checkpoint_options.hpp"
+#include "actors/credentials.hpp"
 #include "actors/job.hpp"
 #include "apps/chaos_kind.hpp"
 #include "strategies/membership.hpp"
@@ -81,11 +82,17 @@ struct Settings {
   std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
   /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
   uint32_t least_workers = 0;
-  bool standby = false;       ///< train: start a second coordinator
-  std::string voters;         ///< HOST:PORT,… role coordinator; empty: alone
-  uint32_t voter = 0;         ///< role coordinator: which of them is its own
-  std::string certificates;   ///< folder; empty: the job makes its own
-  std::optional<RoleId> role; ///< whom `troupe role` plays
+  bool standby = false;      ///< train: start a second coordinator
+  bool allow_faults = false; ///< whether InjectFault is obeyed
+  std::string voters;        ///< HOST:PORT,… role coordinator; empty: alone
+  uint32_t voter = 0;        ///< role coordinator: which of them is its own
+  std::string certificates;  ///< folder or file; empty: the job makes its own
+  uint64_t certificate_seconds = 30UL * 24
+                                 * 3600; ///< that those made here hold
+  std::string member;                    ///< certificates: whose
+  std::string token;             ///< role: joins with; empty: has certificates
+  uint64_t token_seconds = 3600; ///< certificates token: how long it holds
+  std::optional<RoleId> role;    ///< whom `troupe role` plays
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
   std::string checkpoint;    ///< evaluate, predict: safetensors file to read
@@ -129,6 +136,9 @@ Surroundings surroundings_of_process();
 /// and for a public address without certificates.
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings);
+
+/// Where this process finds its certificates.
+CertificateSource certificate_source(const Settings& settings);
 
 /// Prints what holds as TOML that --config reads back (`--print-config`).
 std::string to_toml(const Settings& settings);

@@ -32,6 +32,7 @@ int run_train(const Settings& settings) {
   run.least_workers = settings.least_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
+  run.allow_faults = settings.allow_faults;
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")
     run.events.note = {};

@@ -13,7 +13,7 @@ int run_voter(const Settings& settings) {
   VoterProcess voter;
   voter.journal = settings.journal;
   voter.listen = settings.listen;
-  voter.certificates = settings.certificates;
+  voter.certificates = certificate_source(settings);
   voter.listens = [](const std::string& address) {
     std::printf("voter listens on %s\n", address.c_str());
     std::fflush(stdout);

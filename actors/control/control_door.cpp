@@ -10,6 +10,7 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -55,12 +56,16 @@ void prepare_control(int socket, std::chrono::milliseconds patience) {
 ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
                          const std::string& host, uint16_t port,
                          std::shared_ptr<VettedConnections> vetted,
+                         OnStranger on_stranger,
+                         std::shared_ptr<CertificateDesk> desk,
                          std::chrono::milliseconds patience)
   : loop_(loop),
     tls_(std::move(tls)),
     vetted_(std::move(vetted)),
     patience_(patience),
-    list_(guests_allowed(most_guests)) {
+    list_(guests_allowed(most_guests)),
+    on_stranger_(std::move(on_stranger)),
+    desk_(std::move(desk)) {
   const auto address = SocketAddress::find(host, port);
   if (!address)
     throw InputError("not an address of this machine");
@@ -111,7 +116,8 @@ bool ControlDoor::accept_one() {
   if (arrival.gone)
     drop(*arrival.gone);
   auto& guest = guests_[arrival.id];
-  guest.connection = {std::move(made), std::move(session)};
+  auto from = SocketAddress::of_peer(made.get()).host();
+  guest.connection = {std::move(made), std::move(session), std::move(from)};
   wait_for(arrival.id, guest, EPOLLIN);
   return true;
 }
@@ -130,24 +136,75 @@ void ControlDoor::go_on(Id id) {
     return;
   auto& guest = found->second;
   list_.spoke(id);
+  if (guest.asks) {
+    hear(id, guest);
+    return;
+  }
   // The queue of errors is the thread's, and all connections share it.
   ERR_clear_error();
   auto* session = guest.connection.session.get();
   const int result = SSL_do_handshake(session);
-  if (result == 1) {
-    loop_.unwatch(guest.watch);
-    auto connection = std::move(guest.connection);
-    guests_.erase(found);
-    list_.left(id);
-    vetted_->put(std::move(connection));
+  if (result != 1) {
+    wait_or_drop(id, guest, result);
     return;
   }
-  switch (SSL_get_error(session, result)) {
+  guest.asks = is_petition(session);
+  if (guest.asks)
+    hear(id, guest);
+  else
+    let_in(id);
+}
+
+void ControlDoor::let_in(Id id) {
+  const auto found = guests_.find(id);
+  loop_.unwatch(found->second.watch);
+  auto connection = std::move(found->second.connection);
+  guests_.erase(found);
+  list_.left(id);
+  vetted_->put(std::move(connection));
+}
+
+/// One question, one answer.
+void ControlDoor::hear(Id id, Guest& guest) {
+  auto* session = guest.connection.session.get();
+  while (guest.answer.empty()) {
+    std::array<char, 4096> bytes;
+    ERR_clear_error();
+    const int got = SSL_read(session, bytes.data(), bytes.size());
+    if (got <= 0) {
+      wait_or_drop(id, guest, got);
+      return;
+    }
+    guest.heard.append(bytes.data(), static_cast<size_t>(got));
+    if (guest.heard.size() > longest_petition || !desk_) {
+      list_.left(id);
+      drop(id);
+      return;
+    }
+    if (is_whole(guest.heard))
+      guest.answer = desk_->answer(peer_of(session), guest.heard);
+  }
+  ERR_clear_error();
+  const int sent = SSL_write(session, guest.answer.data(),
+                             static_cast<int>(guest.answer.size()));
+  if (sent <= 0) {
+    wait_or_drop(id, guest, sent);
+    return;
+  }
+  SSL_shutdown(session);
+  list_.left(id);
+  drop(id);
+}
+
+void ControlDoor::wait_or_drop(Id id, Guest& guest, int result) {
+  switch (SSL_get_error(guest.connection.session.get(), result)) {
     case SSL_ERROR_WANT_READ:
       return wait_for(id, guest, EPOLLIN);
     case SSL_ERROR_WANT_WRITE:
       return wait_for(id, guest, EPOLLOUT);
     default:
+      if (const auto why = certificate_trouble(); !why.empty())
+        on_stranger_(guest.connection.from, why);
       list_.left(id);
       drop(id);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/certificate_desk.hpp"
 #include "actors/control/guest_list.hpp"
 #include "actors/control/vetted_connections.hpp"
 #include "actors/links/io_loop.hpp"
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -23,14 +25,20 @@ void prepare_control(int socket, std::chrono::milliseconds patience);
 
 /// Listens at a process's control port in CAF's place: a connection that has
 /// not shown a certificate of the job is none of CAF's business. Who is let in,
-/// who is too late and who has to go is GuestList's to say. On the loop's
+/// who is too late and who has to go is GuestList's to say. Who asks for a
+/// certificate is answered here, and goes. On the loop's
 /// thread, but for the constructor.
 class ControlDoor {
 public:
+  /// Whose certificate was refused, or who refused this one.
+  using OnStranger =
+    std::function<void(const std::string& from, const std::string& why)>;
+
   /// Errors: InputError with the system's reason.
   ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
               const std::string& host, uint16_t port,
-              std::shared_ptr<VettedConnections> vetted,
+              std::shared_ptr<VettedConnections> vetted, OnStranger on_stranger,
+              std::shared_ptr<CertificateDesk> desk = nullptr,
               std::chrono::milliseconds patience = usual_patience);
   ~ControlDoor();
   ControlDoor(const ControlDoor&) = delete;
@@ -45,6 +53,9 @@ private:
   using Id = GuestList::Id;
   struct Guest {
     VettedConnection connection;
+    bool asks = false;  ///< for a certificate
+    std::string heard;  ///< so far
+    std::string answer; ///< empty: not known yet
     uint64_t watch = 0;
     uint32_t events = 0;
   };
@@ -52,6 +63,9 @@ private:
   void accept_some();
   bool accept_one();
   void go_on(Id id);
+  void let_in(Id id);
+  void hear(Id id, Guest& guest);
+  void wait_or_drop(Id id, Guest& guest, int result);
   void wait_for(Id id, Guest& guest, uint32_t events);
   void drop(Id id);
   void pause();
@@ -68,6 +82,8 @@ private:
   uint64_t timer_ = 0;
   uint64_t pause_ = 0;
   GuestList list_;
+  OnStranger on_stranger_;
+  std::shared_ptr<CertificateDesk> desk_;
   std::unordered_map<Id, Guest> guests_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "actors/control/control_door.hpp"
 #include "actors/control/secure_stream.hpp"
+#include "actors/endpoint.hpp"
 #include "actors/error_line.hpp"
 #include "actors/links/addresses.hpp"
 #include "kernels/error.hpp"
@@ -12,7 +13,11 @@
 #include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/interfaces.hpp>
 
+#include <chrono>
 #include <csignal>
+#include <iostream>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -29,6 +34,64 @@ namespace net = caf::io::network;
 net::default_multiplexer& sockets_of(caf::actor_system& system) {
   return static_cast<net::default_multiplexer&>(system.middleman().backend());
 }
+
+/// What is said of peers that were cut off or refused: the first in ten
+/// seconds, on standard error. Thread-safe.
+class Strangers {
+public:
+  explicit Strangers(std::string own) : own_(std::move(own)) {}
+
+  void tell(const std::string& where, const std::string& why) {
+    const std::lock_guard guard{mutex_};
+    ++count_;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < quiet_until_)
+      return;
+    quiet_until_ = now + std::chrono::seconds{10};
+    std::cerr << own_ + ": control: " + where + ": " + why + " ("
+                   + std::to_string(count_) + " so far)\n";
+  }
+
+private:
+  std::string own_;
+  std::mutex mutex_;
+  uint64_t count_ = 0;
+  std::chrono::steady_clock::time_point quiet_until_;
+};
+
+/// Why peers were not reached, by address. Thread-safe.
+class Failures {
+public:
+  void put(const std::string& where, const std::string& why) {
+    const std::lock_guard guard{mutex_};
+    if (by_address_.size() < most)
+      by_address_[where] = why;
+  }
+  std::string take(const std::string& where) {
+    const std::lock_guard guard{mutex_};
+    const auto found = by_address_.find(where);
+    auto why = found == by_address_.end() ? "" : found->second;
+    by_address_.erase(where);
+    return why;
+  }
+
+private:
+  static constexpr size_t most = 256;
+  std::mutex mutex_;
+  std::map<std::string, std::string> by_address_;
+};
+
+/// What all connections of a system share.
+struct Shared {
+  std::shared_ptr<const TlsContext> tls;
+  std::shared_ptr<IoLoop> loop = std::make_shared<IoLoop>();
+  std::shared_ptr<KnownNodes> nodes = std::make_shared<KnownNodes>();
+  std::shared_ptr<LiveConnections> live = std::make_shared<LiveConnections>();
+  std::shared_ptr<CertificateDesk> desk; ///< null: it signs nothing
+  std::chrono::milliseconds patience{}; ///< with what another host does not take
+  std::shared_ptr<Strangers> strangers;
+  std::shared_ptr<Failures> failures = std::make_shared<Failures>();
+};
 
 /// What CAF's event loop "accepts": whoever is vetted.
 class VettedPolicy {
@@ -70,11 +133,11 @@ using Door = std::shared_ptr<ControlDoor>;
 class SecureDoorman : public io::doorman {
 public:
   SecureDoorman(net::default_multiplexer& sockets, net::native_socket signal,
-                std::shared_ptr<VettedConnections> vetted,
-                std::shared_ptr<IoLoop> loop, Door door)
+                std::shared_ptr<VettedConnections> vetted, Shared shared,
+                Door door)
     : doorman(net::accept_hdl_from_socket(signal)),
       acceptor_(sockets, signal, std::move(vetted)),
-      loop_(std::move(loop)),
+      shared_(std::move(shared)),
       door_(std::move(door)),
       host_(door_->host()),
       port_(door_->port()) {}
@@ -86,8 +149,15 @@ public:
     if (detached())
       return false;
     auto& sockets = acceptor_.backend();
-    auto scribe = caf::make_counted<SecureScribe>(sockets,
-                                                  std::move(connection), false);
+    const auto who = to_string(peer_of(connection.session.get())) + " at "
+                     + connection.from;
+    auto scribe = caf::make_counted<SecureScribe>(
+      sockets, std::move(connection), false,
+      SecureScribe::Environment{shared_.nodes, shared_.live,
+                                [strangers = shared_.strangers,
+                                 who](const std::string& why) {
+                                  strangers->tell(who, why);
+                                }});
     const auto handle = scribe->hdl();
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&sockets, handle);
@@ -101,7 +171,7 @@ public:
 
   void launch() override {
     acceptor_.start(this);
-    loop_->post([door = door_] { door->open(); });
+    shared_.loop->post([door = door_] { door->open(); });
   }
 
   std::string addr() const override { return host_; }
@@ -112,12 +182,12 @@ public:
 private:
   void close() {
     if (door_)
-      loop_->post([door = std::move(door_)] {});
+      shared_.loop->post([door = std::move(door_)] {});
     door_ = nullptr;
   }
 
   VettedAcceptor acceptor_;
-  std::shared_ptr<IoLoop> loop_;
+  Shared shared_;
   Door door_;
   std::string host_;
   uint16_t port_;
@@ -126,13 +196,9 @@ private:
 class SecureMiddlemanActor : public io::middleman_actor_impl {
 public:
   SecureMiddlemanActor(caf::actor_config& config, caf::actor broker,
-                       std::shared_ptr<const TlsContext> tls,
-                       std::shared_ptr<IoLoop> loop,
-                       std::chrono::milliseconds patience)
+                       Shared shared)
     : middleman_actor_impl(config, std::move(broker)),
-      tls_(std::move(tls)),
-      loop_(std::move(loop)),
-      patience_(patience) {}
+      shared_(std::move(shared)) {}
 
   const char* name() const override { return "secure_middleman"; }
 
@@ -142,13 +208,21 @@ protected:
     auto [socket, why] = connect_tcp(host, port, connect_deadline);
     if (!socket)
       return caf::make_error(caf::sec::cannot_connect_to_node, why, host, port);
-    prepare_control(socket.get(), patience_);
-    auto session = tls_->open(socket.get(), true);
+    prepare_control(socket.get(), shared_.patience);
+    auto session = shared_.tls->open(socket.get(), true);
     if (!session)
       return caf::sec::cannot_connect_to_node;
     return caf::make_counted<SecureScribe>(
       sockets_of(system()),
-      VettedConnection{std::move(socket), std::move(session)}, true);
+      VettedConnection{std::move(socket), std::move(session), host}, true,
+      SecureScribe::Environment{
+        shared_.nodes, nullptr,
+        [failures = shared_.failures, strangers = shared_.strangers,
+         where = to_string(Endpoint{host, port})](const std::string& why) {
+          failures->put(where, why);
+          if (why.starts_with("cut off"))
+            strangers->tell(where, why);
+        }});
   }
 
   caf::expected<io::doorman_ptr> open(uint16_t port, const char* address,
@@ -156,20 +230,23 @@ protected:
     const auto vetted = std::make_shared<VettedConnections>();
     try {
       auto door = std::make_shared<ControlDoor>(
-        *loop_, tls_, address == nullptr ? "0.0.0.0" : address, port, vetted,
-        patience_);
+        *shared_.loop, shared_.tls, address == nullptr ? "0.0.0.0" : address,
+        port, vetted,
+        [strangers = shared_.strangers](const std::string& from,
+                                        const std::string& why) {
+          strangers->tell(from, why);
+        },
+        shared_.desk, shared_.patience);
       return caf::make_counted<SecureDoorman>(sockets_of(system()),
                                               vetted->take_signal(), vetted,
-                                              loop_, std::move(door));
+                                              shared_, std::move(door));
     } catch (const InputError& refusal) {
       return caf::make_error(caf::sec::cannot_open_port, refusal.what());
     }
   }
 
 private:
-  std::shared_ptr<const TlsContext> tls_;
-  std::shared_ptr<IoLoop> loop_;
-  const std::chrono::milliseconds patience_;
+  Shared shared_;
 };
 
 /// CAF knows modules by number; in this place it would look for its own.
@@ -177,18 +254,27 @@ class SecureMiddleman : public caf::actor_system::module {
 public:
   SecureMiddleman(caf::actor_system& system,
                   std::shared_ptr<const TlsContext> tls,
+                  std::shared_ptr<CertificateDesk> desk,
                   std::chrono::milliseconds patience)
-    : system_(system), tls_(std::move(tls)), patience_(patience) {}
+    : system_(system) {
+    shared_.strangers =
+      std::make_shared<Strangers>(to_string(tls->credentials().name));
+    shared_.tls = std::move(tls);
+    shared_.desk = std::move(desk);
+    shared_.patience = patience;
+    if (shared_.desk)
+      shared_.desk->revoked = [live = shared_.live](const MemberName& name) {
+        live->cut(name);
+      };
+  }
 
   void start() override {
     // OpenSSL writes to sockets of peers that may have gone.
     struct sigaction now {};
     if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
       std::signal(SIGPIPE, SIG_IGN);
-    loop_ = std::make_shared<IoLoop>();
     actor_ = system_.spawn<SecureMiddlemanActor, caf::detached + caf::hidden>(
-      system_.middleman().named_broker<io::basp_broker>("BASP"), tls_, loop_,
-      patience_);
+      system_.middleman().named_broker<io::basp_broker>("BASP"), shared_);
   }
 
   void stop() override {
@@ -203,12 +289,11 @@ public:
   void* subtype_ptr() override { return this; }
 
   const io::middleman_actor& actor() const { return actor_; }
+  Failures& failures() const { return *shared_.failures; }
 
 private:
   caf::actor_system& system_;
-  std::shared_ptr<const TlsContext> tls_;
-  const std::chrono::milliseconds patience_;
-  std::shared_ptr<IoLoop> loop_;
+  Shared shared_;
   io::middleman_actor actor_;
 };
 
@@ -219,13 +304,24 @@ SecureMiddleman& module_of(const caf::actor_system& system) {
 } // namespace
 
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials,
+                           std::shared_ptr<const TlsContext> tls,
                            std::chrono::milliseconds patience) {
+  const auto credentials = tls->credentials();
+  std::shared_ptr<CertificateDesk> desk;
+  if (credentials.name == coordinator_name
+      && !credentials.authority_key.empty())
+    desk = std::make_shared<CertificateDesk>(credentials, tls->revocations());
   config.module_factories.emplace_back(
-    [patience, tls = std::make_shared<const TlsContext>(credentials)](
+    [tls = std::move(tls), desk = std::move(desk), patience](
       caf::actor_system& system) -> caf::actor_system::module* {
-      return new SecureMiddleman(system, tls, patience); // the system owns it
+      return new SecureMiddleman(system, tls, desk, // the system owns it
+                                 patience);
     });
+}
+
+std::string why_not_connected(const caf::actor_system& system,
+                              const std::string& host, uint16_t port) {
+  return module_of(system).failures().take(to_string(Endpoint{host, port}));
 }
 
 bool has_secure_middleman(const caf::actor_system& system) {

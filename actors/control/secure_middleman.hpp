@@ -1,10 +1,11 @@
 #pragma once
 
 #include "actors/caf.hpp"
-#include "actors/credentials.hpp"
+#include "actors/links/tls_context.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace troupe {
@@ -13,12 +14,17 @@ namespace troupe {
 /// over mutual TLS 1.3: CAF's own module for that reads its certificates again
 /// for each connection, ends the process where it cannot, and has no deadline
 /// for strangers. Certificates are read by then, connections come from a
-/// ControlDoor. The middleman has to be loaded already. A connection to another
-/// host that takes nothing for `patience` ends.
-/// Errors: InputError naming the file that cannot be used.
+/// ControlDoor, and what a member says is held against its certificate. The
+/// middleman has to be loaded already. A connection to another host that takes
+/// nothing for `patience` ends.
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials,
+                           std::shared_ptr<const TlsContext> tls,
                            std::chrono::milliseconds patience);
+
+/// Why no connection to HOST:PORT came about, where TLS says so; empty: not
+/// for that.
+std::string why_not_connected(const caf::actor_system& system,
+                              const std::string& host, uint16_t port);
 
 /// Whether the system was made with it.
 bool has_secure_middleman(const caf::actor_system& system);

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <climits>
@@ -11,26 +12,34 @@ namespace {
 
 using State = SecureBytes::State;
 
-/// What a call of OpenSSL that did nothing asks for.
-State judge(ssl_st* session, int result) {
-  switch (SSL_get_error(session, result)) {
-    case SSL_ERROR_WANT_READ:
-      return State::want_read;
-    case SSL_ERROR_WANT_WRITE:
-      return State::success; // the socket is polled
-    default:
-      return State::failure;
-  }
-}
-
 int bounded(size_t size) {
   return static_cast<int>(std::min<size_t>(size, INT_MAX));
 }
 
 } // namespace
 
-SecureBytes::SecureBytes(TlsSession session, bool connecting)
-  : session_(std::move(session)), connecting_(connecting) {}
+SecureBytes::SecureBytes(TlsSession session, bool connecting, Broken broken)
+  : session_(std::move(session)),
+    connecting_(connecting),
+    broken_(std::move(broken)) {}
+
+/// What a call of OpenSSL that did nothing asks for.
+State SecureBytes::judge(int result) {
+  switch (SSL_get_error(session_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return State::want_read;
+    case SSL_ERROR_WANT_WRITE:
+      return State::success; // the socket is polled
+    case SSL_ERROR_SSL:
+      if (broken_
+          && ERR_GET_REASON(ERR_peek_error())
+               != SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        std::exchange(broken_, nullptr)("TLS: " + take_tls_error());
+      return State::failure;
+    default:
+      return State::failure;
+  }
+}
 
 /// Errors are in a queue of the thread, which all connections share: without
 /// emptying it first, that of a peer that was killed would end the next healthy
@@ -39,7 +48,7 @@ State SecureBytes::handshake() {
   ERR_clear_error();
   const int result = SSL_do_handshake(session_.get());
   if (result != 1)
-    return judge(session_.get(), result);
+    return judge(result);
   connecting_ = false;
   return State::indeterminate; // done
 }
@@ -54,8 +63,7 @@ State SecureBytes::read_some(size_t& result, Socket, void* bytes, size_t size) {
   ERR_clear_error();
   const int got = SSL_read(session_.get(), bytes, bounded(size));
   if (got <= 0)
-    return judge(session_.get(), got) == State::failure ? State::failure
-                                                        : State::success;
+    return judge(got) == State::failure ? State::failure : State::success;
   result = static_cast<size_t>(got);
   return State::success;
 }
@@ -71,8 +79,7 @@ State SecureBytes::write_some(size_t& result, Socket, const void* bytes,
   ERR_clear_error();
   const int sent = SSL_write(session_.get(), bytes, bounded(size));
   if (sent <= 0)
-    return judge(session_.get(), sent) == State::failure ? State::failure
-                                                         : State::success;
+    return judge(sent) == State::failure ? State::failure : State::success;
   result = static_cast<size_t>(sent);
   return State::success;
 }
@@ -82,10 +89,43 @@ bool SecureBytes::must_read_more(Socket, size_t threshold) {
 }
 
 SecureScribe::SecureScribe(caf::io::network::default_multiplexer& sockets,
-                           VettedConnection connection, bool connecting)
+                           VettedConnection connection, bool connecting,
+                           Environment environment)
   : scribe(caf::io::network::conn_hdl_from_socket(connection.socket.get())),
+    session_(connection.session.get()),
+    socket_(connection.socket.get()),
     stream_(sockets, connection.socket.release(),
-            SecureBytes{std::move(connection.session), connecting}) {}
+            SecureBytes{std::move(connection.session), connecting,
+                        environment.broken}),
+    environment_(std::move(environment)) {
+  if (!environment_.live)
+    return;
+  peer_ = peer_of(session_);
+  environment_.live->add(peer_, socket_);
+}
+
+SecureScribe::~SecureScribe() {
+  if (environment_.live)
+    environment_.live->remove(peer_, socket_);
+}
+
+/// Headers and payloads come one by one, as the broker asks for them.
+bool SecureScribe::consume(caf::execution_unit* on, const void* bytes,
+                           size_t size) {
+  if (cut_off_)
+    return true; // the socket's end is on its way
+  if (!check_)
+    check_.emplace(peer_of(session_), *environment_.nodes);
+  rd_buf().resize(size);
+  if (const auto why = check_->take(on, rd_buf()); !why.empty()) {
+    cut_off_ = true;
+    if (environment_.broken)
+      environment_.broken("cut off: " + why);
+    ::shutdown(stream_.fd(), SHUT_RDWR);
+    return true;
+  }
+  return scribe::consume(on, bytes, size);
+}
 
 void SecureScribe::configure_read(caf::io::receive_policy::config config) {
   stream_.configure_read(config);

@@ -1,10 +1,15 @@
 #pragma once
 
+#include "actors/control/live_connections.hpp"
 #include "actors/control/vetted_connections.hpp"
+#include "actors/control/wire_check.hpp"
 
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/stream_impl.hpp>
 #include <caf/io/scribe.hpp>
+
+#include <functional>
+#include <optional>
 
 namespace troupe {
 
@@ -14,8 +19,11 @@ public:
   using Socket = caf::io::network::native_socket;
   using State = caf::io::network::rw_state;
 
-  /// `connecting`: the handshake is still to be made.
-  SecureBytes(TlsSession session, bool connecting);
+  using Broken = std::function<void(const std::string& why)>;
+
+  /// `connecting`: the handshake is still to be made. `broken` is told once why
+  /// the connection cannot be used, if not because it ended.
+  SecureBytes(TlsSession session, bool connecting, Broken broken);
 
   State read_some(size_t& result, Socket, void* bytes, size_t size);
   State write_some(size_t& result, Socket, const void* bytes, size_t size);
@@ -23,17 +31,31 @@ public:
 
 private:
   State handshake();
+  State judge(int result);
 
   TlsSession session_;
   bool connecting_;
+  Broken broken_;
 };
 
-/// A connection of CAF's broker over TLS.
+/// A connection of CAF's broker over TLS: who says what its certificate does
+/// not allow is cut off before CAF hears it.
 class SecureScribe : public caf::io::scribe {
 public:
+  struct Environment {
+    std::shared_ptr<KnownNodes> nodes;
+    std::shared_ptr<LiveConnections> live; ///< null: this side connects
+    /// Told why a peer was cut off, or, `connecting`, is not reached.
+    SecureBytes::Broken broken;
+  };
   /// Owns the socket.
   SecureScribe(caf::io::network::default_multiplexer& sockets,
-               VettedConnection connection, bool connecting);
+               VettedConnection connection, bool connecting,
+               Environment environment);
+  ~SecureScribe() override;
+
+  bool consume(caf::execution_unit* on, const void* bytes,
+               size_t size) override;
 
   void configure_read(caf::io::receive_policy::config config) override;
   void ack_writes(bool enable) override;
@@ -48,7 +70,13 @@ public:
 
 private:
   bool launched_ = false;
+  ssl_st* session_;                ///< the stream's
+  int socket_;                     ///< the same
+  std::optional<WireCheck> check_; ///< from the first bytes on
+  bool cut_off_ = false;
+  MemberName peer_{};
   caf::io::network::stream_impl<SecureBytes> stream_;
+  Environment environment_;
 };
 
 } // namespace troupe

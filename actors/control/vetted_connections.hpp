@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string>
 
 namespace troupe {
 
@@ -14,6 +15,7 @@ namespace troupe {
 struct VettedConnection {
   Descriptor socket;
   TlsSession session; ///< after socket: freed first
+  std::string from{}; ///< address
 };
 
 /// Hands connections from the door's thread to the thread of CAF's sockets,

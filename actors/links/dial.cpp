@@ -118,6 +118,9 @@ void Dial::on_answer() {
     fail("it does not answer as a link does");
   else if (!welcome->refusal.empty())
     fail("refused: " + welcome->refusal);
+  else if (const auto peer = to_string(conversation_->handshake().peer());
+           !order_.local && peer != order_.whom)
+    fail("its certificate is that of " + peer);
   else if (welcome->id != order_.to.id)
     fail("another process answers there");
   else

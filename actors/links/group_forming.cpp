@@ -174,6 +174,8 @@ std::optional<std::string> GroupForming::admit(LinkVisitor& visitor) {
     return "rank " + std::to_string(rank) + " does not visit "
            + whom(request_.rank);
   auto& peer = peers_[rank];
+  if (hello.from != whom(rank))
+    return hello.from + " does not come as " + whom(rank);
   if (hello.id != peer.at.id)
     return whom(rank) + " is another process in this epoch";
   if (peer.linked)

@@ -38,6 +38,9 @@ public:
   int descriptor() const { return descriptor_.get(); }
   /// The body of the peer's greeting.
   const std::string& greeting() const { return body_; }
+  /// Whom its certificate names, after the greeting; nobody on a socket of this
+  /// host.
+  MemberName peer() const { return peer_of(session_.get()); }
   /// What came with it.
   std::vector<Descriptor>& received() { return received_; }
   const std::string& failure() const { return failure_; }

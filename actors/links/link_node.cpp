@@ -36,7 +36,7 @@ void ignore_broken_pipes() {
 }
 
 void check_address(const LinkOptions& options) {
-  if (options.credentials.folder.empty() && !is_loopback(options.listen))
+  if (!options.tls && !is_loopback(options.listen))
     throw InputError("links: refusing to listen on " + options.listen
                      + " without certificates; give --certificates FOLDER");
 }
@@ -60,8 +60,6 @@ struct LinkNode::Impl {
 
   explicit Impl(LinkOptions given)
     : options((check_address(given), std::move(given))) {
-    if (!options.credentials.folder.empty())
-      tls.emplace(options.credentials);
     auto& own = room.own;
     own.id = random_id();
     own.key = random_hex(key_bytes);
@@ -69,7 +67,7 @@ struct LinkNode::Impl {
     own.host_mark = options.host_mark.empty() ? own_host_mark()
                                               : options.host_mark;
     room.loop = std::make_shared<IoLoop>();
-    room.tls = tls ? &*tls : nullptr;
+    room.tls = options.tls.get();
     room.link = options.link;
     room.encryption = options.encryption;
     room.proxy = options.proxy;

@@ -15,8 +15,8 @@
 namespace troupe {
 
 struct LinkOptions {
-  /// Without a folder there is no TCP: links stay on this host.
-  Credentials credentials;
+  /// Without it there is no TCP: links stay on this host.
+  std::shared_ptr<const TlsContext> tls;
   std::string listen = "127.0.0.1"; ///< without port
   /// Who connects is told this; empty: what is listened on (0.0.0.0: the first
   /// address of this machine beyond loopback).

@@ -145,6 +145,13 @@ void LinkListener::on_greeted(Guests::iterator guest, Handshake::State state) {
     drop(guest, "it does not know this process's key");
     return;
   }
+  if (const auto peer = guest->conversation->handshake().peer();
+      !guest->local && hello->revision == link_revision
+      && to_string(peer) != hello->from) {
+    drop(guest, "it says that it is " + hello->from + ", and its certificate "
+                  + to_string(peer));
+    return;
+  }
   LinkVisitor visitor{std::move(guest->conversation), std::move(*hello),
                       guest->local, guest->address};
   guests_.erase(guest);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/credentials.hpp"
 #include "actors/voting/messages.hpp"
 
 #include <chrono>
@@ -23,9 +24,9 @@ voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
 
 /// A voter alone in its process.
 struct VoterProcess {
-  std::string journal;      ///< file
-  std::string listen;       ///< HOST:PORT
-  std::string certificates; ///< folder
+  std::string journal; ///< file
+  std::string listen;  ///< HOST:PORT
+  CertificateSource certificates;
   std::function<void(const std::string& address)> listens;
   /// Asked ten times a second; a reason ends it.
   std::function<std::string()> stop;

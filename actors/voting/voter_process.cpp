@@ -1,8 +1,11 @@
 #include "actors/actor_node.hpp"
+#include "actors/certificates/certificate_renewal.hpp"
 #include "actors/ends_with_scope.hpp"
 #include "actors/error_line.hpp"
 #include "actors/voting/voter.hpp"
 #include "kernels/error.hpp"
+
+#include <iostream>
 
 namespace troupe {
 namespace {
@@ -12,7 +15,12 @@ constexpr std::chrono::milliseconds look_period{100};
 } // namespace
 
 void run_voter_process(const VoterProcess& process) {
-  ActorConfig config{load_credentials(process.certificates)};
+  ActorConfig config{load_credentials(process.certificates, voter_name)};
+  const CertificateRenewal renewal{
+    {config.tls(),
+     {},
+     [](const std::string& news) { std::cerr << "voter: " + news + '\n'; },
+     {}}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   const auto voter = spawn_voter(system, process.journal);

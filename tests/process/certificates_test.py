@@ -13,7 +13,7 @@ from cluster import TROUPE
 
 JOB = ["--data", "synthetic:digits?samples=64", "--model", "mlp:784-4-10",
        "--join-deadline-ms", "200"]
-FILES = {"ca.pem", "node.pem", "node.key"}
+FILES = {"ca.pem", "ca.key"}
 
 
 class Certificates(unittest.TestCase):
@@ -66,13 +66,13 @@ class Certificates(unittest.TestCase):
         os.chmod(self.folder, 0o755)
         self.make()
         self.assertEqual(self.mode(), 0o755)
-        self.assertEqual(self.mode("node.key"), 0o600)
+        self.assertEqual(self.mode("ca.key"), 0o600)
 
     def test_a_key_that_others_may_read_is_refused(self):
         self.make()
         for mode in (0o640, 0o604, 0o666):
-            os.chmod(os.path.join(self.folder, "node.key"), mode)
-            self.refused("node.key", f"{mode:04o}", "chmod 600")
+            os.chmod(os.path.join(self.folder, "ca.key"), mode)
+            self.refused("ca.key", f"{mode:04o}", "chmod 600")
 
     def test_a_place_that_others_may_write_to_is_refused(self):
         self.make()
@@ -94,11 +94,17 @@ class Certificates(unittest.TestCase):
 
     def test_half_a_set_says_what_is_missing(self):
         """It said "File exists"."""
-        for missing in FILES:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.make()
-            os.remove(os.path.join(self.folder, missing))
-            self.refused("half a set", missing + " is missing")
+        self.make()
+        os.remove(os.path.join(self.folder, "ca.pem"))
+        self.refused("half a set", "ca.pem is missing")
+        shutil.rmtree(self.folder)
+        self.make()
+        os.remove(os.path.join(self.folder, "ca.key"))
+        self.refused("has no certificate for")
+        for name in ("coordinator", "worker-0"):
+            shutil.copy(os.path.join(self.folder, "ca.pem"),
+                        os.path.join(self.folder, name + ".pem"))
+        self.refused("half a set", ".key is missing")
 
     def test_one_that_was_being_made_by_somebody_killed_is_no_hindrance(self):
         os.mkdir(self.folder + ".new-abcdef")

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 from cluster import Run, wait_for
-from roles import Role
+from roles import Role, certificate_of
 from sockets import connections, listening_addresses
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -176,8 +176,7 @@ class IdleStrangers(unittest.TestCase):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         if certificates:
-            context.load_cert_chain(os.path.join(certificates, "node.pem"),
-                                    os.path.join(certificates, "node.key"))
+            context.load_cert_chain(*certificate_of("worker:0", certificates))
         with socket.create_connection(door, 5) as plain:
             plain.settimeout(5)
             try:

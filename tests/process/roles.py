@@ -10,6 +10,17 @@ import tempfile
 from cluster import TROUPE, wait_for
 
 
+def certificate_of(member, folder):
+    """The files of a member's certificate and key, made with the authority's key
+    in the folder where they are not there."""
+    stem = os.path.join(folder, member.replace(":", "-"))
+    if not os.path.exists(stem + ".pem"):
+        subprocess.run([TROUPE, "certificates", "new", member, "--certificates",
+                        folder], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+    return stem + ".pem", stem + ".key"
+
+
 class Role:
     """One process of `troupe role`, or another command, started as on a machine
     of its own; `on` comes before it (Hosts.on)."""

@@ -46,7 +46,7 @@ class StandbyHosts(unittest.TestCase):
         copy = self.path(f"certificates-{host}")
         if host > 0 and not os.path.exists(copy):
             wait_for(lambda: os.path.exists(
-                self.path("certificates-0/node.pem")), "certificates")
+                self.path("certificates-0/ca.pem")), "certificates")
             shutil.copytree(self.path("certificates-0"), copy)
         return copy
 

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 
 #include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,7 +58,12 @@ struct Bench {
     : own(std::make_shared<const TlsContext>(test::job("own"))),
       vetted(std::make_shared<VettedConnections>()),
       signal(vetted->take_signal()),
-      door(std::make_unique<ControlDoor>(loop, own, "127.0.0.1", 0, vetted)) {
+      door(std::make_unique<ControlDoor>(loop, own, "127.0.0.1", 0, vetted,
+                                         [this](const std::string&,
+                                                const std::string& why) {
+                                           const std::lock_guard guard{lock};
+                                           refused = why;
+                                         })) {
     loop.post([this] { door->open(); });
   }
   ~Bench() {
@@ -83,6 +89,8 @@ struct Bench {
   std::shared_ptr<VettedConnections> vetted;
   Descriptor signal;
   std::unique_ptr<ControlDoor> door;
+  std::mutex lock;
+  std::string refused; ///< why the newest stranger was
 };
 
 /// How many connections, of two ends each, this process may still open.
@@ -117,6 +125,10 @@ BOOST_AUTO_TEST_CASE(whoever_has_another_authority_is_not_let_in) {
   Client stranger;
   greet(stranger, other, port());
   BOOST_TEST(is_let_go(stranger.socket));
+  BOOST_TEST(test::soon([&] {
+    const std::lock_guard guard{lock};
+    return !refused.empty();
+  }));
   Client member; // comes after
   BOOST_REQUIRE(greet(member, *own, port()));
   BOOST_TEST(next().has_value());

@@ -49,11 +49,13 @@ struct OtherProcess {
 
   [[noreturn]] static void stay(int from, int to, const LinkOptions& with) {
     ::alarm(60);
-    Party party{1, with};
+    Party party{0};
+    party.nodes.push_back(std::make_unique<LinkNode>(as(with, 1)));
     const auto own = party.nodes[0]->endpoint();
     if (::write(to, own.data(), own.size()) < 0)
       ::_exit(1);
     auto request = party.request(0);
+    request.members[0].name = "worker:1";
     request.members.insert(request.members.begin(), {hear(from), "worker:0"});
     request.rank = 1;
     std::promise<GroupOutcome> done;

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(members_of_several_hosts_get_streams_and_the_hosts) {
   for (const char* mark : {"a", "b", "a"}) {
     auto with = options();
     with.host_mark = mark;
-    party.nodes.push_back(std::make_unique<LinkNode>(with));
+    party.add(with);
   }
   auto formed = party.form();
   for (auto& one : formed) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_between_hosts_is_one_clear_line) {
   for (const char* mark : {"a", "b"}) {
     auto with = options(LinkChoice::shm);
     with.host_mark = mark;
-    party.nodes.push_back(std::make_unique<LinkNode>(with));
+    party.add(with);
   }
   for (auto& one : party.form()) {
     BOOST_TEST(one.error.find("different hosts") != std::string::npos,
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_newer_request_ends_an_older_one_of_the_same_group) {
 BOOST_AUTO_TEST_CASE(members_that_were_told_different_flags_both_say_so) {
   auto check = [](LinkOptions first, LinkOptions second, const char* flag) {
     Party party{1, first};
-    party.nodes.push_back(std::make_unique<LinkNode>(second));
+    party.add(second);
     for (auto& one : party.form())
       BOOST_TEST(one.error.find(flag) != std::string::npos, one.error);
   };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/links/link_node.hpp"
+#include "tests/unit/actors/job_certificates.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -17,25 +18,6 @@ using namespace std::chrono_literals;
 using Clock = IoLoop::Clock;
 
 inline constexpr auto patience = 20s;
-
-struct Folder {
-  Folder() {
-    std::string name = "/tmp/troupe-links-XXXXXX";
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
-/// One job's certificates for all tests, and another's.
-inline const Credentials& job(const char* name = "own") {
-  static Folder folder;
-  static std::map<std::string, Credentials> made;
-  auto [found, added] = made.try_emplace(name);
-  if (added)
-    found->second = make_credentials(folder.path + '/' + name);
-  return found->second;
-}
 
 inline size_t entries(const char* folder) {
   auto list = std::filesystem::directory_iterator{folder};
@@ -78,17 +60,31 @@ options(LinkChoice link = LinkChoice::automatic,
         LinkEncryption encryption = LinkEncryption::automatic,
         const Credentials& credentials = job()) {
   LinkOptions result;
-  result.credentials = credentials;
+  result.tls = std::make_shared<TlsContext>(credentials);
   result.link = link;
   result.encryption = encryption;
   return result;
 }
 
-/// Some processes' nodes in one process, and the group they form.
+/// The same job's, as another worker.
+inline LinkOptions as(LinkOptions with, uint32_t index) {
+  if (with.tls)
+    with.tls = std::make_shared<TlsContext>(
+      load_credentials(with.tls->credentials().source, worker(index)));
+  return with;
+}
+
+/// Some processes' nodes in one process, and the group they form: each is the
+/// worker of its place.
 struct Party {
-  explicit Party(size_t members, LinkOptions with = options()) {
+  explicit Party(size_t members, const LinkOptions& with = options()) {
     for (size_t i = 0; i < members; ++i)
-      nodes.push_back(std::make_unique<LinkNode>(with));
+      add(with);
+  }
+
+  void add(const LinkOptions& with) {
+    nodes.push_back(std::make_unique<LinkNode>(
+      as(with, static_cast<uint32_t>(nodes.size()))));
   }
 
   GroupRequest request(uint32_t rank) const {

@@ -53,12 +53,32 @@ void pass(int to, std::string bytes, std::span<const int> passed) {
 
 BOOST_AUTO_TEST_CASE(a_process_of_another_job_is_refused_and_counted) {
   Party party{1, options(LinkChoice::tcp)};
-  party.nodes.push_back(std::make_unique<LinkNode>(
-    options(LinkChoice::tcp, LinkEncryption::automatic, job("strange"))));
+  party.add(
+    options(LinkChoice::tcp, LinkEncryption::automatic, job("strange")));
   auto asked = party.ask(party.request(1)).get();
   BOOST_TEST(asked.error.find("TLS") != std::string::npos, asked.error);
   BOOST_TEST(soon([&] { return party.nodes[0]->counters().strangers > 0; }));
   BOOST_TEST(party.nodes[0]->counters().accepted == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_says_it_is_another_is_a_stranger) {
+  const auto other = [] {
+    return std::make_unique<LinkNode>(as(options(LinkChoice::tcp), 2));
+  };
+  Party party{1, options(LinkChoice::tcp)};
+  party.nodes.push_back(other()); // says that it is worker:1
+  auto request = party.request(1);
+  request.deadline = Clock::now() + 500ms;
+  BOOST_TEST(party.ask(std::move(request)).get().error != "");
+  BOOST_TEST(party.nodes[0]->counters().strangers > 0u);
+  BOOST_TEST(party.nodes[0]->counters().accepted == 0u);
+  // And one that is dialled.
+  party.nodes[0] = other();
+  party.nodes[1] = std::make_unique<LinkNode>(as(options(LinkChoice::tcp), 1));
+  const auto error = party.ask(party.request(1)).get().error;
+  BOOST_TEST(error.find("its certificate is that of worker:2")
+               != std::string::npos,
+             error);
 }
 
 BOOST_AUTO_TEST_CASE(strangers_bytes_floods_and_silence_disturb_nobody) {
@@ -132,7 +152,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_know_the_key_is_a_stranger_on_this_host_too) {
 
 BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
   auto with = options();
-  with.credentials = {};
+  with.tls = nullptr;
   with.listen = "0.0.0.0";
   BOOST_CHECK_THROW(LinkNode{with}, InputError);
   with.listen = "127.0.0.1";

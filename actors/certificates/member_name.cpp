@@ -1,0 +1,87 @@
+#include "actors/certificates/member_name.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace troupe {
+namespace {
+
+using Kind = MemberName::Kind;
+
+constexpr std::string_view scheme = "troupe:";
+
+struct Word {
+  Kind kind;
+  std::string_view text;
+  bool counted;
+};
+constexpr std::array words{
+  Word{Kind::coordinator, "coordinator", false},
+  Word{Kind::worker, "worker", true},
+  Word{Kind::shard, "ps", true},
+  Word{Kind::evaluator, "evaluator", true},
+  Word{Kind::voter, "voter", false},
+  Word{Kind::supervisor, "supervisor", false},
+  Word{Kind::operator_, "operator", false},
+};
+
+} // namespace
+
+MemberName name_of(RoleId role) {
+  switch (role.kind) {
+    case RoleKind::coordinator:
+      return coordinator_name;
+    case RoleKind::worker:
+      return {Kind::worker, role.index};
+    case RoleKind::shard:
+      return {Kind::shard, role.index};
+    case RoleKind::evaluator:
+      return {Kind::evaluator, role.index};
+  }
+  return {};
+}
+
+std::string to_string(const MemberName& name) {
+  for (const auto& word : words)
+    if (word.kind == name.kind)
+      return std::string{word.text}
+             + (word.counted ? ':' + std::to_string(name.index) : "");
+  return "nobody";
+}
+
+std::optional<MemberName> parse_member_name(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto head = std::string_view{text}.substr(0, colon);
+  const auto* word = std::find_if(
+    words.begin(), words.end(), [&](const Word& x) { return x.text == head; });
+  if (word == words.end() || word->counted != (colon != std::string::npos))
+    return std::nullopt;
+  MemberName name{word->kind, 0};
+  if (!word->counted)
+    return name;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + colon + 1, end, name.index);
+  // One name is written in one way only: no "worker:01".
+  if (read.ec != std::errc{} || read.ptr != end || to_string(name) != text)
+    return std::nullopt;
+  return name;
+}
+
+std::string file_stem(const MemberName& name) {
+  auto text = to_string(name);
+  std::replace(text.begin(), text.end(), ':', '-');
+  return text;
+}
+
+std::string uri_of(const MemberName& name) {
+  return std::string{scheme} + to_string(name);
+}
+
+std::optional<MemberName> name_of_uri(const std::string& uri) {
+  if (!uri.starts_with(scheme))
+    return std::nullopt;
+  return parse_member_name(uri.substr(scheme.size()));
+}
+
+} // namespace troupe

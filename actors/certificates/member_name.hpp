@@ -1,0 +1,50 @@
+#pragma once
+
+#include "strategies/membership.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// Who a process of a job is, as its certificate says: a role, or one of those
+/// around them. A voter keeps the journal and nothing else; a supervisor starts
+/// roles; an operator asks for changes (troupe ctl, troupe chaos).
+struct MemberName {
+  enum class Kind : uint8_t {
+    nobody,
+    coordinator,
+    worker,
+    shard,
+    evaluator,
+    voter,
+    supervisor,
+    operator_,
+  };
+  Kind kind = Kind::nobody;
+  uint32_t index = 0; ///< of worker, shard and evaluator
+
+  friend auto operator<=>(const MemberName&, const MemberName&) = default;
+};
+
+inline constexpr MemberName coordinator_name{MemberName::Kind::coordinator};
+inline constexpr MemberName voter_name{MemberName::Kind::voter};
+inline constexpr MemberName supervisor_name{MemberName::Kind::supervisor};
+inline constexpr MemberName operator_name{MemberName::Kind::operator_};
+
+MemberName name_of(RoleId role);
+
+/// "worker:1", "ps:0", "evaluator:0", "coordinator", "voter", "supervisor",
+/// "operator"; "nobody".
+std::string to_string(const MemberName& name);
+/// Reads what to_string writes, but "nobody".
+/// Errors: nullopt.
+std::optional<MemberName> parse_member_name(const std::string& text);
+/// Of its files in a folder: "worker-1".
+std::string file_stem(const MemberName& name);
+/// In a certificate, as subject alternative name: "troupe:worker:1".
+std::string uri_of(const MemberName& name);
+std::optional<MemberName> name_of_uri(const std::string& uri);
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+#include "actors/certificates/revocations.hpp"
+
+#include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <span>
+
+namespace troupe {
+namespace {
+
+/// As issue() dates them.
+int64_t issued(const Period& period) {
+  return period.from + 3600;
+}
+
+} // namespace
+
+void Revocations::keep_in(std::string path) {
+  const std::lock_guard guard{mutex_};
+  path_ = std::move(path);
+  std::error_code failure;
+  if (path_.empty() || !std::filesystem::exists(path_, failure))
+    return;
+  std::ifstream file{path_};
+  std::string text;
+  int64_t until = 0;
+  while (file >> text >> until) {
+    const auto name = parse_member_name(text);
+    if (!name)
+      break;
+    until_[*name] = std::max(until_[*name], until);
+  }
+  if (!file.eof())
+    throw InputError("certificates: " + path_
+                     + ": is no list of revoked members; put back what it was");
+}
+
+void Revocations::revoke(const MemberName& name, int64_t now) {
+  const std::lock_guard guard{mutex_};
+  until_[name] = now;
+  if (path_.empty())
+    return;
+  std::string text;
+  for (const auto& [who, until] : until_)
+    text += to_string(who) + ' ' + std::to_string(until) + '\n';
+  write_atomically(path_, {std::as_bytes(std::span{text})});
+}
+
+bool Revocations::is_revoked(const MemberName& name,
+                             const Period& period) const {
+  const std::lock_guard guard{mutex_};
+  const auto found = until_.find(name);
+  return found != until_.end() && issued(period) <= found->second;
+}
+
+} // namespace troupe
