@@ -137,6 +137,7 @@ void Cluster::check(const Activate& activation) {
       throw Violation("I2", "a rollback, although no memory was lost");
   }
   activated_ = activation.fence.epoch;
+  begins_at_ = activation.version;
   const bool async = periods_.now().async && activation.consistency.async;
   periods_.began(activation.consistency);
   chains_ = activation.chains;
@@ -293,7 +294,9 @@ void Cluster::check_stores() const {
 /// lay there is another by then, and nobody takes what it makes of that.
 void Cluster::note_compute(uint32_t process, uint64_t step,
                            const float* parameters) {
-  if (std::ranges::find(active_, process) == active_.end())
+  const bool left_behind = scenario_.hosts > 0 && !periods_.now().async
+                           && step < begins_at_; // and is back
+  if (left_behind || std::ranges::find(active_, process) == active_.end())
     return;
   progressed(step);
   if (oracle_ == nullptr) {
