@@ -60,6 +60,8 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     check_decided(from, activation->fence, true);
     periods_.told(activation->fence, activation->consistency, true);
     check(*activation);
+    if (activation->fence.epoch == activated_)
+      begins_at_ = activation->version;
   }
   if (const auto* sealed = letter.as<Sealed>();
       sealed != nullptr && leads(to)) {
@@ -137,7 +139,6 @@ void Cluster::check(const Activate& activation) {
       throw Violation("I2", "a rollback, although no memory was lost");
   }
   activated_ = activation.fence.epoch;
-  begins_at_ = activation.version;
   const bool async = periods_.now().async && activation.consistency.async;
   periods_.began(activation.consistency);
   chains_ = activation.chains;
