@@ -53,6 +53,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
 
 /// The epoch is decided for good: its members are told.
 void CoordinatorState::announce(const Activate& message) {
+  left_out_.begun();
   if (std::exchange(options_.past, nullptr))
     note(back_line(options_.term));
   if (!begun_) {
@@ -157,9 +158,10 @@ void CoordinatorState::restore_steps(Activate& message) {
   message.missing = epoch_plan_.missing(message.version);
   // What workers have reported of that step may have died with a coordinator.
   const std::vector<RankRange> all{{0, job_->options.virtual_ranks}};
-  committed(commits_.excuse(
-    message.version,
-    options_.past ? all : epoch_plan_.orphaned(message.version)));
+  committed(commits_.excuse(message.version,
+                            options_.past || left_out_.returned()
+                              ? all
+                              : epoch_plan_.orphaned(message.version)));
 }
 
 void CoordinatorState::restore_replicas(Activate& message) {
@@ -209,7 +211,7 @@ void CoordinatorState::restore_hybrid(Activate& message) {
   epoch_plan_.tell_held(message);
   committed(commits_.forgive(resumption.version));
   // What workers have reported of that step may have died with a coordinator.
-  if (options_.past)
+  if (options_.past || left_out_.returned())
     committed(
       commits_.excuse(message.version, {{0, job_->options.virtual_ranks}}));
 }

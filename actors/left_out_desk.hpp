@@ -19,8 +19,14 @@ public:
   /// It is a member again; returns whether it was left out.
   bool back(RoleId role, uint64_t now_ms) {
     links.readmitted(role, now_ms);
-    return why_.erase(role) > 0;
+    const bool was_out = why_.erase(role) > 0;
+    returned_ = returned_ || was_out;
+    return was_out;
   }
+  /// Somebody came back since the last epoch began: what it had reported of
+  /// the step that it holds may have died with its connection.
+  bool returned() const { return returned_; }
+  void begun() { returned_ = false; }
   void forget(RoleId role) { why_.erase(role); }
   /// Null: it is not left out.
   const std::string* why(RoleId role) const {
@@ -32,6 +38,7 @@ public:
 
 private:
   std::map<RoleId, std::string> why_;
+  bool returned_ = false;
 };
 
 } // namespace troupe

@@ -9,6 +9,10 @@ namespace troupe {
 
 namespace {
 
+/// Of leases beyond the first that is not consumed: shards keep a list of what
+/// is out of order, which must not outgrow its place (ShardStore).
+constexpr uint64_t most_ahead = 2'048;
+
 /// Raises the floor over the exceptions that touch it.
 void settle(uint64_t& floor, std::vector<uint64_t>& above) {
   auto next = std::lower_bound(above.begin(), above.end(), floor);
@@ -69,7 +73,9 @@ std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
   while (out.size() < count) {
     if (!returned_.empty())
       out.push_back(returned_.extract(returned_.begin()).value());
-    else if (!closed_ && next_ < std::min(total_, hold_))
+    else if (!closed_
+             && next_
+                  < std::min({total_, hold_, consumed_.floor() + most_ahead}))
       out.push_back(next_++);
     else
       break;

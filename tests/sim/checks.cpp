@@ -60,6 +60,8 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     check_decided(from, activation->fence, true);
     periods_.told(activation->fence, activation->consistency, true);
     check(*activation);
+    if (activation->fence.epoch == activated_)
+      begins_at_ = activation->version;
   }
   if (const auto* sealed = letter.as<Sealed>();
       sealed != nullptr && leads(to)) {
@@ -293,7 +295,9 @@ void Cluster::check_stores() const {
 /// lay there is another by then, and nobody takes what it makes of that.
 void Cluster::note_compute(uint32_t process, uint64_t step,
                            const float* parameters) {
-  if (std::ranges::find(active_, process) == active_.end())
+  const bool left_behind = scenario_.hosts > 0 && !periods_.now().async
+                           && step < begins_at_; // and is back
+  if (left_behind || std::ranges::find(active_, process) == active_.end())
     return;
   progressed(step);
   if (oracle_ == nullptr) {

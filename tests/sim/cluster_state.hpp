@@ -107,6 +107,7 @@ struct ClusterState {
     return process == coordinator_process_ || led_.contains(process);
   }
 
+  uint64_t begins_at_ = 0; ///< version of the newest activation
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
   uint64_t left_ = 0; ///< newest epoch that the coordinator has left

@@ -241,7 +241,8 @@ bool Cluster::cut_off() {
                  ? 1
                  : 0;
   const bool for_good = role.kind == RoleKind::worker && workers > 1
-                        && !removes_ && draw.chance(30);
+                        && !removes_ && draw.chance(30)
+                        && scenario_.hosts == 0; // others may be cut off
   if (for_good)
     gone_.insert(role);
   runtime_.after(time, [this, process, role] {

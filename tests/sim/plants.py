@@ -104,8 +104,8 @@ PLANTS = [
      "      if (!past->left.contains(role) && !PLANTED(27))\n"
      "        options.gather"),
     (28, "a new coordinator waits for reports that died with the old one",
-     "actors/coordinator_epochs.cpp", "options_.past ? all",
-     "options_.past && !PLANTED(28) ? all"),
+     "actors/coordinator_epochs.cpp", "    options_.past || left_out_",
+     "    (options_.past && !PLANTED(28)) || left_out_"),
     (29, "a new coordinator gives incarnations out again",
      "actors/coordinator_journal.cpp", "incarnations_ = options_.term << 32",
      "incarnations_ = PLANTED(29) ? 0 : options_.term << 32"),

@@ -8,6 +8,7 @@
 namespace troupe::sim {
 namespace {
 
+const std::string late = "no link in time";
 constexpr uint64_t form_deadline = 10'000'000;
 constexpr uint64_t replica_notice[2] = {50, 3'000};
 
@@ -75,7 +76,7 @@ void ReplicaLinks::form(uint32_t process, std::shared_ptr<const Job> job,
       runtime.after(runtime.random().between(replica_notice[0],
                                              replica_notice[1]),
                     [this, made] { fail(made, "a member is gone"); });
-  runtime.after(form_deadline, [this, made] { fail(made, "no link in time"); });
+  runtime.after(form_deadline, [this, made] { fail(made, late); });
   finish(made);
 }
 
@@ -126,6 +127,9 @@ void ReplicaLinks::fail(const Place& place, const std::string& why) {
     return;
   auto group = std::make_shared<ReplicaGroup>();
   group->error = why;
+  for (uint32_t rank = 0; why == late && rank < place->ends.size(); ++rank)
+    if (rank != place->rank() && place->ends[rank] < 0)
+      group->missing.push_back(rank);
   for (auto end : place->ends)
     if (end >= 0)
       ByteLinks::find()->close(end);

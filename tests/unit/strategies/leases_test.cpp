@@ -172,6 +172,21 @@ BOOST_AUTO_TEST_CASE(a_lease_set_stays_as_small_as_its_gaps) {
   }
 }
 
+// A shard keeps what is out of order, and has room for so much.
+BOOST_AUTO_TEST_CASE(nobody_is_granted_leases_far_ahead_of_one_that_is_late) {
+  LeaseBook book{100'000, 1};
+  BOOST_TEST(book.grant(0, 1) == Leases{0});
+  uint64_t ahead = 0;
+  for (auto got = book.grant(1, 8); !got.empty(); got = book.grant(1, 8))
+    for (auto lease : got) {
+      book.applied(lease, 0);
+      ahead = lease;
+    }
+  BOOST_TEST(ahead == 2'047u);
+  book.applied(0, 0); // the late one
+  BOOST_TEST(book.grant(1, 8).size() == 8u);
+}
+
 BOOST_AUTO_TEST_CASE(leases_are_granted_in_order_until_none_is_left) {
   LeaseBook book{5, 1};
   BOOST_TEST((book.grant(0, 2) == Leases{0, 1}));
