@@ -98,6 +98,11 @@ void Dial::greet() {
       retry(conversation_->failure());
       return;
     }
+    const auto peer = to_string(conversation_->handshake().peer());
+    if (!order_.local && peer != order_.whom) {
+      fail("its certificate is that of " + peer);
+      return;
+    }
     conversation_->go(order_.deadline, [this](Handshake::State state) {
       if (state == Handshake::State::failed)
         retry(conversation_->failure());
@@ -113,9 +118,6 @@ void Dial::on_answer() {
     fail("it does not answer as a link does");
   else if (!welcome->refusal.empty())
     fail("refused: " + welcome->refusal);
-  else if (const auto peer = to_string(conversation_->handshake().peer());
-           !order_.local && peer != order_.whom)
-    fail("its certificate is that of " + peer);
   else if (welcome->id != order_.to.id)
     fail("another process answers there");
   else
