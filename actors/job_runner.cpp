@@ -99,9 +99,11 @@ RunResult run_processes(const RunOptions& options,
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   auto coordinator = spawn_control_line(system, std::move(line));
+  // With the coordinator's, whoever may read it is whoever it likes: an
+  // operator, or a role that joins.
   if (options.events.note)
     options.events.note("coordinator: " + start.address + ", certificates "
-                        + launch.certificates(operator_name));
+                        + launch.certificates(coordinator_name));
   // The plan needs no data: the roles are the same for any number of samples.
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;
