@@ -99,64 +99,64 @@ void Dial::greet() {
   conversation_->go(
     std::min<IoLoop::Clock::time_point>(order_.deadline, soon),
     [this](Handshake::State sent) {
-    if (sent == Handshake::State::failed) {
-      retry(conversation_->failure());
-      return;
-    }
-    const auto peer = to_string(conversation_->handshake().peer());
-    if (!order_.local && peer != order_.whom) {
-      fail("its certificate is that of " + peer);
-      return;
-    }
-    conversation_->go(order_.deadline, [this](Handshake::State state) {
-      if (state == Handshake::State::failed)
+      if (sent == Handshake::State::failed) {
         retry(conversation_->failure());
-      else
-        on_answer();
+        return;
+      }
+      const auto peer = to_string(conversation_->handshake().peer());
+      if (!order_.local && peer != order_.whom) {
+        fail("its certificate is that of " + peer);
+        return;
+      }
+      conversation_->go(order_.deadline, [this](Handshake::State state) {
+        if (state == Handshake::State::failed)
+          retry(conversation_->failure());
+        else
+          on_answer();
+      });
     });
 }
 
 void Dial::on_answer() {
-    auto welcome = decode_welcome(conversation_->handshake().greeting());
-    if (!welcome)
-      fail("it does not answer as a link does");
-    else if (!welcome->refusal.empty())
-      fail("refused: " + welcome->refusal);
-    else if (welcome->id != order_.to.id)
-      fail("another process answers there");
-    else
-      tell({{}, *welcome, conversation_->release()});
+  auto welcome = decode_welcome(conversation_->handshake().greeting());
+  if (!welcome)
+    fail("it does not answer as a link does");
+  else if (!welcome->refusal.empty())
+    fail("refused: " + welcome->refusal);
+  else if (welcome->id != order_.to.id)
+    fail("another process answers there");
+  else
+    tell({{}, *welcome, conversation_->release()});
 }
 
 void Dial::retry(const std::string& why) {
-    last_failure_ = why;
-    const auto next = IoLoop::Clock::now() + pause;
-    // Whoever announced an endpoint listened there before.
-    if (why == std::strerror(ECONNREFUSED)) {
-      fail(why + "; has its process died?");
-      return;
-    }
-    if (next >= order_.deadline
-        || (conversation_ && conversation_->handshake().hopeless())) {
-      fail(why);
-      return;
-    }
-    pause_ = loop_.at(next, [this] { attempt(); });
+  last_failure_ = why;
+  const auto next = IoLoop::Clock::now() + pause;
+  // Whoever announced an endpoint listened there before.
+  if (why == std::strerror(ECONNREFUSED)) {
+    fail(why + "; has its process died?");
+    return;
+  }
+  if (next >= order_.deadline
+      || (conversation_ && conversation_->handshake().hopeless())) {
+    fail(why);
+    return;
+  }
+  pause_ = loop_.at(next, [this] { attempt(); });
 }
 
 void Dial::fail(const std::string& why) {
-    tell(
-      {order_.whom + " at " + order_.to.address() + ": " + why, {}, nullptr});
+  tell({order_.whom + " at " + order_.to.address() + ": " + why, {}, nullptr});
 }
 
 void Dial::tell(Dialed outcome) {
-    auto then = std::move(then_);
-    then_ = nullptr;
-    then(std::move(outcome)); // may end this object
+  auto then = std::move(then_);
+  then_ = nullptr;
+  then(std::move(outcome)); // may end this object
 }
 
 std::string Dial::waits_for() const {
-    return last_failure_.empty() ? "it does not answer" : last_failure_;
+  return last_failure_.empty() ? "it does not answer" : last_failure_;
 }
 
 } // namespace troupe
