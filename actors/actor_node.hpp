@@ -3,6 +3,8 @@
 #include "actors/caf.hpp"
 #include "actors/credentials.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace troupe {
@@ -15,7 +17,9 @@ void init_actor_types();
 /// of polling thieves.
 class ActorConfig : public caf::actor_system_config {
 public:
-  explicit ActorConfig(const Credentials& credentials);
+  /// `tell` hears of hosts whose certificates are another job's.
+  explicit ActorConfig(const Credentials& credentials,
+                       std::function<void(const std::string&)> tell = {});
 };
 
 /// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the
@@ -25,11 +29,20 @@ std::string publish(caf::actor_system& system,
                     const caf::strong_actor_ptr& whom,
                     const std::string& address);
 
+/// For one that may have to wait.
+struct Waiting {
+  Credentials credentials{}; ///< without: certificates are not told apart
+  /// What stands in the way, after a second or two, and when that changes.
+  std::function<void(const std::string& line)> tell{};
+};
+
 /// Connects to the actor at HOST:PORT, or at the first of several with commas
-/// that answers, trying again until `deadline_ms` have passed.
-/// Errors: InputError naming the address.
+/// that answers, trying again until `deadline_ms` have passed; with credentials
+/// not where waiting does not help.
+/// Errors: InputError naming the address and what stands in the way.
 caf::strong_actor_ptr connect(caf::actor_system& system,
-                              const std::string& address, uint64_t deadline_ms);
+                              const std::string& address, uint64_t deadline_ms,
+                              const Waiting& waiting = {});
 
 /// Tells whether HOST is a loopback address.
 bool is_loopback(const std::string& host);

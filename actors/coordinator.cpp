@@ -97,6 +97,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     epoch_plan_(*job_, options_.least_workers),
     reshaping_(reshaping_options(*job_, options_.least_workers),
                epoch_plan_.chains()),
+    joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
     membership_(membership_options(
                   *job_, epoch_plan_, [this] { return awaited(); },
                   options_.past.get()),
@@ -189,14 +190,15 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
                            "no majority of voters is heard of");
   if (hello.again)
     return JobInfo{options_.job_id, 0, {}, options_.term};
-  if (auto refused = reshaping_.refusal(hello.role); !refused.empty())
+  if (auto refused = reshaping_.refusal(hello.role);
+      !refused.empty() && hello.role.kind != RoleKind::evaluator)
     return caf::make_error(caf::sec::invalid_argument, std::move(refused));
-  lost_.erase(hello.role);
-  // A model file need not be where the role is.
-  auto sent = job_->options;
-  sent.model = job_->graph.text;
-  return JobInfo{options_.job_id, ++incarnations_, to_json(sent),
-                 options_.term};
+  const auto sender = self_->current_sender(); // which a promise takes
+  auto promise = self_->make_response_promise<JobInfo>();
+  self_->monitor(caf::actor_cast<caf::actor_addr>(sender));
+  joining_.ask(hello, sender, promise, steady_ms());
+  look_at_joining();
+  return promise;
 }
 
 void CoordinatorState::on(const Join& join) {
@@ -214,6 +216,7 @@ void CoordinatorState::on(const Join& join) {
   lost_.erase(join.role);
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
   self_->monitor(actor);
@@ -257,6 +260,7 @@ std::set<RoleId> CoordinatorState::present_roles() const {
 }
 
 void CoordinatorState::on(const caf::down_msg& down) {
+  joining_.down(down.source);
   for (const auto& [role, present] : present_)
     if (present.actor.address() == down.source) {
       lose(RoleId{role}, present.incarnation);
@@ -272,6 +276,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
 
 void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   present_.erase(role);
+  joining_.gone(role);
   silence_.gone(role);
   seals_.erase(role);
   leaves_.forget(role);
@@ -284,10 +289,12 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   fence_ = {};
   perform(membership_.lost(role, incarnation, clock_.ms()));
   perform(reshaping_.lost(role));
+  look_at_joining();
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   present_.erase(leave.role);
+  joining_.gone(leave.role);
   silence_.gone(leave.role);
   leaves_.forget(leave.role);
   fence_ = {};
@@ -327,11 +334,15 @@ void CoordinatorState::heard_sender() {
 void CoordinatorState::on(const LinkLost& lost) {
   if (!current(lost.fence) || stage_ == Stage::over)
     return;
-  note(to_string(lost.role) + ": " + lost.reason);
   renews_ = true;
+  const auto verdict = joining_.link_lost(lost, steps_ == job_->first_step(),
+                                          clock_.ms());
+  if (!verdict.note.empty())
+    note(verdict.note);
+  if (!verdict.fail.empty())
+    fail(verdict.fail);
 }
 
-/// The next epoch makes the learner a replica.
 void CoordinatorState::on(const CaughtUp& caught_up) {
   if (current(caught_up.fence))
     perform(reshaping_.caught_up(caught_up.role.index, clock_.ms()));
@@ -347,8 +358,8 @@ void CoordinatorState::on_tick() {
   skip_pause(now);
   write_commits();
   if (!observers_.empty())
-    for (const auto& line : options_.journal_notes->take())
-      note(line);
+    for (const auto& from : {options_.journal_notes, options_.notes})
+      std::ranges::for_each(from->take(), [this](auto& x) { note(x); });
   begin_without_all();
   perform(membership_.tick(clock_.ms()));
   faults_.tick(now);
@@ -358,6 +369,7 @@ void CoordinatorState::on_tick() {
   if (std::exchange(renews_, false))
     renew();
   watch_silence(now);
+  look_at_joining();
   if (stage_ == Stage::over)
     return;
   metrics_.recomputed_so_far(commits_.leaves_recomputed());

@@ -7,6 +7,7 @@
 #include "actors/epoch_plan.hpp"
 #include "actors/evaluator_desk.hpp"
 #include "actors/fault_desk.hpp"
+#include "actors/joining_desk.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/leave_desk.hpp"
@@ -72,6 +73,7 @@ private:
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
   void on(const Sealed& sealed);
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
+  void look_at_joining();
   void on(const CaughtUp& caught_up);
 
   template <class Message>
@@ -178,6 +180,7 @@ private:
   EpochPlan epoch_plan_;
   Reshaping reshaping_;
   LeaveDesk leaves_;
+  JoiningDesk joining_;
   ShardLoads loads_;
   std::optional<Reshaper> reshaper_; ///< who asked
   Membership membership_;
@@ -185,11 +188,9 @@ private:
   std::map<RoleId, PresentRole> present_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
-  Fence proposed_;
-  Fence fence_;               ///< of the active epoch; job 0: none is active
+  Fence proposed_, fence_;    ///< fence_: the active epoch's; job 0: none is
   std::string probe_, build_; ///< of the first worker
-  bool begun_ = false;
-  bool renews_ = false; ///< a member has lost a link of the active epoch
+  bool begun_ = false, renews_ = false; ///< a member has lost a link
 
   CommitBook commits_;
   LeaseAccount leases_;
@@ -199,8 +200,7 @@ private:
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   RunRecord record_;
-  uint64_t steps_;
-  uint64_t end_;
+  uint64_t steps_, end_;
   Stage stage_ = Stage::running;
   RunEnding ending_;
   std::map<RoleId, uint64_t> paused_;

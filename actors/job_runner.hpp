@@ -3,6 +3,7 @@
 #include "actors/checkpoint_options.hpp"
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/note_queue.hpp"
 
 #include <chrono>
 #include <functional>
@@ -53,6 +54,8 @@ struct RunOptions {
   std::chrono::steady_clock::time_point began =
     std::chrono::steady_clock::now();
   RunEvents events;
+  /// What threads that know no coordinator have to say in its name.
+  std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
 };
 
 /// Runs every role as an actor of this process.
@@ -103,6 +106,8 @@ struct LaunchOptions {
   std::string voter;        ///< HOST:PORT of this process's; empty: none
   std::string certificates; ///< folder
   std::string journal;      ///< of the coordinator, or of this process's voter
+  /// That are started here, besides the coordinator; empty: all.
+  std::vector<RoleId> roles;
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;
   /// Receives each line that a role prints; on another thread.

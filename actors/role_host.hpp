@@ -23,7 +23,8 @@ struct RoleProcessOptions {
   RoleId role;
   std::string coordinator;  ///< HOST:PORT
   std::string certificates; ///< folder
-  std::string listen;       ///< HOST:PORT for a shard
+  /// HOST:PORT; empty: a port of the address that leads to the coordinator.
+  std::string listen;
   int state_descriptor = -1;
   std::string link_proxy; ///< as LinkOptions
   uint64_t connect_deadline_ms = 30'000;

@@ -79,7 +79,10 @@ RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
   EndPulse pulse{options.events.note}; // outlives what writes the journal
-  ActorConfig config{load_credentials(process.certificates)};
+  ActorConfig config{load_credentials(process.certificates),
+                     [notes = options.notes](const std::string& line) {
+                       notes->put(line);
+                     }};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   EndsWithScope voter;

@@ -140,6 +140,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
       run.events.note("standby: both coordinators, and all who keep the "
                       "journal, are on this host: a process may die, not it");
   }
+  if (settings.leads)
+    launch.roles = {*settings.role};
   launch.certificates = certificates;
   launch.journal = coordinator.journal;
   launch.processes = std::make_shared<ChildProcesses>(ChildProcesses::Options{

@@ -86,6 +86,9 @@ struct Settings {
   uint32_t voter = 0;         ///< role coordinator: which of them is its own
   std::string certificates;   ///< folder; empty: the job makes its own
   std::optional<RoleId> role; ///< whom `troupe role` plays
+  /// train: of the job's roles this host has worker 0, the others come from
+  /// elsewhere (TF_CONFIG without a chief).
+  bool leads = false;
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
   std::string checkpoint;    ///< evaluate, predict: safetensors file to read

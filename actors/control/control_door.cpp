@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -18,6 +19,7 @@ namespace {
 constexpr int backlog = 1024;
 constexpr int accepts_per_turn = 32;
 constexpr size_t most_guests = 1024;
+constexpr auto breath_between_lines = std::chrono::seconds{10};
 constexpr auto breath = std::chrono::milliseconds{100};
 
 bool is_want_of_room(int error) {
@@ -49,10 +51,11 @@ void prepare_control(int socket) {
 
 ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
                          const std::string& host, uint16_t port,
-                         std::shared_ptr<VettedConnections> vetted)
+                         std::shared_ptr<VettedConnections> vetted, Tell tell)
   : loop_(loop),
     tls_(std::move(tls)),
     vetted_(std::move(vetted)),
+    tell_(std::move(tell)),
     list_(guests_allowed(most_guests)) {
   const auto address = SocketAddress::find(host, port);
   if (!address)
@@ -141,9 +144,29 @@ void ControlDoor::go_on(Id id) {
     case SSL_ERROR_WANT_WRITE:
       return wait_for(id, guest, EPOLLOUT);
     default:
+      tell_of(guest);
       list_.left(id);
       drop(id);
   }
+}
+
+/// Of a handshake that has just failed: whether this side did not know the
+/// authority, or the other.
+void ControlDoor::tell_of(const Guest& guest) {
+  const auto verdict = SSL_get_verify_result(guest.connection.session.get());
+  const auto code = ERR_peek_last_error();
+  const bool alert = ERR_GET_LIB(code) == ERR_LIB_SSL
+                     && ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET;
+  const auto now = IoLoop::Clock::now();
+  if (!tell_ || now < quiet_until_ || (verdict == X509_V_OK && !alert))
+    return;
+  quiet_until_ = now + breath_between_lines;
+  tell_("a process on "
+        + SocketAddress::of_peer(guest.connection.socket.get()).host()
+        + " was turned away, its certificates are not this job's ("
+        + (verdict != X509_V_OK ? X509_verify_cert_error_string(verdict)
+                                : take_tls_error())
+        + "): copy the coordinator's folder of certificates there");
 }
 
 void ControlDoor::wait_for(Id id, Guest& guest, uint32_t events) {

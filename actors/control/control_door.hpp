@@ -6,6 +6,7 @@
 #include "actors/links/tls_context.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -22,10 +23,14 @@ void prepare_control(int socket);
 /// thread, but for the constructor.
 class ControlDoor {
 public:
+  /// Hears of a host that came with certificates of another authority, a line,
+  /// one in ten seconds at most. Of other strangers nothing is said.
+  using Tell = std::function<void(const std::string& line)>;
+
   /// Errors: InputError with the system's reason.
   ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
               const std::string& host, uint16_t port,
-              std::shared_ptr<VettedConnections> vetted);
+              std::shared_ptr<VettedConnections> vetted, Tell tell = {});
   ~ControlDoor();
   ControlDoor(const ControlDoor&) = delete;
   ControlDoor& operator=(const ControlDoor&) = delete;
@@ -47,6 +52,7 @@ private:
   bool accept_one();
   void go_on(Id id);
   void wait_for(Id id, Guest& guest, uint32_t events);
+  void tell_of(const Guest& guest);
   void drop(Id id);
   void pause();
   void settle();
@@ -54,6 +60,8 @@ private:
   IoLoop& loop_;
   std::shared_ptr<const TlsContext> tls_;
   std::shared_ptr<VettedConnections> vetted_;
+  Tell tell_;
+  IoLoop::Clock::time_point quiet_until_{};
   std::string host_;
   uint16_t port_ = 0;
   Descriptor door_;

@@ -124,10 +124,11 @@ class SecureMiddlemanActor : public io::middleman_actor_impl {
 public:
   SecureMiddlemanActor(caf::actor_config& config, caf::actor broker,
                        std::shared_ptr<const TlsContext> tls,
-                       std::shared_ptr<IoLoop> loop)
+                       std::shared_ptr<IoLoop> loop, ControlDoor::Tell tell)
     : middleman_actor_impl(config, std::move(broker)),
       tls_(std::move(tls)),
-      loop_(std::move(loop)) {}
+      loop_(std::move(loop)),
+      tell_(std::move(tell)) {}
 
   const char* name() const override { return "secure_middleman"; }
 
@@ -153,7 +154,8 @@ protected:
     const auto vetted = std::make_shared<VettedConnections>();
     try {
       auto door = std::make_shared<ControlDoor>(
-        *loop_, tls_, address == nullptr ? "0.0.0.0" : address, port, vetted);
+        *loop_, tls_, address == nullptr ? "0.0.0.0" : address, port, vetted,
+        tell_);
       return caf::make_counted<SecureDoorman>(sockets_of(system()),
                                               vetted->take_signal(), vetted,
                                               loop_, std::move(door));
@@ -165,14 +167,15 @@ protected:
 private:
   std::shared_ptr<const TlsContext> tls_;
   std::shared_ptr<IoLoop> loop_;
+  ControlDoor::Tell tell_;
 };
 
 /// CAF knows modules by number; in this place it would look for its own.
 class SecureMiddleman : public caf::actor_system::module {
 public:
   SecureMiddleman(caf::actor_system& system,
-                  std::shared_ptr<const TlsContext> tls)
-    : system_(system), tls_(std::move(tls)) {}
+                  std::shared_ptr<const TlsContext> tls, ControlDoor::Tell tell)
+    : system_(system), tls_(std::move(tls)), tell_(std::move(tell)) {}
 
   void start() override {
     // OpenSSL writes to sockets of peers that may have gone.
@@ -181,7 +184,8 @@ public:
       std::signal(SIGPIPE, SIG_IGN);
     loop_ = std::make_shared<IoLoop>();
     actor_ = system_.spawn<SecureMiddlemanActor, caf::detached + caf::hidden>(
-      system_.middleman().named_broker<io::basp_broker>("BASP"), tls_, loop_);
+      system_.middleman().named_broker<io::basp_broker>("BASP"), tls_, loop_,
+      tell_);
   }
 
   void stop() override {
@@ -200,6 +204,7 @@ public:
 private:
   caf::actor_system& system_;
   std::shared_ptr<const TlsContext> tls_;
+  ControlDoor::Tell tell_;
   std::shared_ptr<IoLoop> loop_;
   io::middleman_actor actor_;
 };
@@ -211,11 +216,13 @@ SecureMiddleman& module_of(const caf::actor_system& system) {
 } // namespace
 
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials) {
+                           const Credentials& credentials,
+                           std::function<void(const std::string&)> tell) {
   config.module_factories.emplace_back(
-    [tls = std::make_shared<const TlsContext>(credentials)](
+    [tls = std::make_shared<const TlsContext>(credentials),
+     tell = std::move(tell)](
       caf::actor_system& system) -> caf::actor_system::module* {
-      return new SecureMiddleman(system, tls); // the system owns it
+      return new SecureMiddleman(system, tls, tell); // the system owns it
     });
 }
 

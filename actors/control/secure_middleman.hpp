@@ -4,6 +4,7 @@
 #include "actors/credentials.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace troupe {
@@ -12,10 +13,11 @@ namespace troupe {
 /// over mutual TLS 1.3: CAF's own module for that reads its certificates again
 /// for each connection, ends the process where it cannot, and has no deadline
 /// for strangers. Certificates are read by then, connections come from a
-/// ControlDoor. The middleman has to be loaded already.
+/// ControlDoor. The middleman has to be loaded already. `tell`: as ControlDoor.
 /// Errors: InputError naming the file that cannot be used.
 void load_secure_middleman(caf::actor_system_config& config,
-                           const Credentials& credentials);
+                           const Credentials& credentials,
+                           std::function<void(const std::string&)> tell = {});
 
 /// Whether the system was made with it.
 bool has_secure_middleman(const caf::actor_system& system);

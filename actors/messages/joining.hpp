@@ -10,7 +10,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 21;
+inline constexpr uint32_t message_revision = 22;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now.
@@ -18,6 +18,8 @@ struct Hello {
   RoleId role;
   uint32_t revision = message_revision;
   bool again = false;
+  std::string host{}; ///< of the process; empty: in the coordinator's
+  uint32_t process = 0;
 };
 struct JobInfo {
   uint64_t job = 0;
@@ -34,6 +36,8 @@ struct Join {
   std::string build;    ///< instruction set and libraries; worker
   std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
   std::string links;    ///< where its links are met; empty: it accepts none
+  std::string host{};   ///< as in Hello
+  uint32_t process = 0;
 };
 struct Propose {
   Fence fence;
@@ -111,12 +115,13 @@ struct LinkLost {
 };
 
 TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
-               TROUPE_FIELD(again))
+               TROUPE_FIELD(again), TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(options), TROUPE_FIELD(term))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
+               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
