@@ -5,6 +5,7 @@
 #include "actors/endpoint.hpp"
 #include "actors/messages.hpp"
 #include "actors/peer_directory.hpp"
+#include "actors/reach.hpp"
 #include "actors/voting/messages.hpp"
 #include "kernels/error.hpp"
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 
@@ -73,37 +75,81 @@ std::string publish(caf::actor_system& system,
   }
 }
 
+namespace {
+
+/// The first is short, so that it is soon known what stands in the way.
+constexpr std::chrono::milliseconds first_connection_deadline{1'000};
+constexpr std::chrono::milliseconds connection_deadline{5'000};
+/// For each look at what stands in the way; two are made before it is told.
+constexpr std::chrono::milliseconds look_deadline{1'000};
+constexpr std::chrono::milliseconds told_after{1'500};
+constexpr std::chrono::milliseconds retry_period{100};
+
+struct Attempt {
+  caf::strong_actor_ptr found;
+  Reach reach;
+};
+
+Attempt try_once(caf::actor_system& system, caf::scoped_actor& self,
+                 const Endpoint& where, const Credentials& credentials,
+                 std::chrono::milliseconds deadline) {
+  Attempt out;
+  // CAF would wait as long as the system does.
+  out.reach = reach_host(where, look_deadline);
+  if (out.reach.kind != ReachKind::answers)
+    return out;
+  std::string why;
+  self
+    ->request(secure_middleman(system), deadline, caf::connect_atom_v,
+              where.host, where.port)
+    .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
+                 const std::set<std::string>&) { out.found = peer; },
+             [&](const caf::error& failure) { why = caf::to_string(failure); });
+  if (out.found)
+    return out;
+  if (!credentials.folder.empty())
+    out.reach = reach_member(where, credentials, look_deadline);
+  if (const auto tls = why_not_connected(system, where.host, where.port);
+      !tls.empty())
+    why = tls;
+  if (out.reach.line.empty())
+    out.reach.line = to_string(where) + " does not answer (" + why
+                     + "): is the coordinator running there, with the same "
+                       "certificates?";
+  return out;
+}
+
+} // namespace
+
 caf::strong_actor_ptr connect(caf::actor_system& system,
-                              const std::string& address,
-                              uint64_t deadline_ms) {
+                              const std::string& address, uint64_t deadline_ms,
+                              const Waiting& waiting) {
+  using Clock = std::chrono::steady_clock;
   const auto places = parse_endpoints(address);
   if (places.empty())
     throw InputError("address " + address + ": expected HOST:PORT");
-  const auto deadline = std::chrono::steady_clock::now()
-                        + std::chrono::milliseconds{deadline_ms};
+  const auto began = Clock::now();
+  const auto deadline = began + std::chrono::milliseconds{deadline_ms};
   caf::scoped_actor self{system};
-  for (size_t attempt = 0;; ++attempt) {
-    const auto& where = places[attempt % places.size()];
-    caf::strong_actor_ptr found;
-    std::string why;
-    self
-      ->request(secure_middleman(system), std::chrono::seconds{5},
-                caf::connect_atom_v, where.host, where.port)
-      .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
-                   const std::set<std::string>&) { found = peer; },
-               [&](const caf::error& failure) {
-                 why = caf::to_string(failure);
-               });
-    if (auto tls = why_not_connected(system, where.host, where.port);
-        !found && !tls.empty())
-      why = std::move(tls);
-    if (found)
-      return found;
-    if (std::chrono::steady_clock::now() >= deadline)
-      throw InputError("cannot reach " + address + " (" + why
-                       + "): is the coordinator running there, with the same "
-                         "certificates?");
-    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  std::string told;
+  for (size_t attempt = 0, hopeless = 0;; ++attempt) {
+    auto made = try_once(system, self, places[attempt % places.size()],
+                         waiting.credentials,
+                         attempt < places.size() ? first_connection_deadline
+                                                 : connection_deadline);
+    if (made.found)
+      return made.found;
+    hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
+    const bool in_vain = !waiting.credentials.folder.empty()
+                         && hopeless >= places.size();
+    if (in_vain || Clock::now() >= deadline)
+      throw InputError("cannot reach the coordinator: " + made.reach.line);
+    if (waiting.tell && Clock::now() - began >= told_after
+        && told != made.reach.line) {
+      told = made.reach.line;
+      waiting.tell("waiting for the coordinator: " + told);
+    }
+    std::this_thread::sleep_for(retry_period);
   }
 }
 

@@ -5,6 +5,8 @@
 #include "actors/links/tls_context.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,11 +40,20 @@ std::string publish(caf::actor_system& system,
                     const caf::strong_actor_ptr& whom,
                     const std::string& address);
 
+/// For one that may have to wait.
+struct Waiting {
+  Credentials credentials{}; ///< without: certificates are not told apart
+  /// What stands in the way, after a second or two, and when that changes.
+  std::function<void(const std::string& line)> tell{};
+};
+
 /// Connects to the actor at HOST:PORT, or at the first of several with commas
-/// that answers, trying again until `deadline_ms` have passed.
-/// Errors: InputError naming the address.
+/// that answers, trying again until `deadline_ms` have passed; with credentials
+/// not where waiting does not help.
+/// Errors: InputError naming the address and what stands in the way.
 caf::strong_actor_ptr connect(caf::actor_system& system,
-                              const std::string& address, uint64_t deadline_ms);
+                              const std::string& address, uint64_t deadline_ms,
+                              const Waiting& waiting = {});
 
 /// Tells whether HOST is a loopback address.
 bool is_loopback(const std::string& host);

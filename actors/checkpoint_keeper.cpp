@@ -3,6 +3,7 @@
 #include "actors/beginning.hpp"
 #include "actors/checkpoint_rows.hpp"
 #include "actors/job.hpp"
+#include "actors/saved_weights.hpp"
 #include "actors/version.hpp"
 #include "kernels/crc32c.hpp"
 #include "kernels/files/file_error.hpp"
@@ -259,9 +260,8 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   out.files.push_back(file_of(*job_, snapshot, "parameters.safetensors", 0, 1));
-  out.files.back().metadata = {{"format", "pt"},
-                               {"model", job_->options.model},
-                               {"step", std::to_string(manifest.step)}};
+  const auto metadata = weights_metadata(job_->options, manifest.step);
+  out.files.back().metadata = {metadata.begin(), metadata.end()};
   if (runs > 1)
     out.files.push_back(
       file_of(*job_, snapshot, "optimizer.safetensors", 1, runs));

@@ -100,6 +100,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     epoch_plan_(*job_, options_.least_workers),
     reshaping_(reshaping_options(*job_, options_.least_workers),
                epoch_plan_.chains()),
+    joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
     membership_(membership_options(
                   *job_, epoch_plan_, [this] { return awaited(); },
                   options_.past.get()),
@@ -192,7 +193,8 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
                            "no majority of voters is heard of");
   if (hello.again)
     return answer_again(hello);
-  if (auto refused = reshaping_.refusal(hello.role); !refused.empty())
+  if (auto refused = reshaping_.refusal(hello.role);
+      !refused.empty() && hello.role.kind != RoleKind::evaluator)
     return caf::make_error(caf::sec::invalid_argument, std::move(refused));
   if (const auto known = present_.find(hello.role);
       hello.incarnation > 0 && known != present_.end()
@@ -200,12 +202,12 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
     return caf::make_error(caf::sec::invalid_argument, "another process is "
                                                          + to_string(hello.role)
                                                          + " now");
-  lost_.erase(hello.role);
-  // A model file need not be where the role is.
-  auto sent = job_->options;
-  sent.model = job_->graph.text;
-  return JobInfo{options_.job_id, ++incarnations_, to_json(sent),
-                 options_.term};
+  const auto sender = self_->current_sender(); // which a promise takes
+  auto promise = self_->make_response_promise<JobInfo>();
+  self_->monitor(caf::actor_cast<caf::actor_addr>(sender));
+  joining_.ask(hello, sender, promise, steady_ms());
+  look_at_joining();
+  return promise;
 }
 
 void CoordinatorState::on(const Join& join) {
@@ -227,6 +229,7 @@ void CoordinatorState::on(const Join& join) {
     note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
   if (job_->options.loss_ms == 0 && hosts_of(present_).size() > 1)
@@ -287,8 +290,8 @@ void CoordinatorState::on_tick() {
   skip_pause(now);
   write_commits();
   if (!observers_.empty())
-    for (const auto& line : options_.journal_notes->take())
-      note(line);
+    for (const auto& from : {options_.journal_notes, options_.notes})
+      std::ranges::for_each(from->take(), [this](auto& x) { note(x); });
   begin_without_all();
   perform(membership_.tick(clock_.ms()));
   faults_.tick(now);
@@ -300,6 +303,7 @@ void CoordinatorState::on_tick() {
     renew();
   }
   watch_silence(now);
+  look_at_joining();
   if (stage_ == Stage::over)
     return;
   metrics_.recomputed_so_far(commits_.leaves_recomputed());

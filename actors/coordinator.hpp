@@ -24,6 +24,8 @@ struct CoordinatorOptions {
   std::shared_ptr<JournalSink> journal; ///< null: none is kept
   /// What there is to say of it.
   std::shared_ptr<NoteQueue> journal_notes = std::make_shared<NoteQueue>();
+  /// What others of this process have to say; shown as its own.
+  std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
   /// What the coordinators before this one left; null: it is the first.
   std::shared_ptr<const JobHistory> past;
   /// When this process began: the one before was dead by then.

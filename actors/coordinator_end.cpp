@@ -18,7 +18,7 @@ void confirm_to_sender(Self* self, const SnapshotTaken& part) {
 /// The step of the weights in a file; 0 where there are none, or none is told.
 uint64_t step_saved_in(const std::string& path) {
   try {
-    const auto metadata = read_safetensors(path).metadata;
+    const auto metadata = read_safetensors_metadata(path);
     const auto step = metadata.find("step");
     return step == metadata.end() ? 0 : std::stoull(step->second);
   } catch (const std::exception&) {
@@ -240,9 +240,7 @@ void CoordinatorState::conclude_if_ready() {
     weights = save_weights(options_.save
                              + (aside ? ".step-" + std::to_string(steps_) : ""),
                            weights_of(*job_, *ending_.last),
-                           {{"format", "pt"},
-                            {"model", job_->options.model},
-                            {"step", std::to_string(steps_)}});
+                           weights_metadata(job_->options, steps_));
     if (aside)
       weights->line += " (" + options_.save + " has step "
                        + std::to_string(newer) + ')';
@@ -321,6 +319,10 @@ void CoordinatorState::on(const RoleDied& died) {
   watch_.restarted(died.role);
   journal_.restarted(died.role, died.how);
   note(died.how);
+  if (auto known = present_.find(died.role);
+      joining_.died(died) && known != present_.end())
+    lose(died.role, known->second.incarnation);
+  look_at_joining();
   if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
     perform(membership_.died(died.role, clock_.ms()));
 }

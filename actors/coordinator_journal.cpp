@@ -1,6 +1,7 @@
 #include "actors/coordinator_state.hpp"
 #include "actors/first_period.hpp"
 #include "actors/journal/history.hpp"
+#include "actors/steady_ms.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,9 @@
 
 namespace troupe {
 namespace {
+
+/// As long as the membership gathers those who were there.
+constexpr uint64_t names_return_ms = 1'000;
 
 std::vector<std::vector<uint32_t>> replicas_of(const ChainBook& chains) {
   std::vector<std::vector<uint32_t>> out;
@@ -54,8 +58,12 @@ void CoordinatorState::resume(const JobHistory& past) {
   for (const auto& row : past.recoveries)
     if (row.resumed_ms == 0) // its loss is known
       past_members_.erase(row.role);
-  for (const auto& [role, incarnation] : past_members_)
+  std::set<RoleId> members;
+  for (const auto& [role, incarnation] : past_members_) {
     lost_[role] = options_.began;
+    members.insert(role);
+  }
+  joining_.expect(std::move(members), steady_ms() + names_return_ms);
   lost({RoleKind::coordinator, 0}, options_.began, past.fault);
 }
 

@@ -101,6 +101,7 @@ void CoordinatorState::retire(RoleId role) {
   role_actor actor;
   if (auto known = present_.extract(role)) {
     actor = known.mapped().actor;
+    joining_.gone(role);
     fence_ = {};
     if (async_ && role.kind == RoleKind::worker)
       leases_.worker_lost(role.index);

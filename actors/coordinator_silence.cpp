@@ -29,6 +29,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
 }
 
 void CoordinatorState::on(const caf::down_msg& down) {
+  joining_.down(down.source);
   for (const auto& [role, present] : present_)
     if (present.actor.address() == down.source) {
       lose(RoleId{role}, present.incarnation);
@@ -47,6 +48,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
       && stage_ != Stage::over)
     note(to_string(role) + " is left out: its connection ended");
   present_.erase(role);
+  joining_.gone(role);
   silence_.gone(role);
   seals_.erase(role);
   leaves_.forget(role);
@@ -59,10 +61,12 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   fence_ = {};
   perform(membership_.lost(role, incarnation, clock_.ms()));
   perform(reshaping_.lost(role));
+  look_at_joining();
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   present_.erase(leave.role);
+  joining_.gone(leave.role);
   silence_.gone(leave.role);
   leaves_.forget(leave.role);
   fence_ = {};
@@ -105,7 +109,14 @@ void CoordinatorState::on(const LinkLost& lost) {
   if (!current(lost.fence) || stage_ == Stage::over
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
-  note(to_string(lost.role) + ": " + lost.reason);
+  const auto verdict = joining_.link_lost(lost, steps_ == job_->first_step(),
+                                          clock_.ms());
+  if (!verdict.note.empty())
+    note(verdict.note);
+  if (!verdict.fail.empty()) {
+    fail(verdict.fail);
+    return;
+  }
   for (auto peer : lost.peers)
     if (peer != lost.role && present_.contains(peer))
       left_out_.links.failed(lost.role, peer, lost.fence.epoch, clock_.ms());

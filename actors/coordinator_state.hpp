@@ -7,6 +7,7 @@
 #include "actors/epoch_plan.hpp"
 #include "actors/evaluator_desk.hpp"
 #include "actors/fault_desk.hpp"
+#include "actors/joining_desk.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/lease_account.hpp"
 #include "actors/leave_desk.hpp"
@@ -75,6 +76,7 @@ private:
   void on(const Sealed& sealed);
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
   void leave_out_unlinked();
+  void look_at_joining();
   void on(const CaughtUp& caught_up);
 
   template <class Message>
@@ -180,6 +182,7 @@ private:
   EpochPlan epoch_plan_;
   Reshaping reshaping_;
   LeaveDesk leaves_;
+  JoiningDesk joining_;
   ShardLoads loads_;
   std::optional<Reshaper> reshaper_; ///< who asked
   Membership membership_;
@@ -188,10 +191,9 @@ private:
   LeftOutDesk left_out_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
-  Fence proposed_;
-  Fence fence_;               ///< of the active epoch; job 0: none is active
+  Fence proposed_, fence_;    ///< fence_: the active epoch's; job 0: none is
   std::string probe_, build_; ///< of the first worker
-  bool begun_ = false, renews_ = false; ///< a link of the active epoch is lost
+  bool begun_ = false, renews_ = false; ///< a member has lost a link
   CommitBook commits_;
   LeaseAccount leases_;
   FaultDesk faults_;

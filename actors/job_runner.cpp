@@ -107,7 +107,7 @@ RunResult run_processes(const RunOptions& options,
   // The plan needs no data: the roles are the same for any number of samples.
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;
-  supervise.roles = roles_of(job.plan);
+  supervise.roles = launch.roles.empty() ? roles_of(job.plan) : launch.roles;
   supervise.memory_need = [job](RoleId role) {
     for (const auto& need : memory_needs(job))
       if (need.role == role)

@@ -4,6 +4,7 @@
 #include "actors/credentials.hpp"
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/note_queue.hpp"
 
 #include <chrono>
 #include <functional>
@@ -55,6 +56,8 @@ struct RunOptions {
   std::chrono::steady_clock::time_point began =
     std::chrono::steady_clock::now();
   RunEvents events;
+  /// What threads that know no coordinator have to say in its name.
+  std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
 };
 
 /// Runs every role as an actor of this process.
@@ -108,6 +111,8 @@ struct LaunchOptions {
   std::function<std::string(const MemberName&)> certificates;
   std::function<void()> renewed; ///< this process's were; may be empty
   std::string journal; ///< of the coordinator, or of this process's voter
+  /// That are started here, besides the coordinator; empty: all.
+  std::vector<RoleId> roles;
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;
   /// Receives each line that a role prints; on another thread.

@@ -49,7 +49,22 @@ void over_streams(ReplicaGroup& group, GroupOutcome& outcome,
     wish.layout, std::move(outcome.sockets), std::move(options));
 }
 
+void tell_of_compression(const Job& job, RoleId role) {
+  const auto line = needless_compression(job.options);
+  if (!line.empty())
+    std::cerr << to_string(role) + ": " + line + '\n';
+}
+
 } // namespace
+
+std::string needless_compression(const JobOptions& options) {
+  if (options.compress == "none"
+      || options.strategy != Strategy::multi_worker_mirrored)
+    return {};
+  return "--compress " + options.compress
+         + " has no effect: all workers are on this host and sum in its "
+           "memory, where nothing is sent; --link tcp sends";
+}
 
 LinkGroups::LinkGroups(LinkNode& node, std::shared_ptr<const Job> job)
   : node_(node), job_(std::move(job)) {}
@@ -76,26 +91,28 @@ void LinkGroups::form(GroupWish wish,
                       uint32_t rank, const std::string& reason) {
     down(rank, names[rank].name + ": " + reason);
   };
-  node_.form_group(std::move(request),
-                   [held, wish = std::move(wish), done = std::move(done),
-                    job = job_](GroupOutcome outcome) {
-                     auto group = std::make_shared<ReplicaGroup>();
-                     group->error = outcome.error;
-                     group->missing = outcome.missing;
-                     group->hopeless = outcome.hopeless;
-                     group->carriers = outcome.carriers;
-                     try {
-                       if (group->error.empty() && outcome.sockets.empty())
-                         over_memory(*group, *held, outcome, wish);
-                       else if (group->error.empty())
-                         over_streams(*group, outcome, wish, *job);
-                     } catch (const InputError& failure) {
-                       group->error = failure.what();
-                     }
-                     held->links = std::move(outcome.group);
-                     group->held = held;
-                     done(std::move(group));
-                   });
+  node_.form_group(std::move(request), [held, wish = std::move(wish),
+                                        done = std::move(done), job = job_,
+                                        told = told_](GroupOutcome outcome) {
+    auto group = std::make_shared<ReplicaGroup>();
+    group->error = outcome.error;
+    group->missing = outcome.missing;
+    group->hopeless = outcome.hopeless;
+    group->carriers = outcome.carriers;
+    try {
+      if (group->error.empty() && outcome.sockets.empty()) {
+        over_memory(*group, *held, outcome, wish);
+        const auto& own = wish.members[wish.layout.rank];
+        std::call_once(*told, tell_of_compression, *job, own.role);
+      } else if (group->error.empty())
+        over_streams(*group, outcome, wish, *job);
+    } catch (const InputError& failure) {
+      group->error = failure.what();
+    }
+    held->links = std::move(outcome.group);
+    group->held = held;
+    done(std::move(group));
+  });
 }
 
 } // namespace troupe

@@ -3,7 +3,14 @@
 #include "actors/links/link_node.hpp"
 #include "actors/replica_group.hpp"
 
+#include <memory>
+#include <mutex>
+#include <string>
+
 namespace troupe {
+
+/// What to say where --compress has nothing to save; empty: it has.
+std::string needless_compression(const JobOptions& options);
 
 /// Where replicas in processes of their own meet: over shared memory when all
 /// are on one host, else over streams.
@@ -18,6 +25,7 @@ public:
 private:
   LinkNode& node_;
   std::shared_ptr<const Job> job_;
+  std::shared_ptr<std::once_flag> told_ = std::make_shared<std::once_flag>();
 };
 
 } // namespace troupe

@@ -81,6 +81,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.journal = journal.sink;
   how.disk = journal.disk;
   how.journal_notes = journal.notes;
+  how.notes = options.notes;
   how.past = past;
   how.began = began;
   how.save = options.save;

@@ -2,6 +2,7 @@
 
 #include "actors/kept_coordinator.hpp"
 #include "actors/local_groups.hpp"
+#include "actors/own_process.hpp"
 #include "actors/role_death.hpp"
 #include "actors/role_host.hpp"
 #include "actors/run_stage.hpp"
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -72,6 +74,7 @@ public:
 private:
   struct Running {
     int pid = 0;
+    int ended = 0;   ///< the process before
     int memory = -1; ///< of a shard: outlives its processes
     caf::strong_actor_ptr actor;
   };
@@ -196,7 +199,7 @@ private:
     after(verdict.delay_ms, [this, &kept, role, reason = verdict.reason] {
       try {
         kept.restart();
-        tell_of_death(role, reason);
+        tell_of_death({role, reason});
       } catch (const std::exception& failure) {
         end_run(failure.what());
       }
@@ -205,13 +208,12 @@ private:
 
   /// Until a coordinator has heard it: what is said to one that has just died,
   /// maybe of its own death, nobody hears.
-  void tell_of_death(RoleId role, const std::string& reason) {
-    self_->request(coordinator_, told_deadline, RoleDied{role, reason})
+  void tell_of_death(const RoleDied& death) {
+    self_->request(coordinator_, told_deadline, death)
       .then([] {},
-            [this, role, reason](const caf::error& why) {
+            [this, death](const caf::error& why) {
               if (why != caf::sec::request_timeout)
-                after(told_again_ms,
-                      [this, role, reason] { tell_of_death(role, reason); });
+                after(told_again_ms, [this, death] { tell_of_death(death); });
             });
   }
 
@@ -238,13 +240,21 @@ private:
   }
 
   void ended_well(RoleId role, const RoleDeath& death) {
-    running_[role].pid = 0;
+    auto& running = running_[role];
+    running.ended = std::exchange(running.pid, 0);
     self_->delayed_send(self_, end_patience,
                         Completion{[this, role, death] { died(role, death); }});
   }
 
   void died(RoleId role, const RoleDeath& death) {
-    running_[role].pid = 0;
+    auto& running = running_[role];
+    if (running.pid != 0)
+      running.ended = std::exchange(running.pid, 0);
+    RoleDied known{role, {}, {}, 0};
+    if (options_.processes) {
+      known.host = own_process().host;
+      known.process = static_cast<uint32_t>(running.ended);
+    }
     if (over_)
       return;
     if (retired_.contains(role)) {
@@ -257,7 +267,8 @@ private:
       over_ = true;
       return;
     }
-    tell_of_death(role, verdict.reason);
+    known.how = verdict.reason;
+    tell_of_death(known);
     after(verdict.delay_ms, [this, role] {
       if (!retired_.contains(role))
         start_or_give_up(role);

@@ -5,11 +5,14 @@
 #include "actors/control_line.hpp"
 #include "actors/cut_connections.hpp"
 #include "actors/ends_with_scope.hpp"
+#include "actors/error_line.hpp"
 #include "actors/hybrid_worker.hpp"
+#include "actors/kept_memory.hpp"
 #include "actors/leaf_computer.hpp"
 #include "actors/link_groups.hpp"
 #include "actors/link_terms.hpp"
 #include "actors/links/addresses.hpp"
+#include "actors/own_process.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/replica_role.hpp"
 #include "actors/role_leave.hpp"
@@ -64,6 +67,11 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
                const std::string& endpoint, const std::string& links) {
   Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {},
             links};
+  if (context.own_process) {
+    const auto own = own_process();
+    join.host = own.host;
+    join.process = own.process;
+  }
   if (context.role.kind == RoleKind::worker) {
     join.probe = probe_hash(*context.job, context.job->device_of(context.role));
     join.build = select_isa(context.job->options.isa) + ", "
@@ -133,10 +141,15 @@ JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
                   RoleId role) {
   JobInfo info;
   caf::error refused;
+  Hello hello{role};
+  const auto own = own_process();
+  hello.host = own.host;
+  hello.process = own.process;
   const auto deadline = std::chrono::steady_clock::now() + hello_deadline;
   do {
     refused = {};
-    self->request(coordinator, std::chrono::seconds{10}, Hello{role})
+    // It waits until the name is known to be free, or somebody's.
+    self->request(coordinator, hello_deadline, hello)
       .receive([&](JobInfo& given) { info = std::move(given); },
                [&](const caf::error& why) { refused = why; });
     if (refused != caf::sec::request_receiver_down)
@@ -146,7 +159,7 @@ JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
   } while (std::chrono::steady_clock::now() < deadline);
   if (refused)
     throw InputError(to_string(role)
-                     + ": the coordinator refused: " + caf::to_string(refused));
+                     + ": the coordinator refused: " + line_of(refused));
   return info;
 }
 
@@ -171,6 +184,16 @@ JobData load_own_data(const JobOptions& options) {
       + " or another shape at the coordinator: copy the same "
         "files to both machines");
   return data;
+}
+
+/// Who was not told where to listen does so where the coordinator sees it: on
+/// the address that leads there.
+std::string listen_of(const RoleProcessOptions& options) {
+  if (!options.listen.empty())
+    return options.listen;
+  const auto own =
+    own_address_towards(parse_endpoints(options.coordinator).front().host);
+  return to_string(Endpoint{own.empty() ? "127.0.0.1" : own, 0});
 }
 
 /// A role that listens on 0.0.0.0 is reached by the address that leads to the
@@ -243,10 +266,11 @@ namespace {
 
 /// A role that is left out and lives joins again.
 ControlLineOptions line_options(caf::actor_system& system,
-                                const RoleProcessOptions& options) {
+                                const RoleProcessOptions& options,
+                                const Waiting& waiting) {
   ControlLineOptions line;
   line.first = caf::actor_cast<coordinator_actor>(
-    connect(system, options.coordinator, options.connect_deadline_ms));
+    connect(system, options.coordinator, options.connect_deadline_ms, waiting));
   line.address = options.coordinator;
   line.role = options.role;
   line.probe = [&system](const std::vector<std::string>& where,
@@ -290,19 +314,50 @@ void expect_faults(const RoleContext& context, const std::string& coordinator) {
   };
 }
 
+/// Lets workers reach a shard; returns HOST:PORT.
+std::string open_shard(caf::actor_system& system, const RoleContext& context,
+                       const RoleProcessOptions& options,
+                       const caf::strong_actor_ptr& actor) {
+  context.links->accept(local_name(context.job_id, context.role),
+                        link_terms(*context.job, context.role), actor);
+  const auto bound = *parse_endpoint(publish(system, actor, options.listen));
+  return to_string(Endpoint{reached_as(bound.host, options), bound.port});
+}
+
+/// The coordinator's handle, for as long as the role lives.
+coordinator_actor reach_coordinator(caf::actor_system& system,
+                                    const RoleProcessOptions& options,
+                                    const Waiting& waiting) {
+  return spawn_control_line(system, line_options(system, options, waiting));
+}
+
 } // namespace
 
-void run_role_process(const RoleProcessOptions& options) {
-  ActorConfig config{
-    load_credentials(options.certificates, name_of(options.role))};
+void run_role_process(const RoleProcessOptions& asked) {
+  auto options = asked;
+  std::optional<KeptMemory> kept;
+  Waiting waiting;
+  waiting.credentials = load_credentials(options.certificates,
+                                         name_of(options.role));
+  waiting.tell = [&options](const std::string& line) {
+    std::cout << to_string(options.role) + ": " + line + '\n' << std::flush;
+  };
+  ActorConfig config{waiting.credentials};
   const CertificateRenewal renewal{renewal_of(config, options)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  const auto coordinator = spawn_control_line(system,
-                                              line_options(system, options));
+  const auto coordinator = reach_coordinator(system, options, waiting);
+  options.listen = listen_of(options);
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
   auto info = say_hello(self, coordinator, options.role);
+  if (options.role.kind == RoleKind::shard && options.state_descriptor < 0) {
+    kept.emplace(options.coordinator, options.role);
+    kept->belong_to(info.job);
+    options.state_descriptor = kept->descriptor();
+    if (!kept->why().empty())
+      waiting.tell("its death will undo steps: " + kept->why());
+  }
   RoleContext context;
   context.job_id = info.job;
   context.role = options.role;
@@ -329,17 +384,10 @@ void run_role_process(const RoleProcessOptions& options) {
       context.links = links->messages();
     expect_faults(context, options.coordinator);
     actor = spawn_role(system, context, options.state_descriptor);
-    if (options.role.kind == RoleKind::shard)
-      context.links->accept(local_name(info.job, options.role),
-                            link_terms(*context.job, options.role), actor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
-    std::string endpoint;
-    if (options.role.kind == RoleKind::shard) {
-      const auto bound =
-        *parse_endpoint(publish(system, actor, options.listen));
-      endpoint =
-        to_string(Endpoint{reached_as(bound.host, options), bound.port});
-    }
+    const auto endpoint = options.role.kind == RoleKind::shard
+                            ? open_shard(system, context, options, actor)
+                            : std::string{};
     send_join(context, actor, endpoint, links->node().endpoint());
   } catch (const InputError& failure) {
     // A restart would fail in the same way: the whole job should know.
@@ -352,8 +400,9 @@ void run_role_process(const RoleProcessOptions& options) {
   const auto reason = wait_until_over(self, coordinator, info.job, options.role,
                                       options.leave);
   if (reason && reason != caf::exit_reason::normal)
-    throw std::runtime_error(to_string(options.role) + ": "
-                             + caf::to_string(reason));
+    throw std::runtime_error(to_string(options.role) + ": " + line_of(reason));
+  if (kept)
+    kept->remove();
 }
 
 } // namespace troupe

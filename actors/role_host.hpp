@@ -24,7 +24,8 @@ struct RoleProcessOptions {
   RoleId role;
   std::string coordinator; ///< HOST:PORT
   CertificateSource certificates;
-  std::string listen; ///< HOST:PORT for a shard
+  /// HOST:PORT; empty: a port of the address that leads to the coordinator.
+  std::string listen;
   int state_descriptor = -1;
   std::string plugin;        ///< the one that the job may name; empty: none
   bool allow_faults = false; ///< ArmFault is obeyed

@@ -67,11 +67,11 @@ void RunRecord::begin(Clock::time_point now) {
 void RunRecord::committed(const CommitBook::Commit& commit,
                           Clock::time_point now) {
   samples_ += commit.samples;
-  measured_samples_ += commit.samples;
-  if (commit.step + 1 == job_->first_step() + warm_up_steps) {
-    measured_from_ = now;
+  if (commit.step == job_->first_step() + warm_up_steps) {
+    measured_from_ = last_commit_;
     measured_samples_ = 0;
   }
+  measured_samples_ += commit.samples;
   const auto ms = ms_between(last_commit_, now);
   step_ms_.push_back(static_cast<float>(ms));
   last_step_seconds_ = ms / 1000;

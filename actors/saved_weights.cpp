@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
@@ -11,6 +13,13 @@ namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The fewest digits that are read back as the same number.
+std::string shortest(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end.ptr};
+}
 
 std::vector<fs::path> other_folders() {
   std::vector<fs::path> out;
@@ -25,6 +34,17 @@ std::vector<fs::path> other_folders() {
 }
 
 } // namespace
+
+std::map<std::string, std::string> weights_metadata(const JobOptions& options,
+                                                    uint64_t step) {
+  std::map<std::string, std::string> out{
+    {"format", "pt"}, {"model", options.model}, {"step", std::to_string(step)}};
+  if (options.eval_fraction > 0) {
+    out["data"] = options.data;
+    out["eval_fraction"] = shortest(options.eval_fraction);
+  }
+  return out;
+}
 
 SavedWeights save_weights(const std::string& path,
                           const std::vector<NamedTensor>& weights,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "actors/job_options.hpp"
 #include "kernels/files/safetensors.hpp"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +16,11 @@ struct SavedWeights {
   std::string line; ///< says where they are, or why nowhere
   bool as_asked = false;
 };
+
+/// What is written beside weights: the model, the step that they are of, and
+/// which samples training did not see.
+std::map<std::string, std::string> weights_metadata(const JobOptions& options,
+                                                    uint64_t step);
 
 /// Writes weights to `path`; where that cannot be done, into the first of other
 /// folders that takes them: the working directory, the user's own, the one for

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 
@@ -69,6 +70,16 @@ struct ShardStore::Scalars {
   uint64_t count;
   float* values() { return reinterpret_cast<float*>(this + 1); }
 };
+
+bool ShardStore::is_of(int descriptor, uint64_t job_id) {
+  struct {
+    uint64_t magic;
+    uint64_t job;
+  } found{};
+  static_assert(offsetof(Header, job) == offsetof(decltype(found), job));
+  return pread(descriptor, &found, sizeof found, 0) == sizeof found
+         && found.magic == magic && found.job == job_id;
+}
 
 ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
                        uint64_t job_id, int descriptor)

@@ -41,6 +41,9 @@ public:
   ShardStore(const ShardStore&) = delete;
   ShardStore& operator=(const ShardStore&) = delete;
 
+  /// Whether a descriptor's memory holds states of this job.
+  static bool is_of(int descriptor, uint64_t job_id);
+
   /// Tells whether the constructor took over an earlier process's state.
   bool taken_over() const { return taken_over_; }
   /// Whether a slice is here whole. What follows is of such slices.

@@ -8,10 +8,12 @@
 #include "kernels/files/safetensors.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <future>
 #include <numeric>
+#include <system_error>
 
 namespace troupe {
 
@@ -112,6 +114,39 @@ std::string weights_file(const std::string& path) {
 }
 
 } // namespace
+
+bool keep_split(JobOptions& options, const std::string& path) {
+  if (!options.eval_data.empty())
+    return false; // they are named
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  const auto data = metadata.find("data");
+  const auto fraction = metadata.find("eval_fraction");
+  if (data == metadata.end() || fraction == metadata.end())
+    return false;
+  const auto trained = parse_data_spec(data->second);
+  const auto asked = parse_data_spec(options.data);
+  if (without_split(trained) != without_split(asked))
+    return false;
+  double held_out = 0;
+  const auto& text = fraction->second;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(),
+                                    held_out);
+  if (read.ec != std::errc{} || !(held_out > 0 && held_out < 1))
+    throw InputError(path + ": its eval_fraction is " + text
+                     + ", no number between 0 and 1");
+  const bool other_rule = asked != without_split(asked) && asked != trained;
+  if (other_rule
+      || (options.eval_fraction != 0 && options.eval_fraction != held_out))
+    throw InputError("--data " + options.data + " with --eval-fraction "
+                     + std::to_string(options.eval_fraction)
+                     + " holds out others than its training did (" + path + ": "
+                     + data->second + ", " + text
+                     + "), which saw some of them; give those, or leave them "
+                       "out");
+  options.data = data->second;
+  options.eval_fraction = held_out;
+  return true;
+}
 
 TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,

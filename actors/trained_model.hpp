@@ -28,6 +28,13 @@ TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
                                 const std::string& path);
 
+/// Which samples are judged: those that the training of these weights, if it
+/// was on this data, held out; else what the options say. Sets `eval_fraction`
+/// and `data` of the options so; returns whether training had seen the others.
+/// Errors: InputError for the file, and where the options hold out others than
+/// training did.
+bool keep_split(JobOptions& options, const std::string& path);
+
 /// What a trained model makes of samples.
 struct Scores {
   uint64_t samples = 0;

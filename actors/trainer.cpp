@@ -2,7 +2,9 @@
 
 #include "actors/job.hpp"
 #include "actors/trained_model.hpp"
+#include "kernels/crc32c.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/file_error.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
 
@@ -10,8 +12,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -85,6 +90,18 @@ void require_range(const char* call, const char* what,
                        + ")");
 }
 
+uint32_t digest_of(const Dataset& data) {
+  uint32_t sum = 0;
+  const auto add = [&sum](const auto& values) {
+    sum = crc32c(sum, std::data(values), values.size() * sizeof(values[0]));
+  };
+  add(std::as_const(data.values));
+  add(data.ids);
+  add(data.labels);
+  add(data.targets);
+  return sum;
+}
+
 } // namespace
 
 struct Trainer::Wish {
@@ -92,6 +109,27 @@ struct Trainer::Wish {
   std::string mode;
   std::deque<std::pair<std::string, std::promise<std::string>>> changes;
   std::optional<std::promise<std::string>> under_way;
+};
+
+/// What fit() leaves for the next one: a folder with its last checkpoint.
+struct Trainer::Fitted {
+  Fitted() {
+    auto name =
+      (std::filesystem::temp_directory_path() / "troupe-fit-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      fail_to_write(name, errno);
+    folder = name;
+  }
+  ~Fitted() {
+    std::error_code failure;
+    std::filesystem::remove_all(folder, failure);
+  }
+  Fitted(const Fitted&) = delete;
+  Fitted& operator=(const Fitted&) = delete;
+
+  std::filesystem::path folder;
+  uint32_t samples = 0; ///< digest of them
+  uint64_t epochs = 0;
 };
 
 Trainer::Trainer(TrainerOptions options)
@@ -163,13 +201,25 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
   require_length("fit", numbers ? "targets" : "labels",
                  numbers ? data->targets.size() : data->labels.size(), rows, 1);
   require_range("fit", "label", data->labels, 0, graph_.classes());
+  auto fitted = std::make_shared<Fitted>();
+  fitted->samples = digest_of(*data);
+  fitted->epochs = job_.epochs;
   RunOptions run;
   run.job = job_;
-  run.save =
-    (std::filesystem::temp_directory_path()
-     / ("troupe-" + std::to_string(getpid()) + "-"
-        + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".safetensors"))
-      .string();
+  run.checkpoints.dir = (fitted->folder / "checkpoints").string();
+  run.checkpoints.keep = 1;
+  if (fitted_) {
+    if (fitted_->samples != fitted->samples)
+      throw InputError(
+        "fit: goes on with the samples that it was given before, "
+        "and these are others; make another Trainer for them");
+    std::filesystem::copy(fitted_->folder / "checkpoints", run.checkpoints.dir,
+                          std::filesystem::copy_options::recursive);
+    run.checkpoints.resume = true;
+    fitted->epochs += fitted_->epochs;
+    run.job.epochs = fitted->epochs;
+  }
+  run.save = (fitted->folder / "weights.safetensors").string();
   run.events.consistency = [wish = wish_] {
     std::lock_guard guard{wish->lock};
     return std::exchange(wish->mode, {});
@@ -198,6 +248,7 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
   auto model = load_trained_model(job_.model, data->shape, run.save);
   std::filesystem::remove(run.save);
   model_ = std::make_shared<const TrainedModel>(std::move(model));
+  fitted_ = std::move(fitted);
   auto summary = nlohmann::json::parse(outcome.summary);
   return {summary["steps"], summary["final_loss"],
           summary["samples_per_second"], summary["weights_sha256"]};

@@ -50,7 +50,7 @@ struct TrainerSamples {
 class Trainer {
 public:
   struct Result {
-    uint64_t steps = 0;
+    uint64_t steps = 0;    ///< of all calls of fit() so far
     double final_loss = 0; ///< of the last step, nats
     double samples_per_second = 0;
     std::string weights_sha256;
@@ -59,9 +59,12 @@ public:
   /// Errors: UsageError for options that do not fit together.
   explicit Trainer(TrainerOptions options);
 
+  /// Trains for `epochs`. Called again with the same samples it goes on from
+  /// where it was, optimizer state and all: twice 5 epochs are 10.
   /// Shapes: features [n, inputs of the model] row-major; labels [n] in
   /// [0, outputs of the model).
-  /// Errors: InputError (shapes, labels out of range, NaN loss).
+  /// Errors: InputError (shapes, labels out of range, NaN loss, other samples
+  /// than before).
   Result fit(std::vector<float> features, std::vector<int32_t> labels);
 
   /// Errors: InputError (lengths, labels or ids out of range, NaN loss); text
@@ -100,11 +103,13 @@ private:
                                       const char* call) const;
 
   struct Wish;
+  struct Fitted;
 
   JobOptions job_;
   std::shared_ptr<Wish> wish_; ///< to switch; shared with fit()
   Graph graph_;
   std::shared_ptr<const TrainedModel> model_; ///< null before fit()
+  std::shared_ptr<const Fitted> fitted_; ///< what the next fit() goes on from
 };
 
 } // namespace troupe

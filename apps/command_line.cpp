@@ -225,6 +225,8 @@ void declare(CLI::App& app, const std::string& command, Slots& slots) {
                                  ? app.add_flag(name)
                                  : app.add_option(name,
                                                   slots.values[flag.name]);
+    if (flag.type != FlagType::toggle) // a second one is refused below
+      slots.options[flag.name]->take_all();
   }
   for (const auto& flag : all_flags())
     if (flag.type == FlagType::toggle && !flag.value.empty())
@@ -273,6 +275,10 @@ CommandLine parse_command_line(const Words& arguments) {
   for (const auto& [name, option] : slots.options) {
     if (option->count() == 0)
       continue;
+    if (const auto& given = option->results();
+        slots.values.count(name) > 0 && given.size() > 1)
+      throw UsageError("--" + name + " is given twice, as " + given[0]
+                       + " and as " + given[1] + "; leave one out");
     if (line.flags.count(name) > 0)
       throw UsageError("--" + name + ": given as " + line.flags[name]
                        + " already; leave one out");

@@ -34,6 +34,7 @@ std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
 
 struct Verdict {
   Scores scores;
+  bool held_out = false; ///< by the training of these weights
   std::string weights_sha256;
   std::string isa;
   double wall_seconds = 0;
@@ -41,10 +42,11 @@ struct Verdict {
 
 Verdict judge(const Settings& settings) {
   using clock = std::chrono::steady_clock;
-  const auto& job = settings.job;
+  auto job = settings.job;
   const auto start = clock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
+  out.held_out = keep_split(job, settings.checkpoint);
   auto data = samples_of(job);
   auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
   cut_windows(*data, model.graph, true);
@@ -79,10 +81,12 @@ std::string summary_of(const Settings& settings, const Verdict& verdict) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-void print(const Settings& settings, const Scores& scores) {
+void print(const Settings& settings, const Verdict& verdict) {
+  const auto& scores = verdict.scores;
   if (!settings.quiet)
-    std::printf("%s  samples %llu\n", in_words(scores.measures).c_str(),
-                static_cast<unsigned long long>(scores.samples));
+    std::printf("%s  samples %llu%s\n", in_words(scores.measures).c_str(),
+                static_cast<unsigned long long>(scores.samples),
+                verdict.held_out ? ", which training did not see" : "");
 }
 
 } // namespace
@@ -92,7 +96,7 @@ int run_evaluate(const Settings& settings) {
   if (!settings.summary.empty())
     write_atomically(settings.summary,
                      {bytes_of(summary_of(settings, verdict))});
-  print(settings, verdict.scores);
+  print(settings, verdict);
   return 0;
 }
 
@@ -105,7 +109,7 @@ int run_predict(const Settings& settings) {
   for (auto predicted : verdict.scores.predictions)
     lines += std::to_string(predicted) + '\n';
   write_atomically(settings.out, {bytes_of(lines)});
-  print(settings, verdict.scores);
+  print(settings, verdict);
   return 0;
 }
 

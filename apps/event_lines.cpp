@@ -1,11 +1,13 @@
 #include "apps/event_lines.hpp"
 
+#include "actors/journal/folding.hpp"
 #include "kernels/error.hpp"
 #include "kernels/files/shown_text.hpp"
 #include "kernels/files/strict_json.hpp"
 
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -88,6 +90,36 @@ std::optional<uint64_t> step_of(const std::string& kind, const Json& body) {
 }
 
 } // namespace
+
+namespace {
+
+/// None: they are not two such rows, or say what no coordinator would.
+std::optional<JournalEvent> both_of(const JournalEvent& earlier,
+                                    const JournalEvent& later) {
+  for (const auto* event : {&earlier, &later})
+    if (event->kind != "commits"
+        || kernels::nested_deeper(event->body, most_body_depth))
+      return std::nullopt;
+  try {
+    return merged_commits(earlier, later);
+  } catch (const std::exception&) {
+    return std::nullopt; // line() says so
+  }
+}
+
+} // namespace
+
+std::vector<JournalEvent> gathered(std::vector<JournalEvent> events) {
+  std::vector<JournalEvent> out;
+  for (auto& event : events) {
+    auto both = out.empty() ? std::nullopt : both_of(out.back(), event);
+    if (both)
+      out.back() = std::move(*both);
+    else
+      out.push_back(std::move(event));
+  }
+  return out;
+}
 
 std::optional<std::string> EventLines::line(const JournalEvent& event) {
   if (!began_)

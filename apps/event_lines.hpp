@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -24,5 +25,9 @@ private:
   std::optional<uint64_t> began_; ///< unix_ms of the first
   uint64_t step_ = 0;             ///< that the journal has come to
 };
+
+/// Makes one of commits between which nothing else happened: a row is written
+/// ten times a second, whatever the steps say.
+std::vector<JournalEvent> gathered(std::vector<JournalEvent> events);
 
 } // namespace troupe

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -33,7 +34,9 @@ std::string journal_at(const std::string& path) {
 
 int run_events(const Settings& settings) {
   const auto path = journal_at(settings.events.path);
-  const auto events = JournalFile{path, JournalFile::Open::read}.events();
+  auto events = JournalFile{path, JournalFile::Open::read}.events();
+  if (settings.events.kind.empty() && !settings.events.json)
+    events = gathered(std::move(events));
   EventLines lines{settings.events};
   for (const auto& event : events)
     try {

@@ -168,8 +168,8 @@ void add_inputs(std::vector<Flag>& flags) {
         "samples to evaluate on; excludes --eval-fraction",
         text(FIELD(job.eval_data))},
        {"eval-fraction", "F", number_flag, "0",
-        "hold out the last F of the samples (0 to below 1); evaluate and "
-        "predict take that part alone",
+        "hold out F of the samples (0 to below 1), drawn unless the data say "
+        "?eval=tail; evaluate and predict take that part alone",
         eval_fraction()}});
   add(flags, group, on_jobs,
       {{"seed", "N", number_flag, "0",
@@ -226,7 +226,10 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.table_idle_steps), 0, most_steps)},
        {"table-keep-count", "N", number_flag, "none",
         "sparse tables: rows used so often are not evicted for idleness",
-        whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
+        whole(FIELD(job.table_keep_count), 0, 1 << 24)},
+       {"join-deadline-ms", "N", number_flag, "30000 ms",
+        "how long after the last one the next role may join",
+        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512",

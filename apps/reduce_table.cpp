@@ -74,10 +74,10 @@ void ReduceTable::print(const ReduceRow& row) {
               spread_of(row.own) * 100, share * 100);
   for (size_t i = 0; i < row.peers.size(); ++i) {
     const auto& peer = row.peers[i];
-    std::printf("%s  %-34s %10.1f %6.2f",
-                i == 0 ? "" : ("\n" + std::string(62, ' ')).c_str(),
-                described(peer).c_str(), median_of(peer.us),
-                ratio_of(peer.us, row.own));
+    if (i > 0)
+      std::printf("\n%62s", "");
+    std::printf("  %-34s %10.1f %6.2f", described(peer).c_str(),
+                median_of(peer.us), ratio_of(peer.us, row.own));
   }
   std::printf("\n");
   std::fflush(stdout);

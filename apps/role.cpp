@@ -1,18 +1,26 @@
 #include "actors/actor_node.hpp"
 #include "actors/certificates/petitioner.hpp"
+#include "actors/evaluator_process.hpp"
 #include "actors/peer_directory.hpp"
 #include "actors/role_host.hpp"
+#include "actors/version.hpp"
 #include "apps/commands.hpp"
 #include "apps/fault_proxy.hpp"
 #include "apps/numbers.hpp"
+#include "apps/own_journal.hpp"
 #include "apps/process_limits.hpp"
 #include "apps/run_display.hpp"
 #include "kernels/error.hpp"
+#include "kernels/files/atomic_file.hpp"
 #include "kernels/replica.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <span>
 
 namespace troupe {
 namespace {
@@ -88,9 +96,52 @@ int play_coordinator(const Settings& settings) {
     process.voters = split_list(settings.voters);
   process.voter = settings.voter;
   ready_certificates(settings);
+  std::optional<OwnJournal> own;
+  if (settings.journal.empty() && settings.voters.empty()) {
+    own.emplace(settings.certificates, settings.listen);
+    run.journal = own->path();
+    if (!own->why().empty())
+      run.notes->put("no journal is kept, so the run ends with this process: "
+                     + own->why());
+  }
   auto result = run_coordinator_process(run, load_job_data(settings.job),
                                         process);
+  if (own)
+    own->remove();
   return conclude(console, result);
+}
+
+std::string summary_of(const std::vector<EvaluatedCheckpoint>& all) {
+  nlohmann::ordered_json json;
+  json["version"] = version;
+  json["evaluations"] = nlohmann::ordered_json::array();
+  for (const auto& one : all) {
+    nlohmann::ordered_json row{{"step", one.step}, {"samples", one.samples}};
+    for (const auto& measure : one.measures)
+      row["eval"][measure.name] = measure.value;
+    row["weights_sha256"] = one.weights_sha256;
+    json["evaluations"].push_back(std::move(row));
+  }
+  return json.dump(2) + '\n';
+}
+
+int play_evaluator(const Settings& settings, const Interrupt& interrupt) {
+  if (settings.checkpoints.dir.empty())
+    throw UsageError("role " + to_string(*settings.role)
+                     + ": --checkpoint-dir DIR is missing, the folder that the "
+                       "job writes its checkpoints to");
+  Console console{settings.quiet, settings.color, false, stdout};
+  EvaluatorProcess evaluator;
+  evaluator.role = *settings.role;
+  evaluator.coordinator = settings.coordinator;
+  evaluator.certificates = certificate_source(settings);
+  evaluator.checkpoint_dir = settings.checkpoints.dir;
+  evaluator.tell = [&console](const std::string& line) { console.line(line); };
+  evaluator.leave = [&interrupt] { return interrupt.reason(); };
+  const auto text = summary_of(run_evaluator_process(evaluator));
+  if (!settings.summary.empty())
+    write_atomically(settings.summary, {std::as_bytes(std::span{text})});
+  return 0;
 }
 
 } // namespace
@@ -100,9 +151,6 @@ int run_role(const Settings& settings) {
     throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
                      "TF_CONFIG");
   require_allowed(needs_of_role());
-  if (settings.role->kind == RoleKind::evaluator)
-    throw UsageError("role evaluator is not available yet as a process of its "
-                     "own: evaluation runs beside the coordinator");
   if (settings.certificates.empty())
     throw UsageError("role: --certificates DIR is missing; the coordinator "
                      "makes them in its own DIR, copy that folder");
@@ -112,13 +160,16 @@ int run_role(const Settings& settings) {
     throw UsageError("role " + to_string(*settings.role)
                      + ": --coordinator HOST:PORT is missing");
   const Interrupt interrupt;
+  if (settings.role->kind == RoleKind::evaluator)
+    return play_evaluator(settings, interrupt);
   if (!settings.token.empty())
     join_by_token(settings);
   RoleProcessOptions role;
   role.role = *settings.role;
   role.coordinator = settings.coordinator;
   role.certificates = certificate_source(settings);
-  role.listen = settings.listen;
+  if (settings.given.contains("listen"))
+    role.listen = settings.listen;
   role.state_descriptor = settings.state_fd;
   role.plugin = settings.job.plugin;
   role.allow_faults = settings.allow_faults;

@@ -163,6 +163,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
       run.events.note("standby: both coordinators, and all who keep the "
                       "journal, are on this host: a process may die, not it");
   }
+  if (settings.leads)
+    launch.roles = {*settings.role};
   launch.journal = coordinator.journal;
   launch.processes = std::make_shared<ChildProcesses>(ChildProcesses::Options{
     image.descriptor(), getpid() == 1, [&folder] { folder.restore(); }});

@@ -65,6 +65,40 @@ Layer layer_of_flags(const CommandLine& line) {
   return layer;
 }
 
+/// `train` with a task of TF_CONFIG is what that task is; worker 0 of equals
+/// starts the coordinator beside itself. So does `role` without a name.
+void take_task(const TfConfig& config, Settings& settings, const Layer& flags) {
+  const bool asks = settings.command == "train"
+                    || (settings.command == "role" && !settings.role);
+  const auto coordinator = config.coordinator();
+  if (!asks || !config.task || coordinator.empty())
+    return;
+  if (config.chief.empty() && !config.shards.empty())
+    throw UsageError("TF_CONFIG: cluster has ps and no chief, so nobody is the "
+                     "coordinator: add \"chief\": [\"host:port\"]");
+  const bool trains = settings.command == "train";
+  settings.role = config.task;
+  settings.leads = config.chief.empty()
+                   && *config.task == RoleId{RoleKind::worker, 0};
+  settings.command = settings.leads ? "train" : "role";
+  settings.job.strategy = config.shards.empty()
+                            ? Strategy::multi_worker_mirrored
+                            : Strategy::parameter_server;
+  if (flags.contains("standby"))
+    throw UsageError("--standby starts a second coordinator on this host, and "
+                     "TF_CONFIG names those of several: see --voters");
+  for (const auto* needless : {"in-process", "log-dir"})
+    if (!settings.leads && flags.contains(needless))
+      throw UsageError("--" + std::string{needless}
+                       + " is for a host that has all roles, and TF_CONFIG "
+                         "makes this one "
+                       + to_string(*config.task) + ": leave it out");
+  if (trains && !flags.contains("certificates"))
+    throw UsageError("TF_CONFIG: this is " + to_string(*config.task) + " of "
+                     + "several hosts: --certificates DIR is missing, the same "
+                       "on each");
+}
+
 /// The cluster's counts, and for a role who it is and where it is reached.
 Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
   Layer layer;
@@ -75,12 +109,14 @@ Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
     put("workers", std::to_string(config.workers.size()));
   if (!config.shards.empty())
     put("ps", std::to_string(config.shards.size()));
+  if (settings.leads)
+    put("listen", config.coordinator());
   if (settings.command != "role")
     return layer;
   if (!settings.role)
     settings.role = config.task;
-  if (!config.chief.empty())
-    put("coordinator", config.chief);
+  if (const auto where = config.coordinator(); !where.empty())
+    put("coordinator", where);
   if (!settings.role)
     return layer;
   auto kind = settings.role->kind;
@@ -185,9 +221,13 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   put_over(values, layer_of_file(line));
   auto cluster = (bit_of(line.command) & on_jobs) != 0
                  && !surroundings.tf_config.empty();
-  if (cluster)
-    put_over(values, layer_of_cluster(parse_tf_config(surroundings.tf_config),
-                                      settings));
+  if (cluster) {
+    const auto config = parse_tf_config(surroundings.tf_config);
+    auto known = values;
+    put_over(known, layer_of_flags(line));
+    take_task(config, settings, known);
+    put_over(values, layer_of_cluster(config, settings));
+  }
   put_over(values, layer_of_flags(line));
   store(values, settings);
   settle(settings, surroundings);

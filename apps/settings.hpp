@@ -93,6 +93,9 @@ struct Settings {
   std::string token;             ///< role: joins with; empty: has certificates
   uint64_t token_seconds = 3600; ///< certificates token: how long it holds
   std::optional<RoleId> role;    ///< whom `troupe role` plays
+  /// train: of the job's roles this host has worker 0, the others come from
+  /// elsewhere (TF_CONFIG without a chief).
+  bool leads = false;
   int state_fd = -1; ///< inherited memory of a shard's states; -1: none
 
   std::string checkpoint;    ///< evaluate, predict: safetensors file to read

@@ -148,6 +148,12 @@ std::string TfConfig::address_of(RoleId role) const {
   return chief;
 }
 
+std::string TfConfig::coordinator() const {
+  const bool alone = workers.size() <= 1 && shards.empty()
+                     && !(task && task->kind == RoleKind::evaluator);
+  return !chief.empty() || alone || workers.empty() ? chief : workers.front();
+}
+
 TfConfig parse_tf_config(const std::string& text) {
   auto json = Json::parse(text, nullptr, false);
   if (json.is_discarded())

@@ -19,6 +19,9 @@ struct TfConfig {
 
   /// Where a role takes connections; empty when the cluster does not name it.
   std::string address_of(RoleId role) const;
+  /// Where the coordinator is: with the chief or, of equals, with worker 0;
+  /// empty: nobody else takes part.
+  std::string coordinator() const;
 };
 
 /// Errors: UsageError "TF_CONFIG: …" naming the field.

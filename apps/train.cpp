@@ -1,3 +1,4 @@
+#include "actors/link_groups.hpp"
 #include "actors/run_stage.hpp"
 #include "apps/commands.hpp"
 #include "apps/process_limits.hpp"
@@ -14,7 +15,8 @@ void check_machine(const Settings& settings) {
   const Job job{settings.job, settings.job.global_batch};
   require_allowed(needs_of_run(job, settings.standby));
   require_memory_files(job.plan);
-  require_memory(job);
+  if (!settings.leads) // others have roles, too
+    require_memory(job);
 }
 
 } // namespace
@@ -41,6 +43,9 @@ int run_train(const Settings& settings) {
     write_summary(settings, result);
     return conclude(console, result);
   }
+  if (const auto line = needless_compression(settings.job);
+      !line.empty() && settings.job.link != "tcp" && run.events.note)
+    run.events.note(line);
   RoleOutput output{settings.log_dir};
   const bool shows = settings.log_level == "info"
                      || settings.log_level == "debug";

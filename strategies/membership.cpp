@@ -19,13 +19,6 @@ std::string duration(uint64_t ms) {
                         : std::to_string(ms) + " ms";
 }
 
-std::string names_of(const std::vector<RoleId>& roles) {
-  std::string out;
-  for (auto role : roles)
-    out += (out.empty() ? "" : ", ") + to_string(role);
-  return out;
-}
-
 } // namespace
 
 std::string to_string(RoleId role) {
@@ -43,6 +36,20 @@ std::string to_string(RoleId role) {
       return numbered("evaluator");
   }
   return numbered("role");
+}
+
+std::string to_string(const std::vector<RoleId>& roles) {
+  std::string out;
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const auto first = i;
+    while (i + 1 < roles.size() && roles[i + 1].kind == roles[first].kind
+           && roles[i + 1].index == roles[i].index + 1)
+      ++i;
+    const auto* between = i == first ? "" : i == first + 1 ? ", " : " to ";
+    out += (out.empty() ? "" : ", ") + to_string(roles[first]) + between
+           + (i == first ? "" : to_string(roles[i]));
+  }
+  return out;
 }
 
 Membership::Membership(Options options, uint64_t now_ms)
@@ -69,6 +76,8 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
     return {};
   present_.emplace(role, incarnation);
   absent_.erase(role);
+  if (!begun_ && !gone_.contains(role))
+    forming_since_ms_ = now_ms;
   gather_.erase(role);
   dead_.erase(role);
   return go_on(now_ms);
@@ -170,11 +179,18 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
     return gone_.contains(role);
   });
   state_ = State::failed;
-  out.push_back(Fail{names_of(late) + " did not join " + (again ? "again " : "")
-                     + "within " + duration(options_.join_deadline_ms)
-                     + ": look at its last output, or start it with `troupe"
-                       " role "
-                     + to_string(late.front()) + '`'});
+  const auto all = std::to_string(late.size() + present_.size());
+  out.push_back(
+    Fail{to_string(late) + " did not join " + (again ? "again " : "")
+         + "within " + duration(options_.join_deadline_ms)
+         + (begun_ || present_.empty()
+              ? ""
+              : " of the last of " + std::to_string(present_.size()) + " of "
+                  + all + " roles that did")
+         + ": look at the last output there, start what is missing with "
+           "`troupe role "
+         + to_string(late.front())
+         + "`, or give more time with --join-deadline-ms"});
   return out;
 }
 

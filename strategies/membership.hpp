@@ -21,6 +21,8 @@ struct RoleId {
   friend auto operator<=>(const RoleId&, const RoleId&) = default;
 };
 std::string to_string(RoleId role);
+/// Names roles that are in order: "ps:0, worker:3 to worker:9".
+std::string to_string(const std::vector<RoleId>& roles);
 
 /// Moves a job from epoch to epoch (PROTOCOL 14): proposed, sealed by all who
 /// stay, then active. Pure: time comes with each event, in milliseconds of any
@@ -37,8 +39,9 @@ std::string to_string(RoleId role);
 ///
 /// Enough for the first epoch are all roles; later those that `viable` accepts,
 /// so that survivors go on at once and a newcomer is taken in by the epoch that
-/// its join brings. Too few past `join_deadline_ms` end the job; so does an
-/// absent member without which something would be lost, as the seals tell. A
+/// its join brings. Too few past `join_deadline_ms` (before the first epoch it
+/// counts from the last arrival of a role) end the job; so does an absent
+/// member without which something would be lost, as the seals tell. A
 /// membership that follows an earlier one first gathers who was there.
 class Membership {
 public:
@@ -118,6 +121,7 @@ public:
   State state() const { return state_; }
   uint64_t epoch() const { return epoch_; } ///< newest proposed
   std::vector<RoleId> absent() const;
+  size_t present() const { return present_.size(); } ///< how many
 
 private:
   bool enough() const;

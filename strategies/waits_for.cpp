@@ -13,7 +13,7 @@ constexpr uint64_t late_factor = 5;
 constexpr uint64_t silent_ms = 1'000;
 constexpr RoleId coordinator{RoleKind::coordinator, 0};
 
-std::string seconds(uint64_t ms) {
+std::string waited_s(uint64_t ms) {
   return std::to_string(ms / 1'000) + '.' + std::to_string(ms % 1'000 / 100)
          + " s";
 }
@@ -60,7 +60,7 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
 
 std::string reason_of(const StepView& view, const Member& member) {
   if (member.silent_ms >= silent_ms)
-    return " is silent for " + seconds(member.silent_ms);
+    return " is silent for " + waited_s(member.silent_ms);
   if (view.stage == StepView::Stage::sealing)
     return " has not sealed";
   return is_worker(member) ? " computes" : " has not applied it";

@@ -17,30 +17,13 @@ size_t count_of(const std::vector<JournalEvent>& events, const char* kind) {
     std::ranges::count(events, kind, &JournalEvent::kind));
 }
 
-/// The later row for both, if its steps follow the earlier one's.
-std::optional<JournalEvent> merged(const JournalEvent& earlier,
-                                   const JournalEvent& later) {
-  const auto begin = OrderedJson::parse(earlier.body);
-  auto body = OrderedJson::parse(later.body);
-  const auto first = begin.at("first").get<uint64_t>();
-  const auto count = begin.at("count").get<uint64_t>();
-  if (first + count != body.at("first").get<uint64_t>()
-      || earlier.term != later.term)
-    return std::nullopt;
-  body["first"] = first;
-  body["count"] = count + body.at("count").get<uint64_t>();
-  auto out = later;
-  out.body = body.dump();
-  return out;
-}
-
 /// Makes one of each two rows between which nothing but evaluations lies.
 std::vector<JournalEvent> halved_commits(std::vector<JournalEvent> events) {
   std::vector<JournalEvent> out;
   std::optional<size_t> partner; // its place in `out`
   for (auto& event : events) {
     if (event.kind == "commits" && partner) {
-      auto both = merged(out[*partner], event);
+      auto both = merged_commits(out[*partner], event);
       if (both) {
         out.erase(out.begin() + static_cast<std::ptrdiff_t>(*partner));
         event = std::move(*both);
@@ -69,6 +52,22 @@ std::vector<JournalEvent> halved_evaluations(std::vector<JournalEvent> events) {
 }
 
 } // namespace
+
+std::optional<JournalEvent> merged_commits(const JournalEvent& earlier,
+                                           const JournalEvent& later) {
+  const auto begin = OrderedJson::parse(earlier.body);
+  auto body = OrderedJson::parse(later.body);
+  const auto first = begin.at("first").get<uint64_t>();
+  const auto count = begin.at("count").get<uint64_t>();
+  if (first + count != body.at("first").get<uint64_t>()
+      || earlier.term != later.term)
+    return std::nullopt;
+  body["first"] = first;
+  body["count"] = count + body.at("count").get<uint64_t>();
+  auto out = later;
+  out.body = body.dump();
+  return out;
+}
 
 std::vector<JournalEvent> folded(std::vector<JournalEvent> events,
                                  FoldLimits limits) {

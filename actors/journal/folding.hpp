@@ -3,6 +3,7 @@
 #include "actors/journal/event.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -19,5 +20,10 @@ struct FoldLimits {
 /// rows that became one it is the last one's.
 std::vector<JournalEvent> folded(std::vector<JournalEvent> events,
                                  FoldLimits limits = {});
+
+/// The later row of commits for both; none: the steps of it do not follow the
+/// earlier one's. Errors: nlohmann::json::exception, for what is no such row.
+std::optional<JournalEvent> merged_commits(const JournalEvent& earlier,
+                                           const JournalEvent& later);
 
 } // namespace troupe

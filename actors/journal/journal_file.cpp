@@ -202,12 +202,12 @@ struct JournalFile::Impl {
 
   void make() const {
     run("PRAGMA journal_mode=WAL");
-    run(("BEGIN; PRAGMA application_id=" + std::to_string(application)
-         + "; PRAGMA user_version=" + std::to_string(schema)
-         + "; CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
-           "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
-           "NULL, checksum INTEGER NOT NULL); COMMIT")
-          .c_str());
+    run("BEGIN");
+    run(("PRAGMA application_id=" + std::to_string(application)).c_str());
+    run(("PRAGMA user_version=" + std::to_string(schema)).c_str());
+    run("CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
+        "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
+        "NULL, checksum INTEGER NOT NULL); COMMIT");
   }
 
   /// Calls see(event) for each; leaves number and checksum of the last.

@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 22;
+inline constexpr uint32_t message_revision = 23;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now, and whether it is a member still.
@@ -18,6 +18,8 @@ struct Hello {
   uint32_t revision = message_revision;
   bool again = false;
   uint64_t incarnation = 0; ///< that it has; 0: none, or not to be judged
+  std::string host{};       ///< of the process; empty: in the coordinator's
+  uint32_t process = 0;
 };
 struct JobInfo {
   uint64_t job = 0;
@@ -42,6 +44,8 @@ struct Join {
   std::string build;    ///< instruction set and libraries; worker
   std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
   std::string links;    ///< where its links are met; empty: it accepts none
+  std::string host{};   ///< as in Hello
+  uint32_t process = 0;
 };
 /// The role's process takes part as another incarnation from here on, with all
 /// that it holds; to the role's actor, from its own process.
@@ -50,7 +54,8 @@ struct Readmit {
   uint64_t incarnation = 0;
 };
 TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
-               TROUPE_FIELD(again), TROUPE_FIELD(incarnation))
+               TROUPE_FIELD(again), TROUPE_FIELD(incarnation),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(options), TROUPE_FIELD(term),
                TROUPE_FIELD(left_out), TROUPE_FIELD(over),
@@ -58,7 +63,8 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links))
+               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(Readmit, TROUPE_FIELD(job), TROUPE_FIELD(incarnation))
 
 } // namespace troupe

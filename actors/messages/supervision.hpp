@@ -41,6 +41,8 @@ struct Detach {}; ///< the observer has seen the end and goes
 struct RoleDied {
   RoleId role;
   std::string how;
+  std::string host{}; ///< of the process that died, as in Hello
+  uint32_t process = 0;
 };
 /// To supervisors: that member is left out; end it and start another.
 struct ReplaceRole {
@@ -86,7 +88,8 @@ template <class Inspector>
 bool inspect(Inspector& f, Detach& x) {
   return f.object(x).fields();
 }
-TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how))
+TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
 TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),

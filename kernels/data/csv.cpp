@@ -87,6 +87,14 @@ private:
       lines_.refuse("has one column, a label without features",
                     "give sep=… if another character separates");
     const bool header = has_header(spec_);
+    if (header && !option(spec_, "header")
+        && std::all_of(first.begin(), first.end(), [](auto field) {
+             return parse_real(field).has_value();
+           }))
+      lines_.refuse("holds numbers alone, so it may be a sample and not the "
+                    "columns' names",
+                    "add header=false where it is one, header=true where it "
+                    "is not");
     label_ = width_ - 1;
     if (const auto wanted = option(spec_, "label"))
       label_ = find_label(*wanted, first);

@@ -27,6 +27,7 @@ constexpr uint64_t default_samples = 60'000;
 constexpr uint64_t most_samples = 100'000'000;
 constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
+constexpr std::array eval_parts{"drawn", "tail"};
 constexpr std::array splits{"auto", "train", "test"};
 constexpr std::array scales{"none", "standard"};
 constexpr std::array orders{"random", "ascending"};
@@ -103,31 +104,45 @@ constexpr auto own = KeyScope::own;
 constexpr auto inherited = KeyScope::inherited;
 constexpr auto shared = KeyScope::shared;
 
-constexpr DataKey image_keys[]{{"split", own}, {"scale", shared}};
-constexpr DataKey csv_keys[]{{"header", inherited},
-                             {"label", inherited},
-                             {"sep", inherited},
-                             {"task", shared},
-                             {"scale", shared}};
-constexpr DataKey libsvm_keys[]{{"base", shared}, {"ids", shared}};
-constexpr DataKey criteo_keys[]{{"buckets", shared}, {"scale", shared}};
+// Which samples --eval-fraction takes: of every kind but text.
+constexpr DataKey eval_key{"eval", own};
+constexpr DataKey eval_seed_key{"eval_seed", own};
+
+constexpr DataKey image_keys[]{{"split", own},
+                               {"scale", shared},
+                               eval_key,
+                               eval_seed_key};
+constexpr DataKey csv_keys[]{{"header", inherited}, {"label", inherited},
+                             {"sep", inherited},    {"task", shared},
+                             {"scale", shared},     eval_key,
+                             eval_seed_key};
+constexpr DataKey libsvm_keys[]{{"base", shared},
+                                {"ids", shared},
+                                eval_key,
+                                eval_seed_key};
+constexpr DataKey criteo_keys[]{{"buckets", shared},
+                                {"scale", shared},
+                                eval_key,
+                                eval_seed_key};
 constexpr DataKey text_keys[]{{"level", shared}};
 constexpr DataKey npy_keys[]{{"labels", own},
                              {"task", shared},
-                             {"scale", shared}};
+                             {"scale", shared},
+                             eval_key,
+                             eval_seed_key};
 constexpr DataKey digits_keys[]{{"samples", own},
                                 {"seed", own},
-                                {"scale", shared}};
-constexpr DataKey clicks_keys[]{{"samples", own},
-                                {"seed", own},
-                                {"buckets", shared},
-                                {"spread", inherited},
-                                {"scale", shared}};
-constexpr DataKey drawn_rows_keys[]{{"samples", own},
-                                    {"seed", own},
-                                    {"order", own},
-                                    {"ids", shared},
-                                    {"vocabulary", shared}};
+                                {"scale", shared},
+                                eval_key,
+                                eval_seed_key};
+constexpr DataKey clicks_keys[]{{"samples", own},    {"seed", own},
+                                {"buckets", shared}, {"spread", inherited},
+                                {"scale", shared},   eval_key,
+                                eval_seed_key};
+constexpr DataKey drawn_rows_keys[]{{"samples", own},       {"seed", own},
+                                    {"order", own},         {"ids", shared},
+                                    {"vocabulary", shared}, eval_key,
+                                    eval_seed_key};
 constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 
 constexpr DataKind kinds[]{
@@ -185,6 +200,20 @@ const DataKind& kind_of(const DataSpec& spec) {
                  + "; there are: " + data_kind_names());
 }
 
+SplitRule split_rule(const DataSpec& spec) {
+  const auto tail = choice_option(spec, "eval", eval_parts) == "tail";
+  if (tail && option(spec, "eval_seed"))
+    refuse(spec, "eval=tail draws nothing; leave eval_seed out");
+  return {tail, whole_option(spec, "eval_seed", 0, 0, any_seed)};
+}
+
+DataSpec without_split(DataSpec spec) {
+  std::erase_if(spec.options, [](const auto& option) {
+    return option.first == eval_key.name || option.first == eval_seed_key.name;
+  });
+  return spec;
+}
+
 void check(const DataSpec& spec) {
   const auto& kind = kind_of(spec);
   if (spec.where.empty())
@@ -203,6 +232,7 @@ void check(const DataSpec& spec) {
     if (name == "scale")
       choice_option(spec, name, scales);
   }
+  split_rule(spec);
   if (kind.check != nullptr)
     kind.check(spec);
 }

@@ -1,10 +1,12 @@
 #include "kernels/data/dataset.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/random.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -38,11 +40,11 @@ void Dataset::gather_features(uint64_t row, float* out) const {
   const auto width = features();
   const auto factor = scale;
   if (!bytes.empty()) {
-    const auto* from = bytes.data() + row * width;
+    const auto* from = bytes.data() + place(row) * width;
     for (uint64_t k = 0; k < width; ++k)
       out[k] = static_cast<float>(from[k]) * factor;
   } else if (!values.empty()) {
-    std::copy_n(values.data() + row * width, width, out);
+    std::copy_n(values.data() + place(row) * width, width, out);
   }
   if (mean.empty())
     return;
@@ -134,9 +136,96 @@ void cut_tail(Dataset& all, Dataset& tail, uint64_t kept) {
     start -= values;
 }
 
+/// Which samples are held out: every choice of so many is as likely.
+/// Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
+std::vector<bool> chosen(uint64_t seed, uint64_t samples, uint64_t held_out) {
+  constexpr uint64_t stream = 0x6576616c;
+  const auto key = kernels::stream_key(seed, stream);
+  std::vector<bool> out(samples);
+  auto wanted = held_out;
+  for (uint64_t i = 0; i < samples; ++i) {
+    const auto left = samples - i; // below 2^32
+    const auto drawn = ((kernels::random_bits(key, i) >> 32) * left) >> 32;
+    if (drawn < wanted) {
+      out[i] = true;
+      --wanted;
+    }
+  }
+  return out;
+}
+
+/// Moves what is held out, `width` values a sample, to `to`.
+template <class Values>
+void part(Values& from, Values& to, const std::vector<bool>& held_out,
+          uint64_t width) {
+  if (from.empty())
+    return;
+  const auto* values = std::as_const(from).data();
+  std::vector<typename Values::value_type> kept;
+  std::vector<typename Values::value_type> drawn;
+  const auto many =
+    static_cast<size_t>(std::count(held_out.begin(), held_out.end(), true));
+  drawn.reserve(many * width);
+  kept.reserve((held_out.size() - many) * width);
+  for (size_t i = 0; i < held_out.size(); ++i) {
+    auto& side = held_out[i] ? drawn : kept;
+    side.insert(side.end(), values + i * width, values + (i + 1) * width);
+  }
+  from = std::move(kept);
+  to = std::move(drawn);
+}
+
+/// The same of samples of different lengths, that begin at `starts`.
+template <class Values>
+void part(Values& from, Values& to, const std::vector<bool>& held_out,
+          const std::vector<uint64_t>& starts) {
+  const auto* values = std::as_const(from).data();
+  std::vector<typename Values::value_type> kept;
+  std::vector<typename Values::value_type> drawn;
+  for (size_t i = 0; i < held_out.size(); ++i) {
+    auto& side = held_out[i] ? drawn : kept;
+    side.insert(side.end(), values + starts[i], values + starts[i + 1]);
+  }
+  from = std::move(kept);
+  to = std::move(drawn);
+}
+
+/// Both parts look into one mapping.
+template <class T>
+bool share(const Column<T>& all, Column<T>& drawn) {
+  if (all.is_view())
+    drawn = all;
+  return all.is_view();
+}
+
+void draw(Dataset& all, Dataset& drawn, const std::vector<bool>& held_out) {
+  part(all.labels, drawn.labels, held_out, 1);
+  part(all.targets, drawn.targets, held_out, 1);
+  if (!all.starts.empty()) {
+    part(all.ids, drawn.ids, held_out, all.starts);
+    part(all.values, drawn.values, held_out, all.starts);
+    std::vector<uint64_t> kept{0};
+    drawn.starts = {0};
+    for (size_t i = 0; i < held_out.size(); ++i) {
+      auto& side = held_out[i] ? drawn.starts : kept;
+      side.push_back(side.back() + all.starts[i + 1] - all.starts[i]);
+    }
+    all.starts = std::move(kept);
+    return;
+  }
+  part(all.ids, drawn.ids, held_out, all.shape.ids);
+  if (share(all.bytes, drawn.bytes) || share(all.values, drawn.values)) {
+    for (uint32_t i = 0; i < held_out.size(); ++i)
+      (held_out[i] ? drawn : all).places.push_back(i);
+    return;
+  }
+  part(all.bytes, drawn.bytes, held_out, all.features());
+  part(all.values, drawn.values, held_out, all.features());
+}
+
 } // namespace
 
-SplitData split(Dataset all, double eval_fraction) {
+SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
   if (!(eval_fraction >= 0.0 && eval_fraction < 1.0))
     throw UsageError("the fraction held out for evaluation is "
                      + std::to_string(eval_fraction)
@@ -161,7 +250,10 @@ SplitData split(Dataset all, double eval_fraction) {
     eval->shape = all.shape;
     eval->scale = all.scale;
     eval->columns = all.columns;
-    cut_tail(all, *eval, kept);
+    if (rule.tail || all.shape.label == LabelKind::tokens)
+      cut_tail(all, *eval, kept);
+    else
+      draw(all, *eval, chosen(rule.seed, samples, held_out));
     result.eval = std::move(eval);
   }
   result.train = std::make_shared<Dataset>(std::move(all));

@@ -47,6 +47,9 @@ struct Dataset {
   Column<uint8_t> bytes; ///< [samples, features], or empty
   float scale = 1.0f;    ///< of `bytes`
   Column<float> values;  ///< [samples, features], or empty
+  /// Where the features of sample i are in `bytes` or `values`; empty: at i.
+  /// A part of a mapped file has this, since the file is not copied.
+  std::vector<uint32_t> places;
   std::vector<float> mean;
   std::vector<float> inverse_deviation; ///< [features] each, or empty
   std::vector<int32_t> ids;             ///< [samples, shape.ids], or empty
@@ -72,6 +75,9 @@ struct Dataset {
   /// Copies samples into the first `count` rows of a batch.
   /// The same bits for the same rows, however they are grouped.
   void gather(const uint32_t* rows, uint32_t count, BatchMemory& out) const;
+
+  /// Which row of `bytes` or `values` sample i has.
+  uint64_t place(uint64_t i) const { return places.empty() ? i : places[i]; }
 
 private:
   void gather_features(uint64_t row, float* out) const;
@@ -100,11 +106,21 @@ SplitData load_data(const DataSpec& spec, const HeldOut& held_out = {});
 /// load_data without an evaluation part.
 Dataset load_dataset(const DataSpec& spec);
 
-/// Splits off the last round(fraction n) samples (text: characters), in file
+/// Which samples a fraction takes for evaluation. Both parts keep the file's
 /// order.
+struct SplitRule {
+  bool tail = false; ///< the last ones; else drawn
+  uint64_t seed = 0; ///< what is drawn is a function of this and the counts
+};
+SplitRule split_rule(const DataSpec& spec);
+
+/// Takes round(fraction n) samples out; of text always the last characters.
 /// Errors: UsageError when fraction is not in [0, 1); InputError when a part
 /// would be empty.
-SplitData split(Dataset all, double eval_fraction);
+SplitData split(Dataset all, double eval_fraction, const SplitRule& rule = {});
+
+/// The specification without what says which samples are held out.
+DataSpec without_split(DataSpec spec);
 
 /// Cuts text into a graph's windows: for training every start is a sample, for
 /// evaluation they do not overlap. Other data stays as it is.

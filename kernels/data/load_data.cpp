@@ -68,10 +68,16 @@ void check_fit(const Dataset& train, Dataset& eval, const DataSpec& eval_spec) {
 } // namespace
 
 SplitData load_data(const DataSpec& spec, const HeldOut& held_out) {
-  auto parts = split(read(spec), held_out.fraction);
+  if (held_out.fraction == 0 && without_split(spec) != spec)
+    refuse(spec, "says which samples are held out, but none are; add "
+                 "--eval-fraction F, or leave it out");
+  auto parts = split(read(spec), held_out.fraction, split_rule(spec));
   std::optional<DataSpec> eval_spec;
   if (held_out.spec) {
     eval_spec = completed(*held_out.spec, spec);
+    if (without_split(*eval_spec) != *eval_spec)
+      refuse(*eval_spec,
+             "is held out as it is; leave eval= and eval_seed= out");
     if (&kind_of(*eval_spec) != &kind_of(spec)
         && (fits_itself(spec) || fits_itself(*eval_spec)))
       refuse(*eval_spec, "is of another kind than --data " + to_string(spec)

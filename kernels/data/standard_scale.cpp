@@ -8,8 +8,9 @@ namespace troupe {
 
 namespace {
 
-double value(const Dataset& data, uint64_t i) {
+double value(const Dataset& data, uint64_t sample, uint64_t feature) {
   const auto& fixed = data; // a mapped column stays mapped
+  const auto i = data.place(sample) * data.features() + feature;
   if (!fixed.bytes.empty())
     return static_cast<float>(fixed.bytes[i]) * fixed.scale;
   return fixed.values[i];
@@ -29,12 +30,12 @@ void fit_standard_scale(Dataset& train, Dataset* eval) {
   std::vector<double> squares(width);
   for (uint64_t i = 0; i < samples; ++i)
     for (uint64_t k = 0; k < width; ++k)
-      mean[k] += value(train, i * width + k);
+      mean[k] += value(train, i, k);
   for (auto& sum : mean)
     sum /= count;
   for (uint64_t i = 0; i < samples; ++i)
     for (uint64_t k = 0; k < width; ++k) {
-      const auto away = value(train, i * width + k) - mean[k];
+      const auto away = value(train, i, k) - mean[k];
       squares[k] += away * away;
     }
   train.mean.assign(mean.begin(), mean.end());

@@ -244,6 +244,16 @@ void write_safetensors(const std::string& path,
   write_atomically(path, parts);
 }
 
+std::map<std::string, std::string>
+read_safetensors_metadata(const std::string& path) {
+  InputFile file{path};
+  const auto header = parse_header(path, read_header(file));
+  std::map<std::string, std::string> out;
+  if (const auto found = header.find(metadata_key); found != header.end())
+    read_metadata(path, *found, out);
+  return out;
+}
+
 SafetensorsFile read_safetensors(const std::string& path) {
   InputFile file{path};
   const auto text = read_header(file);

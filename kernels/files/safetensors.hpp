@@ -44,6 +44,9 @@ struct SafetensorsFile {
 /// Errors: InputError; offsets, sizes and the header's length are checked
 /// against the file before anything is allocated; only F32 is read.
 SafetensorsFile read_safetensors(const std::string& path);
+/// Its metadata alone. Errors: InputError.
+std::map<std::string, std::string>
+read_safetensors_metadata(const std::string& path);
 
 /// SHA-256 over tensors in order of name as docs/command_line.md defines
 /// weights_sha256: name, NUL, dtype name ("float32"), NUL, number of dimensions

@@ -71,7 +71,7 @@ class Troupe:
 
     def run(self, case):
         given = self.arguments
-        data = f"mnist:{given.mnist}" if case.data == "mnist" else \
+        data = f"mnist:{given.mnist}?eval=tail" if case.data == "mnist" else \
             f"text:{given.text}"
         command = [
             str(self.program), "train", "--strategy", "one_device",

@@ -54,7 +54,8 @@ class Predict(unittest.TestCase):
         cls.labels = [draw.randrange(CLASSES) for _ in range(SAMPLES)]
         write_mnist(cls.folder, cls.labels)
         cls.whole = ["--data", f"mnist:{cls.folder}"]
-        cls.data = [*cls.whole, "--eval-fraction", str(FRACTION)]
+        cls.data = [*(f"{x}?eval=tail" if x.startswith("mnist") else x
+                      for x in cls.whole), "--eval-fraction", str(FRACTION)]
         cls.summaries = {name: cls.train(name) for name in STRATEGIES}
 
     @classmethod
@@ -126,9 +127,16 @@ class Predict(unittest.TestCase):
                                           "--threads-per-device", threads),
                              predictions)
 
-    def test_without_a_fraction_all_samples_are_judged(self):
+    def test_without_a_fraction_what_training_did_not_see_is_judged(self):
         predictions = self.predict("one_device", *self.whole)
-        evaluated = self.evaluate("one_device", *self.whole)
+        self.assertEqual(predictions, self.predict("one_device", *self.data))
+        self.assertEqual(self.evaluate("one_device", *self.whole)["samples"],
+                         HELD_OUT)
+
+    def test_samples_that_are_named_are_judged_all(self):
+        named = [*self.whole, "--eval-data", self.whole[1]]
+        predictions = self.predict("one_device", *named)
+        evaluated = self.evaluate("one_device", *named)
         self.assertEqual(evaluated["samples"], SAMPLES)
         self.assertEqual(self.accuracy(predictions, self.labels),
                          evaluated["eval"]["accuracy"])

@@ -10,6 +10,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(coordinator_faults)
+
 namespace {
 
 /// What a coordinator answers that has not begun.
@@ -34,8 +36,6 @@ std::string answer(bool allow_faults) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(coordinator_faults)
 
 BOOST_AUTO_TEST_CASE(faults_are_obeyed_only_where_the_run_was_started_so) {
   BOOST_TEST(answer(false).find("--allow-faults") != std::string::npos);

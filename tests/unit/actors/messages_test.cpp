@@ -58,6 +58,14 @@ BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
   BOOST_TEST(round_trip(Readmit{1, 9}).incarnation == 9u);
 }
 
+BOOST_AUTO_TEST_CASE(who_says_so_arrives_with_its_process) {
+  BOOST_TEST(round_trip(Hello{worker_1, 1, false, 0, "h", 9}).host == "h");
+  BOOST_TEST(round_trip(Hello{worker_1, 1, false, 0, "h", 9}).process == 9u);
+  const Join named{1, worker_1, 2, "h:1", "b", "p", "l", "h", 9};
+  BOOST_TEST(round_trip(named).host == "h");
+  BOOST_TEST(round_trip(named).process == 9u);
+}
+
 BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Hello{worker_1}).role.index == 1u);
   BOOST_TEST(round_trip(Hello{worker_1, 1, true}).again);
@@ -219,6 +227,8 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Attach{true}).supervises);
   round_trip(Detach{});
   BOOST_TEST(round_trip(RoleDied{worker_1, "signal 9"}).how == "signal 9");
+  BOOST_TEST(round_trip(RoleDied{worker_1, "x", "h", 9}).host == "h");
+  BOOST_TEST(round_trip(RoleDied{worker_1, "x", "h", 9}).process == 9u);
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);

@@ -44,4 +44,19 @@ BOOST_AUTO_TEST_CASE(a_rollback_names_what_is_lost_until_an_epoch_begins) {
   BOOST_TEST((record.resumed({worker0, worker1}) == Kinds{"worker_restarted"}));
 }
 
+// Symptom: a run of ten steps made 0 samples/s. Cause: the account began anew
+// with the end of the tenth step, also where no other followed.
+BOOST_AUTO_TEST_CASE(a_short_run_is_measured_from_its_beginning) {
+  const auto commit = [this](uint64_t step, int ms) {
+    record.committed({.step = step, .samples = 50},
+                     RunRecord::Clock::time_point{}
+                       + std::chrono::milliseconds{ms});
+  };
+  for (uint64_t step = 0; step < 10; ++step)
+    commit(step, static_cast<int>(100 * (step + 1)));
+  BOOST_TEST(record.samples_per_second() == 500);
+  commit(10, 1'010); // the first that counts in a longer run
+  BOOST_TEST(record.samples_per_second() == 5000);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -87,6 +87,29 @@ BOOST_AUTO_TEST_CASE(binary_labels_are_learnt_and_predicted) {
   BOOST_TEST(right > 470u);
 }
 
+// Symptom: a second fit() began with untrained weights, and said nothing.
+BOOST_AUTO_TEST_CASE(fitting_again_goes_on) {
+  auto how = options(LabelKind::classes);
+  how.model = "mlp:2-16-2";
+  how.sample.classes = 2;
+  how.epochs = 6;
+  const auto samples = points(200);
+  Trainer whole{how};
+  const auto expected = whole.fit(samples);
+  how.epochs = 3;
+  Trainer twice{how};
+  const auto half = twice.fit(samples);
+  auto copy = twice;
+  const auto both = twice.fit(samples);
+  BOOST_TEST(half.weights_sha256 != expected.weights_sha256);
+  BOOST_TEST(both.weights_sha256 == expected.weights_sha256);
+  BOOST_TEST(both.steps == expected.steps);
+  BOOST_TEST(copy.fit(samples).weights_sha256 == expected.weights_sha256);
+  auto others = samples;
+  others.labels[7] = 1 - others.labels[7];
+  BOOST_CHECK_THROW(twice.fit(others), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(arrays_that_do_not_fit_are_refused) {
   auto how = options(LabelKind::classes);
   how.model = "mlp:2-4-2";

@@ -274,6 +274,42 @@ BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
   BOOST_CHECK(chief.job.strategy == Strategy::parameter_server);
 }
 
+// Symptom: `troupe train` did not look at the task: two hosts trained two
+// models.
+BOOST_AUTO_TEST_CASE(train_is_what_the_task_is) {
+  const std::vector<std::string> train{"train", "--data", "synthetic:digits",
+                                       "--certificates", "certs"};
+  around.tf_config = R"({"cluster": {"chief": ["127.0.0.1:70"],
+    "worker": ["127.0.0.1:71", "127.0.0.1:72"], "ps": ["127.0.0.1:73"]},
+    "task": {"type": "worker", "index": 1}})";
+  auto worker = parse(train);
+  BOOST_CHECK_EQUAL(worker.command, "role");
+  BOOST_REQUIRE(worker.role);
+  BOOST_CHECK_EQUAL(to_string(*worker.role), "worker:1");
+  BOOST_CHECK_EQUAL(worker.coordinator, "127.0.0.1:70");
+  check_has(usage({"train", "--data", "synthetic:digits"}), "--certificates");
+  around.tf_config = R"({"cluster": {
+    "worker": ["127.0.0.1:71", "127.0.0.1:72"]},
+    "task": {"type": "worker", "index": 0}})";
+  auto first = parse(train);
+  BOOST_CHECK_EQUAL(first.command, "train");
+  BOOST_CHECK(first.leads);
+  BOOST_CHECK_EQUAL(first.listen, "127.0.0.1:71");
+  BOOST_CHECK(first.job.strategy == Strategy::multi_worker_mirrored);
+  around.tf_config = R"({"cluster": {
+    "worker": ["127.0.0.1:71", "127.0.0.1:72"]},
+    "task": {"type": "worker", "index": 1}})";
+  auto second = parse(train);
+  BOOST_CHECK_EQUAL(second.command, "role");
+  BOOST_CHECK_EQUAL(second.coordinator, "127.0.0.1:71");
+  around.tf_config = R"({"cluster": {"ps": ["127.0.0.1:70"],
+    "worker": ["127.0.0.1:71"]}, "task": {"type": "ps", "index": 0}})";
+  check_has(usage(train), "chief");
+  around.tf_config = R"({"cluster": {"worker": ["127.0.0.1:71"]},
+    "task": {"type": "worker", "index": 0}})";
+  BOOST_CHECK(!parse(train).leads); // nobody else is there
+}
+
 BOOST_AUTO_TEST_CASE(help_is_asked_for_anywhere) {
   BOOST_CHECK_EQUAL(parse({"--help"}).command, "help");
   BOOST_CHECK_EQUAL(parse({"train", "--lr", "--help"}).topic, "train");

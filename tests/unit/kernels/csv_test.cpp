@@ -104,6 +104,14 @@ BOOST_AUTO_TEST_CASE(bad_rows_are_named) {
                {":1:", "16 MiB"});
 }
 
+// Symptom: the first sample of a file without a header was lost, silently.
+BOOST_AUTO_TEST_CASE(a_first_line_of_numbers_is_asked_about) {
+  constexpr auto bare = "1,2,0\n3,4,1\n";
+  refuses_text(bare, {"header=false", "header=true", "1"});
+  BOOST_TEST(load_text(bare, "?header=false").samples() == 2u);
+  BOOST_TEST(load_text(bare, "?header=true").samples() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(bad_options_are_found_without_the_file) {
   refuses_spec("csv:f?header=yes", {"header", "true, false"});
   refuses_spec("csv:f?header=false&label=y", {"label=y", "index"});

@@ -83,8 +83,13 @@ inline auto says(std::vector<std::string> words) {
   };
 }
 
+/// Where a fraction is held out, it is the tail: known to the test.
 inline SplitData load(const std::string& spec, double fraction = 0) {
-  return load_data(parse_data_spec(spec), {fraction, {}});
+  auto parsed = parse_data_spec(spec);
+  const bool text = parsed.kind == "text" || parsed.where == "text";
+  if (fraction > 0 && !text)
+    parsed.options.emplace_back("eval", "tail");
+  return load_data(parsed, {fraction, {}});
 }
 
 inline SplitData load(const std::string& spec, const std::string& eval) {

@@ -6,6 +6,8 @@
 #include <utility>
 
 namespace troupe {
+BOOST_AUTO_TEST_SUITE(dead_links)
+
 namespace {
 
 using Roles = std::vector<RoleId>;
@@ -47,8 +49,6 @@ bool equal(const Roles& found, const Roles& expected) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(dead_links)
 
 BOOST_AUTO_TEST_CASE(a_link_that_failed_once_is_tried_again) {
   DeadLinks links;

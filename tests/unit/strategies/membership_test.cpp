@@ -221,12 +221,45 @@ BOOST_AUTO_TEST_CASE(a_role_that_never_joins_ends_the_job_by_name) {
   BOOST_TEST(it.tick(30'999).empty());
   auto failure = only<Membership::Fail>(it.tick(31'000));
   BOOST_TEST(failure.reason
-             == "worker:1 did not join within 30 s: look at its last output, "
-                "or start it with `troupe role worker:1`");
+             == "worker:1 did not join within 30 s of the last of 1 of 2 roles "
+                "that did: look at the last output there, start what is "
+                "missing with `troupe role worker:1`, or give more time with "
+                "--join-deadline-ms");
   BOOST_TEST((it.state() == State::failed));
   BOOST_TEST(it.tick(99'000).empty()); // said once
   BOOST_TEST(it.join(worker1, 1, 99'000).empty());
   BOOST_TEST((it.state() == State::failed));
+}
+
+// Symptom: a hundred workers were given up after 30 s, while one after the
+// other came. Cause: the deadline counted from the beginning.
+BOOST_AUTO_TEST_CASE(the_deadline_counts_from_the_last_arrival) {
+  Membership::Options options;
+  for (uint32_t i = 0; i < 10; ++i)
+    options.roles.push_back({RoleKind::worker, i});
+  options.join_deadline_ms = 1000;
+  Membership it{options, 0};
+  for (uint32_t i = 0; i < 8; ++i) {
+    BOOST_TEST(it.tick(900 * i).empty());
+    it.join({RoleKind::worker, i}, 1, 900 * i);
+  }
+  BOOST_TEST(it.present() == 8u);
+  // One that comes again and again is none.
+  it.lost({RoleKind::worker, 0}, 1, 6'500);
+  it.join({RoleKind::worker, 0}, 2, 6'600);
+  BOOST_TEST(it.tick(7'299).empty());
+  const auto failure = only<Membership::Fail>(it.tick(7'300));
+  BOOST_TEST(failure.reason.starts_with(
+    "worker:8, worker:9 did not join within 1 s of the last of 8 of 10 roles"));
+}
+
+BOOST_AUTO_TEST_CASE(roles_in_a_row_are_named_by_both_ends) {
+  std::vector<RoleId> roles{{RoleKind::shard, 0}};
+  for (uint32_t i = 12; i < 60; ++i)
+    roles.push_back({RoleKind::worker, i});
+  roles.push_back({RoleKind::worker, 70});
+  BOOST_TEST(to_string(roles) == "ps:0, worker:12 to worker:59, worker:70");
+  BOOST_TEST(to_string(std::vector<RoleId>{}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(all_that_never_joined_are_named) {

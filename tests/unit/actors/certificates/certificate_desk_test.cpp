@@ -7,6 +7,7 @@
 
 using namespace troupe;
 
+namespace certificate_desk {
 namespace {
 
 const MemberName worker_1 = *parse_member_name("worker:1");
@@ -39,6 +40,7 @@ bool is_refused(const std::string& answer, const std::string& why) {
 }
 
 } // namespace
+} // namespace certificate_desk
 
 BOOST_FIXTURE_TEST_SUITE(certificate_desk, Bench)
 

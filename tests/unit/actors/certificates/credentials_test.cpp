@@ -7,6 +7,7 @@
 
 using namespace troupe;
 
+namespace credentials {
 namespace {
 
 const MemberName worker_1 = *parse_member_name("worker:1");
@@ -26,6 +27,7 @@ bool says(const std::string& line, const std::string& part) {
 }
 
 } // namespace
+} // namespace credentials
 
 BOOST_FIXTURE_TEST_SUITE(credentials, test::Folder)
 

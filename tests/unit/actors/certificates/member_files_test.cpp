@@ -10,6 +10,7 @@
 
 using namespace troupe;
 
+namespace member_files {
 namespace {
 
 const MemberName worker_1 = *parse_member_name("worker:1");
@@ -28,6 +29,7 @@ struct Bench {
 };
 
 } // namespace
+} // namespace member_files
 
 BOOST_FIXTURE_TEST_SUITE(member_files, Bench)
 

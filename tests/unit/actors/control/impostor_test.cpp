@@ -13,6 +13,8 @@
 using namespace troupe;
 using namespace troupe::test;
 
+BOOST_AUTO_TEST_SUITE(impostor)
+
 namespace {
 
 /// A process that listens, and writes down what reaches its actor.
@@ -70,8 +72,6 @@ struct Peer {
 };
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(impostor)
 
 BOOST_AUTO_TEST_CASE(a_worker_is_heard_as_itself) {
   Listener listener;

@@ -7,6 +7,8 @@
 
 using namespace troupe;
 
+BOOST_AUTO_TEST_SUITE(message_rules)
+
 namespace {
 
 const auto worker_1 = *parse_member_name("worker:1");
@@ -19,8 +21,6 @@ bool may(const MemberName& who, Message said) {
 }
 
 } // namespace
-
-BOOST_AUTO_TEST_SUITE(message_rules)
 
 BOOST_AUTO_TEST_CASE(a_role_speaks_for_itself_and_for_nobody_else) {
   const RoleId own{RoleKind::worker, 1};

@@ -1,0 +1,178 @@
+"""Who was started by hand is started again by the same command, the coordinator
+and a shard too, and nothing is undone. While roles are missing the coordinator
+says who, and waits for the next one from the last one on."""
+# Symptom: a coordinator that was killed began anew, and roles ended with
+# caf::sec::remote_lookup_failed; a shard's death undid all steps; roles that
+# came one after the other were given up half a minute after the first.
+# ctest: TIMEOUT 600 RUN_SERIAL TRUE
+
+import json
+import os
+import tempfile
+import time
+import unittest
+
+from cluster import Run, wait_for
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
+       "--global-batch", "64", "--seed", "7", "--epochs", "40",
+       "--log-every", "20"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+MEMBERS = ["ps:0", "worker:0", "worker:1"]
+
+
+def kept_memory():
+    return {name for name in os.listdir("/dev/shm")
+            if name.startswith(f"troupe-{os.geteuid()}-")}
+
+
+class ByHandAgain(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Run(*JOB, "--strategy", "one_device") as run:
+            cls.expected = run.finish()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.certificates = self.path("certificates")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def coordinator(self, *arguments, job=SERVED):
+        return Role(self.addCleanup, "coordinator", "--certificates",
+                    self.certificates, "--summary", self.path("summary.json"),
+                    *JOB, *job, *arguments)
+
+    def member(self, role, address):
+        return Role(self.addCleanup, role, "--coordinator", address,
+                    "--certificates", self.certificates)
+
+    def check(self, kinds):
+        with open(self.path("summary.json")) as file:
+            summary = json.load(file)
+        self.assertEqual(summary["weights_sha256"],
+                         self.expected["weights_sha256"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(sorted(x["kind"] for x in summary["recoveries"]),
+                         kinds)
+
+    def kill_once_begun(self, coordinator, role):
+        wait_for(lambda: "step 100 " in coordinator.output(), "100 steps")
+        self.assertIsNone(coordinator.process.poll(), "the run was too short")
+        role.process.kill()
+        role.process.wait()
+
+    def test_a_coordinator_is_started_again_and_its_roles_come_back(self):
+        first = self.coordinator()
+        address = first.address()
+        members = [self.member(name, address) for name in MEMBERS]
+        self.kill_once_begun(first, first)
+        second = self.coordinator()
+        self.assertEqual(second.address(), address)
+        second.finish()
+        for member in members:
+            member.finish(0, 10)
+        self.check(["coordinator_restarted"])
+        left = [x for x in os.listdir(self.certificates) if "journal" in x]
+        self.assertEqual([x for x in left if not x.endswith(".lock")], [])
+
+    def test_another_job_does_not_go_on_with_the_journal(self):
+        first = self.coordinator()
+        members = [self.member(name, first.address()) for name in MEMBERS]
+        self.kill_once_begun(first, first)
+        other = self.coordinator("--seed", "8")  # given twice: refused as such
+        self.assertEqual(other.process.wait(20), 2)
+        other = Role(self.addCleanup, "coordinator", "--certificates",
+                     self.certificates, *JOB[:-2], *SERVED, "--lr", "0.5")
+        self.assertRegex(other.finish(1),
+                         r"\Atroupe: journal .*of a job with other flags.*\n\Z")
+        for member in members:
+            member.stop()
+
+    def test_two_coordinators_share_certificates(self):
+        first = self.coordinator()
+        first.address()
+        second = self.coordinator()
+        self.assertNotEqual(second.address(), first.address())
+        wait_for(lambda: "no journal is kept" in second.output(), "a line")
+        for one in (first, second):
+            one.process.terminate()
+            one.finish(143)
+
+    def test_a_shard_is_started_again_and_nothing_is_undone(self):
+        before = kept_memory()
+        coordinator = self.coordinator()
+        address = coordinator.address()
+        members = {name: self.member(name, address) for name in MEMBERS}
+        self.kill_once_begun(coordinator, members["ps:0"])
+        members["ps:0"] = self.member("ps:0", address)
+        coordinator.finish()
+        for member in members.values():
+            member.finish(0, 10)
+        self.check(["shard_restored"])
+        self.assertEqual(kept_memory() - before, set())
+
+    def test_everybody_is_killed_and_started_again(self):
+        first = self.coordinator()
+        address = first.address()
+        members = [self.member(name, address) for name in MEMBERS]
+        self.kill_once_begun(first, first)
+        for member in members:
+            member.process.kill()
+            member.process.wait()
+        again = self.coordinator()
+        members = [self.member(name, address) for name in MEMBERS]
+        again.finish()
+        for member in members:
+            member.finish(0, 10)
+        with open(self.path("summary.json")) as file:
+            summary = json.load(file)
+        self.assertEqual(summary["weights_sha256"],
+                         self.expected["weights_sha256"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    # --- many that come one after the other -----------------------------------
+
+    def test_who_is_missing_is_said_and_the_last_arrival_counts(self):
+        coordinator = self.coordinator(
+            "--join-deadline-ms", "4000",
+            job=["--strategy", "parameter_server", "--workers", "4", "--ps",
+                 "1"])
+        address = coordinator.address()
+        begin = time.monotonic()
+        members = []
+        for name in ("ps:0", "worker:0", "worker:1", "worker:2"):
+            members.append(self.member(name, address))
+            line = f"{len(members)} of 5 roles have joined, missing: "
+            wait_for(lambda: line in coordinator.output(), line, 10)
+            if name == "worker:0":
+                self.assertIn(f"{line}worker:1 to worker:3",
+                              coordinator.output())
+            time.sleep(0.5)
+        # Longer than the deadline, counted from the beginning.
+        self.assertGreater(time.monotonic() - begin, 4)
+        members.append(self.member("worker:3", address))
+        coordinator.finish()
+        self.check([])
+
+    def test_who_never_came_is_said_with_how_many_did(self):
+        coordinator = self.coordinator(
+            "--join-deadline-ms", "2000",
+            job=["--strategy", "parameter_server", "--workers", "4", "--ps",
+                 "1"])
+        members = [self.member(name, coordinator.address())
+                   for name in ("ps:0", "worker:0")]
+        self.assertRegex(
+            coordinator.finish(1),
+            r"\Atroupe: worker:1 to worker:3 did not join within 2 s of the "
+            r"last of 2 of 5 roles that did: .*--join-deadline-ms\n\Z")
+        for member in members:
+            member.process.wait(10)
+
+
+if __name__ == "__main__":
+    unittest.main()

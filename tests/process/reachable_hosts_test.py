@@ -1,0 +1,91 @@
+"""Workers on two hosts, which are network namespaces, by the README's commands
+alone: each is reached where the coordinator sees it. Who cannot be reached is
+named with the flag that mends it, and the run does not stand still."""
+# Symptom: a worker of multi_worker_mirrored announced 127.0.0.1 to the other
+# host, and an error was repeated for ever at step 0.
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+
+import json
+import os
+import tempfile
+import unittest
+
+from cluster import Run
+from hosts import Hosts, skip_unless_possible
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
+       "--seed", "7", "--epochs", "2"]
+MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+
+
+class ReachableHosts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.hosts = Hosts(2)
+        self.addCleanup(self.hosts.close)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def coordinator(self, *job):
+        role = Role(self.addCleanup, "coordinator", "--listen",
+                    f"{self.hosts.address(0)}:7000", "--certificates",
+                    self.path("certificates"), "--summary",
+                    self.path("summary"), *JOB, *job, on=self.hosts.on(0))
+        self.address = role.address()
+        return role
+
+    def member(self, role, host, *arguments):
+        return Role(self.addCleanup, role, "--coordinator", self.address,
+                    "--certificates", self.path("certificates"), *arguments,
+                    on=self.hosts.on(host))
+
+    def check(self, coordinator, members):
+        coordinator.finish()
+        for member in members:
+            member.finish()
+        with open(self.path("summary")) as file:
+            summary = json.load(file)
+        with Run(*JOB, "--strategy", "one_device") as run:
+            self.assertEqual(summary["weights_sha256"],
+                             run.finish()["weights_sha256"])
+
+    def test_replicas_reach_one_another_without_a_flag(self):
+        coordinator = self.coordinator(*MIRRORED)
+        self.check(coordinator, [self.member("worker:0", 0),
+                                 self.member("worker:1", 1)])
+
+    def test_a_shard_is_reached_without_a_flag(self):
+        coordinator = self.coordinator(*SERVED)
+        self.check(coordinator, [self.member("ps:0", 1),
+                                 self.member("worker:0", 0),
+                                 self.member("worker:1", 1)])
+
+    def check_named(self, job, members, whom):
+        coordinator = self.coordinator(*job)
+        for member in members:
+            self.member(*member)
+        error = coordinator.finish(1, 40)
+        self.assertRegex(error, rf"\Atroupe: roles do not reach one another.*"
+                         rf"{whom}.*--listen HOST:PORT.*\n\Z")
+        self.assertIn(whom, coordinator.output())
+
+    def test_a_replica_that_is_not_reached_is_named_with_the_flag(self):
+        self.check_named(MIRRORED,
+                         [("worker:0", 0, "--listen", "127.0.0.1:0"),
+                          ("worker:1", 1)],
+                         "worker:0")
+
+    def test_a_shard_that_is_not_reached_is_named_with_the_flag(self):
+        self.check_named(SERVED,
+                         [("ps:0", 0, "--listen", "127.0.0.1:0"),
+                          ("worker:0", 0), ("worker:1", 1)], "ps:0")
+
+
+if __name__ == "__main__":
+    skip_unless_possible()
+    unittest.main()

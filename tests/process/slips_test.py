@@ -1,0 +1,183 @@
+"""What a hand slips into: each does what was meant, or says so in a line."""
+# ctest: TIMEOUT 600
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run
+
+SMALL = ["--model", "mlp:784-16-10", "--seed", "3", "--global-batch", "64"]
+CLASSES = 4
+
+
+def write_sorted_csv(path, header):
+    """Four classes, one after the other; the feature tells which."""
+    with open(path, "w") as file:
+        if header:
+            file.write("a,b,kind\n")
+        for kind in range(CLASSES):
+            for i in range(100):
+                file.write(f"{kind},{i / 100},{kind}\n")
+
+
+class Slips(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def troupe(self, *arguments):
+        return subprocess.run(
+            [TROUPE, *arguments], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False)
+
+    def train(self, *arguments):
+        with Run(*arguments) as run:
+            return run.finish(), run.output()
+
+    # --- data -----------------------------------------------------------------
+
+    # Symptom: the first sample was taken for a header and lost, silently.
+    def test_a_table_without_a_header_is_asked_about(self):
+        write_sorted_csv(self.path("bare.csv"), header=False)
+        data = f"csv:{self.path('bare.csv')}"
+        done = self.troupe("train", "--data", data, "--model", "mlp:2-8-4",
+                           "--strategy", "one_device")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, r"\Atroupe: .*bare\.csv.*header=false.*\n\Z")
+        summary, _ = self.train("--data", f"{data}?header=false", "--model",
+                                "mlp:2-8-4", "--strategy", "one_device")
+        self.assertEqual(summary["samples"], 400)
+
+    # Symptom: of a file sorted by class one class was evaluated.
+    def test_a_file_sorted_by_class_is_evaluated_on_all_classes(self):
+        write_sorted_csv(self.path("sorted.csv"), header=True)
+        data = ["--data", f"csv:{self.path('sorted.csv')}", "--eval-fraction",
+                "0.2"]
+        model = ["--model", "mlp:2-32-4", "--lr", "0.02", "--epochs", "20"]
+        saved = self.path("w.safetensors")
+        summary, _ = self.train(*data, *model, "--strategy", "one_device",
+                                "--save", saved)
+        self.assertEqual(summary["eval"]["samples"], 80)
+        self.assertGreater(summary["eval"]["accuracy"], 0.9)
+        out = self.path("predicted")
+        done = self.troupe("predict", *data, "--model", "mlp:2-32-4",
+                           "--checkpoint", saved, "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out) as file:
+            self.assertEqual(set(file.read().split()), set("0123"))
+
+    def test_another_seed_evaluates_the_same_samples(self):
+        data = ["--data", "synthetic:digits?samples=1000", "--eval-fraction",
+                "0.2"]
+        untrained = ["--lr", "1e-9", "--steps", "1", "--strategy",
+                     "one_device", *SMALL[:2]]
+
+        def verdict(spec, seed):
+            saved = self.path(f"{seed}.safetensors")
+            self.train("--data", spec, *data[2:], *untrained, "--seed", "1",
+                       "--save", saved)
+            done = self.troupe("evaluate", "--data", spec, *data[2:],
+                               *SMALL[:2], "--checkpoint", saved)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        first = verdict(data[1], 1)
+        self.assertEqual(first, verdict(data[1], 2))
+        self.assertNotEqual(first, verdict(data[1] + "&eval_seed=5", 3))
+        self.assertNotEqual(first, verdict(data[1] + "&eval=tail", 4))
+
+    # Symptom: `evaluate` and `predict` without the fraction of the training, or
+    # with another, judged samples that it had seen.
+    def test_what_training_saw_is_not_judged(self):
+        data = "synthetic:digits?samples=1000&eval_seed=9"
+        saved = self.path("w.safetensors")
+        kept = self.path("kept")
+        summary, _ = self.train("--data", data, "--eval-fraction", "0.2",
+                                *SMALL, "--strategy", "one_device", "--save",
+                                saved, "--checkpoint-dir", kept)
+        out = self.path("predicted")
+        for weights in (saved, kept):
+            for command in (["evaluate"], ["predict", "--out", out]):
+                done = self.troupe(*command, "--checkpoint", weights,
+                                   *SMALL[:2], "--data",
+                                   "synthetic:digits?samples=1000")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("samples 200, which training did not see",
+                              done.stdout)
+                self.assertIn(
+                    f"accuracy {summary['eval']['accuracy']:.4f}", done.stdout)
+                for other in (["--eval-fraction", "0.3"],
+                              ["--eval-fraction", "0.2", "--data",
+                               data.replace("eval_seed=9", "eval=tail")]):
+                    again = self.troupe(
+                        *command, "--checkpoint", weights, *SMALL[:2],
+                        *(other if "--data" in other else
+                          [*other, "--data", data]))
+                    self.assertEqual(again.returncode, 1, again.stdout)
+                    self.assertRegex(again.stderr,
+                                     r"\Atroupe: .*training.*\n\Z")
+        # Other data are judged as they are.
+        done = self.troupe("evaluate", "--checkpoint", saved, *SMALL[:2],
+                           "--data", "synthetic:digits?samples=50&seed=1")
+        self.assertIn("samples 50\n", done.stdout)
+
+    # --- flags ----------------------------------------------------------------
+
+    # Symptom: the words of a library.
+    def test_a_flag_given_twice_is_named(self):
+        done = self.troupe("train", "--strategy", "mirrored", "--strategy",
+                           "one_device")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "troupe: --strategy is given twice, as "
+                         "mirrored and as one_device; leave one out\n")
+
+    # Symptom: nothing was compressed, and nothing said so.
+    def test_compression_that_saves_nothing_says_so(self):
+        wanted = ["--data", "synthetic:digits?samples=640", *SMALL,
+                  "--strategy", "multi_worker_mirrored", "--workers", "2",
+                  "--reduction", "fast", "--compress", "fp16"]
+        words = "--compress fp16 has no effect: all workers are on this host"
+        summary, output = self.train(*wanted)
+        self.assertEqual(summary["all_reduce"]["sent_bytes"], 0)
+        self.assertEqual(output.count(words), 1, output)
+        summary, output = self.train(*wanted, "--link", "tcp")
+        self.assertGreater(summary["all_reduce"]["sent_bytes"], 0)
+        self.assertNotIn(words, output)
+
+    # Symptom: 0 samples/s.
+    def test_ten_steps_have_a_pace(self):
+        for steps in ("1", "10", "11"):
+            summary, output = self.train(
+                "--data", "synthetic:digits?samples=1000", *SMALL,
+                "--strategy", "one_device", "--steps", steps)
+            self.assertGreater(summary["samples_per_second"], 0)
+            self.assertNotRegex(output, r"\b0 samples/s")
+
+    # --- events ---------------------------------------------------------------
+
+    # Symptom: what happened in a run drowned in rows of commits.
+    def test_what_happened_is_not_drowned_in_commits(self):
+        journal = self.path("run.db")
+        self.train("--data", "synthetic:digits?samples=640", "--model",
+                   "sleep:5ms", "--strategy", "parameter_server", "--workers",
+                   "2", "--processes", "--steps", "200", "--journal", journal)
+        rows = self.troupe("events", journal, "--kind", "commits").stdout
+        self.assertGreater(rows.count("\n"), 4)
+        lines = self.troupe("events", journal).stdout.splitlines()
+        commits = [x for x in lines if " commits " in x]
+        self.assertEqual(len(commits), 1, lines)
+        self.assertIn("steps 0 to 199, loss ", commits[0])
+        every = self.troupe("events", journal, "--json").stdout.splitlines()
+        self.assertEqual(sum(json.loads(x)["kind"] == "commits"
+                             for x in every), rows.count("\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
