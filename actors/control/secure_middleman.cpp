@@ -88,7 +88,8 @@ struct Shared {
   std::shared_ptr<KnownNodes> nodes = std::make_shared<KnownNodes>();
   std::shared_ptr<LiveConnections> live = std::make_shared<LiveConnections>();
   std::shared_ptr<CertificateDesk> desk; ///< null: it signs nothing
-  std::chrono::milliseconds patience{}; ///< with what another host does not take
+  std::chrono::milliseconds
+    patience{}; ///< with what another host does not take
   std::shared_ptr<Strangers> strangers;
   std::shared_ptr<Failures> failures = std::make_shared<Failures>();
 };
@@ -312,8 +313,8 @@ void load_secure_middleman(caf::actor_system_config& config,
       && !credentials.authority_key.empty())
     desk = std::make_shared<CertificateDesk>(credentials, tls->revocations());
   config.module_factories.emplace_back(
-    [tls = std::move(tls), desk = std::move(desk), patience](
-      caf::actor_system& system) -> caf::actor_system::module* {
+    [tls = std::move(tls), desk = std::move(desk),
+     patience](caf::actor_system& system) -> caf::actor_system::module* {
       return new SecureMiddleman(system, tls, desk, // the system owns it
                                  patience);
     });

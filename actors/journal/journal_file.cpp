@@ -200,11 +200,18 @@ struct JournalFile::Impl {
     return check;
   }
 
+  void set_pragma(std::string name, int value) const {
+    name.insert(0, "PRAGMA ");
+    name += '=';
+    name += std::to_string(value);
+    run(name.c_str());
+  }
+
   void make() const {
     run("PRAGMA journal_mode=WAL");
     run("BEGIN");
-    run(("PRAGMA application_id=" + std::to_string(application)).c_str());
-    run(("PRAGMA user_version=" + std::to_string(schema)).c_str());
+    set_pragma("application_id", application);
+    set_pragma("user_version", schema);
     run("CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
         "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
         "NULL, checksum INTEGER NOT NULL); COMMIT");

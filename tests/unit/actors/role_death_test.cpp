@@ -38,8 +38,9 @@ struct Group {
     std::ofstream{root + file} << text << '\n';
   }
   void kills(int count) const {
-    write("/sys/fs/cgroup/job/memory.events",
-          "max 7\noom_kill " + std::to_string(count));
+    std::string text{"max 7\noom_kill "};
+    text += std::to_string(count);
+    write("/sys/fs/cgroup/job/memory.events", text);
   }
   std::string root;
 };
