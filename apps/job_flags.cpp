@@ -226,10 +226,7 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.table_idle_steps), 0, most_steps)},
        {"table-keep-count", "N", number_flag, "none",
         "sparse tables: rows used so often are not evicted for idleness",
-        whole(FIELD(job.table_keep_count), 0, 1 << 24)},
-       {"join-deadline-ms", "N", number_flag, "30000 ms",
-        "how long after the last one the next role may join",
-        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)}});
+        whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512",
@@ -250,7 +247,7 @@ void add_processes(std::vector<Flag>& flags) {
        {"in-process", "", toggle_flag, "with the other strategies",
         "run all roles in this process", toggle(FIELD(job.processes), false)},
        {"join-deadline-ms", "N", number_flag, "30000 ms",
-        "how long a role may take to join before the run ends",
+        "how long after the last one the next role may join",
         whole(FIELD(job.join_deadline_ms), 1, 86'400'000)},
        {"loss-ms", "N", number_flag, "0: 1000 ms, 3000 ms over several hosts",
         "processes: a member without a sign of life for so long is left out",

@@ -219,7 +219,7 @@ class HostileFiles(unittest.TestCase):
             for _ in range(24):
                 file.write(b"1,0\n" * (1 << 22))
         npy = f"npy:{self.path('x.npy.gz')}?labels={self.path('y.npy.gz')}"
-        for data in (npy, f"csv:{self.path('x.csv.gz')}"):
+        for data in (npy, f"csv:{self.path('x.csv.gz')}?header=false"):
             with self.subTest(data=data[:3]):
                 self.refused(
                     troupe("train", "--data", data, "--model", "mlp:1024-10",
