@@ -6,13 +6,15 @@ job."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import os
+import re
 import shutil
 import socket
+import subprocess
 import tempfile
 import time
 import unittest
 
-from cluster import wait_for
+from cluster import TROUPE, wait_for
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -56,6 +58,12 @@ class Joining(unittest.TestCase):
         self.assertIsNone(role.process.poll(), role.error())
         self.assertEqual(role.output().count(words), 1)
 
+    @staticmethod
+    def turns_away(coordinator):
+        wait_for(lambda: re.search(r"^coordinator: control: 127\.0\.0\.1\S* .*"
+                                   "certificate", coordinator.error(), re.M),
+                 "the coordinator's line", TOLD_S)
+
     def test_a_host_that_is_not_known_is_said_at_once(self):
         self.ends_with(self.member("worker:0", "no-such-host.invalid:7000"),
                        r"no-such-host\.invalid is not known")
@@ -84,22 +92,22 @@ class Joining(unittest.TestCase):
         self.ends_with(self.member("worker:0", address, "other"),
                        rf"{address} shows a certificate that is not of this "
                        r"job .*copy the folder")
-        wait_for(lambda: "a process on 127.0.0.1 was turned away"
-                 in coordinator.output(), "the coordinator's line", TOLD_S)
-        self.assertEqual(coordinator.error(), "")
+        self.turns_away(coordinator)
         for role in ("ps:0", "worker:0"):
             self.member(role, address)
         coordinator.finish()
 
     def test_a_certificate_that_the_coordinator_does_not_take_is_said(self):
         coordinator = self.coordinator()
-        shutil.copytree(self.path("other"), self.path("half"))
+        subprocess.run([TROUPE, "certificates", "new", "worker:0",
+                        "--certificates", self.path("other"), "--out",
+                        self.path("half")], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
         shutil.copy(self.path("own/ca.pem"), self.path("half/ca.pem"))
         self.ends_with(
             self.member("worker:0", coordinator.address(), "half"),
             rf"{coordinator.address()} does not take the certificates")
-        wait_for(lambda: "was turned away" in coordinator.output(),
-                 "the coordinator's line", TOLD_S)
+        self.turns_away(coordinator)
 
 
 if __name__ == "__main__":
