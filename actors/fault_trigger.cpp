@@ -45,7 +45,8 @@ void FaultTrigger::strike() {
     ::kill(getpid(), SIGKILL);
   } else if (kind == FaultKind::stop) {
     // Somebody else wakes it. Sent to this thread, so that it says nothing more
-    // before all stand still; one to the process may reach another thread first.
+    // before all stand still; one to the process may reach another thread
+    // first.
     std::raise(SIGSTOP);
   } else if (kind == FaultKind::slow) {
     const auto until = Clock::now() + std::chrono::milliseconds{amount_.load()};
