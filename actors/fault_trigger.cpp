@@ -42,7 +42,10 @@ void FaultTrigger::strike() {
   if (kind == FaultKind::kill) {
     ::kill(getpid(), SIGKILL);
   } else if (kind == FaultKind::stop) {
-    ::kill(getpid(), SIGSTOP); // somebody else wakes it
+    // Somebody else wakes it. Sent to this thread, so that it says nothing more
+    // before all stand still; one to the process may reach another thread
+    // first.
+    std::raise(SIGSTOP);
   } else if (kind == FaultKind::slow) {
     const auto until = Clock::now() + std::chrono::milliseconds{amount_.load()};
     slow_until_ = until.time_since_epoch().count();
