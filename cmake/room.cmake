@@ -55,6 +55,7 @@ function(troupe_unity target)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
                OUTPUT_VARIABLE name)
     if(NOT ours OR NOT source MATCHES "\\.cpp$" OR per_isa OR own_way
+       OR source MATCHES "/kernels/cuda/" # beside CUDA's own sources
        OR name IN_LIST TROUPE_REPLACED)
       list(APPEND alone "${source}")
       continue()
