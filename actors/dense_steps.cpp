@@ -14,9 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// As of replicas: for what nobody thought of.
-constexpr auto reduce_deadline = std::chrono::seconds{60};
-
 /// That a shared sum takes of a member.
 constexpr uint32_t most_addends = 32;
 

@@ -13,10 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Past it a step has failed. The coordinator notices silent members long
-/// before; this is for what nobody thought of.
-constexpr auto replica_deadline = std::chrono::seconds{60};
-
 uint32_t banks_of(uint32_t replicas) {
   return replicas == 1 ? 1 : 2;
 }
@@ -212,7 +208,7 @@ bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
   else if (!compute())
     return false;
   const auto begin = Clock::now();
-  const auto result = reducer_->finish(begin + replica_deadline);
+  const auto result = reducer_->finish(begin + reduce_deadline);
   outcome.wait_seconds +=
     std::chrono::duration<double>(Clock::now() - begin).count();
   context_.faults->pass(StepPhase::reduce);
@@ -229,7 +225,7 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
   kernels::require(reducer_ != nullptr, "no peer to take a state from");
   for (auto* array : variables_->all(version))
     if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
-                                     Clock::now() + replica_deadline),
+                                     Clock::now() + reduce_deadline),
                  outcome)) {
       // A newcomer's first version may lie in the bank that was being filled.
       if (version_ == job_.first_step() && !shares_variables_)
@@ -299,7 +295,7 @@ bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
   if (tuning_.is_due()) {
     auto costs = tuning_.costs();
     if (!is_done(reducer_->all_reduce(costs.data(), costs.size(),
-                                      Clock::now() + replica_deadline),
+                                      Clock::now() + reduce_deadline),
                  outcome))
       return false;
     tuning_.settle(costs);

@@ -8,12 +8,17 @@
 #include "strategies/bucket_tuning.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace troupe {
+
+/// Past it a step has failed. The coordinator notices silent members long
+/// before; this is for what nobody thought of.
+inline constexpr std::chrono::seconds reduce_deadline{60};
 
 /// What became of one step of a replica.
 struct StepOutcome {

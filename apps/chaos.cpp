@@ -64,11 +64,6 @@ nlohmann::ordered_json read_json(const std::string& path) {
   return nlohmann::ordered_json::parse(file);
 }
 
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 /// Of `--model count:…`: each parameter is the number of its updates.
 void count_updates(const Settings& job, const std::string& weights,
                    ChaosEvidence& evidence) {

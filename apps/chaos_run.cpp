@@ -23,11 +23,6 @@ constexpr milliseconds look_period{50};
 constexpr seconds settle_deadline{5};
 constexpr int leave_ms = 5'000;
 
-void say_step(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 /// Ends of all links that there may be between roles, and at each one's door
 /// one who waits for an epoch that does not come.
 uint64_t ends_of(const Plan& plan) {
@@ -51,6 +46,11 @@ bool is_from_outside(const ChaosWish& wish) {
 }
 
 } // namespace
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
 
 ChaosRun::ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
                    FaultProxy* proxy)
@@ -171,7 +171,7 @@ void ChaosRun::strike(const Source& next,
         if (done)
           faults_.push_back({wish.kind, phase, wish.role, wish.amount});
       all = all && done;
-      say_step("step " + std::to_string(step) + ": " + answers[i].line);
+      say("step " + std::to_string(step) + ": " + answers[i].line);
       if (answers[i].kind == FaultAnswer::Kind::over)
         return;
     }

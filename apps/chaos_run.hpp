@@ -16,6 +16,9 @@
 
 namespace troupe {
 
+/// A line of `troupe chaos` on standard output, at once.
+void say(const std::string& line);
+
 /// Strikes a running job from outside, and counts what it finds.
 class ChaosRun {
 public:

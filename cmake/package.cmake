@@ -28,7 +28,6 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright
 install(DIRECTORY monitoring/grafana monitoring/prometheus
         DESTINATION "${CMAKE_INSTALL_DATADIR}/troupe/monitoring"
         COMPONENT program)
-set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # what is packed is built before
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME troupe)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")

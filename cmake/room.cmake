@@ -32,10 +32,10 @@ endfunction()
 
 # troupe_unity(TARGET): compiles TARGET's sources folder by folder in a few units,
 # because what a source includes and instantiates costs more than its own code.
-# A kernel that is compiled once for each instruction set stays alone: its copies
-# are told apart by macros; so does one of TROUPE_REPLACED. -DTROUPE_UNITY=OFF compiles each source alone. CMake's
-# own unity builds name files by their full path, so that two checkouts would not
-# share what ccache keeps.
+# A kernel that is compiled once for each instruction set stays alone, for its
+# copies are told apart by macros, and so does what TROUPE_REPLACED names.
+# -DTROUPE_UNITY=OFF compiles each source alone. CMake's own unity builds name files
+# by their full path, so that two checkouts would not share what ccache keeps.
 set(TROUPE_UNIT_SOURCES 8)
 function(troupe_unity target)
   get_target_property(type ${target} TYPE)
@@ -55,6 +55,7 @@ function(troupe_unity target)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
                OUTPUT_VARIABLE name)
     if(NOT ours OR NOT source MATCHES "\\.cpp$" OR per_isa OR own_way
+       OR source MATCHES "/kernels/cuda/" # beside CUDA's own sources
        OR name IN_LIST TROUPE_REPLACED)
       list(APPEND alone "${source}")
       continue()
@@ -75,7 +76,6 @@ function(troupe_unity target)
     set(written)
     foreach(source IN LISTS in_${folder})
       math(EXPR part "${index} * ${parts} / ${count}")
-      set(unit "${CMAKE_CURRENT_BINARY_DIR}/units/${target}/${folder}_${part}.cpp")
       string(APPEND text_${folder}_${part} "#include \"${source}\"\n")
       list(APPEND of_${folder}_${part} "${PROJECT_SOURCE_DIR}/${source}")
       list(APPEND written ${folder}_${part})

@@ -9,11 +9,6 @@ namespace {
 
 using json = kernels::StrictJson<nlohmann::ordered_map>;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw InputError(path + ": " + what
-                   + "; the checkpoint is damaged: use another");
-}
-
 json pairs(const CheckpointFacts& facts) {
   auto out = json::object();
   for (const auto& [name, value] : facts)
@@ -66,7 +61,7 @@ std::string plain_name(const json& x, const std::string& path) {
   auto name = x.get<std::string>();
   if (name.empty() || name.front() == '.'
       || name.find('/') != std::string::npos)
-    refuse(path, "it names a file outside its folder");
+    refuse_checkpoint(path, "it names a file outside its folder");
   return name;
 }
 
@@ -77,7 +72,7 @@ CheckpointFile file_of(const json& x, const std::string& path) {
   x.at("header_bytes").get_to(out.data);
   x.at("header_crc32c").get_to(out.header_crc32c);
   if (out.data > out.bytes)
-    refuse(path, "file " + out.name + " is shorter than its header");
+    refuse_checkpoint(path, "file " + out.name + " is shorter than its header");
   return out;
 }
 
@@ -111,7 +106,7 @@ CheckpointTensor tensor_of(const json& x, const CheckpointManifest& manifest,
       home = &file;
   if (!fits || bytes != out.bytes || home == nullptr || out.offset < home->data
       || out.offset > home->bytes || out.bytes > home->bytes - out.offset)
-    refuse(path, "tensor " + out.name + " does not fit its file");
+    refuse_checkpoint(path, "tensor " + out.name + " does not fit its file");
   return out;
 }
 
@@ -142,7 +137,7 @@ constexpr size_t most_depth = 8;
 
 json parsed(const std::string& text, const std::string& path) {
   if (kernels::nested_deeper(text, most_depth))
-    refuse(path, "it is not a manifest");
+    refuse_checkpoint(path, "it is not a manifest");
   return json::parse(text);
 }
 
@@ -155,6 +150,11 @@ json list_of(const List& list) {
 }
 
 } // namespace
+
+void refuse_checkpoint(const std::string& path, const std::string& what) {
+  throw InputError(path + ": " + what
+                   + "; the checkpoint is damaged: use another");
+}
 
 uint64_t CheckpointManifest::bytes() const {
   uint64_t sum = 0;
@@ -207,12 +207,12 @@ CheckpointManifest manifest_from_json(const std::string& text,
     const auto plain = body.dump();
     if (crc32c(0, plain.data(), plain.size())
         != whole.at("crc32c").get<uint32_t>())
-      refuse(path, "its digest differs");
+      refuse_checkpoint(path, "its digest differs");
     return manifest_of(body, path);
   } catch (const json::exception&) {
-    refuse(path, "it is not a manifest");
+    refuse_checkpoint(path, "it is not a manifest");
   } catch (const kernels::NotThatNumber& failure) {
-    refuse(path, failure.what());
+    refuse_checkpoint(path, failure.what());
   }
 }
 

@@ -73,6 +73,10 @@ struct CheckpointManifest {
   const CheckpointTensor* find(const std::string& tensor) const;
 };
 
+/// Errors: always, InputError: the file at `path` is damaged, and how.
+[[noreturn]] void refuse_checkpoint(const std::string& path,
+                                    const std::string& what);
+
 /// The manifest as JSON, with a digest of itself.
 std::string to_json(const CheckpointManifest& manifest);
 

@@ -26,12 +26,6 @@ namespace fs = std::filesystem;
 /// before it is read. A value of JSON takes up to eight times its text.
 constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
 
-[[noreturn]] void refuse_checkpoint(const std::string& path,
-                                    const std::string& what) {
-  throw InputError(path + ": " + what
-                   + "; the checkpoint is damaged: use another");
-}
-
 /// What is in it is not known: that is no damage.
 [[noreturn]] void fail_to_read(const std::string& path, int code) {
   throw FileError(path + ": cannot be read (" + reason_of(code)

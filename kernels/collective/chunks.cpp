@@ -9,7 +9,6 @@ namespace {
 
 /// Elements of a chunk: long enough that claiming it costs nothing, short
 /// enough that what remains is shared out. Whole cache lines.
-constexpr uint64_t line = 16;
 constexpr uint64_t shortest_chunk = 2'048;
 constexpr uint64_t longest_chunk = 16'384;
 constexpr uint64_t chunks_a_run = 4;
@@ -23,7 +22,7 @@ Chunks::Chunks(Range range, uint32_t members) : range(range), members(members) {
   auto wanted = std::clamp(count / (members * chunks_a_run), shortest_chunk,
                            longest_chunk);
   wanted = std::max(wanted, count / (members * most_chunks_a_run));
-  length = (wanted + line - 1) / line * line;
+  length = (wanted + Chunks::line - 1) / Chunks::line * Chunks::line;
   first = begin / length;
   number = count == 0 ? 0 : (end + length - 1) / length - first;
 }

@@ -10,6 +10,7 @@ namespace troupe {
 /// claims from first.
 struct Chunks {
   using Range = std::pair<uint64_t, uint64_t>;
+  static constexpr uint64_t line = 16; ///< elements of a cache line
 
   Chunks(Range range, uint32_t members);
 

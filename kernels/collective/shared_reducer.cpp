@@ -21,8 +21,6 @@ using Clock = std::chrono::steady_clock;
 using kernels::require;
 using Word = std::atomic_ref<uint64_t>;
 
-constexpr uint64_t cache_line = 16; ///< elements
-
 /// Who does not leave a sum in time costs the others no more than new arrays.
 constexpr auto time_to_leave = std::chrono::milliseconds{250};
 
@@ -31,7 +29,7 @@ constexpr auto time_to_leave = std::chrono::milliseconds{250};
 /// take 9 µs instead of 1.4 (in place) or 2.4 (written anew).
 uint64_t short_elements(uint64_t members) {
   constexpr uint64_t of_all = 1'024;
-  return std::clamp(of_all / members, uint64_t{cache_line},
+  return std::clamp(of_all / members, Chunks::line,
                     SharedControl::slot_bytes / sizeof(float));
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -21,6 +22,13 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
             return value
         time.sleep(0.01)
     raise AssertionError(f"not within {deadline_s} s: {what}")
+
+
+def metadata_of(path):
+    """What a file of weights says of itself."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length))["__metadata__"]
 
 
 class Run:

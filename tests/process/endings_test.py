@@ -26,7 +26,7 @@ import termios
 import time
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import TROUPE, Run, metadata_of, wait_for
 from roles import Role
 
 ROUNDS = int(os.environ.get("TROUPE_ENDINGS_ROUNDS", "0"))
@@ -100,12 +100,6 @@ def send(pid, how):
         os.kill(pid, how)
     except ProcessLookupError:
         pass  # it has ended
-
-
-def metadata_of(path):
-    with open(path, "rb") as file:
-        length, = struct.unpack("<Q", file.read(8))
-        return json.loads(file.read(length))["__metadata__"]
 
 
 def with_step(weights, step):

@@ -61,7 +61,7 @@ class KillAll(unittest.TestCase):
                 *(["--resume"] if self.steps() else [])]
 
     def strike(self, way, moment, draw):
-        """Runs on and kills all at that moment. Whether the run had begun."""
+        """Runs on, and kills all at that moment."""
         before = self.steps()
         with Run(*self.arguments(way, 10_000_000)) as run:
             if moment == "start":

@@ -140,8 +140,9 @@ class SmallMachine(unittest.TestCase):
             shutil.copy2(TROUPE, program)
             os.chmod(self.folder, 0o777)
             options.update(program=program,
-                           summary=os.path.join(self.folder, "summary.json"), user=NOBODY, group=NOBODY,
-                           extra_groups=[], cwd=self.folder)
+                           summary=os.path.join(self.folder, "summary.json"),
+                           user=NOBODY, group=NOBODY, extra_groups=[],
+                           cwd=self.folder)
         for strategy in EVERY_WAY:
             with self.subTest(strategy=strategy):
                 self.check_refused(

@@ -9,13 +9,12 @@ anew. endings_test draws such endings; here the sequence is systemd's own."""
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from cluster import TROUPE, Run
+from cluster import TROUPE, Run, metadata_of
 
 SYSTEMD = "/lib/systemd/systemd"
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
@@ -66,12 +65,6 @@ cp "$1"/units/* /etc/systemd/system/
 exec env -i container=namespaces PATH="$PATH" {systemd} --system \\
   --unit=all.target --log-target=console --log-level=warning
 """
-
-
-def metadata_of(path):
-    with open(path, "rb") as file:
-        length, = struct.unpack("<Q", file.read(8))
-        return json.loads(file.read(length))["__metadata__"]
 
 
 class Systemd(unittest.TestCase):

@@ -1,5 +1,6 @@
 #include "tests/sim/byte_links.hpp"
 
+#include "tests/sim/delays.hpp"
 #include "tests/sim/fiber.hpp"
 
 #include <sys/uio.h>
@@ -15,8 +16,6 @@ ByteLinks* running = nullptr;
 constexpr int first_descriptor = 1 << 20;
 /// Of one direction, on the way and not read.
 constexpr size_t capacity = 4 << 10;
-/// How soon a process notices that a connection of its own has ended.
-constexpr uint64_t link_notice[2] = {50, 3'000};
 constexpr uint32_t pieces_percent = 5;
 
 } // namespace
@@ -144,7 +143,7 @@ void ByteLinks::say_end(int to, bool loses) {
   else
     last = there.stream.take(
       runtime.arrival(at(there.other).process, there.process), std::nullopt);
-  runtime.at(last + runtime.random().between(link_notice[0], link_notice[1]),
+  runtime.at(last + runtime.random().between(end_notice[0], end_notice[1]),
              [this, to] { heard_end(to); });
 }
 

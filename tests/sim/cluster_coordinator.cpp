@@ -1,14 +1,13 @@
 #include "actors/journal/history.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "tests/sim/cluster_hosts.hpp"
+#include "tests/sim/delays.hpp"
 
 // The coordinator: it ends, and another one goes on from its journal.
 
 namespace troupe::sim {
 namespace {
 
-/// Until another coordinator listens.
-constexpr uint64_t coordinator_boot[2] = {5'000, 250'000};
 /// Before, when, or after a proposal is no longer waited for.
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 constexpr uint64_t silence_between_hosts_ms = 3'000;
@@ -60,12 +59,11 @@ void Cluster::coordinator_ended(const std::string& how) {
   journal_->crash();
   runtime_.send(supervisor_, to_coordinator_,
                 letter(RoleDied{{RoleKind::coordinator, 0}, how}));
-  runtime_.after(runtime_.random().between(coordinator_boot[0],
-                                           coordinator_boot[1]),
-                 [this] {
-                   if (!over_)
-                     start_coordinator();
-                 });
+  runtime_.after(
+    runtime_.random().between(successor_boot[0], successor_boot[1]), [this] {
+      if (!over_)
+        start_coordinator();
+    });
 }
 
 coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,

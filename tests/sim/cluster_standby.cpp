@@ -2,6 +2,7 @@
 #include "actors/journal/job_journal.hpp"
 #include "actors/voting/voter.hpp"
 #include "tests/sim/cluster.hpp"
+#include "tests/sim/delays.hpp"
 #include "tests/sim/voter_disk.hpp"
 
 #include <algorithm>
@@ -13,8 +14,6 @@ namespace troupe::sim {
 namespace {
 
 constexpr uint32_t voters = 3;
-/// Until a process is there: a coordinator, a voter.
-constexpr uint64_t standby_boot[2] = {5'000, 250'000};
 /// Of the first election.
 constexpr uint64_t standby_patience = 10'000'000;
 /// How long a coordinator that has left waits until that is written down.
@@ -89,7 +88,8 @@ void Cluster::start_standby() {
   while (!coordinator_)
     if (!runtime_.step() || runtime_.now() > deadline)
       throw Violation("I11", "no coordinator is elected");
-  runtime_.after(runtime_.random().between(standby_boot[0], standby_boot[1]),
+  runtime_.after(runtime_.random().between(successor_boot[0],
+                                           successor_boot[1]),
                  [this] { start_candidate(1); });
 }
 
@@ -97,8 +97,8 @@ void Cluster::start_third_voter() {
   third_voter_ =
     runtime_.new_process("voter", false, [this](const std::string&) {
       VoterDisk::at(voter_path(2)).crash();
-      runtime_.after(runtime_.random().between(standby_boot[0],
-                                               standby_boot[1]),
+      runtime_.after(runtime_.random().between(successor_boot[0],
+                                               successor_boot[1]),
                      [this] { start_third_voter(); });
     });
   third_system_ = std::make_unique<caf::actor_system>(third_voter_);
@@ -144,7 +144,8 @@ void Cluster::candidate_ended(uint32_t index, const std::string& how) {
     return;
   runtime_.send(supervisor_, to_coordinator_,
                 letter(RoleDied{{RoleKind::coordinator, 0}, how}));
-  runtime_.after(runtime_.random().between(standby_boot[0], standby_boot[1]),
+  runtime_.after(runtime_.random().between(successor_boot[0],
+                                           successor_boot[1]),
                  [this, index] {
                    if (!over_)
                      start_candidate(index);

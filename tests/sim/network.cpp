@@ -1,4 +1,5 @@
 #include "actors/messages.hpp"
+#include "tests/sim/delays.hpp"
 #include "tests/sim/runtime.hpp"
 #include "tests/sim/taps.hpp"
 
@@ -10,8 +11,6 @@
 namespace troupe::sim {
 namespace {
 
-/// How soon a process notices that a connection of its own has ended.
-constexpr uint64_t notice[2] = {50, 3'000};
 constexpr uint64_t link_deadline = 5'000'000;
 
 } // namespace
@@ -193,7 +192,8 @@ void Runtime::end_if_quits(std::shared_ptr<caf::event_based_actor> actor) {
   const auto why = actor->reason() ? actor->reason().line() : "it is done";
   actor.reset();
   if (auto then = std::exchange(entities_[id].outlived, nullptr)) {
-    tell_watchers(id, now_ + random_.between(notice[0], notice[1]), why);
+    tell_watchers(id, now_ + random_.between(end_notice[0], end_notice[1]),
+                  why);
     entities_[id].actor = nullptr;
     then();
     return;
@@ -259,7 +259,7 @@ void Runtime::end_link(size_t id, const std::string& why, bool loses) {
       ++stream.generation;
     const auto last = loses ? now_ : std::max(now_, stream.last);
     tell_watchers(links_[id].proxy[side],
-                  last + random_.between(notice[0], notice[1]), why);
+                  last + random_.between(end_notice[0], end_notice[1]), why);
   }
   links_[id].alive = false;
 }
@@ -292,7 +292,8 @@ size_t Runtime::cut_control(uint32_t a, uint32_t b) {
       auto stay = entities_[address].watchers;
       std::erase_if(stay, [&](Address x) { return there.contains(x); });
       entities_[address].watchers = there;
-      tell_watchers(address, now_ + random_.between(notice[0], notice[1]),
+      tell_watchers(address,
+                    now_ + random_.between(end_notice[0], end_notice[1]),
                     "the connection was lost");
       entities_[address].watchers = stay;
     }

@@ -2,6 +2,7 @@
 
 #include "actors/stream_terms.hpp"
 #include "kernels/collective/shared_reducer.hpp"
+#include "tests/sim/delays.hpp"
 
 #include <algorithm>
 
@@ -10,7 +11,6 @@ namespace {
 
 const std::string late = "no link in time";
 constexpr uint64_t form_deadline = 10'000'000;
-constexpr uint64_t replica_notice[2] = {50, 3'000};
 
 std::pair<uint64_t, uint64_t> key_of(const Fence& fence) {
   return {fence.term, fence.epoch};
@@ -73,8 +73,7 @@ void ReplicaLinks::form(uint32_t process, std::shared_ptr<const Job> job,
       meet(made, other);
   for (auto peer : made->processes)
     if (!runtime.alive(peer))
-      runtime.after(runtime.random().between(replica_notice[0],
-                                             replica_notice[1]),
+      runtime.after(runtime.random().between(end_notice[0], end_notice[1]),
                     [this, made] { fail(made, "a member is gone"); });
   runtime.after(form_deadline, [this, made] { fail(made, late); });
   finish(made);
@@ -179,8 +178,7 @@ void ReplicaLinks::ended(uint32_t process) {
       std::erase(places_, place);
     } else if (std::ranges::find(place->processes, process)
                != place->processes.end()) {
-      runtime.after(runtime.random().between(replica_notice[0],
-                                             replica_notice[1]),
+      runtime.after(runtime.random().between(end_notice[0], end_notice[1]),
                     [this, place] { fail(place, "a member is gone"); });
     }
   }

@@ -1,6 +1,7 @@
 #include "tests/sim/runtime.hpp"
 
 #include "actors/messages.hpp"
+#include "tests/sim/delays.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
@@ -77,8 +78,6 @@ namespace troupe::sim {
 namespace {
 
 Runtime* running = nullptr;
-/// How soon a process notices that a connection of its own has ended.
-constexpr uint64_t kill_notice[2] = {50, 3'000};
 
 } // namespace
 
@@ -160,8 +159,7 @@ void Runtime::kill(uint32_t id, const std::string& how) {
       ++stream.generation;
     }
   for (auto address : processes_[id].actors) {
-    tell_watchers(address,
-                  last + random_.between(kill_notice[0], kill_notice[1]),
+    tell_watchers(address, last + random_.between(end_notice[0], end_notice[1]),
                   "its process ended");
     auto actor = std::exchange(entities_[address].actor, nullptr);
     if (tasks_may_wait) // nothing of it runs any more

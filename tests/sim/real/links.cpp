@@ -1,3 +1,4 @@
+#include "tests/sim/delays.hpp"
 #include "tests/sim/real/network.hpp"
 
 #include <sys/socket.h>
@@ -43,7 +44,6 @@ void MessageLinks::connect(
 namespace real {
 namespace {
 
-constexpr uint64_t notice[2] = {50, 3'000};
 constexpr uint64_t link_deadline = 5'000'000;
 /// What the network takes at once; frames come in pieces now and then.
 constexpr size_t most_bytes = 32 << 10;
@@ -263,7 +263,8 @@ void Network::end_of_stream(size_t number, int side, bool loses) {
   if (loses)
     ++stream.generation;
   const auto last = loses ? world_.now() : std::max(world_.now(), stream.last);
-  const auto delay = world_.random().between(notice[0], notice[1]);
+  const auto delay = world_.random().between(sim::end_notice[0],
+                                             sim::end_notice[1]);
   world_.in_process(links_[number].process[side], last - world_.now() + delay,
                     [this, number, side] {
                       auto& link = links_[number];

@@ -1,5 +1,7 @@
 #include "tests/sim/real/network.hpp"
 
+#include "tests/sim/delays.hpp"
+
 #include <algorithm>
 
 // Control messages; links.cpp has the rest.
@@ -9,8 +11,6 @@ namespace {
 
 Network* running = nullptr;
 constexpr uint64_t latency[2] = {20, 300};
-/// How soon a process notices that a connection of its own has ended.
-constexpr uint64_t wire_notice[2] = {50, 3'000};
 
 } // namespace
 
@@ -85,7 +85,7 @@ caf::strong_actor_ptr Network::seen_from(uint32_t viewer,
     wire = caf::make_actor<Wire, caf::strong_actor_ptr>(
       system.next_actor_id(), system.node(), &system, config, viewer, actor);
     if (world_.process_of(actor) == 0) // it has ended already
-      world_.in_process(viewer, wire_notice[0], [wire = wire] {
+      world_.in_process(viewer, sim::end_notice[0], [wire = wire] {
         static_cast<Wire*>(caf::actor_cast<caf::abstract_actor*>(wire))
           ->kill_proxy(nullptr,
                        caf::make_error(caf::sec::remote_lookup_failed));
@@ -175,7 +175,8 @@ void Network::died(uint32_t process) {
     if (viewer != process) {
       const auto then = std::max(last[viewer], world_.now());
       lose(viewer, process,
-           then - world_.now() + draw.between(wire_notice[0], wire_notice[1]),
+           then - world_.now()
+             + draw.between(sim::end_notice[0], sim::end_notice[1]),
            "its process ended");
     }
   std::erase_if(wires_,
@@ -206,9 +207,9 @@ bool Network::cut_control(uint32_t a, uint32_t b) {
   ++control_[{a, b}].generation;
   ++control_[{b, a}].generation;
   auto& draw = world_.random();
-  lose(a, b, draw.between(wire_notice[0], wire_notice[1]),
+  lose(a, b, draw.between(sim::end_notice[0], sim::end_notice[1]),
        "the connection was lost");
-  lose(b, a, draw.between(wire_notice[0], wire_notice[1]),
+  lose(b, a, draw.between(sim::end_notice[0], sim::end_notice[1]),
        "the connection was lost");
   return true;
 }
