@@ -109,16 +109,16 @@ void CoordinatorState::on(const LinkLost& lost) {
   if (!current(lost.fence) || stage_ == Stage::over
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
-  const auto verdict = joining_.link_lost(lost, steps_ == job_->first_step(),
-                                          clock_.ms());
+  const bool first = steps_ == job_->first_step();
+  const auto verdict = joining_.link_lost(lost, first, clock_.ms());
   if (!verdict.note.empty())
     note(verdict.note);
   if (!verdict.fail.empty()) {
     fail(verdict.fail);
     return;
   }
-  for (auto peer : lost.peers)
-    if (peer != lost.role && present_.contains(peer))
+  for (auto peer : lost.peers) // a link that never worked is no dead one
+    if (!first && peer != lost.role && present_.contains(peer))
       left_out_.links.failed(lost.role, peer, lost.fence.epoch, clock_.ms());
   renews_ = true;
 }

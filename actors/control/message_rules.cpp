@@ -22,6 +22,8 @@ constexpr auto shards = bit(Kind::shard);
 constexpr auto roles = workers | shards | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
 constexpr auto operators = supervisors | bit(Kind::operator_);
+/// An evaluator judges what a run writes, and watches for its end.
+constexpr auto watchers = operators | bit(Kind::evaluator);
 /// A coordinator and a launcher keep a copy of the journal, too.
 constexpr auto voters = bit(Kind::voter) | coordinators | supervisors;
 
@@ -63,10 +65,11 @@ public:
     by<ReplaceRole, StartRole, RetireRole, Progress, EpochEnd, Note, Finished>(
       coordinators);
     by<RoleDied, GiveUp>(supervisors);
-    by<Detach, StopRequest, SwitchConsistency, ReshapeJob, InjectFault>(
+    by<Detach>(watchers);
+    by<StopRequest, SwitchConsistency, ReshapeJob, InjectFault>(
       operators);
     rules_[caf::type_id_v<Attach>] = {
-      operators, [](const MemberName& who, const caf::message& x) {
+      watchers, [](const MemberName& who, const caf::message& x) {
         return who.kind != Kind::supervisor && x.get_as<Attach>(0).supervises
                  ? std::string{" as a supervisor"}
                  : std::string{};

@@ -3,7 +3,6 @@ count their updates, so what is missing or doubled shows."""
 # ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
 import array
-import hashlib
 import json
 import os
 import struct
@@ -11,7 +10,7 @@ import tempfile
 import unittest
 
 from cluster import Run, wait_for
-from roles import Role
+from roles import Role, lose_memory
 
 STEPS = 600
 RANKS = 4
@@ -30,13 +29,6 @@ def values(path):
         (header,) = struct.unpack("<Q", file.read(8))
         file.read(header)
         return array.array("f", file.read())
-
-
-def lose_memory(address, role):
-    """What a shard keeps on its host for its next process, as a host's death
-    takes it."""
-    key = hashlib.sha256(f"{address} {role}".encode()).hexdigest()[:16]
-    os.remove(f"/dev/shm/troupe-{os.geteuid()}-{key}")
 
 
 class Beyond(unittest.TestCase):

@@ -1,5 +1,6 @@
 """Starts roles one by one, without a launcher; for the tests beside."""
 
+import hashlib
 import json
 import os
 import re
@@ -19,6 +20,13 @@ def certificate_of(member, folder):
                         folder], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
     return stem + ".pem", stem + ".key"
+
+
+def lose_memory(address, role):
+    """What a shard keeps on its host for its next process, as a host's death
+    takes it."""
+    key = hashlib.sha256(f"{address} {role}".encode()).hexdigest()[:16]
+    os.remove(f"/dev/shm/troupe-{os.geteuid()}-{key}")
 
 
 class Role:

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from roles import lose_memory
 
 def job(epochs=16, model="mlp:784-128-64-10"):
     return ["--data", "synthetic:digits?samples=6000", "--model",
@@ -206,8 +207,6 @@ class Supervision(unittest.TestCase):
                              summary["weights_sha256"])
 
     def test_a_shard_whose_memory_is_gone_makes_all_roll_back(self):
-        # Roles started by hand: nobody keeps the shard's memory outside its
-        # process, as when its machine is lost.
         with tempfile.TemporaryDirectory() as folder:
             summary = os.path.join(folder, "summary.json")
             certificates = os.path.join(folder, "certificates")
@@ -221,6 +220,7 @@ class Supervision(unittest.TestCase):
                 roles.wait_for_epoch_line(2)
                 others["ps:1"].kill()
                 others["ps:1"].wait()
+                lose_memory(address, "ps:1")
                 others["ps:1"] = roles.start("ps:1", address)
                 self.assertEqual(coordinator.wait(60), 0)
                 for name, process in others.items():

@@ -78,6 +78,14 @@ BOOST_AUTO_TEST_CASE(only_an_operator_changes_a_job) {
   BOOST_TEST(!may(operator_name, RoleDied{{RoleKind::worker, 0}, "gone"}));
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluator_watches_for_the_end_of_the_run) {
+  const auto evaluator = name_of(RoleId{RoleKind::evaluator, 0});
+  BOOST_TEST(may(evaluator, Attach{false}));
+  BOOST_TEST(may(evaluator, Detach{}));
+  BOOST_TEST(!may(evaluator, Attach{true}));
+  BOOST_TEST(!may(evaluator, StopRequest{"because"}));
+}
+
 BOOST_AUTO_TEST_CASE(who_is_no_role_asks_who_leads_and_no_more) {
   const RoleId coordinator{RoleKind::coordinator, 0};
   for (const auto& who : {operator_name, supervisor_name}) {
