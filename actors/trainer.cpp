@@ -1,9 +1,9 @@
 #include "actors/trainer.hpp"
 
-#include "actors/job.hpp"
-#include "actors/trained_model.hpp"
-#include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "actors/job/job.hpp"
+#include "actors/job/trained_model.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/job_runner.hpp"
+#include "actors/launch/job_runner.hpp"
 
 #include <cstdint>
 #include <future>

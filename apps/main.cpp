@@ -1,9 +1,9 @@
-#include "actors/child_processes.hpp"
-#include "apps/commands.hpp"
-#include "apps/help.hpp"
-#include "apps/interrupt.hpp"
-#include "apps/process_limits.hpp"
-#include "kernels/error.hpp"
+#include "actors/process/child_processes.hpp"
+#include "apps/process/process_limits.hpp"
+#include "apps/settings/commands.hpp"
+#include "apps/settings/help.hpp"
+#include "apps/terminal/interrupt.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/shown_text.hpp"
 
 #include <sys/prctl.h>

@@ -1,8 +1,8 @@
 #include "actors/certificates/certificate_desk.hpp"
 
 #include "actors/certificates/join_token.hpp"
-#include "actors/links/descriptor.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "kernels/base/error.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

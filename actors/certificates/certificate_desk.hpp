@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/certificates/credentials.hpp"
 #include "actors/certificates/revocations.hpp"
-#include "actors/credentials.hpp"
 
 #include <functional>
 #include <map>

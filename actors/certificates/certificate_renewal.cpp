@@ -1,7 +1,7 @@
 #include "actors/certificates/certificate_renewal.hpp"
 
 #include "actors/certificates/petitioner.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/links/tls_context.hpp"
+#include "actors/certificates/tls_context.hpp"
 
 #include <condition_variable>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "actors/certificates/join_token.hpp"
 
 #include "actors/certificates/certificate.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

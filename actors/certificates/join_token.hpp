@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/credentials.hpp"
+#include "actors/certificates/credentials.hpp"
 
 #include <cstdint>
 #include <optional>

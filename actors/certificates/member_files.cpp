@@ -1,6 +1,6 @@
 #include "actors/certificates/member_files.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/credentials.hpp"
-#include "actors/links/descriptor.hpp"
+#include "actors/certificates/credentials.hpp"
+#include "actors/sockets/descriptor.hpp"
 
 #include <map>
 #include <memory>

@@ -1,9 +1,9 @@
 #include "actors/certificates/petitioner.hpp"
 
-#include "actors/endpoint.hpp"
-#include "actors/links/addresses.hpp"
-#include "actors/links/descriptor.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "kernels/base/error.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

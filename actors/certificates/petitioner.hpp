@@ -2,7 +2,7 @@
 
 #include "actors/certificates/certificate_desk.hpp"
 #include "actors/certificates/join_token.hpp"
-#include "actors/links/tls_context.hpp"
+#include "actors/certificates/tls_context.hpp"
 
 #include <chrono>
 #include <string>

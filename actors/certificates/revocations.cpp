@@ -1,6 +1,6 @@
 #include "actors/certificates/revocations.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "actors/collectives/call.hpp"
 
-#include "actors/sole_owner.hpp"
+#include "actors/wire/sole_owner.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
 

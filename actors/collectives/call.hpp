@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/tensor_view.hpp"
-#include "kernels/buffer.hpp"
+#include "actors/wire/tensor_view.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/collective/reducer.hpp"
 
 #include <chrono>

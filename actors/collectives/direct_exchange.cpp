@@ -1,9 +1,9 @@
 #include "actors/collectives/direct_exchange.hpp"
 
+#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
-#include "kernels/error.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 

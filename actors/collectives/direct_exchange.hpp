@@ -3,7 +3,7 @@
 #include "actors/collectives/run_grid.hpp"
 #include "actors/collectives/stream_party.hpp"
 #include "actors/collectives/stream_work.hpp"
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/collective/reducer.hpp"
 #include "kernels/compression/compressor.hpp"
 

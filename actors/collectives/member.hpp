@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/caf.hpp"
-#include "actors/tensor_view.hpp"
+#include "actors/wire/caf.hpp"
+#include "actors/wire/tensor_view.hpp"
 #include "kernels/collective/reducer.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "actors/collectives/peer_stream.hpp"
 
-#include "kernels/crc32c.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/frame.hpp"
-#include "actors/links/socket.hpp"
+#include "actors/sockets/socket.hpp"
 
 #include <cstddef>
 #include <cstdint>

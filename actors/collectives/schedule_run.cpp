@@ -1,7 +1,7 @@
 #include "actors/collectives/schedule_run.hpp"
 
-#include "kernels/loops.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
+#include "kernels/cpu/vector_loops.hpp"
 
 #include <algorithm>
 

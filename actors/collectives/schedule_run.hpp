@@ -2,7 +2,7 @@
 
 #include "actors/collectives/stream_party.hpp"
 #include "actors/collectives/stream_work.hpp"
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/collective/reducer.hpp"
 #include "strategies/collective_schedule.hpp"
 

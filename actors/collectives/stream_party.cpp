@@ -1,6 +1,6 @@
 #include "actors/collectives/stream_party.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 

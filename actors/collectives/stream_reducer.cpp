@@ -5,9 +5,9 @@
 #include "actors/collectives/schedule_run.hpp"
 #include "actors/collectives/stream_choice.hpp"
 #include "actors/collectives/stream_party.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
-#include "kernels/require.hpp"
 #include "strategies/collective_schedule.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/links/socket.hpp"
+#include "actors/sockets/socket.hpp"
 #include "kernels/collective/reducer.hpp"
 #include "kernels/compression/compressor.hpp"
 

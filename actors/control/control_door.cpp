@@ -1,8 +1,8 @@
 #include "actors/control/control_door.hpp"
 
-#include "actors/actor_node.hpp"
-#include "actors/links/addresses.hpp"
-#include "kernels/error.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "kernels/base/error.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

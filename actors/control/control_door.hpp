@@ -1,10 +1,10 @@
 #pragma once
 
 #include "actors/certificates/certificate_desk.hpp"
+#include "actors/certificates/tls_context.hpp"
 #include "actors/control/guest_list.hpp"
 #include "actors/control/vetted_connections.hpp"
-#include "actors/links/io_loop.hpp"
-#include "actors/links/tls_context.hpp"
+#include "actors/sockets/io_loop.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/caf.hpp"
 #include "actors/certificates/member_name.hpp"
+#include "actors/wire/caf.hpp"
 
 #include <string>
 

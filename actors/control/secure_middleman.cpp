@@ -2,10 +2,10 @@
 
 #include "actors/control/control_door.hpp"
 #include "actors/control/secure_stream.hpp"
-#include "actors/endpoint.hpp"
-#include "actors/error_line.hpp"
-#include "actors/links/addresses.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "actors/wire/error_line.hpp"
+#include "kernels/base/error.hpp"
 
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>

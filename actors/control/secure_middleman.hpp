@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/caf.hpp"
-#include "actors/links/tls_context.hpp"
+#include "actors/certificates/tls_context.hpp"
+#include "actors/wire/caf.hpp"
 
 #include <chrono>
 #include <cstdint>

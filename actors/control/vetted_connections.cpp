@@ -1,6 +1,6 @@
 #include "actors/control/vetted_connections.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <sys/socket.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/links/descriptor.hpp"
-#include "actors/links/tls_context.hpp"
+#include "actors/certificates/tls_context.hpp"
+#include "actors/sockets/descriptor.hpp"
 
 #include <deque>
 #include <mutex>

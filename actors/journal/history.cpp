@@ -1,7 +1,7 @@
 #include "actors/journal/history.hpp"
 
 #include "actors/journal/role_text.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/strict_json.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/journal/event.hpp"
-#include "actors/run_counts.hpp"
+#include "actors/journal/run_counts.hpp"
 #include "strategies/consistency.hpp"
 
 #include <nlohmann/json_fwd.hpp>

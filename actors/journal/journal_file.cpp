@@ -1,8 +1,8 @@
 #include "actors/journal/journal_file.hpp"
 
 #include "actors/journal/folding.hpp"
-#include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/strict_json.hpp"
 
 #include <sqlite3.h>

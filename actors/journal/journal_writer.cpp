@@ -1,6 +1,6 @@
 #include "actors/journal/journal_writer.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <pthread.h>
 #include <sys/stat.h>

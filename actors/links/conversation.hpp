@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/handshake.hpp"
-#include "actors/links/io_loop.hpp"
+#include "actors/sockets/io_loop.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "actors/links/dial.hpp"
 
-#include "actors/endpoint.hpp"
-#include "actors/links/addresses.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>

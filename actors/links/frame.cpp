@@ -1,7 +1,7 @@
 #include "actors/links/frame.hpp"
 
-#include "kernels/crc32c.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/require.hpp"
 
 #include <bit>
 #include <cstring>

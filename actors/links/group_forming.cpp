@@ -1,6 +1,6 @@
 #include "actors/links/group_forming.hpp"
 
-#include "actors/links/addresses.hpp"
+#include "actors/sockets/addresses.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

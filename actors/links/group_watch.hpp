@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/links/descriptor.hpp"
-#include "actors/links/io_loop.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/sockets/io_loop.hpp"
 
 #include <chrono>
 #include <functional>

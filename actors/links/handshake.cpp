@@ -1,7 +1,7 @@
 #include "actors/links/handshake.hpp"
 
 #include "actors/links/hello.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/links/descriptor.hpp"
-#include "actors/links/socket.hpp"
-#include "actors/links/tls_context.hpp"
+#include "actors/certificates/tls_context.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/sockets/socket.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "actors/links/hello.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/link_endpoint.hpp"
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "actors/links/link_endpoint.hpp"
 
-#include "actors/actor_node.hpp"
-#include "actors/endpoint.hpp"
-#include "kernels/error.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "kernels/base/error.hpp"
 
 #include <sys/random.h>
 #include <sys/stat.h>

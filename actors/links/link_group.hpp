@@ -1,9 +1,9 @@
 #pragma once
 
-#include "actors/links/descriptor.hpp"
-#include "actors/links/io_loop.hpp"
-#include "actors/links/socket.hpp"
-#include "actors/messages.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/sockets/io_loop.hpp"
+#include "actors/sockets/socket.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <cstdint>
 #include <functional>

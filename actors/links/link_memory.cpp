@@ -1,7 +1,7 @@
 #include "actors/links/link_memory.hpp"
 
-#include "actors/links/addresses.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "kernels/base/error.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/links/descriptor.hpp"
-#include "actors/tensor_view.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/wire/tensor_view.hpp"
 #include "kernels/collective/shared_segment.hpp"
 
 #include <cstddef>

@@ -1,11 +1,11 @@
 #include "actors/links/link_node.hpp"
 
-#include "actors/links/addresses.hpp"
 #include "actors/links/dial.hpp"
 #include "actors/links/group_forming.hpp"
 #include "actors/links/listener.hpp"
 #include "actors/links/waiting_room.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "kernels/base/error.hpp"
 
 #include <atomic>
 #include <csignal>

@@ -1,7 +1,7 @@
 #include "actors/links/listener.hpp"
 
-#include "actors/links/addresses.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "kernels/base/error.hpp"
 
 #include <openssl/crypto.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/frame.hpp"
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <optional>
 #include <variant>

@@ -2,7 +2,7 @@
 
 #include "actors/links/link_node.hpp"
 #include "actors/links/message_link.hpp"
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <functional>

@@ -1,7 +1,7 @@
 #include "actors/links/message_receiver.hpp"
 
 #include "actors/links/message_sender.hpp"
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "actors/links/message_sender.hpp"
 
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 
 #include <algorithm>
 #include <utility>

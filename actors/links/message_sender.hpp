@@ -2,7 +2,7 @@
 
 #include "actors/links/loans.hpp"
 #include "actors/links/message_frame.hpp"
-#include "actors/links/socket.hpp"
+#include "actors/sockets/socket.hpp"
 #include "strategies/credit_window.hpp"
 #include "strategies/send_queue.hpp"
 

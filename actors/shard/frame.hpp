@@ -1,16 +1,16 @@
 #pragma once
 
-#include "actors/epoch_pause.hpp"
-#include "actors/first_period.hpp"
-#include "actors/link_terms.hpp"
-#include "actors/peer_directory.hpp"
-#include "actors/push_packing.hpp"
-#include "actors/role_frame.hpp"
+#include "actors/compute/push_packing.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/job/first_period.hpp"
+#include "actors/role/epoch_pause.hpp"
+#include "actors/role/frame.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/role/snapshot_outbox.hpp"
 #include "actors/shard/known_lists.hpp"
 #include "actors/shard/metrics.hpp"
 #include "actors/shard/row_snapshots.hpp"
-#include "actors/shard_store.hpp"
-#include "actors/snapshot_outbox.hpp"
+#include "actors/shard/shard_store.hpp"
 
 #include <chrono>
 #include <memory>

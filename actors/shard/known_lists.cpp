@@ -1,6 +1,6 @@
 #include "actors/shard/known_lists.hpp"
 
-#include "actors/shard_tables.hpp"
+#include "actors/job/shard_tables.hpp"
 #include "kernels/table/row_payload.hpp"
 
 #include <utility>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/job.hpp"
-#include "actors/messages.hpp"
-#include "actors/recent_lists.hpp"
+#include "actors/compute/recent_lists.hpp"
+#include "actors/job/job.hpp"
+#include "actors/wire/messages.hpp"
 #include "kernels/table/row_list.hpp"
 
 #include <map>

@@ -1,9 +1,9 @@
 #include "actors/shard/lease_slices.hpp"
 
+#include "actors/job/shard_tables.hpp"
 #include "actors/shard/row_desk.hpp"
 #include "actors/shard/snapshots.hpp"
 #include "actors/shard/task_size.hpp"
-#include "actors/shard_tables.hpp"
 #include "strategies/free_rows.hpp"
 
 #include <algorithm>

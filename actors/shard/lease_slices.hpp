@@ -3,7 +3,7 @@
 #include "actors/shard/part.hpp"
 #include "actors/shard/row_desk.hpp"
 #include "actors/shard/slice_chains.hpp"
-#include "actors/slice_work.hpp"
+#include "actors/shard/slice_work.hpp"
 
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/interfaces.hpp"
+#include "actors/wire/interfaces.hpp"
 
 #include <cstddef>
 #include <vector>

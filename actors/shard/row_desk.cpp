@@ -1,7 +1,7 @@
 #include "actors/shard/row_desk.hpp"
 
+#include "actors/job/shard_tables.hpp"
 #include "actors/shard/task_size.hpp"
-#include "actors/shard_tables.hpp"
 
 #include <optional>
 #include <utility>

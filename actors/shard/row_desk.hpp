@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/interfaces.hpp"
 #include "actors/shard/frame.hpp"
 #include "actors/shard/known_lists.hpp"
+#include "actors/wire/interfaces.hpp"
 #include "strategies/pull_desk.hpp"
 
 #include <cstdint>

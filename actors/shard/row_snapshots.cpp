@@ -1,9 +1,9 @@
 #include "actors/shard/row_snapshots.hpp"
 
+#include "actors/job/shard_tables.hpp"
+#include "actors/job/snapshot_names.hpp"
 #include "actors/shard/frame.hpp"
 #include "actors/shard/snapshots.hpp"
-#include "actors/shard_tables.hpp"
-#include "actors/snapshot_names.hpp"
 
 namespace troupe {
 

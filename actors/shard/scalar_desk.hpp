@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/scalar_decider.hpp"
+#include "actors/shard/scalar_decider.hpp"
 #include "actors/shard/slice_chains.hpp"
 
 #include <functional>

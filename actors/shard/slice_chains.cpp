@@ -1,6 +1,6 @@
 #include "actors/shard/slice_chains.hpp"
 
-#include "actors/shard_tables.hpp"
+#include "actors/job/shard_tables.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/chain_routes.hpp"
+#include "actors/job/chain_routes.hpp"
 #include "actors/shard/frame.hpp"
 #include "actors/shard/slice_image.hpp"
 #include "strategies/chain_link.hpp"

@@ -1,8 +1,8 @@
 #include "actors/shard/slice_image.hpp"
 
-#include "actors/row_words.hpp"
-#include "actors/shard_tables.hpp"
-#include "kernels/require.hpp"
+#include "actors/job/row_words.hpp"
+#include "actors/job/shard_tables.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 #include <cstring>

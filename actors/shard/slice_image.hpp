@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/messages.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/shard/shard_store.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <optional>
 #include <vector>

@@ -1,8 +1,8 @@
 #include "actors/shard/step_slices.hpp"
 
+#include "actors/job/shard_tables.hpp"
 #include "actors/shard/snapshots.hpp"
 #include "actors/shard/task_size.hpp"
-#include "actors/shard_tables.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include "actors/shard/row_desk.hpp"
 #include "actors/shard/scalar_desk.hpp"
 #include "actors/shard/slice_chains.hpp"
+#include "actors/shard/slice_work.hpp"
 #include "actors/shard/step_shares.hpp"
-#include "actors/slice_work.hpp"
 #include "strategies/pull_desk.hpp"
 
 #include <map>

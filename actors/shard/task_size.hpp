@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/shard_tables.hpp"
-#include "kernels/executor.hpp"
+#include "actors/job/shard_tables.hpp"
+#include "kernels/engine/executor.hpp"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #include "actors/voting/proposer.hpp"
 
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <atomic>
 #include <condition_variable>

@@ -1,9 +1,9 @@
 #include "actors/voting/proposer_actor.hpp"
 
+#include "actors/control/peer_directory.hpp"
 #include "actors/control/secure_middleman.hpp"
-#include "actors/messages.hpp"
-#include "actors/peer_directory.hpp"
 #include "actors/voting/voter.hpp"
+#include "actors/wire/messages.hpp"
 #include "strategies/quorum_log.hpp"
 
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/journal/event.hpp"
-#include "actors/voting/messages.hpp"
+#include "actors/wire/messages/voting.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,8 @@
 #include "actors/voting/voter.hpp"
 
 #include "actors/journal/journal_file.hpp"
-#include "actors/steady_ms.hpp"
-#include "kernels/error.hpp"
+#include "actors/process/steady_ms.hpp"
+#include "kernels/base/error.hpp"
 #include "strategies/quorum_log.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/credentials.hpp"
-#include "actors/voting/messages.hpp"
+#include "actors/certificates/credentials.hpp"
+#include "actors/wire/messages/voting.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,9 +1,9 @@
-#include "actors/actor_node.hpp"
 #include "actors/certificates/certificate_renewal.hpp"
-#include "actors/ends_with_scope.hpp"
-#include "actors/error_line.hpp"
+#include "actors/control/actor_node.hpp"
 #include "actors/voting/voter.hpp"
-#include "kernels/error.hpp"
+#include "actors/wire/ends_with_scope.hpp"
+#include "actors/wire/error_line.hpp"
+#include "kernels/base/error.hpp"
 
 #include <iostream>
 

@@ -1,7 +1,7 @@
 #include "kernels/checkpoint/manifest.hpp"
 
-#include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/strict_json.hpp"
 
 namespace troupe {

@@ -1,7 +1,7 @@
 #include "kernels/checkpoint/read_checkpoint.hpp"
 
+#include "kernels/base/crc32c.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
-#include "kernels/crc32c.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/input_file.hpp"
 

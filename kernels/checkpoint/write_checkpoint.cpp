@@ -1,6 +1,6 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 

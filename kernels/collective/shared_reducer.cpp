@@ -1,11 +1,11 @@
 #include "kernels/collective/shared_reducer.hpp"
 
+#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/collective/chunks.hpp"
 #include "kernels/collective/shared_control.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
-#include "kernels/error.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <chrono>

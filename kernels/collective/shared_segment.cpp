@@ -1,6 +1,6 @@
 #include "kernels/collective/shared_segment.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #include "kernels/compression/compressor.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/compression/formats.hpp"
-#include "kernels/error.hpp"
 
 #include <charconv>
 

@@ -1,5 +1,5 @@
+#include "kernels/base/require.hpp"
 #include "kernels/compression/formats.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/attention_loops.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/require.hpp"
 
 #include <immintrin.h>
 

@@ -1,7 +1,7 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/batch_norm_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/error.hpp"
 
 #include <immintrin.h>
 

@@ -1,5 +1,5 @@
 #include "kernels/cpu/nonzero_matrix.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <algorithm>
 #include <chrono>

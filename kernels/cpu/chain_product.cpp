@@ -1,10 +1,10 @@
 #include "kernels/cpu/chain_product.hpp"
 
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/chain_loops.hpp"
 #include "kernels/cpu/reserve.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
 #include "kernels/cpu/transposed_copy.hpp"
-#include "kernels/require.hpp"
 
 #include <immintrin.h>
 

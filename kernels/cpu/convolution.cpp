@@ -1,10 +1,10 @@
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/onednn.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/stem.hpp"
-#include "kernels/error.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <array>

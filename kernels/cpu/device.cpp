@@ -1,10 +1,10 @@
 #include "kernels/cpu/device.hpp"
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/error.hpp"
 
 #include <cstring>
 #include <vector>

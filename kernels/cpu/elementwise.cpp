@@ -1,8 +1,8 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/random.hpp"
-#include "kernels/require.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 
-#include "kernels/random.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
+#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/interaction_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/error.hpp"
-#include "kernels/require.hpp"
 
 #include <cstring>
 

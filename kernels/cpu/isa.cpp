@@ -1,7 +1,7 @@
 #include "kernels/cpu/isa.hpp"
 
-#include "kernels/error.hpp"
-#include "kernels/replica.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
 
 #include <immintrin.h>
 #include <omp.h>

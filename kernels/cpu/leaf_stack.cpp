@@ -1,7 +1,7 @@
 #include "kernels/cpu/leaf_stack.hpp"
 
 #include "kernels/cpu/reserve.hpp"
-#include "kernels/loops.hpp"
+#include "kernels/cpu/vector_loops.hpp"
 
 namespace troupe::kernels {
 

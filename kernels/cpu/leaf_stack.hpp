@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/row_loops.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/require.hpp"
+#include "kernels/numbers/natural_log.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/replica.hpp"
+#include "kernels/engine/replica.hpp"
 
 #include <cstddef>
 #include <memory>

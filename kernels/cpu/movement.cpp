@@ -1,6 +1,6 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <cstring>

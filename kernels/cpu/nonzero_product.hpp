@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/cpu/matrix.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
 #include "kernels/graph/stacked_leaves.hpp"

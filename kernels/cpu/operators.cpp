@@ -1,6 +1,6 @@
 #include "kernels/cpu/operators.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 namespace troupe::kernels {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/engine/operator.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
-#include "kernels/replica.hpp"
 
 #include <memory>
 

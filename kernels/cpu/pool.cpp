@@ -1,6 +1,6 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/pool_loops.hpp"
-#include "kernels/error.hpp"
 
 #include <immintrin.h>
 

@@ -1,7 +1,7 @@
+#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/error.hpp"
-#include "kernels/require.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/error.hpp"
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 #include "kernels/cuda/context.cuh"
 
+#include "kernels/base/error.hpp"
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/matmul.cuh"
-#include "kernels/error.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/status.cuh"
-#include "kernels/replica.hpp"
+#include "kernels/engine/replica.hpp"
 
 #include <memory>
 #include <string>

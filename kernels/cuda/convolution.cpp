@@ -1,9 +1,9 @@
 #include "kernels/cuda/convolution.cuh"
 
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 

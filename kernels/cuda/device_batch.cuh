@@ -2,8 +2,8 @@
 
 #include "kernels/cuda/context.cuh"
 #include "kernels/engine/engine.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
-#include "kernels/replica.hpp"
 
 namespace troupe::kernels {
 

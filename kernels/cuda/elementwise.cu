@@ -1,8 +1,8 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/random.hpp"
-#include "kernels/require.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <cmath>
 

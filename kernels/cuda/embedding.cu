@@ -1,6 +1,6 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/require.hpp"
 
 #include <cub/device/device_radix_sort.cuh>
 

@@ -1,6 +1,6 @@
 #include "kernels/cuda/library.cuh"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <dlfcn.h>
 

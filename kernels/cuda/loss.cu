@@ -1,6 +1,6 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/operators.cuh"
 #include "kernels/cuda/rows.cuh"
-#include "kernels/require.hpp"
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
 #include "kernels/cuda/matmul.cuh"
 
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/library.cuh"
 #include "kernels/cuda/product.cuh"
-#include "kernels/require.hpp"
 
 #include <array>
 

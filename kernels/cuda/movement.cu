@@ -1,6 +1,6 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
-#include "kernels/error.hpp"
 
 namespace troupe::kernels {
 

@@ -1,6 +1,6 @@
 #include "kernels/cuda/operators.cuh"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/optimizer_loops.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 
 #include <cuda_runtime.h>
 

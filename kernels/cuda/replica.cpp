@@ -6,7 +6,7 @@
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/engine/engine.hpp"
-#include "kernels/parameter_gate.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 
 #include <cstring>
 

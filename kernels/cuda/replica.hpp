@@ -1,8 +1,8 @@
 #pragma once
 
+#include "kernels/cuda/resident.hpp"
 #include "kernels/engine/device.hpp"
-#include "kernels/replica.hpp"
-#include "kernels/resident.hpp"
+#include "kernels/engine/replica.hpp"
 
 #include <string>
 

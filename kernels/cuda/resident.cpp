@@ -1,3 +1,4 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/captured_pass.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/device_batch.cuh"
@@ -7,7 +8,6 @@
 #include "kernels/cuda/replica.hpp"
 #include "kernels/engine/engine.hpp"
 #include "kernels/optimizer/terms.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "kernels/data/class_labels.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <algorithm>
 

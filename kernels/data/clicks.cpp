@@ -2,8 +2,8 @@
 
 #include "kernels/data/criteo.hpp"
 #include "kernels/files/free_memory.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/natural_log.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <algorithm>
 #include <array>

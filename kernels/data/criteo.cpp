@@ -1,11 +1,11 @@
 #include "kernels/data/criteo.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/fields.hpp"
 #include "kernels/files/free_memory.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/natural_log.hpp"
+#include "kernels/numbers/random.hpp"
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
 #include "kernels/data/csv.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/fields.hpp"
 #include "kernels/files/free_memory.hpp"
 

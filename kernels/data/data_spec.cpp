@@ -1,8 +1,8 @@
 #include "kernels/data/data_spec.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 #include "kernels/data/dataset.hpp"
 
-#include "kernels/error.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/data/column.hpp"
 #include "kernels/data/data_spec.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
-#include "kernels/replica.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "kernels/data/drawn_rows.hpp"
 
 #include "kernels/files/free_memory.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/random.hpp"
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 #include "kernels/data/idx.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/byte_source.hpp"
 #include "kernels/files/payload.hpp"
 

@@ -1,8 +1,8 @@
 #include "kernels/data/libsvm.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/files/text_lines.hpp"
 

@@ -1,7 +1,7 @@
+#include "kernels/base/error.hpp"
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/standard_scale.hpp"
-#include "kernels/error.hpp"
 
 #include <limits>
 

@@ -1,8 +1,8 @@
 #include "kernels/data/markov_text.hpp"
 
 #include "kernels/files/free_memory.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/natural_log.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <array>
 

@@ -1,8 +1,8 @@
 #include "kernels/data/npy.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/npy_array.hpp"
 
 #include <array>

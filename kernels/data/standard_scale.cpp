@@ -1,6 +1,6 @@
 #include "kernels/data/standard_scale.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <cmath>
 

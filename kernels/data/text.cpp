@@ -1,7 +1,7 @@
 #include "kernels/data/text.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/byte_source.hpp"
 #include "kernels/files/free_memory.hpp"
 

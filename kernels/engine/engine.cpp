@@ -1,7 +1,7 @@
 #include "kernels/engine/engine.hpp"
 
-#include "kernels/parameter_gate.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "kernels/engine/memory_plan.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 #include <numeric>

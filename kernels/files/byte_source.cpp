@@ -1,6 +1,6 @@
 #include "kernels/files/byte_source.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/input_file.hpp"
 
 #include <zlib.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #include "kernels/files/free_memory.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>

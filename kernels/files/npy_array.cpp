@@ -1,6 +1,6 @@
 #include "kernels/files/npy_array.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/text_lines.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "kernels/files/payload.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/files/input_file.hpp"
 

@@ -1,6 +1,6 @@
 #include "kernels/files/safetensors.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/input_file.hpp"
 

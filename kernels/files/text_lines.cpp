@@ -1,6 +1,6 @@
 #include "kernels/files/text_lines.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/shown_text.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
+#include "kernels/base/suggestion.hpp"
 #include "kernels/graph/op_rules.hpp"
-#include "kernels/suggestion.hpp"
 
 #include <algorithm>
 #include <type_traits>

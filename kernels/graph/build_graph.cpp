@@ -1,7 +1,7 @@
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/suggestion.hpp"
 #include "kernels/graph/model_spec.hpp"
 #include "kernels/graph/op_rules.hpp"
-#include "kernels/suggestion.hpp"
 
 #include <algorithm>
 #include <map>

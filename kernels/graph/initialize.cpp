@@ -1,7 +1,7 @@
+#include "kernels/base/require.hpp"
 #include "kernels/graph/graph.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/random.hpp"
-#include "kernels/require.hpp"
+#include "kernels/numbers/natural_log.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "kernels/graph/model_draft.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 namespace troupe::kernels {
 

@@ -1,9 +1,9 @@
 #include "kernels/graph/model_file.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/suggestion.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/graph/model_json.hpp"
-#include "kernels/suggestion.hpp"
 
 #include <toml++/toml.h>
 

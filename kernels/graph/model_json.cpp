@@ -1,6 +1,6 @@
 #include "kernels/graph/model_json.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <algorithm>
 #include <set>

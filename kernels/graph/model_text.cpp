@@ -1,6 +1,6 @@
 #include "kernels/graph/model_text.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <charconv>
 

@@ -1,6 +1,6 @@
 #include "kernels/graph/models.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/graph/built_in_models.hpp"
 #include "kernels/graph/model_file.hpp"
 #include "kernels/graph/sleep_model.hpp"

@@ -1,6 +1,6 @@
 #include "kernels/graph/op_site.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 namespace troupe::kernels {
 

@@ -1,6 +1,6 @@
 #include "kernels/graph/sleep_model.hpp"
 
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <charconv>
 #include <string_view>

@@ -1,8 +1,8 @@
 #include "kernels/optimizer/rows.hpp"
 
-#include "kernels/loops.hpp"
+#include "kernels/base/require.hpp"
+#include "kernels/cpu/vector_loops.hpp"
 #include "kernels/optimizer/terms.hpp"
-#include "kernels/require.hpp"
 
 #include <algorithm>
 #include <cstring>

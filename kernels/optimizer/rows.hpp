@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 
 #include <cstddef>
 #include <cstdint>

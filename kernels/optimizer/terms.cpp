@@ -1,6 +1,6 @@
 #include "kernels/optimizer/terms.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <cmath>
 

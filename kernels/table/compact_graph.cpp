@@ -1,6 +1,6 @@
 #include "kernels/table/compact_graph.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "kernels/table/id_pages.hpp"
 
-#include "kernels/random.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <cstring>
 #include <limits>

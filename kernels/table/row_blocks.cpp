@@ -1,6 +1,6 @@
 #include "kernels/table/row_blocks.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 #include "kernels/table/row_memory.hpp"
 
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 #include "kernels/table/row_payload.hpp"
 
-#include "kernels/loops.hpp"
-#include "kernels/random.hpp"
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "kernels/table/sparse_table.hpp"
 
+#include "kernels/base/require.hpp"
 #include "kernels/optimizer/terms.hpp"
-#include "kernels/require.hpp"
 #include "kernels/table/touches.hpp"
 
 #include <algorithm>

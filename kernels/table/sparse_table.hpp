@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 #include "kernels/table/row_blocks.hpp"
 #include "kernels/table/row_list.hpp"
 #include "kernels/table/table_options.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/require.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/table/sparse_table.hpp"
 
 #include <algorithm>

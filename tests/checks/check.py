@@ -365,8 +365,8 @@ class HeaderUnits:
 # What is worth reading once. A header is compiled after the first of these that
 # its own closure has all of: so it sees nothing that it would not see alone.
 PREAMBLES = (
-    ("actors/messages.hpp",),
-    ("actors/caf.hpp",),
+    ("actors/wire/messages.hpp",),
+    ("actors/wire/caf.hpp",),
     ("cstdint", "functional", "memory"),
     ("compare", "cstdint", "functional", "map", "set", "string", "variant",
      "vector"),

@@ -122,11 +122,11 @@ class Headers(Planted):
     def plant_messages(self, user):
         self.plant("actors/a.cpp", "")
         self.compiled("actors/a.cpp")
-        self.plant("actors/messages.hpp",
+        self.plant("actors/wire/messages.hpp",
                    "#pragma once\n#include <vector>\nstruct message {};\n")
         for number in range(check.LEAST_UNITS):
             self.plant(f"actors/user{number}.hpp",
-                       f'#pragma once\n#include "actors/messages.hpp"\n'
+                       f'#pragma once\n#include "actors/wire/messages.hpp"\n'
                        f"message f{number}();\n")
         self.plant("actors/other.hpp", user)
 
@@ -140,7 +140,7 @@ class Headers(Planted):
         self.plant_messages("#pragma once\n")
         self.assertEqual(check.check_headers(self.root, self.build), [])
         self.assertEqual(check.check_headers(self.root, self.build), [])
-        self.plant("actors/messages.hpp", "#pragma once\n")
+        self.plant("actors/wire/messages.hpp", "#pragma once\n")
         found = check.check_headers(self.root, self.build)
         self.assertEqual(len(found), check.LEAST_UNITS, found)
 

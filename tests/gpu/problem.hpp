@@ -1,9 +1,9 @@
 #pragma once
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/data/dataset.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/replica.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "kernels/resident.hpp"
+#include "kernels/cuda/resident.hpp"
 #include "tests/gpu/problem.hpp"
 
 using namespace troupe;

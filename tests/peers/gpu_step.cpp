@@ -2,12 +2,12 @@
 // fixed batch, prints one JSON line. Given a folder it first writes there what
 // a peer needs to do the same: parameters, ids or features, labels.
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/cuda/resident.hpp"
 #include "kernels/data/dataset.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/resident.hpp"
 
 #include <nlohmann/json.hpp>
 

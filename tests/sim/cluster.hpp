@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/coordinator.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/shard/shard_store.hpp"
 #include "actors/voting/proposer_actor.hpp"
 #include "strategies/restart_budget.hpp"
 #include "tests/sim/cluster_state.hpp"

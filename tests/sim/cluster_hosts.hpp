@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/control_line.hpp"
+#include "actors/control/control_line.hpp"
 #include "tests/sim/cluster.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/coordinator.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/shard/shard_store.hpp"
 #include "strategies/leases.hpp"
 #include "tests/sim/byte_links.hpp"
 #include "tests/sim/periods.hpp"

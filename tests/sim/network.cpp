@@ -1,4 +1,4 @@
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 #include "tests/sim/delays.hpp"
 #include "tests/sim/runtime.hpp"
 #include "tests/sim/taps.hpp"

@@ -1,6 +1,6 @@
 #include "tests/sim/oracle.hpp"
 
-#include "actors/shard_tables.hpp"
+#include "actors/job/shard_tables.hpp"
 #include "kernels/graph/graph.hpp"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/job.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/job/job.hpp"
+#include "actors/shard/shard_store.hpp"
 #include "strategies/leases.hpp"
 #include "tests/sim/gradient.hpp"
 

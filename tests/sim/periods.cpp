@@ -1,6 +1,6 @@
 #include "tests/sim/periods.hpp"
 
-#include "actors/first_period.hpp"
+#include "actors/job/first_period.hpp"
 #include "tests/sim/oracle.hpp"
 
 #include <algorithm>

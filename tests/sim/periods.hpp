@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/job.hpp"
-#include "actors/messages.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/job/job.hpp"
+#include "actors/shard/shard_store.hpp"
+#include "actors/wire/messages.hpp"
 #include "strategies/consistency.hpp"
 
 #include <cstdint>

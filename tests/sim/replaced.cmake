@@ -12,5 +12,5 @@ execute_process(COMMAND "${Python3_EXECUTABLE}" "${TROUPE_PLANTS}" --files
                 OUTPUT_VARIABLE TROUPE_REAL_PLANTED COMMAND_ERROR_IS_FATAL ANY)
 set(TROUPE_REPLACED ${TROUPE_PLANTED})
 list(FILTER TROUPE_REPLACED INCLUDE REGEX "^strategies/")
-list(APPEND TROUPE_REPLACED ${TROUPE_REAL_PLANTED} kernels/executor.cpp
-     kernels/parameter_gate.cpp actors/links/message_links.cpp)
+list(APPEND TROUPE_REPLACED ${TROUPE_REAL_PLANTED} kernels/engine/executor.cpp
+     kernels/engine/parameter_gate.cpp actors/links/message_links.cpp)

@@ -1,6 +1,6 @@
 #include "tests/sim/replica_links.hpp"
 
-#include "actors/stream_terms.hpp"
+#include "actors/replica/stream_terms.hpp"
 #include "kernels/collective/shared_reducer.hpp"
 #include "tests/sim/delays.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/replica_group.hpp"
+#include "actors/replica/group.hpp"
 #include "tests/sim/byte_links.hpp"
 
 #include <cstdint>

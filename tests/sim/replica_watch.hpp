@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "tests/sim/runtime.hpp"
 
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 #include "tests/sim/delays.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/job.hpp"
+#include "actors/job/job.hpp"
 #include "tests/sim/gradient.hpp"
 
 #include <array>

@@ -2,14 +2,14 @@
 // clock, executors, the model's arithmetic, metrics. Linked in place of the
 // rooms' own; the declarations are theirs.
 
-#include "actors/caf_metrics.hpp"
-#include "actors/evaluator.hpp"
-#include "actors/leaf_computer.hpp"
-#include "actors/link_terms.hpp"
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/step_rows.hpp"
+#include "actors/coordinator/evaluator.hpp"
 #include "actors/links/link_endpoint.hpp"
-#include "actors/role_context.hpp"
-#include "actors/step_rows.hpp"
-#include "kernels/executor.hpp"
+#include "actors/role/caf_metrics.hpp"
+#include "actors/role/context.hpp"
+#include "actors/role/link_terms.hpp"
+#include "kernels/engine/executor.hpp"
 #include "monitoring/metrics.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/gradient.hpp"

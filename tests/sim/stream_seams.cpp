@@ -2,7 +2,7 @@
 // scheduler. Linked in place of the product's and of libc's, whose calls go
 // through where no simulated task makes them.
 
-#include "actors/links/socket.hpp"
+#include "actors/sockets/socket.hpp"
 #include "tests/sim/byte_links.hpp"
 #include "tests/sim/fiber.hpp"
 

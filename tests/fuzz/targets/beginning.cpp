@@ -5,9 +5,9 @@
 //   0 a number of the manifest, 1 a number made smaller, 2 eight bytes of a
 //   file
 
-#include "actors/beginning.hpp"
+#include "actors/job/beginning.hpp"
 
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/actors/made_checkpoint.hpp"
 

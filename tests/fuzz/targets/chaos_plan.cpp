@@ -1,6 +1,6 @@
 // The file that `troupe chaos --plan` names.
 
-#include "apps/chaos_plan_file.hpp"
+#include "apps/chaos/plan_file.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace troupe;

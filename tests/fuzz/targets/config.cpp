@@ -1,6 +1,6 @@
 // The file that --config names.
 
-#include "apps/config_file.hpp"
+#include "apps/settings/config_file.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace troupe;

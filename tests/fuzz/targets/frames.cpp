@@ -3,7 +3,7 @@
 //   mode, then per frame: kind, 72 bytes of header, length of the payload, it
 
 #include "actors/links/message_receiver.hpp"
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <cstring>

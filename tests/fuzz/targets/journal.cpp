@@ -3,7 +3,7 @@
 
 #include "actors/journal/history.hpp"
 #include "actors/journal/role_text.hpp"
-#include "apps/event_lines.hpp"
+#include "apps/process/event_lines.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 #include "kernels/checkpoint/manifest.hpp"
 
+#include "kernels/base/crc32c.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
-#include "kernels/crc32c.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <nlohmann/json.hpp>

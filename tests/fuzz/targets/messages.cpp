@@ -1,9 +1,9 @@
 // Every type that travels between processes by CAF:
 //   number of the type (2 bytes), then what is taken for one of it
 
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
-#include "actors/voting/messages.hpp"
+#include "actors/wire/messages/voting.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <caf/binary_deserializer.hpp>

@@ -1,6 +1,6 @@
 // The environment variable TF_CONFIG.
 
-#include "apps/tf_config.hpp"
+#include "apps/settings/tf_config.hpp"
 
 #include "tests/fuzz/input.hpp"
 

@@ -1,9 +1,9 @@
 #include "tests/sim/real/cluster.hpp"
 
-#include "actors/link_terms.hpp"
-#include "actors/peer_directory.hpp"
-#include "actors/shard.hpp"
-#include "actors/worker.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/shard/shard.hpp"
+#include "actors/worker/worker.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/coordinator.hpp"
-#include "actors/role_context.hpp"
-#include "actors/shard_store.hpp"
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/role/context.hpp"
+#include "actors/shard/shard_store.hpp"
 #include "tests/sim/real/network.hpp"
 #include "tests/sim/real/scenario.hpp"
 

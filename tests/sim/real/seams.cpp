@@ -1,8 +1,8 @@
 // What the actors' layer calls and the simulator answers in its own way: the
 // clock and executors. Linked in place of the rooms' own.
 
-#include "kernels/executor.hpp"
-#include "kernels/parameter_gate.hpp"
+#include "kernels/engine/executor.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "tests/sim/real/world.hpp"
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "tests/sim/real/world.hpp"
 
-#include "actors/actor_node.hpp"
+#include "actors/control/actor_node.hpp"
 
 #include <algorithm>
 #include <iostream>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/caf.hpp"
+#include "actors/wire/caf.hpp"
 #include "tests/sim/runtime_parts.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>

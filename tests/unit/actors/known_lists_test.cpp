@@ -1,8 +1,8 @@
-#include "actors/row_words.hpp"
+#include "actors/compute/told_lists.hpp"
+#include "actors/job/row_words.hpp"
+#include "actors/job/shard_tables.hpp"
+#include "actors/job/snapshot_names.hpp"
 #include "actors/shard/known_lists.hpp"
-#include "actors/shard_tables.hpp"
-#include "actors/snapshot_names.hpp"
-#include "actors/told_lists.hpp"
 #include "shard_bench.hpp"
 
 #include <random>

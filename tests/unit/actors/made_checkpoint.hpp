@@ -1,9 +1,9 @@
 #pragma once
 
-#include "actors/beginning.hpp"
-#include "actors/checkpoint_rows.hpp"
-#include "actors/job.hpp"
-#include "actors/shard_tables.hpp"
+#include "actors/job/beginning.hpp"
+#include "actors/job/checkpoint_rows.hpp"
+#include "actors/job/job.hpp"
+#include "actors/job/shard_tables.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/table/id_pages.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/job.hpp"
-#include "actors/messages.hpp"
+#include "actors/job/job.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/actor_node.hpp"
-#include "actors/peer_directory.hpp"
-#include "actors/shard.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/shard/shard.hpp"
 #include "made_up_pushes.hpp"
 #include "small_job.hpp"
 

@@ -1,5 +1,5 @@
 #include "actors/trainer.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
-#include "actors/job.hpp"
-#include "apps/chaos_plan_file.hpp"
-#include "kernels/error.hpp"
+#include "actors/job/job.hpp"
+#include "apps/chaos/plan_file.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "apps/chaos_verdict.hpp"
+#include "apps/chaos/verdict.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "apps/console.hpp"
+#include "apps/terminal/console.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>

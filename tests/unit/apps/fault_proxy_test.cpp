@@ -1,8 +1,8 @@
-#include "actors/endpoint.hpp"
-#include "actors/links/addresses.hpp"
-#include "actors/links/descriptor.hpp"
-#include "apps/fault_proxy.hpp"
-#include "apps/proxied_link.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "apps/chaos/fault_proxy.hpp"
+#include "apps/chaos/proxied_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <poll.h>

@@ -1,6 +1,6 @@
-#include "apps/flags.hpp"
-#include "apps/help.hpp"
-#include "kernels/error.hpp"
+#include "apps/settings/flags.hpp"
+#include "apps/settings/help.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,5 +1,5 @@
-#include "apps/numbers.hpp"
-#include "kernels/error.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,8 +1,8 @@
-#include "apps/reduce_carriers.hpp"
-#include "apps/reduce_members.hpp"
-#include "apps/reduce_pattern.hpp"
-#include "kernels/buffer.hpp"
-#include "kernels/error.hpp"
+#include "apps/bench/reduce_carriers.hpp"
+#include "apps/bench/reduce_members.hpp"
+#include "apps/bench/reduce_pattern.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <signal.h>

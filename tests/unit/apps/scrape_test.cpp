@@ -1,4 +1,4 @@
-#include "apps/scrape.hpp"
+#include "apps/process/scrape.hpp"
 
 #include <boost/test/unit_test.hpp>
 

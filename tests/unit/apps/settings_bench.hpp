@@ -1,7 +1,7 @@
 #pragma once
 
-#include "apps/settings.hpp"
-#include "kernels/error.hpp"
+#include "apps/settings/settings.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>

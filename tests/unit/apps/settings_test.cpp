@@ -1,4 +1,4 @@
-#include "apps/devices.hpp"
+#include "apps/settings/devices.hpp"
 #include "tests/unit/apps/settings_bench.hpp"
 
 using namespace troupe;

@@ -1,5 +1,5 @@
-#include "apps/tf_config.hpp"
-#include "kernels/error.hpp"
+#include "apps/settings/tf_config.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

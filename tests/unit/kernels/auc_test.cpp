@@ -1,5 +1,5 @@
-#include "kernels/auc.hpp"
-#include "kernels/random.hpp"
+#include "kernels/numbers/auc.hpp"
+#include "kernels/numbers/random.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
+#include "kernels/base/crc32c.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
-#include "kernels/crc32c.hpp"
-#include "kernels/error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "power_loss_disk.hpp"
 

@@ -1,5 +1,5 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
-#include "kernels/error.hpp"
 #include "tests/unit/kernels/compressed.hpp"
 
 #include <boost/test/unit_test.hpp>

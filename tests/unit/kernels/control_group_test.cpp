@@ -1,4 +1,4 @@
-#include "kernels/control_group.hpp"
+#include "kernels/base/control_group.hpp"
 
 #include <boost/test/unit_test.hpp>
 

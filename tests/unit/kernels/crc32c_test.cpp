@@ -1,4 +1,4 @@
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 
 #include <boost/test/unit_test.hpp>
 

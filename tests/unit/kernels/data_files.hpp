@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/base/error.hpp"
 #include "kernels/data/dataset.hpp"
-#include "kernels/error.hpp"
 #include "tests/unit/kernels/sample_graph.hpp"
 
 #include <boost/test/unit_test.hpp>

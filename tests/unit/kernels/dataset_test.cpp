@@ -1,5 +1,5 @@
+#include "kernels/base/error.hpp"
 #include "kernels/data/dataset.hpp"
-#include "kernels/error.hpp"
 #include "kernels/graph/models.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 

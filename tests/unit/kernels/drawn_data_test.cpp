@@ -1,7 +1,7 @@
-#include "kernels/auc.hpp"
 #include "kernels/data/clicks.hpp"
 #include "kernels/data/markov_text.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/numbers/auc.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/random.hpp"
+#include "kernels/numbers/random.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/optimizer/rows.hpp"
 #include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/executor.hpp"
+#include "kernels/engine/executor.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <fenv.h>

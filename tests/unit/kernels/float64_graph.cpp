@@ -1,6 +1,6 @@
 #include "tests/unit/kernels/float64_graph.hpp"
 
-#include "kernels/random.hpp"
+#include "kernels/numbers/random.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
 #include "tests/unit/kernels/embedding_reference.hpp"
 

@@ -1,6 +1,6 @@
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/replica.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,9 +1,9 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/loop_table.hpp"
-#include "kernels/error.hpp"
-#include "kernels/loops.hpp"
-#include "kernels/natural_log.hpp"
-#include "kernels/replica.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/numbers/natural_log.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
 #include <boost/test/unit_test.hpp>

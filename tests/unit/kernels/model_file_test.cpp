@@ -1,4 +1,4 @@
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/graph/model_file.hpp"
 #include "kernels/graph/models.hpp"
 

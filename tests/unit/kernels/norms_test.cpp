@@ -1,6 +1,6 @@
 #include "kernels/cpu/isa.hpp"
-#include "kernels/norms.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/norms.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 
 #include <boost/test/unit_test.hpp>
 

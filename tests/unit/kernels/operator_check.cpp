@@ -1,7 +1,7 @@
 #include "tests/unit/kernels/operator_check.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
-#include "kernels/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 

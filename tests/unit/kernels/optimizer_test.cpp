@@ -1,7 +1,7 @@
+#include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
-#include "kernels/error.hpp"
-#include "kernels/norms.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/norms.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 #include "tests/unit/kernels/optimizer_reference.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 

@@ -1,6 +1,6 @@
 #include "kernels/engine/engine.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/parameter_gate.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
-#include "kernels/buffer.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/replica.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,8 +1,8 @@
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/cuda/resident.hpp"
 #include "kernels/data/dataset.hpp"
-#include "kernels/error.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/resident.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/collective/shared_reducer.hpp"
 #include "kernels/collective/shared_segment.hpp"
 

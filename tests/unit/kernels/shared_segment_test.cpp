@@ -1,5 +1,5 @@
+#include "kernels/base/error.hpp"
 #include "kernels/collective/sum_program.hpp"
-#include "kernels/error.hpp"
 #include "shared_group.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,10 +1,10 @@
-#include "kernels/buffer.hpp"
+#include "kernels/base/buffer.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/leaf_stack.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/loops.hpp"
-#include "kernels/replica.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "kernels/suggestion.hpp"
+#include "kernels/base/suggestion.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 #include "actors/certificates/certificate_desk.hpp"
 #include "actors/certificates/join_token.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "tests/unit/actors/links/link_party.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,6 @@
 #include "actors/certificates/certificate.hpp"
-#include "actors/credentials.hpp"
-#include "kernels/error.hpp"
+#include "actors/certificates/credentials.hpp"
+#include "kernels/base/error.hpp"
 #include "tests/unit/actors/job_certificates.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,6 @@
 #include "actors/certificates/certificate.hpp"
 #include "actors/certificates/member_files.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 #include "tests/unit/actors/job_certificates.hpp"
 
 #include <boost/test/unit_test.hpp>

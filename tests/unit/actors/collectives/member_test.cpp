@@ -1,6 +1,6 @@
-#include "actors/actor_node.hpp"
 #include "actors/collectives/member.hpp"
-#include "kernels/buffer.hpp"
+#include "actors/control/actor_node.hpp"
+#include "kernels/base/buffer.hpp"
 
 #include <boost/test/unit_test.hpp>
 

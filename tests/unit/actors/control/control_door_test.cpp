@@ -1,5 +1,5 @@
 #include "actors/control/control_door.hpp"
-#include "actors/links/addresses.hpp"
+#include "actors/sockets/addresses.hpp"
 #include "tests/unit/actors/links/link_party.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,8 +1,8 @@
 // Symptom: any certificate of the job's authority was a full member, which said
 // anything in anybody's name. Cause: CAF hides who is at a connection's end.
 
-#include "actors/actor_node.hpp"
-#include "actors/interfaces.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/wire/interfaces.hpp"
 #include "tests/unit/actors/links/link_party.hpp"
 
 #include <boost/test/unit_test.hpp>

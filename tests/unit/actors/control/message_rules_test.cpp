@@ -1,7 +1,7 @@
-#include "actors/actor_node.hpp"
+#include "actors/control/actor_node.hpp"
 #include "actors/control/message_rules.hpp"
-#include "actors/messages.hpp"
-#include "actors/voting/messages.hpp"
+#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/voting.hpp"
 
 #include <boost/test/unit_test.hpp>
 

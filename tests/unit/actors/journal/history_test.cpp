@@ -1,7 +1,7 @@
 #include "actors/journal/history.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/journal/role_text.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

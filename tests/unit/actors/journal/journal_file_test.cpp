@@ -1,6 +1,6 @@
 #include "actors/journal/journal_file.hpp"
 #include "actors/journal/journal_writer.hpp"
-#include "kernels/error.hpp"
+#include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sqlite3.h>

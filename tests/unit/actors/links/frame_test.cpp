@@ -1,5 +1,5 @@
 #include "actors/links/frame.hpp"
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 
 #include <boost/test/unit_test.hpp>
 

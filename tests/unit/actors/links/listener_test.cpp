@@ -1,5 +1,5 @@
-#include "actors/links/addresses.hpp"
-#include "kernels/error.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "kernels/base/error.hpp"
 #include "tests/unit/actors/links/link_streams.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-#include "kernels/crc32c.hpp"
+#include "kernels/base/crc32c.hpp"
 #include "tests/unit/actors/links/link_pair.hpp"
 
 #include <atomic>

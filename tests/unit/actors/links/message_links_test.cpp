@@ -1,4 +1,4 @@
-#include "actors/actor_node.hpp"
+#include "actors/control/actor_node.hpp"
 #include "actors/links/message_links.hpp"
 #include "monitoring/names.hpp"
 #include "tests/unit/actors/links/link_pair.hpp"

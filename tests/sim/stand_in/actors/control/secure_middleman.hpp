@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/caf.hpp"
+#include "actors/wire/caf.hpp"
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/tensor_view.hpp"
+#include "actors/wire/tensor_view.hpp"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/link_memory.hpp"
-#include "actors/messages.hpp"
+#include "actors/wire/messages.hpp"
 
 #include <chrono>
 #include <functional>

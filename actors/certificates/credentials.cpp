@@ -1,0 +1,375 @@
+#include "actors/certificates/credentials.hpp"
+
+#include "actors/certificates/certificate.hpp"
+#include "actors/sockets/descriptor.hpp"
+#include "kernels/base/error.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+constexpr const char* bundled_certificate = "member.pem";
+constexpr const char* bundled_key = "member.key";
+/// Of a chain of certificates there is room for dozens.
+constexpr off_t most_bytes = off_t{1} << 20;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw InputError("certificates: " + path + ": " + why);
+}
+
+std::string reason() {
+  return std::strerror(errno);
+}
+
+std::string octal(mode_t mode) {
+  char text[8];
+  std::snprintf(text, sizeof text, "%04o", mode & 07777);
+  return text;
+}
+
+/// As ssh does: a key that others may read, or a place where others may put
+/// one, is no secret and no identity.
+void check_private(const std::string& path, const struct stat& about,
+                   mode_t others) {
+  if (about.st_uid != ::geteuid() && about.st_uid != 0)
+    refuse(path, "belongs to another user (number "
+                   + std::to_string(about.st_uid)
+                   + "); copy it as your own, or let its owner start the role");
+  if ((about.st_mode & others) != 0)
+    refuse(path, std::string{"others may "}
+                   + (others == 077 ? "read" : "write to") + " it (mode "
+                   + octal(about.st_mode) + "): chmod "
+                   + (others == 077 ? "600 " : "go-w ") + path
+                   + ", or make new ones if somebody may have");
+}
+
+/// Tells whether it is a folder; a file has everything in one.
+bool check_place(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0)
+    refuse(path,
+           reason()
+             + "; name the folder that the coordinator made, or join with "
+               "--token");
+  const bool folder = S_ISDIR(about.st_mode);
+  if (!folder && !S_ISREG(about.st_mode))
+    refuse(path, "is no folder; name the one that the coordinator made");
+  check_private(path, about, folder ? 022 : 077);
+  return folder;
+}
+
+bool is_there(const std::string& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0;
+}
+
+std::string read_private(const std::string& path, bool secret) {
+  const Descriptor file{
+    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (!file)
+    refuse(path, "cannot be read (" + reason()
+                   + "); copy the folder that the coordinator made");
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)
+      || about.st_size > most_bytes)
+    refuse(path, "is no file of certificates; copy the folder that the "
+                 "coordinator made");
+  check_private(path, about, secret ? 077 : 022);
+  std::string text(static_cast<size_t>(about.st_size), '\0');
+  if (::pread(file.get(), text.data(), text.size(), 0) != about.st_size)
+    refuse(path, "cannot be read; try again");
+  return text;
+}
+
+/// A file that is whole, or not there.
+void write_private(const std::string& path, const std::string& text) {
+  const auto early = path + ".new-" + std::to_string(::getpid());
+  ::unlink(early.c_str());
+  Descriptor file{::open(
+    early.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  const bool whole = file
+                     && ::write(file.get(), text.data(), text.size())
+                          == static_cast<ssize_t>(text.size())
+                     && ::fsync(file.get()) == 0
+                     && ::rename(early.c_str(), path.c_str()) == 0;
+  if (whole)
+    return;
+  const int code = errno;
+  ::unlink(early.c_str());
+  errno = code;
+  refuse(path, "cannot be written (" + reason() + ")");
+}
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+/// What makes the set whole comes last.
+void write_all(const std::string& folder, const Files& files) {
+  for (const auto& [name, text] : files)
+    write_private(folder + '/' + name, text);
+}
+
+void remove_all(const std::string& folder, const Files& files) {
+  for (const auto& [name, text] : files)
+    ::unlink((folder + '/' + name).c_str());
+  ::rmdir(folder.c_str());
+}
+
+/// Returns false where somebody else made the folder meanwhile.
+bool make_folder(const std::string& folder, const Files& files) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto parent = fs::path{folder}.parent_path();
+  if (!parent.empty())
+    fs::create_directories(parent, failure);
+  auto early = folder + ".new-XXXXXX";
+  if (failure || ::mkdtemp(early.data()) == nullptr)
+    refuse(folder,
+           "cannot be made (" + (failure ? failure.message() : reason()) + ")");
+  try {
+    write_all(early, files);
+  } catch (...) {
+    remove_all(early, files);
+    throw;
+  }
+  if (::rename(early.c_str(), folder.c_str()) == 0)
+    return true;
+  const int code = errno;
+  remove_all(early, files);
+  errno = code;
+  if (code != EEXIST && code != ENOTEMPTY)
+    refuse(folder, "cannot be made (" + reason() + ")");
+  return false;
+}
+
+std::string without_end(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/'))
+    folder.pop_back();
+  return folder;
+}
+
+/// "ca.pem, worker-1.pem": what a folder has instead.
+std::string listed(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  std::string out;
+  int more = 8;
+  for (fs::directory_iterator entry{folder, failure}, end;
+       !failure && entry != end && more > 0; entry.increment(failure), --more)
+    out += (out.empty() ? "" : ", ") + entry->path().filename().string();
+  return out.empty() ? "nothing" : out;
+}
+
+void check_dates(const std::string& where, const std::string& whose, X509* x,
+                 const CertificateSource& source) {
+  const auto why = why_not_now(period_of(x), source.now());
+  if (!why.empty())
+    refuse(where, whose + ' ' + why
+                    + ": set the clock if it is wrong, or have the certificate "
+                      "renewed (troupe certificates renew)");
+}
+
+/// Whether it is the member's, now.
+void check_member(const std::string& where, const Credentials& out) {
+  const auto authority = certificate_in(out.authority);
+  if (!authority)
+    refuse(where, "has no certificate of an authority");
+  check_dates(where, "its authority", authority.get(), out.source);
+  const auto certificate = certificate_in(out.certificate);
+  if (!certificate)
+    refuse(where, "has no certificate");
+  const auto name = name_in(certificate.get());
+  if (!name)
+    refuse(where, "its certificate names no member of a job (URI "
+                    + uri_of(out.name)
+                    + "); have it made anew, or signed with that name");
+  if (*name != out.name)
+    refuse(where, "the certificate is that of " + to_string(*name)
+                    + ", and this is " + to_string(out.name)
+                    + ": take its own, or join with --token");
+  check_dates(where, "the certificate of " + to_string(*name),
+              certificate.get(), out.source);
+}
+
+Credentials blank(const CertificateSource& source, const MemberName& name) {
+  Credentials out;
+  out.source = source;
+  out.folder = source.path;
+  out.name = name;
+  return out;
+}
+
+/// With the authority's key in `out`: a certificate of its own.
+Credentials made_here(Credentials out) {
+  auto made = make_member(out, out.name);
+  made.authority_key = std::move(out.authority_key);
+  check_member(out.folder, made);
+  return made;
+}
+
+Credentials load_bundle(Credentials out) {
+  std::istringstream text{read_private(out.folder, true)};
+  std::string* to = nullptr;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# ")) {
+      const auto name = line.substr(2);
+      to = name == authority_file        ? &out.authority
+           : name == authority_key_file  ? &out.authority_key
+           : name == bundled_certificate ? &out.certificate
+           : name == bundled_key         ? &out.key
+                                         : nullptr;
+    } else if (to) {
+      *to += line + '\n';
+    }
+  }
+  if (!out.authority_key.empty())
+    return made_here(std::move(out));
+  check_member(out.folder, out);
+  return out;
+}
+
+Credentials load_folder(Credentials out) {
+  const auto& folder = out.folder;
+  const auto path = [&](const std::string& name) {
+    return folder + '/' + name;
+  };
+  const auto own = file_stem(out.name);
+  std::string stem;
+  for (const auto& one : {own, std::string{"node"}})
+    if (stem.empty() && is_there(path(one + ".pem")))
+      stem = one;
+  const bool signs = is_there(path(authority_key_file));
+  if (!is_there(path(authority_file)))
+    refuse(folder, (signs || !stem.empty() ? "is half a set: ca.pem is missing"
+                                           : "has no ca.pem")
+                     + std::string{
+                       "; copy the whole folder, or remove it where no other "
+                       "host has one"});
+  out.authority = read_private(path(authority_file), false);
+  if (signs) {
+    out.authority_key = read_private(path(authority_key_file), true);
+    return made_here(std::move(out));
+  }
+  if (stem.empty())
+    refuse(folder,
+           "has no certificate for " + to_string(out.name) + " (" + own
+             + ".pem), nor the authority's key: it has " + listed(folder)
+             + "; make one where ca.key is (troupe certificates new), or "
+               "join with --token");
+  if (!is_there(path(stem + ".key")))
+    refuse(folder, "is half a set: " + stem
+                     + ".key is missing; copy the whole folder, or remove it "
+                       "where no other host has one");
+  out.certificate = read_private(path(stem + ".pem"), false);
+  out.key = read_private(path(stem + ".key"), true);
+  check_member(path(stem + ".pem"), out);
+  return out;
+}
+
+} // namespace
+
+int64_t CertificateSource::now() const {
+  return static_cast<int64_t>(std::time(nullptr)) + clock_offset_s;
+}
+
+Credentials make_authority(const CertificateSource& source) {
+  auto out = blank(source, {});
+  const auto key = make_key();
+  out.authority = to_pem(make_authority(key.get(), source.now()).get());
+  out.authority_key = to_pem(key.get());
+  return out;
+}
+
+Credentials make_member(const Credentials& of, const MemberName& name) {
+  const auto authority = certificate_in(of.authority);
+  const auto authority_key = key_in(of.authority_key);
+  if (!authority || !authority_key
+      || X509_check_private_key(authority.get(), authority_key.get()) != 1)
+    refuse(of.folder, "ca.key is not the key of ca.pem; copy both from where "
+                      "they were made");
+  Credentials out = blank(of.source, name);
+  out.folder = of.folder;
+  out.authority = of.authority;
+  const auto key = make_key();
+  out.certificate =
+    to_pem(issue(name, key.get(), authority.get(), authority_key.get(),
+                 of.source.now(), of.source.valid_seconds)
+             .get());
+  out.key = to_pem(key.get());
+  return out;
+}
+
+Credentials make_credentials(const CertificateSource& given,
+                             const MemberName& name) {
+  auto source = given;
+  source.path = without_end(source.path);
+  const auto& folder = source.path;
+  const auto files = [&] {
+    const auto made = make_authority(source);
+    return Files{{authority_key_file, made.authority_key},
+                 {authority_file, made.authority}};
+  };
+  if (!is_there(folder)) {
+    make_folder(folder, files());
+  } else if (check_place(folder)) {
+    bool empty = true;
+    for (const auto& one :
+         {std::string{authority_file}, std::string{authority_key_file},
+          file_stem(name) + ".pem", std::string{"node.pem"},
+          std::string{"node.key"}})
+      empty = empty && !is_there(folder + '/' + one);
+    if (empty)
+      write_all(folder, files());
+  }
+  return load_credentials(source, name);
+}
+
+Credentials load_credentials(const CertificateSource& given,
+                             const MemberName& name) {
+  auto out = blank(given, name);
+  out.folder = out.source.path = without_end(given.path);
+  return check_place(out.folder) ? load_folder(std::move(out))
+                                 : load_bundle(std::move(out));
+}
+
+void save_credentials(const std::string& given, const Credentials& member) {
+  const auto folder = without_end(given);
+  const auto stem = file_stem(member.name);
+  const Files files{{stem + ".key", member.key},
+                    {stem + ".pem", member.certificate},
+                    {authority_file, member.authority}};
+  if (!is_there(folder) && make_folder(folder, files))
+    return;
+  if (!check_place(folder))
+    refuse(folder, "is a file; name a folder");
+  const auto authority = folder + '/' + authority_file;
+  if (is_there(authority) && read_private(authority, false) != member.authority)
+    refuse(authority, "is another authority's: name another folder");
+  write_all(folder, files);
+}
+
+std::string to_bundle(const Credentials& member) {
+  std::string out;
+  for (const auto& [name, text] :
+       Files{{authority_file, member.authority},
+             {bundled_certificate, member.certificate},
+             {bundled_key, member.key},
+             {authority_key_file, member.authority_key}})
+    if (!text.empty())
+      out += "# " + name + '\n' + text;
+  return out;
+}
+
+} // namespace troupe

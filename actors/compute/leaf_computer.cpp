@@ -1,0 +1,345 @@
+#include "actors/compute/leaf_computer.hpp"
+
+#include "actors/compute/step_rows.hpp"
+#include "actors/wire/sole_owner.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace troupe {
+
+SumBuffer::SumBuffer(size_t count, LinkMemory* memory)
+  : values_(memory != nullptr ? memory->take(count) : nullptr), count_(count) {
+  if (!values_) {
+    auto own = std::make_shared<Buffer>(count);
+    values_ = {own, own->data()};
+  }
+  std::fill_n(values_.get(), count, 0.0f);
+}
+
+TensorView NodeSum::view(uint64_t offset, uint64_t count) const {
+  if (!sum)
+    return {};
+  return {sum, sum->data() + offset, count};
+}
+
+DeviceId parse_device(const std::string& text) {
+  DeviceId device;
+  const auto colon = text.find(':');
+  if (text.starts_with("cuda"))
+    device.kind = DeviceId::Kind::cuda;
+  if (colon != std::string::npos)
+    device.index = static_cast<uint32_t>(std::stoul(text.substr(colon + 1)));
+  if (const auto dot = text.find('.'); dot != std::string::npos)
+    device.slot = static_cast<uint32_t>(std::stoul(text.substr(dot + 1)));
+  return device;
+}
+
+LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
+                           std::shared_ptr<const Dataset> data,
+                           Executor& executor, DeviceId device,
+                           std::shared_ptr<LinkMemory> memory,
+                           std::shared_ptr<FaultTrigger> faults)
+  : job_(std::move(job)),
+    data_(std::move(data)),
+    executor_(executor),
+    device_(device),
+    sampling_(job_->sampling),
+    whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
+    stacked_rows_(whole_nodes_ || executor.threads() > 1
+                    ? 0
+                    : stacked_rows(job_->worker_graph, device)),
+    rows_(whole_nodes_
+            ? job_->options.global_batch
+            : std::max(job_->most_rows(),
+                       std::min(stacked_rows_, job_->options.global_batch))),
+    lanes_(executor.threads()),
+    memory_(std::move(memory)),
+    faults_(std::move(faults)) {}
+
+LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
+  auto& lane = lanes_[thread];
+  if (!lane.replica) { // a thread that no virtual rank reaches needs none
+    lane.replica = make_replica(job_->worker_graph, device_, rows_,
+                                job_->precision());
+    lane.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
+  }
+  return lane;
+}
+
+StepGradient
+LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
+                      const float* parameters,
+                      std::shared_ptr<const StepRows> rows,
+                      const GradientBuckets* buckets, const NodesReady& ready,
+                      ParameterGate* gate) {
+  step_rows_ = std::move(rows);
+  gate_ = gate;
+  NodeTargets targets;
+  std::vector<NodeSum> sums;
+  if (buckets != nullptr) {
+    targets.buckets = buckets;
+    targets.ready = [&](uint32_t bucket) {
+      if (gate != nullptr)
+        gate->await_all(); // also for those that no operator reads
+      ready(bucket, sums);
+    };
+  }
+  for (auto node : nodes) {
+    auto sum = take();
+    targets.nodes.push_back(node);
+    targets.sums.push_back(sum->data());
+    sums.push_back({node, filled(step, node) ? sum : nullptr, step_rows_});
+  }
+  StepGradient result;
+  try {
+    result = compute(step, targets, parameters);
+    if (gate != nullptr)
+      gate->await_all();
+    result.nodes = std::move(sums);
+  } catch (const PassAbandoned&) {
+    result = {};
+    result.step = step;
+    result.abandoned = true;
+  }
+  if (gate != nullptr)
+    result.seconds -= std::chrono::duration<double>(gate->waited()).count();
+  step_rows_.reset();
+  gate_ = nullptr;
+  return result;
+}
+
+StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
+                                   const float* parameters) {
+  const auto begin = std::chrono::steady_clock::now();
+  StepGradient result;
+  result.step = step;
+  Serial run;
+  run.step = step;
+  run.parameters = parameters;
+  run.targets = &targets;
+  run.result = &result;
+  once(run);
+  if (!all_told(run))
+    compute_again(run);
+  result.seconds =
+    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+      .count();
+  return result;
+}
+
+void LeafComputer::once(Serial& run) {
+  const auto& targets = *run.targets;
+  if (targets.nodes.empty())
+    return;
+  if (lanes_.size() > 1) {
+    parallel(run.step, targets, run.parameters, *run.result);
+    return;
+  }
+  run.last = targets.nodes.back().hi - 1;
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    serial(run, targets.nodes[i], targets.sums[i]);
+}
+
+/// A bucket's run of all sums is final. Gives it away, if all before it are.
+void LeafComputer::tell(Serial& run, uint32_t bucket) {
+  const auto [begin, end] = run.targets->buckets->runs[bucket];
+  run.spoiled = run.spoiled || !is_finite(run, begin, end);
+  if (run.spoiled)
+    return;
+  run.told = bucket + 1;
+  run.targets->ready(bucket);
+}
+
+/// All has been computed. False: something of it is not finite.
+bool LeafComputer::all_told(Serial& run) {
+  const auto& targets = *run.targets;
+  if (!targets.ready)
+    run.spoiled = !is_finite(run, 0, job_->layout.total);
+  else if (!run.spine_summed)
+    for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
+      tell(run, i);
+  for (const auto& leaf : run.result->leaves)
+    run.spoiled = run.spoiled || !std::isfinite(leaf.loss_sum);
+  return !run.spoiled;
+}
+
+/// A value of a leaf that is not finite stays so in every sum that has it.
+bool LeafComputer::is_finite(const Serial& run, uint64_t begin,
+                             uint64_t end) const {
+  const auto& targets = *run.targets;
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    if (filled(run.step, targets.nodes[i])
+        && !all_finite(targets.sums[i] + begin, end - begin))
+      return false;
+  return true;
+}
+
+/// What was given away is right, and others may be reading it: the rest comes
+/// from memory of its own.
+void LeafComputer::compute_again(Serial& run) {
+  const auto& targets = *run.targets;
+  auto& result = *run.result;
+  pool_.clear(); // the value may lie there still, where nobody writes
+  std::vector<Sum> sums;
+  NodeTargets others;
+  others.nodes = targets.nodes;
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    sums.push_back(take());
+    others.sums.push_back(sums.back()->data());
+  }
+  StepGradient second;
+  Serial again;
+  again.step = run.step;
+  again.parameters = run.parameters;
+  again.targets = &others;
+  again.result = &second;
+  once(again);
+  result.leaves = std::move(second.leaves);
+  if (!is_finite(again, 0, job_->layout.total))
+    result.trouble = "the gradient of step " + std::to_string(run.step + 1)
+                     + " is not finite, computed twice: lower --lr or look at "
+                       "the data";
+  for (auto i = result.leaves.size(); i-- > 0;) // the first one is named
+    if (const auto& leaf = result.leaves[i]; !std::isfinite(leaf.loss_sum))
+      result.trouble = "NaN loss at step " + std::to_string(run.step + 1)
+                       + " in virtual rank " + std::to_string(leaf.virtual_rank)
+                       + ": lower --lr or look at the data";
+  if (!result.trouble.empty())
+    return;
+  result.computed_twice = true;
+  const auto replace = [&](uint64_t begin, uint64_t end) {
+    for (size_t i = 0; i < sums.size(); ++i)
+      if (filled(run.step, targets.nodes[i]))
+        std::copy_n(others.sums[i] + begin, end - begin,
+                    targets.sums[i] + begin);
+  };
+  if (!targets.ready) {
+    replace(0, job_->layout.total);
+    return;
+  }
+  for (auto i = run.told; i < targets.buckets->runs.size(); ++i) {
+    replace(targets.buckets->runs[i].first, targets.buckets->runs[i].second);
+    targets.ready(i);
+  }
+}
+
+/// Sums `node` into `target`; false: it has no samples.
+bool LeafComputer::serial(Serial& run, RankRange node, float* target) {
+  if (is_pass(run.step, node))
+    return serial_pass(run, node, target);
+  auto [left, right] = children(node);
+  const bool has_left = serial(run, left, target);
+  auto other = take();
+  const bool holds_last = node.hi == run.last + 1;
+  if (holds_last)
+    run.spine.push_back({target, other->data(), has_left});
+  const bool has_right = serial(run, right, other->data());
+  if (!has_right || (holds_last && run.spine_summed))
+    return has_left || has_right;
+  if (has_left)
+    add(target, other->data(), target, other->size());
+  else
+    std::copy_n(other->data(), other->size(), target);
+  return true;
+}
+
+bool LeafComputer::serial_pass(Serial& run, RankRange ranks, float* target) {
+  if (!filled(run.step, ranks)) {
+    for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
+      run.result->leaves.push_back({rank, 0, 0});
+    return false;
+  }
+  const auto& targets = *run.targets;
+  if (ranks.hi != run.last + 1 || !targets.ready) {
+    compute_pass(run, ranks, target, {});
+    return true;
+  }
+  // From the leaf upwards, each bucket as its gradient becomes final.
+  const std::function<void(uint32_t)> settle = [&](uint32_t bucket) {
+    const auto [begin, end] = targets.buckets->runs[bucket];
+    for (auto at = run.spine.rbegin(); at != run.spine.rend(); ++at)
+      if (at->left_filled)
+        add(at->left + begin, at->right + begin, at->left + begin, end - begin);
+      else
+        std::copy_n(at->right + begin, end - begin, at->left + begin);
+    tell(run, bucket);
+  };
+  BucketProgress progress{*targets.buckets, settle};
+  compute_pass(run, ranks, target,
+               [&](uint32_t parameter) { progress.parameter(parameter); });
+  progress.all();
+  run.spine_summed = true;
+  return true;
+}
+
+void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
+                            const float* parameters, StepGradient& result) {
+  const auto first = targets.nodes.front().lo;
+  const auto ranks = targets.nodes.back().hi - first;
+  std::vector<float*> leaves(ranks);
+  std::vector<Sum> held;
+  result.leaves.resize(ranks);
+  std::vector<bool> asked(ranks);
+  for (size_t i = 0; i < targets.nodes.size(); ++i)
+    for (auto rank = targets.nodes[i].lo; rank < targets.nodes[i].hi; ++rank) {
+      asked[rank - first] = true;
+      if (sampling_.rank(step, rank).count == 0)
+        continue;
+      if (rank != targets.nodes[i].lo)
+        held.push_back(take());
+      leaves[rank - first] = rank == targets.nodes[i].lo ? targets.sums[i]
+                                                         : held.back()->data();
+    }
+  // The permutation is made once, before threads share it.
+  sampling_.indices(step, first, lanes_.front().rows);
+  executor_.parallel_for(ranks, [&](size_t i, uint32_t thread) {
+    const auto rank = first + static_cast<uint32_t>(i);
+    if (leaves[i] != nullptr)
+      result.leaves[i] = leaf(step, {rank, rank + 1}, parameters, lane(thread),
+                              leaves[i]);
+    else
+      result.leaves[i] = LeafLoss{rank, 0, 0};
+  });
+  std::erase_if(result.leaves, [&](const LeafLoss& leaf) {
+    return !asked[leaf.virtual_rank - first];
+  });
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    auto* sum = reduce(targets.nodes[i], first, leaves);
+    if (sum != nullptr && sum != targets.sums[i])
+      std::copy_n(sum, job_->layout.total, targets.sums[i]);
+  }
+}
+
+/// Returns where the sum of `node` lies; null: it has no samples.
+float* LeafComputer::reduce(RankRange node, uint32_t first,
+                            std::vector<float*>& leaves) {
+  if (node.size() == 1)
+    return leaves[node.lo - first];
+  auto [left, right] = children(node);
+  auto* sum = reduce(left, first, leaves);
+  auto* other = reduce(right, first, leaves);
+  if (sum == nullptr || other == nullptr)
+    return sum != nullptr ? sum : other;
+  constexpr size_t block = 64 << 10;
+  const auto total = job_->layout.total;
+  executor_.parallel_for((total + block - 1) / block, [&](size_t i, uint32_t) {
+    const auto at = i * block;
+    add(sum + at, other + at, sum + at, std::min(block, total - at));
+  });
+  return sum;
+}
+
+LeafComputer::Sum LeafComputer::take() {
+  for (auto& buffer : pool_)
+    if (sole_owner(buffer))
+      return buffer;
+  auto buffer = std::make_shared<SumBuffer>(job_->layout.total, memory_.get());
+  pool_.push_back(buffer);
+  return buffer;
+}
+
+} // namespace troupe

@@ -1,0 +1,135 @@
+#pragma once
+
+#include "actors/compute/fault_trigger.hpp"
+#include "actors/compute/gradient_buckets.hpp"
+#include "actors/compute/step_gradient.hpp"
+#include "actors/job/job.hpp"
+#include "kernels/engine/executor.hpp"
+#include "kernels/engine/parameter_gate.hpp"
+#include "kernels/engine/replica.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
+/// Job::layout, aligned to 64 bytes; gaps are left alone.
+struct NodeTargets {
+  std::vector<RankRange> nodes; ///< left to right
+  std::vector<float*> sums;
+  const GradientBuckets* buckets = nullptr;
+  BucketReady ready; ///< empty: nobody asks before all is done
+};
+
+/// Computes the leaves of virtual ranks and sums them along the tree up to
+/// given nodes, on an executor's threads. Bits depend on (seed, step, virtual
+/// rank) and the parameters only: each rank is its own micro-batch. With
+/// `--reduction fast` and one thread a node is one micro-batch, of all its
+/// ranks' samples. Where the graph lets it, one thread computes the leaves of a
+/// node that has few rows in one pass, with the bits of one after another.
+/// Nothing that is not finite is given away: then all leaves are computed once
+/// more. Bits that come out finite are right ones, since they depend on nothing
+/// else: the machine had erred. Otherwise it is the model, or the data.
+class LeafComputer {
+public:
+  /// Sums are made in `memory` where there is some, so that they can be lent.
+  /// `faults` may strike leaves.
+  LeafComputer(std::shared_ptr<const Job> job,
+               std::shared_ptr<const Dataset> data, Executor& executor,
+               DeviceId device, std::shared_ptr<LinkMemory> memory = nullptr,
+               std::shared_ptr<FaultTrigger> faults = nullptr);
+
+  /// Computes the given nodes of `step` into buffers of its own. Call from a
+  /// task of the executor. `parameters` is flat by Job::layout.
+  /// With sparse tables the step's rows, whose values `parameters` has, say
+  /// where; they have the nodes' samples. Buckets (null: nobody asks) become
+  /// ready as below. Behind a gate it begins at once and waits for each
+  /// parameter where it is first read; nothing is ready before all are there.
+  StepGradient
+  compute(uint64_t step, const std::vector<RankRange>& nodes,
+          const float* parameters, std::shared_ptr<const StepRows> rows = {},
+          const GradientBuckets* buckets = nullptr,
+          const NodesReady& ready = {}, ParameterGate* gate = nullptr);
+
+  /// The same into the caller's; a node without samples leaves its buffer
+  /// alone. The result has no nodes. Buckets become ready while the last leaf's
+  /// backward pass goes on, where one thread computes it.
+  StepGradient compute(uint64_t step, const NodeTargets& targets,
+                       const float* parameters);
+
+private:
+  using Sum = std::shared_ptr<SumBuffer>;
+
+  struct Lane { // what one thread works with
+    std::unique_ptr<Replica> replica;
+    std::unique_ptr<BatchMemory> batch;
+    std::vector<uint32_t> rows;
+    std::vector<StackedLeaf> leaves;
+  };
+  /// A sum that waits for the last leaf: left += right, run by run.
+  struct Pending {
+    float* left = nullptr;
+    const float* right = nullptr;
+    bool left_filled = false;
+  };
+  /// One call of compute() by one thread.
+  struct Serial {
+    uint64_t step = 0;
+    const float* parameters = nullptr;
+    const NodeTargets* targets = nullptr;
+    uint32_t last = 0; ///< the last rank of the last node
+    std::vector<Pending> spine;
+    bool spine_summed = false;
+    StepGradient* result = nullptr;
+    uint32_t told = 0; ///< buckets that are given away; the first is next
+    bool spoiled = false;
+  };
+
+  Lane& lane(uint32_t thread);
+  Batch gather(uint64_t step, RankRange ranks, Lane& lane);
+  ParameterReady harmed(float* gradient, const ParameterReady& ready);
+  LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,
+                Lane& lane, float* gradient, const ParameterReady& ready = {});
+  std::vector<LeafLoss> stacked(uint64_t step, RankRange node,
+                                const float* parameters, Lane& lane,
+                                float* gradient, const ParameterReady& ready);
+  bool stack(uint64_t step, RankRange node, std::vector<StackedLeaf>& leaves);
+  bool is_pass(uint64_t step, RankRange node) const;
+  uint64_t samples(uint64_t step, RankRange ranks) const;
+  bool filled(uint64_t step, RankRange ranks) const;
+  bool serial(Serial& run, RankRange node, float* target);
+  bool serial_pass(Serial& run, RankRange ranks, float* target);
+  void compute_pass(Serial& run, RankRange ranks, float* target,
+                    const ParameterReady& ready);
+  void parallel(uint64_t step, const NodeTargets& targets,
+                const float* parameters, StepGradient& result);
+  void once(Serial& run);
+  void tell(Serial& run, uint32_t bucket);
+  void compute_again(Serial& run);
+  bool is_finite(const Serial& run, uint64_t begin, uint64_t end) const;
+  bool all_told(Serial& run);
+  float* reduce(RankRange node, uint32_t first, std::vector<float*>& leaves);
+  Sum take();
+
+  std::shared_ptr<const Job> job_;
+  std::shared_ptr<const Dataset> data_;
+  Executor& executor_;
+  DeviceId device_;
+  Sampling sampling_;
+  bool whole_nodes_;      ///< a node is one micro-batch
+  uint32_t stacked_rows_; ///< that leaves may have in one pass
+  uint32_t rows_;         ///< of the largest pass
+  std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
+  ParameterGate* gate_ = nullptr;             ///< the same
+  std::vector<Lane> lanes_;
+  std::shared_ptr<LinkMemory> memory_;
+  std::vector<Sum> pool_;
+  std::shared_ptr<FaultTrigger> faults_; ///< null: none
+};
+
+/// Parses "cpu:0" or "cuda:1"; the text was checked when the job was made.
+DeviceId parse_device(const std::string& text);
+
+} // namespace troupe

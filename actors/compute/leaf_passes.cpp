@@ -1,0 +1,130 @@
+// Of LeafComputer: what one pass of a replica computes.
+
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/step_rows.hpp"
+#include "kernels/numbers/random.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+namespace troupe {
+
+uint64_t LeafComputer::samples(uint64_t step, RankRange ranks) const {
+  uint64_t sum = 0;
+  for (auto rank = ranks.lo; rank < ranks.hi; ++rank)
+    sum += sampling_.rank(step, rank).count;
+  return sum;
+}
+
+bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
+  return samples(step, ranks) > 0;
+}
+
+/// The samples of all ranks, one rank's after another's.
+Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
+  sampling_.indices(step, ranks.lo, lane.rows);
+  std::vector<uint32_t> more;
+  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {
+    sampling_.indices(step, rank, more);
+    lane.rows.insert(lane.rows.end(), more.begin(), more.end());
+  }
+  const auto rows = static_cast<uint32_t>(lane.rows.size());
+  data_->gather(lane.rows.data(), rows, *lane.batch);
+  if (step_rows_)
+    step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
+  const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
+  auto batch = lane.batch->batch(rows, key);
+  batch.gate = gate_;
+  return batch;
+}
+
+/// What a fault does to the pass that begins: a value becomes NaN half-way
+/// through its backward part, or the device fails.
+ParameterReady LeafComputer::harmed(float* gradient,
+                                    const ParameterReady& ready) {
+  const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
+  if (harm == FaultTrigger::Harm::failure)
+    throw std::runtime_error("the device fails: uncorrectable memory error, as "
+                             "was asked for");
+  if (harm == FaultTrigger::Harm::none)
+    return ready;
+  return
+    [this, gradient, &ready, left = job_->worker_graph.parameters.size() / 2](
+      uint32_t parameter) mutable {
+      if (left-- == 0)
+        gradient[job_->layout.offsets[parameter]] =
+          std::numeric_limits<float>::quiet_NaN();
+      if (ready)
+        ready(parameter);
+    };
+}
+
+LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
+                            const float* parameters, Lane& lane,
+                            float* gradient, const ParameterReady& ready) {
+  const auto batch = gather(step, ranks, lane);
+  const auto stats = lane.replica->gradient(parameters, batch, gradient,
+                                            harmed(gradient, ready));
+  return {ranks.lo, stats.loss_sum, batch.rows};
+}
+
+/// All leaves of a node in one pass.
+std::vector<LeafLoss> LeafComputer::stacked(uint64_t step, RankRange node,
+                                            const float* parameters, Lane& lane,
+                                            float* gradient,
+                                            const ParameterReady& ready) {
+  const auto batch = gather(step, node, lane);
+  lane.leaves.clear();
+  stack(step, node, lane.leaves);
+  const auto stats = lane.replica->gradient(parameters, batch, lane.leaves,
+                                            gradient, harmed(gradient, ready));
+  std::vector<LeafLoss> losses;
+  auto next = stats.begin();
+  for (auto rank = node.lo; rank < node.hi; ++rank) {
+    const auto rows = sampling_.rank(step, rank).count;
+    losses.push_back({rank, rows > 0 ? (next++)->loss_sum : 0, rows});
+  }
+  return losses;
+}
+
+/// Lists the node's leaves that have samples; false: there are none.
+bool LeafComputer::stack(uint64_t step, RankRange node,
+                         std::vector<StackedLeaf>& leaves) {
+  if (node.size() > 1) {
+    const auto [left, right] = children(node);
+    const bool has_left = stack(step, left, leaves);
+    const bool has_right = stack(step, right, leaves);
+    if (has_left && has_right)
+      ++leaves.back().merges;
+    return has_left || has_right;
+  }
+  const auto rows = sampling_.rank(step, node.lo).count;
+  if (rows > 0)
+    leaves.push_back(
+      {rows, kernels::batch_key(job_->options.seed, step, node.lo), 0});
+  return rows > 0;
+}
+
+/// Whether one pass computes the node.
+bool LeafComputer::is_pass(uint64_t step, RankRange node) const {
+  return node.size() == 1 || whole_nodes_
+         || (stacked_rows_ > 0 && samples(step, node) <= stacked_rows_);
+}
+
+void LeafComputer::compute_pass(Serial& run, RankRange ranks, float* target,
+                                const ParameterReady& ready) {
+  auto& leaves = run.result->leaves;
+  auto& mine = lane(0);
+  if (ranks.size() > 1 && !whole_nodes_) {
+    for (const auto& loss :
+         stacked(run.step, ranks, run.parameters, mine, target, ready))
+      leaves.push_back(loss);
+    return;
+  }
+  leaves.push_back(leaf(run.step, ranks, run.parameters, mine, target, ready));
+  // The samples of all ranks count as the first one's.
+  for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank)
+    leaves.push_back({rank, 0, 0});
+}
+
+} // namespace troupe

@@ -1,0 +1,373 @@
+#include "actors/control/control_line.hpp"
+
+#include "actors/control/introductions.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/control/secure_middleman.hpp"
+#include "actors/wire/error_line.hpp"
+#include "strategies/place_search.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds retry_period{30};
+constexpr std::chrono::milliseconds answer_deadline{2'000};
+/// The same of a host that was cut off: the next try may go another way.
+constexpr std::chrono::milliseconds away_deadline{1'200};
+constexpr std::chrono::milliseconds listen_period{250};
+constexpr std::chrono::milliseconds silence_deadline{500};
+constexpr size_t most_kept = 4096;
+constexpr size_t most_asked = 64;
+
+class ControlLineState {
+public:
+  static inline const char* name = "control line";
+
+  ControlLineState(caf::event_based_actor* self, ControlLineOptions options)
+    : self_(self), options_(std::move(options)) {
+    places_ = parse_endpoints(options_.address);
+    if (places_.empty())
+      places_.emplace_back();
+    const auto most = options_.hang_up ? away_deadline : answer_deadline;
+    search_ = PlaceSearch{{.places = places_.size(),
+                           .most_ms = static_cast<uint64_t>(most.count())}};
+  }
+
+  caf::behavior make_behavior() {
+    self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+    self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
+    self_->set_default_handler(
+      [this](caf::scheduled_actor*, caf::message& x) { return pass_on(x); });
+    real_ = caf::actor_cast<caf::strong_actor_ptr>(options_.first);
+    self_->monitor(caf::actor_cast<caf::actor_addr>(real_));
+    self_
+      ->request(options_.first, answer_deadline,
+                Hello{options_.role, message_revision, true})
+      .then(
+        [this](const JobInfo& info) {
+          job_ = info.job;
+          term_ = info.term;
+        },
+        [](const caf::error&) {}); // it may be another build: not ours to say
+    if (places_.size() > 1 || options_.tell)
+      listen();
+    return {[this](caf::tick_atom) { reach(); },
+            [this](caf::timeout_atom) { listen(); },
+            [](const Completion& x) { x.then(); }};
+  }
+
+private:
+  /// Would be missed, and has no epoch that is over.
+  static bool outlives(const caf::message& x) {
+    return x.match_elements<LeafReport>() || x.match_elements<GiveUp>()
+           || x.match_elements<Trouble>() || x.match_elements<RoleDied>();
+  }
+
+  caf::skippable_result pass_on(caf::message& message) {
+    const auto* element = self_->current_mailbox_element();
+    const Said said{element->sender, message};
+    introductions_.remember(said);
+    if (real_) {
+      if (element->mid.is_request())
+        await_answer(element->sender, element->mid);
+      real_->enqueue(element->sender, element->mid, message, self_->context());
+      return caf::delegated<caf::message>{};
+    }
+    // Who asks hears that it is away, and asks again.
+    if (outlives(message) && !element->mid.is_request()) {
+      kept_.push_back(said);
+      if (kept_.size() > most_kept)
+        kept_.pop_front();
+    }
+    if (element->mid.is_request())
+      return away();
+    return caf::delegated<caf::message>{};
+  }
+
+  /// Answers come past this actor, so that it does not know which are there.
+  void await_answer(const caf::strong_actor_ptr& who, caf::message_id request) {
+    asked_.emplace_back(who, request);
+    if (asked_.size() > most_asked)
+      asked_.pop_front();
+  }
+
+  /// One that was answered before drops this.
+  void refuse_all() {
+    for (const auto& [who, request] : std::exchange(asked_, {}))
+      if (who)
+        who->enqueue(self_->ctrl(), request.response_id(),
+                     caf::make_message(away()), self_->context());
+  }
+
+  static caf::error away() {
+    return caf::make_error(caf::sec::request_receiver_down,
+                           "a restart of the coordinator is under way");
+  }
+
+  void on(const caf::down_msg& down) {
+    const auto address = [](const caf::strong_actor_ptr& x) {
+      return caf::actor_cast<caf::actor_addr>(x);
+    };
+    const bool asked = asked_whom_ && down.source == address(asked_whom_);
+    if (asked)
+      asked_whom_ = nullptr; // it will not answer
+    if (!real_ || down.source != address(real_)) {
+      if (asked)
+        later();
+      return;
+    }
+    real_ = nullptr;
+    silent_ = false;
+    away_since_ = Clock::now();
+    search_.begin();
+    refuse_all();
+    reach();
+  }
+
+  /// A process that is stopped, or cut off, closes no connection.
+  void listen() {
+    if (real_)
+      self_
+        ->request(caf::actor_cast<coordinator_actor>(real_), silence_deadline,
+                  asking())
+        .then(
+          [this, asked = real_,
+           as = introductions_.incarnation()](const JobInfo& info) {
+            if (asked == real_)
+              heard(info, as);
+          },
+          [this, asked = real_](const caf::error& why) {
+            if (asked == real_)
+              not_heard(why);
+          });
+    self_->delayed_send(self_, listen_period, caf::timeout_atom_v);
+  }
+
+  Hello asking() const {
+    return {options_.role, message_revision, true,
+            options_.tell ? introductions_.incarnation() : 0};
+  }
+
+  void heard(const JobInfo& info, uint64_t as) {
+    silent_ = false;
+    misses_ = 0;
+    loss_ = std::chrono::milliseconds{info.loss_ms};
+    if (info.over && options_.tell)
+      tell_role(Finish{info.job}); // it may have been left out at the end
+    if (!info.left_out.empty() && as == introductions_.incarnation())
+      come_back(info);
+  }
+
+  /// Where its links were the reason, they have to work again.
+  void come_back(const JobInfo& info) {
+    if (told_ != info.left_out)
+      options_.tell(to_string(options_.role) + ": left out of the job ("
+                    + info.left_out + "); joins again"
+                    + (info.probe.empty() ? "" : " once its links work"));
+    told_ = info.left_out;
+    if (info.wait_ms > 0 || joining_)
+      return;
+    if (info.probe.empty() || !options_.probe) {
+      join_again();
+      return;
+    }
+    joining_ = true;
+    options_.probe(
+      info.probe, [this, handle = caf::actor_cast<caf::weak_actor_ptr>(self_)](
+                    bool reached) {
+        if (auto line = handle.lock())
+          caf::anon_send(caf::actor_cast<caf::actor>(line),
+                         Completion{[this, reached] { probed(reached); }});
+      });
+  }
+
+  void probed(bool reached) {
+    joining_ = false;
+    if (reached && real_)
+      join_again();
+  }
+
+  void not_heard(const caf::error& why) {
+    ++misses_;
+    if (options_.hang_up && why == caf::sec::request_timeout
+        && loss_.count() > 0 && misses_ * listen_period >= loss_) {
+      misses_ = 0;
+      options_.hang_up(); // a down message follows
+    } else if (places_.size() > 1 && !std::exchange(silent_, true)) {
+      reach();
+    }
+  }
+
+  /// The role has kept its state: what of it counts is told when it seals.
+  void join_again() {
+    if (introductions_.join() == nullptr || std::exchange(joining_, true))
+      return;
+    self_
+      ->request(caf::actor_cast<coordinator_actor>(real_), answer_deadline,
+                Hello{options_.role, message_revision, false,
+                      introductions_.incarnation()})
+      .then(
+        [this](const JobInfo& info) {
+          joining_ = false;
+          readmitted(info.incarnation);
+        },
+        [this](const caf::error& refused) {
+          joining_ = false;
+          if (refused == caf::sec::invalid_argument)
+            give_up(line_of(refused));
+        });
+  }
+
+  void readmitted(uint64_t incarnation) {
+    introductions_.joins_as(incarnation);
+    tell_role(Readmit{job_, incarnation});
+    if (real_)
+      say(*introductions_.join());
+  }
+
+  template <class Message>
+  void tell_role(const Message& message) {
+    if (const auto* said = introductions_.join())
+      said->sender->enqueue(self_->ctrl(), caf::make_message_id(),
+                            caf::make_message(message), self_->context());
+  }
+
+  void reach() {
+    if (real_ && !silent_)
+      return;
+    if (!real_ && Clock::now() - away_since_ > options_.deadline) {
+      give_up("the coordinator has been away for "
+              + std::to_string(options_.deadline.count() / 1000) + " s");
+      return;
+    }
+    // One that is silent must not keep from finding the next.
+    const auto [place, patience_ms] = search_.next(silent_);
+    patience_ = std::chrono::milliseconds{patience_ms};
+    tried_ = Clock::now();
+    const auto& where = places_[place];
+    self_
+      ->request(secure_middleman(self_->system()), patience_,
+                caf::connect_atom_v, where.host, where.port)
+      .then([this](const caf::node_id&, caf::strong_actor_ptr& found,
+                   const std::set<std::string>&) { ask(found); },
+            [this](const caf::error&) { failed(); });
+  }
+
+  void failed() {
+    const auto took = Clock::now() - tried_;
+    if (took >= patience_)
+      search_.ran_out();
+    later();
+  }
+
+  void later() { self_->delayed_send(self_, retry_period, caf::tick_atom_v); }
+
+  /// Whether it is the coordinator of this job, and a new one.
+  void ask(const caf::strong_actor_ptr& found) {
+    if (!found) {
+      later();
+      return;
+    }
+    asked_whom_ = found;
+    tried_ = Clock::now();
+    self_->monitor(caf::actor_cast<caf::actor_addr>(found));
+    self_
+      ->request(caf::actor_cast<coordinator_actor>(found), patience_, asking())
+      .then(
+        [this, found](const JobInfo& info) {
+          if (std::exchange(asked_whom_, nullptr) == found)
+            met(found, info);
+        },
+        [this, found](const caf::error&) {
+          if (asked_whom_ != found)
+            return;
+          asked_whom_ = nullptr;
+          // The old connection may still be open at the other end, where
+          // answers go then.
+          if (options_.hang_up && !real_)
+            options_.hang_up();
+          failed();
+        });
+  }
+
+  void met(const caf::strong_actor_ptr& found, const JobInfo& info) {
+    const bool member = options_.role.kind != RoleKind::coordinator;
+    if (job_ != 0 && info.job != job_) {
+      give_up("another job's coordinator is at " + options_.address);
+      return;
+    }
+    if (info.term < term_ || (real_ && info.term == term_)) {
+      later(); // one that was deposed, or this one: none is better
+      return;
+    }
+    if (member && info.term == term_ && (info.supervised || !options_.tell)) {
+      give_up("the connection to the coordinator is lost");
+      return;
+    }
+    job_ = info.job;
+    term_ = info.term;
+    if (real_)
+      self_->demonitor(caf::actor_cast<caf::actor_addr>(real_));
+    real_ = found;
+    silent_ = false;
+    misses_ = 0;
+    joining_ = false;
+    told_.clear();
+    refuse_all();
+    for (const auto& said : introductions_.all())
+      say(said);
+    for (const auto& said : std::exchange(kept_, {}))
+      say(said);
+    if (!info.left_out.empty() && options_.tell)
+      come_back(info);
+  }
+
+  void say(const Said& said) {
+    real_->enqueue(said.sender, caf::make_message_id(), said.message,
+                   self_->context());
+  }
+
+  void give_up(const std::string& why) {
+    self_->quit(caf::make_error(caf::sec::remote_lookup_failed, why));
+  }
+
+  caf::event_based_actor* self_;
+  ControlLineOptions options_;
+  std::vector<Endpoint> places_; ///< where a coordinator may listen
+  PlaceSearch search_{PlaceSearch::Options{}};
+  std::chrono::milliseconds patience_{}; ///< with the place tried last
+  Clock::time_point tried_;          ///< that place, or the actor that is there
+  uint64_t job_ = 0;                 ///< 0: not known yet
+  uint64_t term_ = 0;                ///< of the newest coordinator
+  bool joining_ = false;             ///< again, and not answered yet
+  std::string told_;                 ///< why it was left out, last
+  uint32_t misses_ = 0;              ///< questions without an answer, in a row
+  std::chrono::milliseconds loss_{}; ///< silence that counts; 0: not known yet
+  caf::strong_actor_ptr real_;       ///< null: away
+  bool silent_ = false;              ///< it does not answer
+  caf::strong_actor_ptr asked_whom_; ///< whether it is the next one
+  Clock::time_point away_since_;
+  Introductions introductions_;
+  std::deque<Said> kept_;
+  std::deque<std::pair<caf::strong_actor_ptr, caf::message_id>> asked_;
+};
+
+} // namespace
+
+coordinator_actor spawn_control_line(caf::actor_system& system,
+                                     ControlLineOptions options) {
+  auto actor =
+    system.spawn<caf::stateful_actor<ControlLineState, caf::event_based_actor>>(
+      std::move(options));
+  return caf::actor_cast<coordinator_actor>(
+    caf::actor_cast<caf::strong_actor_ptr>(actor));
+}
+
+} // namespace troupe

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "actors/wire/interfaces.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct ControlLineOptions {
+  coordinator_actor first; ///< reached already
+  /// HOST:PORT, where the next one will listen; several, with commas: there or
+  /// there.
+  std::string address;
+  RoleId role; ///< who is on this end; coordinator: an observer
+  std::chrono::milliseconds deadline{30'000};
+  /// Says that a member was left out and joins again, one line; empty: one that
+  /// is left out ends.
+  std::function<void(const std::string& line)> tell{};
+  /// Ends the connections to the coordinator, which is on another host and does
+  /// not answer; empty: they are left to the system.
+  std::function<void()> hang_up{};
+  /// Tries whether links can be made to processes (Join::links); calls
+  /// reached(whether all can), from any thread.
+  std::function<void(const std::vector<std::string>& links,
+                     std::function<void(bool)> reached)>
+    probe{};
+};
+
+/// Spawns what stands for the coordinator in a process of its own: one handle
+/// that lasts while coordinators come and go.
+///
+///   up ---- the coordinator is lost ---> away --- reached one of a higher term
+///    ^                                    |                        |
+///    +------------------------------------|------------------------+
+///                                         +--- past the deadline: ends
+///
+/// What it is sent goes on to the coordinator, with its sender. A new one is
+/// told again who is here (Join, Attach), and what must not be lost meanwhile;
+/// all else that is sent while it is away is dropped, requests are refused.
+/// Where there are several addresses, a coordinator that is silent is left for
+/// one of a higher term elsewhere.
+///
+/// A member asks four times a second whether it is one still. One that was left
+/// out and lives joins again, with all that it holds, as a new incarnation: the
+/// role is told by Readmit, the coordinator by Join. With a supervisor, which
+/// starts another one, the line ends, and the role with it.
+coordinator_actor spawn_control_line(caf::actor_system& system,
+                                     ControlLineOptions options);
+
+} // namespace troupe

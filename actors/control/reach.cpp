@@ -1,0 +1,191 @@
+#include "actors/control/reach.hpp"
+
+#include "actors/certificates/tls_context.hpp"
+#include "actors/sockets/descriptor.hpp"
+
+#include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct FreeAddresses {
+  void operator()(addrinfo* x) const { ::freeaddrinfo(x); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+struct Found {
+  int status = 0;
+  Addresses addresses;
+};
+
+Found look_up(const Endpoint& where) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  Found out;
+  out.status = ::getaddrinfo(where.host.c_str(),
+                             std::to_string(where.port).c_str(), &hints, &list);
+  out.addresses.reset(list);
+  return out;
+}
+
+int left_ms(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+    deadline - Clock::now());
+  return static_cast<int>(std::max<int64_t>(0, left.count()));
+}
+
+/// False: not before the deadline.
+bool wait_for(int socket, short events, Clock::time_point deadline) {
+  pollfd waited{socket, events, 0};
+  int ready = 0;
+  do
+    ready = ::poll(&waited, 1, left_ms(deadline));
+  while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+/// 0, or why not.
+int connect_to(const addrinfo& address, Clock::time_point deadline,
+               Descriptor& out) {
+  Descriptor made{
+    ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  if (!made)
+    return errno;
+  if (::connect(made.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS)
+      return errno;
+    if (!wait_for(made.get(), POLLOUT, deadline))
+      return ETIMEDOUT;
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+    if (failure != 0)
+      return failure;
+  }
+  out = std::move(made);
+  return 0;
+}
+
+Reach of_lookup(const Endpoint& where, int status) {
+  const auto what = "the host " + where.host + " is not known ("
+                    + ::gai_strerror(status) + ')';
+  if (status == EAI_AGAIN)
+    return {ReachKind::unknown_yet, what + ": is its name service reachable?"};
+  return {ReachKind::no_such_host, what + ": check --coordinator"};
+}
+
+Reach of_connection(const Endpoint& where, int failure) {
+  const auto at = to_string(where);
+  if (failure == ECONNREFUSED)
+    return {ReachKind::not_listening,
+            "nobody listens at " + at
+              + ": is the coordinator running there, and is its --listen an "
+                "address of that host?"};
+  return {ReachKind::silent, at + " cannot be reached ("
+                               + std::strerror(failure)
+                               + "): is there a way to that host, and does no "
+                                 "firewall close the port?"};
+}
+
+Reach open_way(const Endpoint& where, Clock::time_point deadline,
+               Descriptor& socket) {
+  // A name service that does not answer takes longer than anybody waits here.
+  auto promise = std::make_shared<std::promise<Found>>();
+  auto answer = promise->get_future();
+  std::thread{[promise, where] {
+    promise->set_value(look_up(where));
+  }}.detach();
+  if (answer.wait_until(deadline) != std::future_status::ready)
+    return of_lookup(where, EAI_AGAIN);
+  const auto found = answer.get();
+  if (found.status != 0)
+    return of_lookup(where, found.status);
+  int failure = ETIMEDOUT;
+  for (const auto* one = found.addresses.get(); one; one = one->ai_next)
+    if (failure = connect_to(*one, deadline, socket); failure == 0)
+      return {};
+  return of_connection(where, failure);
+}
+
+/// A handshake that failed, or a first word that was none.
+Reach of_handshake(const Endpoint& where, ssl_st* session) {
+  const auto at = to_string(where);
+  const auto verdict = SSL_get_verify_result(session);
+  if (verdict != X509_V_OK)
+    return {ReachKind::strange,
+            at + " shows a certificate that is not of this job ("
+              + X509_verify_cert_error_string(verdict)
+              + "): copy the folder of --certificates from the coordinator's "
+                "host"};
+  const auto code = ERR_peek_last_error();
+  const auto reason = ERR_GET_REASON(code);
+  const bool alert = ERR_GET_LIB(code) == ERR_LIB_SSL
+                     && reason >= SSL_AD_REASON_OFFSET;
+  const auto why = take_tls_error();
+  if (alert)
+    return {ReachKind::refused,
+            at + " does not take the certificates that are here (" + why
+              + "): copy the folder of --certificates from the coordinator's "
+                "host"};
+  return {ReachKind::no_member, "what listens at " + at
+                                  + " is no coordinator of this job (" + why
+                                  + "): check --coordinator"};
+}
+
+} // namespace
+
+Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline) {
+  Descriptor socket;
+  return open_way(where, Clock::now() + deadline, socket);
+}
+
+Reach reach_member(const Endpoint& where, const Credentials& credentials,
+                   std::chrono::milliseconds deadline) {
+  const auto until = Clock::now() + deadline;
+  Descriptor socket;
+  if (auto way = open_way(where, until, socket); way.kind != ReachKind::answers)
+    return way;
+  const TlsContext tls{credentials};
+  const auto session = tls.open(socket.get(), true);
+  // Whether our certificate is taken is said after the handshake, which ends
+  // here first; a coordinator's first word comes by itself.
+  for (bool greeted = false; session;) {
+    ERR_clear_error();
+    char word = 0;
+    const int result = greeted ? SSL_peek(session.get(), &word, 1)
+                               : SSL_do_handshake(session.get());
+    if (result == 1) {
+      if (std::exchange(greeted, true))
+        return {};
+      continue;
+    }
+    const auto wanted = SSL_get_error(session.get(), result);
+    if (wanted != SSL_ERROR_WANT_READ && wanted != SSL_ERROR_WANT_WRITE)
+      return of_handshake(where, session.get());
+    if (!wait_for(socket.get(),
+                  wanted == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, until))
+      break;
+  }
+  return {ReachKind::silent,
+          to_string(where)
+            + " takes connections and does not answer: is the coordinator "
+              "there stopped, or overloaded?"};
+}
+
+} // namespace troupe

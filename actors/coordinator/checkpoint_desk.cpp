@@ -1,0 +1,104 @@
+#include "actors/coordinator/checkpoint_desk.hpp"
+
+#include "actors/job/beginning.hpp"
+#include "actors/job/first_period.hpp"
+#include "actors/process/steady_ms.hpp"
+#include "actors/role/context.hpp"
+#include "kernels/base/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+CheckpointDesk::CheckpointDesk(coordinator_actor::pointer self,
+                               std::shared_ptr<const Job> job,
+                               CheckpointOptions options,
+                               std::string fingerprint,
+                               MetricRegistry& registry, FileSystem& files,
+                               Calls calls)
+  : self_(self),
+    job_(job),
+    keeper_(std::move(job), std::move(options), std::move(fingerprint),
+            registry, files),
+    calls_(std::move(calls)) {}
+
+void CheckpointDesk::look(uint64_t committed, bool at_once) {
+  if (const auto version = keeper_.schedule().due(committed, at_once,
+                                                  steady_ms()))
+    calls_.ask(*version);
+}
+
+void CheckpointDesk::ask_again(uint64_t committed) {
+  if (const auto version = keeper_.schedule().again(committed, steady_ms()))
+    calls_.ask(*version);
+}
+
+void CheckpointDesk::arrived(const Snapshot& whole, const Consistency& period) {
+  if (keeper_.schedule().arrived(whole.version))
+    write(whole, period, "periodic");
+}
+
+void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
+                           const char* cause) {
+  if (!executor_)
+    executor_ = std::make_shared<Executor>("checkpoint", 1);
+  ++under_way_;
+  run_on(
+    *executor_, self_,
+    [this, snapshot, period, cause] {
+      return keeper_.write(snapshot, period, cause);
+    },
+    [this](const CheckpointOutcome& outcome) {
+      --under_way_;
+      keeper_.schedule().written();
+      if (const auto line = keeper_.took(outcome); !line.empty())
+        calls_.note(line);
+      last_failure_ = outcome.failure;
+      calls_.written();
+    });
+}
+
+bool CheckpointDesk::is_last_written(const Snapshot& last,
+                                     const Consistency& period,
+                                     const char* cause) {
+  if (!keeper_.enabled())
+    return true;
+  if (under_way_ > 0)
+    return false;
+  const auto& newest = keeper_.newest();
+  if (asked_for_last_
+      || (newest && newest->whole && newest->step == last.version))
+    return true;
+  asked_for_last_ = true;
+  write(last, period, cause);
+  return false;
+}
+
+std::string CheckpointDesk::last_folder() const {
+  return keeper_.enabled() && last_failure_.empty() && keeper_.newest()
+           ? keeper_.newest()->folder
+           : "";
+}
+
+void CheckpointDesk::go_back(Activate& message, ConsistencySwitch& period) {
+  message.version = std::max(message.version, job_->first_step());
+  const auto& newest = keeper_.newest();
+  if (newest && newest->whole && newest->step >= message.version) {
+    try {
+      const Beginning at{*job_, newest->folder};
+      period.start_over(at.period_as(period.now()));
+      message.version = newest->step;
+      message.checkpoint = newest->folder;
+      message.synchronise = false;
+    } catch (const InputError& failure) {
+      calls_.note(std::string{"no way back to a checkpoint: "}
+                  + failure.what());
+    }
+  }
+  if (message.checkpoint.empty() && message.version == job_->first_step())
+    period.start_over(first_period(*job_));
+  keeper_.schedule().rolled_back(message.version);
+}
+
+} // namespace troupe

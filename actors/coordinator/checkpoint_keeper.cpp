@@ -1,0 +1,316 @@
+#include "actors/coordinator/checkpoint_keeper.hpp"
+
+#include "actors/coordinator/saved_weights.hpp"
+#include "actors/job/beginning.hpp"
+#include "actors/job/checkpoint_rows.hpp"
+#include "actors/job/job.hpp"
+#include "actors/wire/version.hpp"
+#include "kernels/base/crc32c.hpp"
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/output_trial.hpp"
+#include "monitoring/checkpoint_names.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* contents_fact = "data's contents";
+
+std::string utc_now() {
+  const auto now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(
+           std::chrono::system_clock::now().time_since_epoch())
+    .count();
+}
+
+/// What each slice is the outcome of, and what all of them are.
+void describe_slices(const Job& job, const Snapshot& snapshot,
+                     CheckpointManifest& manifest) {
+  std::optional<LeaseSet> everywhere;
+  for (const auto& slice : job.plan.slices) {
+    const auto& history = snapshot.slices[slice.id].history;
+    CheckpointSlice mark;
+    mark.variable = job.plan.variables[slice.variable].name;
+    mark.offset = slice.offset;
+    mark.count = slice.count;
+    mark.partition = slice.partition;
+    mark.updates = history.updates;
+    mark.lease_floor = history.lease_floor;
+    mark.leases_above = history.leases_above;
+    const LeaseSet leases{history.lease_floor, history.leases_above};
+    everywhere = everywhere ? intersection(*everywhere, leases) : leases;
+    manifest.slices.push_back(std::move(mark));
+  }
+  const auto ranks = job.options.virtual_ranks;
+  const auto& first = manifest.slices.front();
+  manifest.step = everywhere->size() / ranks;
+  manifest.whole =
+    everywhere->size() % ranks == 0
+    && std::ranges::all_of(manifest.slices, [&](const CheckpointSlice& x) {
+         return x.updates == first.updates
+                && x.lease_floor == everywhere->size()
+                && x.leases_above.empty();
+       });
+}
+
+TensorToWrite tensor_of(const Job& job, const Snapshot& snapshot,
+                        uint32_t variable, uint32_t run) {
+  TensorToWrite out;
+  out.name = tensor_name(job, variable, run);
+  out.shape = job.plan.variables[variable].shape;
+  for (const auto& slice : job.plan.slices) // in order of their offsets
+    if (slice.variable == variable) {
+      const auto& its = snapshot.slices[slice.id];
+      out.parts.push_back(
+        std::as_bytes((run == 0 ? its.values : its.state[run - 1]).span()));
+    }
+  return out;
+}
+
+FileToWrite file_of(const Job& job, const Snapshot& snapshot,
+                    const std::string& name, uint32_t first, uint32_t end) {
+  FileToWrite out;
+  out.name = name;
+  for (uint32_t run = first; run < end; ++run)
+    for (uint32_t i = 0; i < job.plan.variables.size(); ++i)
+      if (job.plan.variables[i].partitions == 0)
+        out.tensors.push_back(tensor_of(job, snapshot, i, run));
+  return out;
+}
+
+/// The damaged ones keep what is in them, under other names.
+void keep_aside(const std::vector<DamagedCheckpoint>& damaged,
+                CheckpointStart& start) {
+  for (const auto& one : damaged) {
+    const auto kept = set_aside(real_files(), one.folder);
+    start.notes.push_back(
+      "passed over: " + one.why
+      + (kept.empty() ? "; it stays where it is" : "; kept as " + kept));
+  }
+}
+
+/// Errors: InputError where all are damaged and nobody said to begin anew.
+void begin_without(const std::vector<DamagedCheckpoint>& damaged,
+                   const CheckpointOptions& options) {
+  if (!damaged.empty() && !options.fresh)
+    throw InputError(
+      "--checkpoint-dir " + options.dir + ": "
+      + (damaged.size() == 1
+           ? "its checkpoint is damaged"
+           : "all " + std::to_string(damaged.size())
+               + " of its checkpoints are damaged, the newest")
+      + " (" + damaged.front().why
+      + "); add --resume=fresh to begin with step 0 and keep what is there "
+        "aside");
+}
+
+} // namespace
+
+CheckpointStart start_checkpoints(const CheckpointOptions& options,
+                                  bool restarted) {
+  CheckpointStart start;
+  if (options.dir.empty())
+    return start;
+  try {
+    start.lock = std::make_shared<CheckpointLock>(options.dir);
+  } catch (const InputError& failure) {
+    if (!restarted)
+      throw;
+    // The coordinator before has it, stopped: its term is over.
+    start.notes.push_back(failure.what());
+  }
+  remove_leftovers(real_files(), options.dir);
+  const auto dir = std::filesystem::absolute(options.dir).string();
+  if (!options.resume && !restarted) {
+    const auto found = find_checkpoints(dir);
+    if (!found.empty())
+      throw InputError("--checkpoint-dir " + options.dir
+                       + ": holds checkpoints, the newest of step "
+                       + std::to_string(found.front().step)
+                       + "; add --resume to go on from it, or name another "
+                         "folder");
+    return start;
+  }
+  std::vector<DamagedCheckpoint> damaged;
+  std::unique_ptr<CheckpointReader> newest;
+  try {
+    newest = open_newest(dir, damaged);
+  } catch (const FileError& failure) {
+    if (!restarted)
+      throw;
+    start.notes.emplace_back(failure.what()); // the run has no need of it yet
+    return start;
+  }
+  if (!newest && !restarted)
+    begin_without(damaged, options);
+  keep_aside(damaged, start);
+  if (newest) {
+    start.resume_from = newest->folder();
+    start.notes.push_back("resumed from " + newest->folder() + ", step "
+                          + std::to_string(newest->manifest().step)
+                          + ", written " + newest->manifest().written_at);
+  } else if (!restarted) {
+    start.notes.push_back(
+      "--resume: no " + std::string{damaged.empty() ? "" : "whole "}
+      + "checkpoint in " + options.dir + ", so the run begins with step 0");
+  }
+  return start;
+}
+
+void try_checkpoints(const Job& job, const CheckpointOptions& options) {
+  if (options.dir.empty())
+    return;
+  const auto runs = 1 + state_slots(job.options.rule.kind);
+  uint64_t values = 0;
+  for (const auto& variable : job.plan.variables)
+    if (variable.partitions == 0) // of tables there are no rows yet
+      values += elements(variable.shape);
+  try_output_folder(options.dir, runs * values * sizeof(float));
+}
+
+std::string data_fingerprint(const Job& job, const Dataset& data) {
+  constexpr uint64_t most = 64;
+  const auto samples = data.samples();
+  const auto count = static_cast<uint32_t>(std::min(samples, most));
+  std::vector<uint32_t> rows;
+  for (uint32_t i = 0; i < count; ++i)
+    rows.push_back(static_cast<uint32_t>(i * samples / count));
+  BatchMemory memory{job.graph, count};
+  data.gather(rows.data(), count, memory);
+  uint32_t sum = 0;
+  const auto add = [&](const void* values, size_t bytes) {
+    if (values != nullptr)
+      sum = crc32c(sum, values, bytes);
+  };
+  const auto& graph = job.graph;
+  add(memory.features(), count * graph.features() * sizeof(float));
+  add(memory.ids(), count * graph.ids() * sizeof(int32_t));
+  add(memory.labels(), count * graph.labels() * sizeof(int32_t));
+  add(memory.targets(), count * graph.labels() * sizeof(float));
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", sum);
+  return text;
+}
+
+void check_resumed(const Job& job, const std::string& fingerprint,
+                   std::vector<std::string>& notes) {
+  if (!job.beginning)
+    return;
+  const auto& manifest = job.beginning->manifest();
+  for (const auto& [name, value] : manifest.facts)
+    if (name == contents_fact && value != fingerprint)
+      throw InputError(job.beginning->folder()
+                       + ": cannot go on from it with this --data, whose "
+                         "samples are others; give what it was trained with");
+  if (const auto changed = differences(settings_of(job), manifest.settings);
+      !changed.empty())
+    notes.push_back("note: goes on with " + changed);
+}
+
+CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
+                                   CheckpointOptions options,
+                                   std::string fingerprint,
+                                   MetricRegistry& registry, FileSystem& files)
+  : job_(std::move(job)),
+    options_(std::move(options)),
+    fingerprint_(std::move(fingerprint)),
+    schedule_({options_.dir.empty() ? 0 : options_.every, job_->first_step()}),
+    registry_(registry),
+    folder_(options_.dir, options_.keep,
+            job_->beginning ? job_->beginning->folder() : "", files) {
+  if (enabled())
+    for (const auto* result : {"written", "failed"}) // they read 0
+      registry_.counter(metrics::checkpoints_total, {{"result", result}});
+  if (job_->beginning)
+    newest_ = CheckpointOutcome{job_->beginning->step(),
+                                job_->beginning->manifest().whole,
+                                job_->beginning->folder(),
+                                0,
+                                0,
+                                ""};
+}
+
+CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
+                                          const Consistency& period,
+                                          const std::string& cause) {
+  const auto begin = Clock::now();
+  CheckpointToWrite out;
+  auto& manifest = out.manifest;
+  describe_slices(*job_, snapshot, manifest);
+  manifest.cause = cause;
+  manifest.written_at = utc_now();
+  manifest.version = version;
+  manifest.facts = facts_of(*job_);
+  manifest.facts.emplace_back(contents_fact, fingerprint_);
+  manifest.settings = settings_of(*job_);
+  manifest.period = {period.async, period.step, period.updates};
+  const auto runs = 1 + state_slots(job_->options.rule.kind);
+  out.files.push_back(file_of(*job_, snapshot, "parameters.safetensors", 0, 1));
+  const auto metadata = weights_metadata(job_->options, manifest.step);
+  out.files.back().metadata = {metadata.begin(), metadata.end()};
+  if (runs > 1)
+    out.files.push_back(
+      file_of(*job_, snapshot, "optimizer.safetensors", 1, runs));
+  std::vector<std::vector<int64_t>> ids;
+  if (!job_->tables.empty())
+    out.files.push_back(table_file(*job_, snapshot, ids));
+  CheckpointOutcome outcome{manifest.step, manifest.whole, "", 0, 0, ""};
+  try {
+    outcome.folder = folder_.write(out);
+    for (const auto& file : out.files)
+      for (const auto& tensor : file.tensors)
+        for (auto part : tensor.parts)
+          outcome.bytes += part.size();
+    folder_.remove_old();
+  } catch (const std::exception& failure) { // training goes on
+    outcome.failure = failure.what();
+  }
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return outcome;
+}
+
+std::string CheckpointKeeper::took(const CheckpointOutcome& outcome) {
+  const auto count = [&](const char* result) {
+    registry_.counter(metrics::checkpoints_total, {{"result", result}}).add();
+  };
+  if (!outcome.failure.empty()) {
+    count("failed");
+    if (std::exchange(last_failure_, outcome.failure) == outcome.failure)
+      return {};
+    return "no checkpoint of step " + std::to_string(outcome.step) + ": "
+           + outcome.failure + "; "
+           + (newest_ ? "step " + std::to_string(newest_->step) + " in "
+                          + newest_->folder + " stays the newest"
+                      : "there is none yet");
+  }
+  count("written");
+  ++written_;
+  newest_ = outcome;
+  registry_.histogram(metrics::checkpoint_duration_seconds)
+    .observe(outcome.seconds);
+  registry_.gauge(metrics::checkpoint_bytes)
+    .set(static_cast<double>(outcome.bytes));
+  registry_.gauge(metrics::checkpoint_step)
+    .set(static_cast<double>(outcome.step));
+  registry_.gauge(metrics::checkpoint_timestamp_seconds).set(unix_seconds());
+  if (std::exchange(last_failure_, {}).empty())
+    return {};
+  return "checkpoints are written again: step " + std::to_string(outcome.step)
+         + " in " + outcome.folder;
+}
+
+} // namespace troupe

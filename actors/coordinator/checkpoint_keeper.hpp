@@ -1,0 +1,90 @@
+#pragma once
+
+#include "actors/job/checkpoint_folder.hpp"
+#include "actors/job/checkpoint_options.hpp"
+#include "actors/job/snapshot_book.hpp"
+#include "kernels/checkpoint/write_checkpoint.hpp"
+#include "monitoring/metrics.hpp"
+#include "strategies/checkpoint_schedule.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a run that writes checkpoints, or begins with one, found in its folder.
+struct CheckpointStart {
+  std::shared_ptr<CheckpointLock> lock; ///< null: none are written
+  std::string resume_from;              ///< folder; empty: from the beginning
+  std::vector<std::string> notes;       ///< lines for the user
+};
+
+/// Takes the folder, and finds what the run begins with.
+/// Damaged checkpoints, newer than that, are renamed and named.
+/// Errors: InputError (the folder cannot be used, another run uses it, it holds
+/// checkpoints and `resume` is not set; one cannot be read; all are damaged and
+/// `fresh` is not set). `restarted`: of a coordinator that
+/// takes over a run under way, whose checkpoints those are.
+CheckpointStart start_checkpoints(const CheckpointOptions& options,
+                                  bool restarted = false);
+
+/// Finds out whether a checkpoint of the job can be written there.
+/// Errors: InputError (the folder cannot be written; there is no room).
+void try_checkpoints(const Job& job, const CheckpointOptions& options);
+
+/// A few samples' bytes as a number: other data are noticed.
+std::string data_fingerprint(const Job& job, const Dataset& data);
+
+/// Compares what the processes without data could not, and adds a line for what
+/// differs and may.
+/// Errors: InputError for other data.
+void check_resumed(const Job& job, const std::string& fingerprint,
+                   std::vector<std::string>& notes);
+
+/// What became of writing one checkpoint.
+struct CheckpointOutcome {
+  uint64_t step = 0;
+  bool whole = true; ///< CheckpointManifest::whole
+  std::string folder;
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::string failure; ///< one line; empty: it is written
+};
+
+/// The coordinator's checkpoints: when one is due, what is written, which go.
+/// write() is called on an executor of its own, one at a time.
+class CheckpointKeeper {
+public:
+  CheckpointKeeper(std::shared_ptr<const Job> job, CheckpointOptions options,
+                   std::string fingerprint, MetricRegistry& registry,
+                   FileSystem& files = real_files());
+
+  bool enabled() const { return !options_.dir.empty(); }
+  CheckpointSchedule& schedule() { return schedule_; }
+
+  /// Writes a snapshot, then removes what is too old.
+  CheckpointOutcome write(const Snapshot& snapshot, const Consistency& period,
+                          const std::string& cause);
+  /// Takes note of it. Returns a line for the user where there is something
+  /// new to say.
+  std::string took(const CheckpointOutcome& outcome);
+
+  uint64_t written() const { return written_; }
+  /// The newest that was written, or that the run began with.
+  const std::optional<CheckpointOutcome>& newest() const { return newest_; }
+
+private:
+  std::shared_ptr<const Job> job_;
+  CheckpointOptions options_;
+  std::string fingerprint_;
+  CheckpointSchedule schedule_;
+  MetricRegistry& registry_;
+  CheckpointFolder folder_; ///< of write()
+  uint64_t written_ = 0;
+  std::optional<CheckpointOutcome> newest_;
+  std::string last_failure_; ///< that the user was told of; empty: none lasts
+};
+
+} // namespace troupe

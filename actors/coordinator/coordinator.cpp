@@ -1,0 +1,334 @@
+#include "actors/coordinator/coordinator.hpp"
+
+#include "actors/coordinator/evaluator.hpp"
+#include "actors/coordinator/present_hosts.hpp"
+#include "actors/coordinator/state.hpp"
+#include "actors/job/first_period.hpp"
+#include "actors/journal/history.hpp"
+#include "actors/process/steady_ms.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <algorithm>
+
+// Joining. See coordinator_silence.cpp for who is lost, coordinator_epochs.cpp
+// for what an epoch begins with, coordinator_commits.cpp for the account of
+// steps and coordinator_end.cpp for snapshots, the end and observers.
+
+namespace troupe {
+namespace {
+
+using Clock = CoordinatorState::Clock;
+
+constexpr auto tick_period = std::chrono::milliseconds{100};
+/// Of --workers MIN:MAX: how long the first epoch waits for one more.
+constexpr auto first_patience = std::chrono::seconds{1};
+
+Membership::Options
+membership_options(const Job& job, const EpochPlan& plan,
+                   std::function<std::set<RoleId>()> awaited,
+                   const JobHistory* past = nullptr) {
+  Membership::Options options;
+  options.awaited = std::move(awaited);
+  options.viable = [&plan](const std::set<RoleId>& present) {
+    return plan.viable(present);
+  };
+  options.join_deadline_ms = job.options.join_deadline_ms;
+  for (const auto& role : job.plan.roles)
+    if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
+      options.roles.push_back(role.role);
+  if (past) {
+    options.epoch = past->epoch;
+    options.roles.insert(options.roles.end(), past->joined.begin(),
+                         past->joined.end());
+    std::erase_if(options.roles,
+                  [&](RoleId role) { return past->left.contains(role); });
+    for (const auto& [role, incarnation] : past->members)
+      if (!past->left.contains(role))
+        options.gather.insert(role);
+  }
+  return options;
+}
+
+SilenceWatch::Options silence_options(const Job& job,
+                                      const CoordinatorOptions& options) {
+  auto out = options.silence;
+  if (job.options.loss_ms > 0)
+    out.least_ms = out.most_ms = job.options.loss_ms;
+  if (!job.options.processes)
+    out.least_ms = out.most_ms = options.actor_silence_deadline_ms;
+  out.tick_ms = tick_period.count();
+  return out;
+}
+
+Reshaping::Options reshaping_options(const Job& job, uint32_t least_workers) {
+  Reshaping::Options options;
+  options.least_workers = std::max(1u, least_workers);
+  options.roles = membership_options(job, EpochPlan{job}, {}).roles;
+  options.most_workers = job.options.virtual_ranks;
+  options.chain = job.options.chain;
+  options.join_deadline_ms = job.options.join_deadline_ms;
+  for (const auto& slice : job.plan.slices)
+    options.slice_bytes.push_back(bytes_of(slice));
+  if (job.plan.owner_kind != RoleKind::shard)
+    options.fixed_slices = options.fixed_workers =
+      "strategy " + to_string(job.options.strategy)
+      + " has the replicas of its plan and no others";
+  if (job.plan.owner_kind != RoleKind::shard && !job.options.processes)
+    options.needed_workers = options.fixed_workers;
+  if (options.fixed_workers.empty() && job.options.backup_workers > 0)
+    options.fixed_workers = options.needed_workers =
+      "--backup-workers counts on the workers that the run began with";
+  return options;
+}
+
+} // namespace
+
+CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
+                                   std::shared_ptr<const Job> job, JobData data,
+                                   CoordinatorOptions options,
+                                   std::shared_ptr<MetricExporter> exporter)
+  : self_(self),
+    job_(std::move(job)),
+    data_(std::move(data)),
+    options_(std::move(options)),
+    exporter_(std::move(exporter)),
+    async_(hands_out_leases(*job_, first_period(*job_))),
+    switch_(first_period(*job_), job_->options.virtual_ranks),
+    registry_(std::make_shared<MetricRegistry>()),
+    metrics_(*registry_),
+    journal_(options_.journal, options_.term),
+    epoch_plan_(*job_, options_.least_workers),
+    reshaping_(reshaping_options(*job_, options_.least_workers),
+               epoch_plan_.chains()),
+    joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
+    membership_(membership_options(
+                  *job_, epoch_plan_, [this] { return awaited(); },
+                  options_.past.get()),
+                clock_.ms()),
+    commits_(
+      job_->options.virtual_ranks,
+      static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),
+      job_->options.backup_workers > 0),
+    leases_(*job_),
+    faults_(self, options_.job_id),
+    snapshots_(*job_),
+    record_(job_),
+    steps_(job_->first_step()),
+    end_(job_->total_steps),
+    silence_(silence_options(*job_, options_), steady_ms()),
+    checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
+                 *registry_, *options_.disk, checkpoint_calls()) {
+  commits_.rollback(steps_);
+  if (options_.past)
+    resume(*options_.past);
+}
+
+coordinator_actor::behavior_type CoordinatorState::make_behavior() {
+  self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
+  self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+  self_->set_exit_handler([this](const caf::exit_msg& x) {
+    write_end();
+    self_->quit(x.reason);
+  });
+  if (data_.eval)
+    evaluator_.spawn(self_->system(), RoleContext{job_,
+                                                  data_,
+                                                  options_.job_id,
+                                                  {RoleKind::evaluator, 0},
+                                                  0,
+                                                  self_,
+                                                  registry_});
+  if (exporter_)
+    exporter_->attach("coordinator", *registry_);
+  touched_ = Clock::now();
+  self_->delayed_send(self_, tick_period, caf::tick_atom_v);
+  return {
+    [this](const Hello& x) { return on(x); },
+    [this](const Join& x) { on(x); },
+    [this](const Sealed& x) { on(x); },
+    [this](const LeafReport& x) { on(x); },
+    [this](const Applied& x) { on(x); },
+    [this](const LeaseRequest& x) { on(x); },
+    [this](const LeaseApplied& x) { on(x); },
+    [this](const LeaseRefused& x) { on(x); },
+    [this](const StepShares& x) { on(x); },
+    [this](const SwitchConsistency& x) { return on(x); },
+    [this](const InjectFault& x) { return on(x); },
+    [this](const FaultStruck& x) { faults_.struck(x); },
+    [this](const ReshapeJob& x) { return on(x); },
+    [this](const LeaveRequest& x) { return on(x); },
+    [this](const EpochPause& x) {
+      if (x.fence.job == options_.job_id)
+        record_.paused(x.fence.epoch, x.role, x.seconds);
+    },
+    [this](const SnapshotSlice& x) { on(x); },
+    [this](const RowSnapshot& x) { on(x); },
+    [this](const Paused& x) { on(x); },
+    [this](const Trouble& x) {
+      if (x.job == options_.job_id && !is_unfit(x.role, x.line))
+        fail(x.line);
+    },
+    [this](const LinkLost& x) { on(x); },
+    [this](const CaughtUp& x) { on(x); },
+    [this](const MetricsReport& x) { on(x); },
+    [this](const Evaluation& x) { on(x); },
+    [this](const Attach& x) { on(x); },
+    [this](const Detach&) { observers_.drop(self_->current_sender()); },
+    [this](const RoleDied& x) { on(x); },
+    [this](const GiveUp& x) { fail(x.line); },
+    [this](const StopRequest& x) { on(x); },
+    [](const Completion& x) { x.then(); },
+    [this](caf::tick_atom) { on_tick(); },
+  };
+}
+
+caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
+  if (hello.revision != message_revision)
+    return caf::make_error(caf::sec::incompatible_versions,
+                           to_string(hello.role)
+                             + " is another build of troupe");
+  // Another may lead by now, and who asks is to look for it.
+  if (hello.again && options_.journal && !options_.journal->leads())
+    return caf::make_error(caf::sec::request_receiver_down,
+                           "no majority of voters is heard of");
+  if (hello.again)
+    return answer_again(hello);
+  if (auto refused = reshaping_.refusal(hello.role);
+      !refused.empty() && hello.role.kind != RoleKind::evaluator)
+    return caf::make_error(caf::sec::invalid_argument, std::move(refused));
+  if (const auto known = present_.find(hello.role);
+      hello.incarnation > 0 && known != present_.end()
+      && known->second.incarnation > hello.incarnation)
+    return caf::make_error(caf::sec::invalid_argument, "another process is "
+                                                         + to_string(hello.role)
+                                                         + " now");
+  const auto sender = self_->current_sender(); // which a promise takes
+  auto promise = self_->make_response_promise<JobInfo>();
+  self_->monitor(caf::actor_cast<caf::actor_addr>(sender));
+  joining_.ask(hello, sender, promise, steady_ms());
+  look_at_joining();
+  return promise;
+}
+
+void CoordinatorState::on(const Join& join) {
+  if (join.job != options_.job_id || stage_ == Stage::over
+      || !reshaping_.refusal(join.role).empty()
+      || membership_.is_gone(join.role, join.incarnation)) // a late copy
+    return;
+  if (!computes_alike(join))
+    return;
+  auto known = present_.find(join.role);
+  if (known != present_.end() && known->second.incarnation >= join.incarnation)
+    return;
+  if (known != present_.end()) {
+    left_out_.left_out(join.role, "another process took its place");
+    lose(join.role, known->second.incarnation);
+  }
+  lost_.erase(join.role);
+  if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
+    note(to_string(join.role) + " is back");
+  auto actor = caf::actor_cast<role_actor>(self_->current_sender());
+  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  joining_.joined(join);
+  joined_ = Clock::now();
+  silence_.joined(join.role, steady_ms());
+  if (job_->options.loss_ms == 0 && hosts_of(present_).size() > 1)
+    silence_.raise_least(loss_between_hosts(job_->options).count());
+  self_->monitor(actor);
+  faults_.joined(join.role, actor);
+  admit(join.role);
+  perform(membership_.join(join.role, join.incarnation, clock_.ms()));
+}
+
+/// Who has not come is not waited for; it is taken in when it does.
+void CoordinatorState::begin_without_all() {
+  if (begun_ || membership_.state() != Membership::State::forming
+      || !epoch_plan_.begins(present_roles())
+      || Clock::now() - joined_ < first_patience)
+    return;
+  for (auto role : membership_.absent())
+    perform(membership_.dismiss(role, clock_.ms()));
+}
+
+bool CoordinatorState::computes_alike(const Join& join) {
+  if (join.role.kind != RoleKind::worker)
+    return true;
+  if (probe_.empty()) {
+    probe_ = join.probe;
+    build_ = join.build;
+  }
+  if (probe_ == join.probe && build_ == join.build)
+    return true;
+  const auto why = "computes with " + join.build
+                   + " and gets other bits than the workers before it ("
+                   + build_ + "): use machines of one kind, or pin --isa";
+  if (!is_unfit(join.role, why))
+    fail(to_string(join.role) + ' ' + why);
+  return false;
+}
+
+std::set<RoleId> CoordinatorState::present_roles() const {
+  std::set<RoleId> out;
+  for (const auto& [role, present] : present_)
+    out.insert(role);
+  return out;
+}
+
+/// The next epoch makes the learner a replica.
+void CoordinatorState::on(const CaughtUp& caught_up) {
+  if (current(caught_up.fence))
+    perform(reshaping_.caught_up(caught_up.role.index, clock_.ms()));
+}
+
+void CoordinatorState::on_tick() {
+  self_->delayed_send(self_, tick_period, caf::tick_atom_v);
+  if (stage_ == Stage::over) {
+    leave();
+    return;
+  }
+  const auto now = Clock::now();
+  skip_pause(now);
+  write_commits();
+  if (!observers_.empty())
+    for (const auto& from : {options_.journal_notes, options_.notes})
+      std::ranges::for_each(from->take(), [this](auto& x) { note(x); });
+  begin_without_all();
+  perform(membership_.tick(clock_.ms()));
+  faults_.tick(now);
+  perform(reshaping_.tick(clock_.ms()));
+  look_at_leaves();
+  look_at_checkpoints();
+  if (std::exchange(renews_, false)) {
+    leave_out_unlinked();
+    renew();
+  }
+  watch_silence(now);
+  look_at_joining();
+  if (stage_ == Stage::over)
+    return;
+  metrics_.recomputed_so_far(commits_.leaves_recomputed());
+  if (watch_.is_due())
+    look_at_waits();
+  if (stops_late(now))
+    fail(ending_.stop.why
+         + (begun_ ? " after step " + std::to_string(steps_)
+                       + ": nothing was saved, the roles did not stop in time"
+                   : " before the first step: nothing was saved"));
+  else if (now - touched_
+           > std::chrono::milliseconds{options_.stall_deadline_ms})
+    fail("no step was committed for "
+         + std::to_string(options_.stall_deadline_ms / 1000) + " s after step "
+         + std::to_string(steps_) + ": "
+         + (watch_.reason().empty() ? "" : watch_.reason() + "; ")
+         + "look at troupe's logs (--log-dir)");
+}
+
+coordinator_actor spawn_coordinator(caf::actor_system& system,
+                                    std::shared_ptr<const Job> job,
+                                    JobData data, CoordinatorOptions options,
+                                    std::shared_ptr<MetricExporter> exporter) {
+  return system.spawn<coordinator_actor::stateful_impl<CoordinatorState>>(
+    std::move(job), std::move(data), std::move(options), std::move(exporter));
+}
+
+} // namespace troupe

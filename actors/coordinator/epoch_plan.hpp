@@ -1,0 +1,139 @@
+#pragma once
+
+#include "actors/job/job.hpp"
+#include "actors/wire/messages.hpp"
+#include "strategies/chain_book.hpp"
+#include "strategies/leases.hpp"
+#include "strategies/restoration.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a slice takes; of a part of a sparse table: were all rows there.
+uint64_t bytes_of(const Slice& slice);
+
+/// The number under which CommitBook knows who applies steps.
+uint32_t owner_key(RoleId owner);
+
+/// What changes from epoch to epoch in a parameter-server job: who keeps which
+/// slice, who computes which virtual rank, what is left of the step that was
+/// under way. Filled in from what the members said when they sealed. Replicas
+/// that reduce together keep all slices: they have no chains. Nor have the
+/// slices that every worker keeps beside shards.
+class EpochPlan {
+public:
+  /// `least_workers`: that go on, and may begin, without the others; 0: one
+  /// goes on, none begin.
+  explicit EpochPlan(const Job& job, uint32_t least_workers = 0);
+
+  /// Tells whether these roles can go on without the others.
+  bool viable(const std::set<RoleId>& present) const;
+  const std::vector<WorkerRanks>& ranks() const { return ranks_; }
+  /// Tells whether the job asks for no more than these to begin with.
+  bool begins(const std::set<RoleId>& present) const;
+  /// Replicas of a slice shall be on different hosts where that can be: others
+  /// learn what is kept twice on one. `hosts` names each one's roles.
+  void spread(const std::map<std::string, std::set<RoleId>>& hosts);
+  /// Decides chains and ranks of the next epoch.
+  void begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch);
+  /// Who shall keep which slice can be changed here.
+  ChainBook& chains() { return chains_; }
+  /// What the job relies on: every slice has had so many updates or, since
+  /// then, these leases (async).
+  struct Acknowledged {
+    uint64_t version = 0;
+    std::optional<LeaseSet> leases{};
+    /// Members of the newest epoch, by incarnation, where they told another
+    /// coordinator of more than this one may know.
+    const std::map<RoleId, uint64_t>* told_another = nullptr;
+  };
+  /// The absent replicas of slices of which those who have sealed hold less
+  /// than that, or too little for the other slices. A head passes an update on
+  /// before it has applied it: what a process has of one before it may be less
+  /// than what others acknowledged. Of what workers all-reduce those who told
+  /// another coordinator, where nobody who has sealed is one of them and has
+  /// it: what this one was told of is known to be gone with whoever is absent.
+  std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
+                           const Acknowledged& known) const;
+  /// Tells whether some slices are past a step of which slice 0's head may not
+  /// know what was decided (scalars, or what the step is made of).
+  bool undecided() const { return undecided_; }
+  /// Tells the members: chains, ranks, and what the owners hold.
+  void tell(Activate& message) const;
+  /// Tells replicas which sums of step `message.version` they have.
+  void tell_held(Activate& message) const;
+  /// All go back to version 0: what was said of steps is void.
+  void undo();
+  /// The versions that each slice's head can serve.
+  std::vector<Restorable> restorable() const;
+  /// Those that every replica of each slice can serve.
+  std::vector<Restorable> in_whole_chains() const;
+  /// The newest version, at most `version`, that all replicas of every slice
+  /// hold.
+  uint64_t everywhere(uint64_t version) const;
+  /// The versions of what every worker keeps, by place.
+  std::vector<Restorable> reduced() const;
+  /// Who commits steps there, by owner_key(), at most at `version`.
+  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
+  /// The same where rows run free: tails are through whole steps.
+  std::map<uint32_t, uint64_t> steps_held(uint64_t version) const;
+  /// The ranks of step `version` that neither owners nor workers hold.
+  std::vector<RankRange> missing(uint64_t version) const;
+
+  /// The ranks of step `version` that no worker of this epoch has computed, or
+  /// is going to: owners have them from one that may be gone.
+  std::vector<RankRange> orphaned(uint64_t version) const;
+
+  /// Shards that are the tail of a slice: they acknowledge.
+  std::set<uint32_t> tails() const;
+  /// What all slices of each tail have applied (async): a head may have more,
+  /// which was never acknowledged.
+  std::map<uint32_t, LeaseSet> applied() const { return applied_at(tails_); }
+  /// What the heads of each tail's slices have applied: a tail that was a
+  /// learner may still lack what its chain had acknowledged, and gets it.
+  std::map<uint32_t, LeaseSet> promised() const { return applied_at(heads_); }
+  /// Tells whether the role goes through such a phase in this epoch.
+  bool passes(RoleId role, StepPhase phase) const;
+  /// Those of `present` that have caught up with all that they are to hold, in
+  /// an epoch that begins at `version`.
+  std::set<RoleId> whole(const std::set<RoleId>& present,
+                         uint64_t version) const;
+  /// What each shard of the epoch keeps as a replica.
+  std::map<uint32_t, uint64_t> kept_bytes() const;
+  size_t workers() const { return ranks_.size(); }
+
+private:
+  std::map<uint32_t, LeaseSet>
+  applied_at(const std::vector<SliceState>& states) const;
+  /// Tells whether a worker has sealed that keeps what all of them do, at
+  /// `version` or past it, since it was one of `members`.
+  bool keeps_layers(uint64_t version, const std::map<RoleId, Sealed>& seals,
+                    const std::map<RoleId, uint64_t>& members) const;
+  /// Tells whether a replica of the newest epoch has sealed whose process is
+  /// the one that was its member.
+  bool lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
+             const std::map<RoleId, uint64_t>& members) const;
+  /// `before`: the chains of the epoch before this one.
+  bool lacks_decision(const ChainBook& before) const;
+  bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
+
+  const Job& job_;
+  uint32_t least_workers_;
+  ChainBook chains_;
+  std::vector<WorkerRanks> ranks_;
+  std::vector<SliceState> heads_; ///< of slices on shards
+  std::vector<SliceState> tails_; ///< the same
+  bool undecided_ = false;
+  std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
+  /// Of replicas: (step, nodes).
+  std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;
+  std::map<RoleId, Restorable> reduced_; ///< of every worker, if it keeps some
+};
+
+} // namespace troupe

@@ -1,0 +1,248 @@
+#include "actors/coordinator/present_hosts.hpp"
+#include "actors/coordinator/state.hpp"
+#include "actors/journal/history.hpp"
+
+// From a proposal to what the members of the next epoch are told.
+
+namespace troupe {
+namespace {
+
+/// Of rows that run free: what every slice has of the steps before `step`.
+LeaseSet leases_before(uint64_t step, const Job& job) {
+  return {step * job.options.virtual_ranks, {}};
+}
+
+} // namespace
+
+void CoordinatorState::perform(const Membership::Actions& actions) {
+  for (const auto& action : actions)
+    std::visit([this](const auto& x) { perform(x); }, action);
+}
+
+void CoordinatorState::perform(const Membership::Propose& propose) {
+  fence_ = {};
+  seals_.clear();
+  proposed_ = {options_.job_id, options_.term, propose.epoch};
+  for (auto role : propose.members)
+    self_->send(present_[role].actor, Propose{proposed_, switch_.now()});
+}
+
+void CoordinatorState::perform(const Membership::Activate& activate) {
+  fence_ = {options_.job_id, options_.term, activate.epoch};
+  metrics_.epoch.set(static_cast<double>(activate.epoch));
+  Activate message;
+  message.fence = fence_;
+  for (const auto& [role, present] : present_)
+    message.members.push_back({role, present.endpoint, present.links});
+  if (!reshaping_.pending())
+    epoch_plan_.spread(hosts_of(present_));
+  epoch_plan_.begin(seals_, activate.epoch);
+  epoch_plan_.tell(message);
+  bool undone = false;
+  if (async_)
+    undone = restore_leases();
+  else if (job_->plan.owner_kind == RoleKind::worker)
+    restore_replicas(message);
+  else if (job_->plan.dense_reduced)
+    restore_hybrid(message);
+  else
+    restore_steps(message);
+  switch_or_go_on(message);
+  write_down(std::move(message), undone);
+}
+
+/// The epoch is decided for good: its members are told.
+void CoordinatorState::announce(const Activate& message) {
+  left_out_.begun();
+  if (std::exchange(options_.past, nullptr))
+    note(back_line(options_.term));
+  if (!begun_) {
+    begun_ = true;
+    record_.begin(Clock::now());
+    touched_ = Clock::now();
+  } else {
+    for (const auto& kind : record_.resumed(present_roles()))
+      metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
+        .add();
+  }
+  for (const auto& [role, present] : present_)
+    self_->send(present.actor, message);
+  evaluator_.tell(self_, *job_, fence_, present_);
+  checkpoints_.ask_again(steps_);
+  faults_.whole(epoch_plan_.whole(present_roles(), message.version));
+  if (stage_ == Stage::pausing && !async_)
+    pause();
+  else if (stage_ == Stage::ending && end_ != job_->total_steps)
+    for_all(EndAt{fence_, end_});
+  if (async_ && stage_ != Stage::concluding)
+    snapshot_if_done();
+  if (const auto line = std::exchange(switched_, std::nullopt)) {
+    observers_.tell(*line);
+    for (auto& promise : std::exchange(switchers_, {}))
+      promise.deliver(*line);
+  }
+  if (switch_.pending())
+    drain();
+  for (const auto& [shard, bytes] : epoch_plan_.kept_bytes())
+    loads_.keeps(shard, bytes);
+  Reshaping::Actions actions;
+  reshaping_.began(present_roles(), clock_.ms(), actions);
+  perform(actions);
+}
+
+void CoordinatorState::perform(const Membership::Await& await) {
+  std::string names;
+  for (auto role : await.roles)
+    names += (names.empty() ? "" : ", ") + to_string(role);
+  note("waiting for " + names + ": nobody else has all that was applied");
+}
+
+/// Who holds what the job relies on and nobody present does.
+std::set<RoleId> CoordinatorState::awaited() const {
+  EpochPlan::Acknowledged known{commits_.committed()};
+  if (switch_.now().async)
+    known = {switch_.now().updates,
+             async_ ? leases_.consumed_leases()
+                    : leases_before(commits_.committed(), *job_)};
+  if (options_.past && options_.past->epoch > 0) // written a while later
+    known.told_another = &options_.past->members;
+  auto out = epoch_plan_.awaited(seals_, known);
+  // A worker that was lost here had what it kept in its process.
+  std::erase_if(out, [&](RoleId role) {
+    return role.kind == RoleKind::worker
+           && membership_.is_gone(role, known.told_another->at(role));
+  });
+  return out;
+}
+
+/// Slices go on with what they have, each with the set of its leases; what a
+/// chain has lost is computed again for it, and the others drop it.
+bool CoordinatorState::restore_leases() {
+  auto resumed = leases_.begin_epoch(seals_, epoch_plan_.applied(),
+                                     epoch_plan_.promised(), steps_);
+  const bool undone = resumed.lost > 0 && !ending_.last;
+  if (undone) {
+    const auto steps = steps_ - resumed.step;
+    steps_ = resumed.step;
+    record_.rolled_back(steps_, steps, resumed.lost);
+    journal_.rolled_back(steps_, steps, "a chain has lost leases",
+                         record_.counts(commits_));
+    snapshots_.clear();
+    epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
+    note("rollback to step " + std::to_string(steps_) + ", "
+         + std::to_string(steps) + " steps undone: a chain has lost "
+         + std::to_string(resumed.lost) + " leases, computed again for it");
+  }
+  if (!ending_.last)
+    committed(resumed.completed);
+  return undone;
+}
+
+void CoordinatorState::restore_steps(Activate& message) {
+  auto restoration = decide_restoration(epoch_plan_.restorable(),
+                                        commits_.committed());
+  if (!restoration.rollback && epoch_plan_.undecided())
+    restoration = {0, true,
+                   "what was decided of step "
+                     + std::to_string(restoration.version)
+                     + " is lost with all who knew it"};
+  // A head may have a version that its followers get only now: until they have
+  // it, the step is not committed, and may have to be computed again.
+  commits_.owners(epoch_plan_.tails(),
+                  epoch_plan_.everywhere(restoration.version));
+  message.version = restoration.version;
+  if (restoration.rollback)
+    roll_back(message, restoration.reason);
+  else
+    committed(commits_.forgive(restoration.version));
+  message.missing = epoch_plan_.missing(message.version);
+  // What workers have reported of that step may have died with a coordinator.
+  const std::vector<RankRange> all{{0, job_->options.virtual_ranks}};
+  committed(commits_.excuse(message.version,
+                            options_.past || left_out_.returned()
+                              ? all
+                              : epoch_plan_.orphaned(message.version)));
+}
+
+void CoordinatorState::restore_replicas(Activate& message) {
+  std::vector<uint64_t> versions;
+  for (const auto& [role, seal] : seals_) // by index
+    versions.push_back(seal.version);
+  auto resumption = decide_resumption(versions, commits_.committed());
+  message.version = resumption.version;
+  message.source = resumption.source;
+  message.synchronise = resumption.synchronise;
+  // Who takes the version only now may lose its source before it has it: until
+  // it says that it has, the step is not committed.
+  std::map<uint32_t, uint64_t> replicas;
+  for (const auto& [role, seal] : seals_)
+    replicas[owner_key(role)] = seal.version;
+  commits_.owners(std::move(replicas));
+  if (resumption.rollback) {
+    roll_back(message, resumption.reason);
+    return;
+  }
+  epoch_plan_.tell_held(message);
+  committed(commits_.forgive(resumption.version));
+}
+
+/// Rows are with shards, the rest with every worker. What shards hold of a step
+/// tells nothing of the dense sums, so the workers' own word counts alone.
+void CoordinatorState::restore_hybrid(Activate& message) {
+  const auto free = switch_.now().async;
+  auto slices = epoch_plan_.in_whole_chains();
+  if (epoch_plan_.everywhere(commits_.committed()) < commits_.committed())
+    slices = epoch_plan_.restorable(); // counted while a replica was away
+  const auto resumption =
+    free
+      ? decide_resumption(epoch_plan_.promised(), epoch_plan_.reduced(),
+                          leases_before(commits_.committed(), *job_),
+                          commits_.committed())
+      : decide_resumption(slices, epoch_plan_.reduced(), commits_.committed());
+  message.version = resumption.version;
+  message.source = resumption.source;
+  message.synchronise = resumption.synchronise;
+  commits_.owners(free ? epoch_plan_.steps_held(resumption.version)
+                       : epoch_plan_.holders(resumption.version));
+  if (resumption.rollback) {
+    roll_back(message, resumption.reason);
+    return;
+  }
+  epoch_plan_.tell_held(message);
+  committed(commits_.forgive(resumption.version));
+  // What workers have reported of that step may have died with a coordinator.
+  if (options_.past || left_out_.returned())
+    committed(
+      commits_.excuse(message.version, {{0, job_->options.virtual_ranks}}));
+}
+
+void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
+  message.rollback = true;
+  checkpoints_.go_back(message, switch_);
+  message.slices.clear(); // they tell of what is undone
+  epoch_plan_.undo();
+  const auto undone = commits_.rollback(message.version);
+  record_.rolled_back(message.version, undone);
+  journal_.rolled_back(message.version, undone, reason,
+                       record_.counts(commits_));
+  snapshots_.clear();
+  epoch_ends_.clear();
+  note("rollback to step " + std::to_string(message.version) + ", "
+       + std::to_string(undone) + " steps undone: " + reason);
+}
+
+void CoordinatorState::on(const Sealed& sealed) {
+  if (sealed.fence != proposed_ || stage_ == Stage::over)
+    return;
+  auto known = present_.find(sealed.role);
+  if (known == present_.end()
+      || known->second.incarnation != sealed.incarnation)
+    return;
+  seals_[sealed.role] = sealed;
+  heard_sender();
+  faults_.pass_own(StepPhase::seal);
+  perform(membership_.sealed(sealed.role, sealed.incarnation,
+                             sealed.fence.epoch, clock_.ms()));
+}
+
+} // namespace troupe

@@ -1,0 +1,126 @@
+#include "actors/coordinator/evaluator.hpp"
+
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/job/shard_tables.hpp"
+#include "actors/job/trained_model.hpp"
+#include "kernels/base/buffer.hpp"
+
+#include <cstring>
+#include <map>
+
+namespace troupe {
+namespace {
+
+/// The GPU that the job trains on, where this process sees it: a processor
+/// would take longer to evaluate than the epoch took to train.
+DeviceId evaluation_device(const Job& job) {
+  auto device = parse_device(job.options.devices.front());
+  const bool usable = device.kind == DeviceId::Kind::cuda
+                      && device.index < cuda_device_count();
+  return usable ? device : DeviceId{};
+}
+
+class EvaluatorState {
+public:
+  static inline const char* name = "evaluator";
+
+  EvaluatorState(evaluator_actor::pointer self, RoleContext context,
+                 std::shared_ptr<const EvaluatedRows> rows)
+    : self_(self),
+      context_(std::move(context)),
+      job_(*context_.job),
+      rows_(std::move(rows)),
+      graph_(rows_ ? rows_->graph() : job_.graph),
+      layout_(graph_),
+      device_(evaluation_device(job_)),
+      executor_(std::make_shared<Executor>("evaluator", 1)) {}
+
+  ~EvaluatorState() {
+    executor_.reset(); // its task reads what is destroyed below
+  }
+
+  evaluator_actor::behavior_type make_behavior() {
+    guard_role(self_, context_.coordinator);
+    return {
+      [this](const Evaluate& x) { on(x); },
+      [this](const Finish& x) {
+        if (x.job == context_.job_id)
+          self_->quit();
+      },
+      [](const Completion& x) { x.then(); },
+    };
+  }
+
+private:
+  struct Partial {
+    std::shared_ptr<Buffer> parameters;
+    uint32_t arrived = 0;
+  };
+
+  std::shared_ptr<Buffer> fresh_parameters() const {
+    auto parameters = std::make_shared<Buffer>(layout_.total);
+    parameters->fill(0);
+    for (auto table : job_.tables) // rows that nobody has touched
+      rows_->initialise(table, parameters->data() + layout_.offsets[table]);
+    return parameters;
+  }
+
+  void put(const Evaluate& part, float* parameters) const {
+    const auto& slice = job_.plan.slices[part.slice];
+    auto* to = parameters + layout_.offsets[slice.variable] + slice.offset;
+    if (slice.sparse())
+      rows_->put(slice, part.values, to);
+    else if (part.values.size() == slice.count)
+      std::memcpy(to, part.values.data(), slice.count * sizeof(float));
+  }
+
+  void on(const Evaluate& part) {
+    if (part.job != context_.job_id || part.slice >= job_.plan.slices.size()
+        || !fits(job_, part.slice, part.values))
+      return;
+    auto& partial = partial_[part.version];
+    if (!partial.parameters)
+      partial.parameters = fresh_parameters();
+    put(part, partial.parameters->data());
+    if (++partial.arrived < part.slices)
+      return;
+    auto parameters = partial.parameters;
+    partial_.erase(part.version);
+    run_on(
+      *executor_, self_,
+      [this, &executor = *executor_, parameters, version = part.version] {
+        Renumber renumber;
+        if (rows_)
+          renumber = [this](int32_t* ids, size_t count) {
+            rows_->renumber(ids, count);
+          };
+        auto scores = score_on(executor, graph_, parameters->data(),
+                               *context_.data.eval, device_, renumber);
+        return Evaluation{context_.job_id, version, scores.samples,
+                          std::move(scores.measures)};
+      },
+      [this](Evaluation& result) {
+        self_->send(context_.coordinator, result);
+      });
+  }
+
+  evaluator_actor::pointer self_;
+  RoleContext context_;
+  const Job& job_;
+  std::shared_ptr<const EvaluatedRows> rows_; ///< null: tables are whole
+  Graph graph_; ///< with tables that have those rows
+  Layout layout_;
+  DeviceId device_;
+  std::map<uint64_t, Partial> partial_;
+  std::shared_ptr<Executor> executor_;
+};
+
+} // namespace
+
+evaluator_actor spawn_evaluator(caf::actor_system& system, RoleContext context,
+                                std::shared_ptr<const EvaluatedRows> rows) {
+  return system.spawn<evaluator_actor::stateful_impl<EvaluatorState>>(
+    std::move(context), std::move(rows));
+}
+
+} // namespace troupe

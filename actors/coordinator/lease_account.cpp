@@ -1,0 +1,248 @@
+#include "actors/coordinator/lease_account.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Shards beyond the number of slices own nothing and apply nothing; they are
+/// the last ones.
+uint32_t owners_with_slices(const Plan& plan) {
+  uint32_t owners = 0;
+  for (auto owner : plan.owner)
+    if (owner != Plan::every_worker)
+      owners = std::max(owners, owner + 1);
+  return owners;
+}
+
+std::optional<uint64_t> bound_of(int64_t staleness) {
+  return staleness < 0 ? std::nullopt
+                       : std::optional{static_cast<uint64_t>(staleness)};
+}
+
+} // namespace
+
+LeaseAccount::LeaseAccount(const Job& job)
+  : job_(job),
+    book_(job.total_steps * job.options.virtual_ranks,
+          owners_with_slices(job.plan)),
+    clocks_(bound_of(job.options.staleness)) {}
+
+void LeaseAccount::worker_lost(uint32_t worker) {
+  book_.worker_lost(worker);
+  clocks_.leave(worker);
+  waiting_.erase(worker);
+}
+
+void LeaseAccount::resume(uint64_t steps, uint64_t samples) {
+  before_ = Before{steps, samples};
+}
+
+uint64_t LeaseAccount::samples_of(uint64_t lease) const {
+  const auto ranks = job_.options.virtual_ranks;
+  return job_.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
+    .count;
+}
+
+/// What is consumed beyond what the earlier coordinator had counted, as steps;
+/// or, where chains were lost with it, how much less. A tail may get the rest
+/// of what it had counted from its head: those steps are not counted again.
+/// Nobody knows the losses of any of them any more.
+LeaseAccount::Resumed
+LeaseAccount::catch_up(const std::map<uint32_t, LeaseSet>& promised) {
+  const auto ranks = job_.options.virtual_ranks;
+  const auto before = *std::exchange(before_, std::nullopt);
+  uint64_t samples = 0;
+  for (uint64_t lease = 0; lease < book_.granted(); ++lease)
+    if (book_.is_consumed(lease))
+      samples += samples_of(lease);
+  const auto steps = book_.consumed() / ranks;
+  window_leases_ = static_cast<uint32_t>(book_.consumed() % ranks);
+  auto kept = promised.begin()->second;
+  for (const auto& [shard, set] : promised)
+    kept = intersection(kept, set);
+  Resumed out{0, before.steps, {}};
+  if (kept.size() < before.steps * ranks) {
+    out.lost = before.steps * ranks - kept.size();
+    out.step = kept.size() / ranks;
+  }
+  owed_ = out.step - std::min(out.step, steps);
+  for (auto step = out.step; step < steps; ++step)
+    out.completed.push_back({step});
+  if (out.lost == 0)
+    window_.samples = static_cast<uint32_t>(
+      samples > before.samples ? samples - before.samples : 0);
+  return out;
+}
+
+LeaseAccount::Resumed
+LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
+                          std::map<uint32_t, LeaseSet> applied,
+                          const std::map<uint32_t, LeaseSet>& promised,
+                          uint64_t step) {
+  const auto held = book_.holders();
+  auto before = book_.consumed_leases();
+  for (auto& [shard, set] : applied)
+    for (auto lease = set.floor(); lease < book_.granted(); ++lease)
+      if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
+        set.insert(lease);
+  book_.restored(std::move(applied));
+  if (!std::exchange(begun_, true) && job_.beginning) // of a step's leases
+    skip_begun(before);
+  for (const auto& [lease, worker] : held)
+    if (book_.is_consumed(lease))
+      clocks_.consumed(worker);
+    else
+      clocks_.taken_back(worker);
+  members(seals);
+  if (before_)
+    return catch_up(promised);
+  Resumed out{lacking(before, book_.consumed_leases()), step, {}};
+  if (out.lost > 0)
+    out.step = undo(out.lost, step);
+  // Not only of those that were granted here: shards may have had leases that
+  // an earlier coordinator granted.
+  for (auto lease = before.floor(); lease < book_.granted(); ++lease)
+    if (book_.is_consumed(lease) && !before.contains(lease))
+      if (auto commit = consumed(lease, out.step + out.completed.size()))
+        out.completed.push_back(*commit);
+  return out;
+}
+
+/// The steps of the checkpoint that the job begins with are counted already.
+void LeaseAccount::skip_begun(LeaseSet& before) {
+  before = book_.consumed_leases();
+  window_leases_ =
+    static_cast<uint32_t>(book_.consumed() % job_.options.virtual_ranks);
+}
+
+/// V consumed leases are a step, whichever they are. What the losses of those
+/// that stay were is not known any more.
+uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
+  const uint64_t ranks = job_.options.virtual_ranks;
+  const auto count = step * ranks + window_leases_;
+  const auto left = count - std::min(count, leases);
+  window_ = {};
+  window_losses_ = 0;
+  window_leases_ = static_cast<uint32_t>(left % ranks);
+  return left / ranks;
+}
+
+void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
+  std::set<uint32_t> workers;
+  for (const auto& [role, seal] : seals)
+    if (role.kind == RoleKind::worker)
+      workers.insert(role.index);
+  // Who is in the new epoch asks again; who is not may never come back.
+  for (const auto& [lease, worker] : std::map{book_.holders()})
+    book_.worker_lost(worker);
+  clocks_.members(workers);
+  waiting_.clear();
+}
+
+void LeaseAccount::begin_period(const Consistency& consistency,
+                                const std::map<RoleId, Sealed>& seals,
+                                const std::set<uint32_t>& shards) {
+  const auto ranks = job_.options.virtual_ranks;
+  book_ = LeaseBook{job_.total_steps * ranks, owners_with_slices(job_.plan)};
+  std::map<uint32_t, LeaseSet> applied;
+  for (auto shard : shards)
+    applied[shard] = LeaseSet{consistency.step * ranks, {}};
+  book_.restored(std::move(applied));
+  losses_.clear();
+  window_ = {};
+  window_leases_ = 0;
+  window_losses_ = 0;
+  bound(consistency);
+  members(seals);
+}
+
+void LeaseAccount::bound(const Consistency& consistency) {
+  clocks_.bound(bound_of(consistency.staleness));
+}
+
+uint64_t LeaseAccount::hold() {
+  const auto ranks = job_.options.virtual_ranks;
+  const auto step = (book_.granted() + ranks - 1) / ranks;
+  held_from_ = step * ranks;
+  book_.hold(held_from_);
+  return step;
+}
+
+bool LeaseAccount::drained() const {
+  return book_.granted() == held_from_ && book_.consumed() == held_from_;
+}
+
+void LeaseAccount::ask(uint32_t worker, uint32_t count) {
+  waiting_[worker] = count;
+}
+
+std::map<uint32_t, std::vector<uint64_t>> LeaseAccount::hand_out() {
+  std::map<uint32_t, std::vector<uint64_t>> out;
+  for (const auto& [worker, count] : waiting_) {
+    std::vector<uint64_t> granted;
+    while (granted.size() < count && clocks_.may_begin(worker)) {
+      const auto one = book_.grant(worker, 1);
+      if (one.empty())
+        break;
+      clocks_.begin(worker);
+      granted.push_back(one.front());
+    }
+    if (!granted.empty())
+      out.emplace(worker, std::move(granted));
+  }
+  for (const auto& [worker, granted] : out)
+    waiting_.erase(worker);
+  return out;
+}
+
+void LeaseAccount::computed(uint64_t lease, const LeafLoss& leaf) {
+  if (!book_.is_consumed(lease)) {
+    losses_[lease] = leaf;
+    return;
+  }
+  window_.loss += leaf.loss_sum; // late, of a report: no matter in which step
+  window_losses_ += leaf.samples;
+}
+
+std::optional<CommitBook::Commit>
+LeaseAccount::applied(const LeaseApplied& applied, uint64_t step) {
+  const auto holder = book_.holder(applied.lease);
+  if (!book_.applied(applied.lease, applied.shard.index))
+    return std::nullopt;
+  if (holder)
+    clocks_.consumed(*holder);
+  return consumed(applied.lease, step);
+}
+
+void LeaseAccount::refused(uint64_t lease) {
+  if (const auto holder = book_.refused(lease))
+    clocks_.taken_back(*holder);
+}
+
+std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
+                                                         uint64_t step) {
+  const auto ranks = job_.options.virtual_ranks;
+  window_.samples += static_cast<uint32_t>(samples_of(lease));
+  if (auto known = losses_.extract(lease)) {
+    window_.loss += known.mapped().loss_sum;
+    window_losses_ += known.mapped().samples;
+  }
+  if (++window_leases_ < ranks)
+    return std::nullopt;
+  window_leases_ = 0;
+  if (owed_ > 0) {
+    --owed_;
+    window_ = {};
+    window_losses_ = 0;
+    return std::nullopt;
+  }
+  window_.step = step;
+  if (window_losses_ > 0)
+    window_.loss /= window_losses_;
+  window_losses_ = 0;
+  return std::exchange(window_, {});
+}
+
+} // namespace troupe

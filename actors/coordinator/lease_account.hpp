@@ -1,0 +1,108 @@
+#pragma once
+
+#include "actors/job/job.hpp"
+#include "actors/wire/messages.hpp"
+#include "strategies/commit_book.hpp"
+#include "strategies/leases.hpp"
+#include "strategies/staleness.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// The coordinator's account of an asynchronous run: who holds which lease, who
+/// waits for one, and what the consumed ones amount to.
+class LeaseAccount {
+public:
+  explicit LeaseAccount(const Job& job);
+
+  // --- who is there ---------------------------------------------------------
+
+  void worker_lost(uint32_t worker);
+  /// An earlier coordinator counted so many steps and samples. The first epoch
+  /// says what is consumed; more steps than that are not counted again, fewer
+  /// were lost with it.
+  void resume(uint64_t steps, uint64_t samples);
+  struct Resumed {
+    uint64_t lost = 0; ///< consumed leases that a slice's head lacks
+    uint64_t step = 0; ///< with them undone: where the count of steps goes on
+    std::vector<CommitBook::Commit> completed; ///< from there on
+  };
+  /// An epoch begins: workers ask again, shards have `applied`, and will have
+  /// `promised` before they serve: what was consumed and is promised stays so.
+  /// What is not is issued again (it is undone: more failed than a chain can
+  /// bear). `step` is where the count was.
+  Resumed begin_epoch(const std::map<RoleId, Sealed>& seals,
+                      std::map<uint32_t, LeaseSet> applied,
+                      const std::map<uint32_t, LeaseSet>& promised,
+                      uint64_t step);
+
+  /// A period begins: every lease of the steps before is consumed, whoever
+  /// computed those.
+  void begin_period(const Consistency& consistency,
+                    const std::map<RoleId, Sealed>& seals,
+                    const std::set<uint32_t>& shards);
+  void bound(const Consistency& consistency);
+  /// Grants the leases of begun steps and no more; returns the first step that
+  /// is left alone.
+  uint64_t hold();
+  bool drained() const; ///< all that hold() leaves is consumed
+
+  // --- handing out ----------------------------------------------------------
+
+  void ask(uint32_t worker, uint32_t count);
+  /// Leases for those who wait, as far as there are any and the bound on
+  /// staleness allows; who gets none waits on. Call after ask() and applied().
+  std::map<uint32_t, std::vector<uint64_t>> hand_out();
+
+  // --- what became of them --------------------------------------------------
+
+  /// The loss of a lease, as its worker reports it: it may come after the
+  /// shards' reports, or be lost with the worker.
+  void computed(uint64_t lease, const LeafLoss& leaf);
+  /// Returns the step that this completes: V consumed leases count as one
+  /// (PROTOCOL 12). `step` is what it would be called.
+  std::optional<CommitBook::Commit> applied(const LeaseApplied& applied,
+                                            uint64_t step);
+
+  /// A push was too stale: the lease is handed out again, computed on newer
+  /// parameters. Slices that had applied it will drop it as a duplicate.
+  void refused(uint64_t lease);
+
+  /// Grants nothing that was not granted before (Ctrl-C).
+  void close() { book_.close(); }
+  bool done() const { return book_.done(); }
+  uint64_t max_lead() const { return clocks_.max_lead(); }
+  const LeaseSet& consumed_leases() const { return book_.consumed_leases(); }
+
+private:
+  std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
+  Resumed catch_up(const std::map<uint32_t, LeaseSet>& promised);
+  uint64_t samples_of(uint64_t lease) const;
+
+  void skip_begun(LeaseSet& before);
+  uint64_t undo(uint64_t leases, uint64_t step);
+  void members(const std::map<RoleId, Sealed>& seals);
+
+  const Job& job_;
+  LeaseBook book_;
+  StalenessClocks clocks_;
+  std::map<uint32_t, uint32_t> waiting_; ///< worker -> how many it asked for
+  std::map<uint64_t, LeafLoss> losses_;
+  CommitBook::Commit window_;  ///< the step that is filling up; loss: a sum
+  uint32_t window_losses_ = 0; ///< samples whose loss is in it
+  uint32_t window_leases_ = 0;
+  uint64_t held_from_ = ~uint64_t{0}; ///< lease
+  bool begun_ = false;                ///< there was an epoch
+  struct Before {                     ///< as an earlier coordinator counted
+    uint64_t steps = 0;
+    uint64_t samples = 0;
+  };
+  std::optional<Before> before_;
+  uint64_t owed_ = 0; ///< steps that were counted, and a tail has yet to get
+};
+
+} // namespace troupe

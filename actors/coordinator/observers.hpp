@@ -1,0 +1,32 @@
+#pragma once
+
+#include "actors/wire/interfaces.hpp"
+
+#include <vector>
+
+namespace troupe {
+
+/// Who watches a run and is told how it goes. Of the coordinator's actor.
+class Observers {
+public:
+  explicit Observers(coordinator_actor::pointer self) : self_(self) {}
+
+  void add(observer_actor who) { all_.push_back(std::move(who)); }
+  void drop(const caf::strong_actor_ptr& who) {
+    std::erase_if(all_, [&](const observer_actor& x) {
+      return caf::actor_cast<caf::strong_actor_ptr>(x) == who;
+    });
+  }
+  bool empty() const { return all_.empty(); }
+  template <class Message>
+  void tell(const Message& message) const {
+    for (const auto& observer : all_)
+      self_->send(observer, message);
+  }
+
+private:
+  coordinator_actor::pointer self_;
+  std::vector<observer_actor> all_;
+};
+
+} // namespace troupe

@@ -1,0 +1,145 @@
+#include "actors/coordinator/present_hosts.hpp"
+#include "actors/coordinator/state.hpp"
+#include "actors/process/steady_ms.hpp"
+
+#include <algorithm>
+
+// Who is silent, lost, cut off or left out, and how it comes back.
+
+namespace troupe {
+
+/// To one that knows the job: whether it is a member still.
+JobInfo CoordinatorState::answer_again(const Hello& hello) {
+  JobInfo info{options_.job_id, 0, {}, options_.term};
+  info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);
+  info.over = stage_ == Stage::over;
+  info.loss_ms = silence_.limit_ms(steady_ms());
+  const auto* why = left_out_.why(hello.role);
+  if (!info.supervised && stage_ != Stage::over && hello.incarnation > 0
+      && membership_.is_gone(hello.role, hello.incarnation))
+    info.left_out = why == nullptr ? "another one took its place" : *why;
+  if (info.left_out.empty())
+    return info;
+  info.wait_ms = left_out_.links.delay_ms(hello.role, clock_.ms());
+  // A worker beside shards dials and is dialled by nobody.
+  for (auto role : left_out_.links.to_probe(hello.role, present_roles()))
+    if (role.kind == RoleKind::shard || hello.role.kind == RoleKind::worker)
+      info.probe.push_back(present_.at(role).links);
+  return info;
+}
+
+void CoordinatorState::on(const caf::down_msg& down) {
+  joining_.down(down.source);
+  for (const auto& [role, present] : present_)
+    if (present.actor.address() == down.source) {
+      lose(RoleId{role}, present.incarnation);
+      return;
+    }
+  observers_.drop(caf::actor_cast<caf::strong_actor_ptr>(down.source));
+  if (supervisor_ && supervisor_.address() == down.source) {
+    supervisor_ = nullptr;
+    if (stage_ != Stage::over)
+      fail("the node supervisor is gone");
+  }
+}
+
+void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
+  if (left_out_.lost(role, "its connection ended") && !supervisor_
+      && stage_ != Stage::over)
+    note(to_string(role) + " is left out: its connection ended");
+  present_.erase(role);
+  joining_.gone(role);
+  silence_.gone(role);
+  seals_.erase(role);
+  leaves_.forget(role);
+  if (stage_ == Stage::over)
+    return;
+  lost_[role] = Clock::now();
+  lost(role, Clock::now(), faults_.lost(role));
+  if (async_ && role.kind == RoleKind::worker)
+    leases_.worker_lost(role.index);
+  fence_ = {};
+  perform(membership_.lost(role, incarnation, clock_.ms()));
+  perform(reshaping_.lost(role));
+  look_at_joining();
+}
+
+void CoordinatorState::perform(const Membership::LeaveOut& leave) {
+  present_.erase(leave.role);
+  joining_.gone(leave.role);
+  silence_.gone(leave.role);
+  leaves_.forget(leave.role);
+  fence_ = {};
+  replace(leave.role, leave.reason);
+  perform(reshaping_.lost(leave.role));
+}
+
+void CoordinatorState::replace(RoleId role, const std::string& reason) {
+  note(to_string(role) + " is left out: " + reason);
+  left_out_.left_out(role, reason);
+  lost_[role] = Clock::now();
+  if (supervisor_)
+    self_->send(supervisor_, ReplaceRole{role, reason});
+}
+
+void CoordinatorState::watch_silence(Clock::time_point now) {
+  for (const auto& silent : silence_.tick(steady_ms())) {
+    const auto present = present_.find(silent.role);
+    if (present == present_.end()) // left out with another one
+      continue;
+    const auto incarnation = present->second.incarnation;
+    replace(silent.role, silent.reason);
+    lose(silent.role, incarnation);
+  }
+  const std::chrono::milliseconds back{options_.return_deadline_ms};
+  for (auto& [role, since] : lost_)
+    if (supervisor_ && now - since > back)
+      replace(role, "lost and not back");
+}
+
+void CoordinatorState::heard_sender() {
+  for (auto& [role, present] : present_)
+    if (caf::actor_cast<caf::strong_actor_ptr>(present.actor)
+        == self_->current_sender())
+      silence_.heard(role, steady_ms());
+}
+
+void CoordinatorState::on(const LinkLost& lost) {
+  const auto is_present = [this](RoleId x) { return present_.contains(x); };
+  if (!current(lost.fence) || stage_ == Stage::over
+      || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
+    return; // this epoch does without them
+  const bool first = steps_ == job_->first_step();
+  const auto verdict = joining_.link_lost(lost, first, clock_.ms());
+  if (!verdict.note.empty())
+    note(verdict.note);
+  if (!verdict.fail.empty()) {
+    fail(verdict.fail);
+    return;
+  }
+  for (auto peer : lost.peers) // a link that never worked is no dead one
+    if (!first && peer != lost.role && present_.contains(peer))
+      left_out_.links.failed(lost.role, peer, lost.fence.epoch, clock_.ms());
+  renews_ = true;
+}
+
+/// Of links that are dead for good, where nobody starts roles again: the next
+/// epoch does without the fewest members (PROTOCOL 17).
+void CoordinatorState::leave_out_unlinked() {
+  if (supervisor_)
+    return;
+  const auto out = left_out_.links.leave_out(
+    present_roles(),
+    [this](const std::set<RoleId>& x) { return epoch_plan_.viable(x); },
+    clock_.ms());
+  for (auto role : out) {
+    const auto incarnation = present_.at(role).incarnation;
+    std::string names;
+    for (auto peer : left_out_.links.to_probe(role, present_roles()))
+      names += (names.empty() ? "" : ", ") + to_string(peer);
+    replace(role, "no link to " + names + ", in one epoch after the other");
+    lose(role, incarnation);
+  }
+}
+
+} // namespace troupe

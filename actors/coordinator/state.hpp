@@ -1,0 +1,216 @@
+#pragma once
+
+#include "actors/coordinator/checkpoint_desk.hpp"
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/coordinator/epoch_plan.hpp"
+#include "actors/coordinator/evaluator_desk.hpp"
+#include "actors/coordinator/fault_desk.hpp"
+#include "actors/coordinator/joining_desk.hpp"
+#include "actors/coordinator/lease_account.hpp"
+#include "actors/coordinator/leave_desk.hpp"
+#include "actors/coordinator/left_out_desk.hpp"
+#include "actors/coordinator/metrics.hpp"
+#include "actors/coordinator/observers.hpp"
+#include "actors/coordinator/run_clock.hpp"
+#include "actors/coordinator/run_ending.hpp"
+#include "actors/coordinator/run_record.hpp"
+#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/watch.hpp"
+#include "actors/journal/job_journal.hpp"
+#include "actors/role/present_role.hpp"
+#include "strategies/commit_book.hpp"
+#include "strategies/consistency_switch.hpp"
+#include "strategies/reshaping.hpp"
+#include "strategies/restoration.hpp"
+#include "strategies/shard_loads.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where a run is: run_stage.hpp.
+class CoordinatorState {
+public:
+  using Clock = std::chrono::steady_clock;
+  static inline const char* name = "coordinator";
+
+  CoordinatorState(coordinator_actor::pointer self,
+                   std::shared_ptr<const Job> job, JobData data,
+                   CoordinatorOptions options,
+                   std::shared_ptr<MetricExporter> exporter);
+
+  coordinator_actor::behavior_type make_behavior();
+
+private:
+  using Stage = RunStage;
+  using Reshaper = caf::typed_response_promise<Note>;
+  // --- joining and epochs ---------------------------------------------------
+  caf::result<JobInfo> on(const Hello& hello);
+  JobInfo answer_again(const Hello& hello);
+  void on(const Join& join);
+  void begin_without_all();
+  bool computes_alike(const Join& join);
+  std::set<RoleId> present_roles() const;
+  void on(const caf::down_msg& down);
+  void lose(RoleId role, uint64_t incarnation);
+  void perform(const Membership::Actions& actions);
+  void perform(const Membership::Propose& propose);
+  void perform(const Membership::Activate& activate);
+  void announce(const Activate& message);
+  void restore_steps(Activate& message); ///< where a synchronous job goes on
+  bool restore_leases(); ///< the same, async; returns whether some are undone
+  void restore_replicas(Activate& message);
+  void restore_hybrid(Activate& message);
+  void roll_back(Activate& message, const std::string& reason);
+  void perform(const Membership::LeaveOut& leave);
+  void replace(RoleId role, const std::string& reason);
+  void watch_silence(Clock::time_point now); ///< and for who stays away
+  void heard_sender();                       ///< of this message: it is alive
+  void perform(const Membership::Await& await);
+  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
+  void perform(const Membership::Fail& failure) { fail(failure.reason); }
+  void on(const Sealed& sealed);
+  void on(const LinkLost& lost); ///< another epoch, if no loss explains it
+  void leave_out_unlinked();
+  void look_at_joining();
+  void on(const CaughtUp& caught_up);
+
+  template <class Message>
+  void for_all(const Message& message) {
+    for (const auto& [role, present] : present_)
+      self_->send(present.actor, message);
+  }
+  // --- coordinator_journal.cpp -----------------------------------------------
+  void resume(const JobHistory& past);
+  void write_down(Activate message, bool undone);
+  void write_commits();
+  void write_end();
+  void lost(RoleId role, Clock::time_point when, StepPhase phase);
+
+  // --- switching between sync and async (coordinator_switch.cpp) ------------
+  caf::result<Note> on(const SwitchConsistency& wanted);
+  void drain(); ///< lets the members finish the steps they have begun
+  void drained_at(uint64_t step);
+  void switch_if_drained(); ///< by the next epoch, once all are applied
+  bool is_drained() const;
+  void switch_or_go_on(Activate& message);
+
+  // --- who takes part, who keeps which slice (coordinator_reshape.cpp) ------
+  caf::result<Note> on(const ReshapeJob& wanted);
+  caf::result<Note> on(const LeaveRequest& request);
+  void look_at_leaves();
+  /// Begins it; returns what there is against it.
+  std::string change(const Reshape& wish, std::optional<Reshaper> asks = {});
+  void perform(const Reshaping::Actions& actions);
+  void retire(RoleId role);
+  void answer(const Reshaping::Answer& answer);
+  /// A role that may join is about to, whether it was asked for or not.
+  void admit(RoleId role);
+  /// Whether it is a newcomer's trouble, which stays out, and not the job's.
+  bool is_unfit(RoleId role, const std::string& why);
+  void renew(); ///< the epoch, unless the next is on its way
+
+  // --- commits --------------------------------------------------------------
+  bool current(const Fence& fence) const;
+  void on(const LeafReport& report);
+  void on(const Applied& applied);
+  void committed(const std::vector<CommitBook::Commit>& commits);
+  void committed(const CommitBook::Commit& commit);
+  void epoch_ended(uint64_t data_epoch);
+
+  // --- leases (async) -------------------------------------------------------
+  void on(const LeaseRequest& request);
+  void on(const LeaseApplied& applied);
+  void on(const LeaseRefused& refused);
+  void on(const StepShares& shares); ///< what a step is made of, k of n
+  void hand_out_leases();
+  void snapshot_if_done();
+  /// Told apart from the snapshots of epochs before.
+  uint64_t final_async_version() const { return job_->total_steps + 1; }
+  uint64_t final_version() const;
+
+  // --- snapshots and evaluation ---------------------------------------------
+  void on(const SnapshotSlice& slice);
+  void on(const RowSnapshot& chunk);
+  void snapshot_is_whole(Snapshot whole);
+  CheckpointDesk::Calls checkpoint_calls();
+  void look_at_checkpoints();
+  void on(Evaluation evaluation);
+  void show_evaluation(const Evaluation& evaluation);
+
+  // --- ending ---------------------------------------------------------------
+  void on(const StopRequest& request);
+  bool is_ending() const; ///< by itself or by a wish
+  bool stops_late(Clock::time_point now) const;
+  void skip_pause(Clock::time_point now); ///< Ctrl-Z: no deadline counts it
+  void pause();
+  void on(const Paused& paused);
+  void conclude_if_ready();
+  void fail(const std::string& line);
+  void finish(const Finished& finished);
+
+  // --- observers, supervision, metrics --------------------------------------
+  void leave(); ///< when everybody elsewhere has read how the run ended
+  void note(const std::string& line) { observers_.tell(Note{line}); }
+  StepView view_of_step() const;
+  void look_at_waits();
+  void on(const Attach& attach);
+  void on(const RoleDied& died);
+  void on(const MetricsReport& report);
+  caf::result<Note> on(const InjectFault& fault);
+  void on_tick();
+  coordinator_actor::pointer self_;
+  Observers observers_{self_};
+  RunClock clock_;
+  std::shared_ptr<const Job> job_;
+  JobData data_;
+  CoordinatorOptions options_;
+  std::shared_ptr<MetricExporter> exporter_;
+  bool async_; ///< of the period that lasts
+  ConsistencySwitch switch_;
+  uint64_t period_epoch_ = 0; ///< the first of the period that lasts
+  std::vector<caf::typed_response_promise<Note>> switchers_;
+  std::optional<Note> switched_; ///< what they are told with the epoch
+  std::shared_ptr<MetricRegistry> registry_;
+  CoordinatorMetrics metrics_;
+  JobJournal journal_;
+  std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before
+  EpochPlan epoch_plan_;
+  Reshaping reshaping_;
+  LeaveDesk leaves_;
+  JoiningDesk joining_;
+  ShardLoads loads_;
+  std::optional<Reshaper> reshaper_; ///< who asked
+  Membership membership_;
+  uint64_t incarnations_ = 0;
+  std::map<RoleId, PresentRole> present_;
+  LeftOutDesk left_out_;
+  std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
+  std::map<RoleId, Sealed> seals_;
+  Fence proposed_, fence_;    ///< fence_: the active epoch's; job 0: none is
+  std::string probe_, build_; ///< of the first worker
+  bool begun_ = false, renews_ = false; ///< a member has lost a link
+  CommitBook commits_;
+  LeaseAccount leases_;
+  FaultDesk faults_;
+  SnapshotBook snapshots_;
+  EvaluatorDesk evaluator_;
+  std::map<uint64_t, EpochEnd> epoch_ends_;
+  std::map<uint64_t, Evaluation> evaluations_;
+  RunRecord record_;
+  uint64_t steps_, end_;
+  Stage stage_ = Stage::running;
+  RunEnding ending_;
+  std::map<RoleId, uint64_t> paused_;
+  Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
+  SilenceWatch silence_;
+  supervisor_actor supervisor_;
+  CoordinatorWatch watch_;
+  CheckpointDesk checkpoints_;
+};
+
+} // namespace troupe

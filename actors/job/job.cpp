@@ -1,0 +1,338 @@
+#include "actors/job/job.hpp"
+
+#include "actors/job/beginning.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/compression/compressor.hpp"
+#include "kernels/graph/sleep_model.hpp"
+#include "kernels/optimizer/server_code.hpp"
+#include "kernels/table/compact_graph.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace troupe {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
+                                   beta2, epsilon, weight_decay, ftrl_beta, l1,
+                                   l2)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
+                                   label, classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+  JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
+  staleness, reject_stale, staleness_damping, prefetch, priority,
+  backup_workers, slow_worker, devices, threads_per_device, workers, shards,
+  chain, processes, partitioner, tables, dense, table_bytes, table_idle_steps,
+  table_keep_count, table_fill, digests, reduction, all_reduce, compress,
+  plugin, server_filter, server_rule, bucket_mb, link, link_encryption,
+  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
+  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
+  isa, eval_every, join_deadline_ms, loss_ms, sample, samples, resume_from,
+  evaluates)
+
+std::string to_json(const JobOptions& options) {
+  return nlohmann::json(options).dump();
+}
+
+JobOptions job_from_json(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<JobOptions>();
+  } catch (const nlohmann::json::exception& failure) {
+    throw InputError(std::string{"job options: "} + failure.what());
+  }
+}
+
+JobData load_job_data(const JobOptions& options) {
+  HeldOut held_out{options.eval_fraction, {}};
+  if (!options.eval_data.empty())
+    held_out.spec = parse_data_spec(options.eval_data);
+  auto parts = load_data(parse_data_spec(options.data), held_out);
+  const auto graph = make_graph(options.model, parts.train->shape);
+  cut_windows(*parts.train, graph, false);
+  if (parts.eval)
+    cut_windows(*parts.eval, graph, true);
+  return {parts.train, parts.eval};
+}
+
+namespace {
+
+std::vector<Variable> variables_of(const JobOptions& options,
+                                   const Graph& graph,
+                                   const std::vector<uint32_t>& tables) {
+  std::vector<Variable> variables;
+  for (const auto& parameter : graph.parameters)
+    variables.push_back({parameter.name, parameter.shape});
+  for (auto table : tables)
+    variables[table].partitions = table_partitions(
+      variables[table], uint64_t{options.global_batch} * graph.ids());
+  return variables;
+}
+
+Plan plan_of(const JobOptions& options, const Graph& graph,
+             const std::vector<uint32_t>& tables) {
+  PlanOptions wanted;
+  wanted.strategy = options.strategy;
+  wanted.synchronisation = options.synchronisation;
+  wanted.workers = options.workers;
+  wanted.shards = options.shards;
+  wanted.chain = options.chain;
+  wanted.devices = options.devices;
+  wanted.virtual_ranks = options.virtual_ranks;
+  wanted.global_batch = options.global_batch;
+  wanted.processes = options.processes;
+  wanted.any_order = options.reduction == "fast";
+  wanted.all_reduce = options.all_reduce;
+  wanted.compresses = options.compress != "none";
+  wanted.backup_workers = options.backup_workers;
+  wanted.dense_reduced = options.dense == "all_reduced";
+  PlanError error;
+  if (!parse(options.partitioner, wanted.partitioner))
+    throw UsageError("--partitioner " + options.partitioner
+                     + ": expected fixed:N, min_size:BYTES[:N] or "
+                       "max_size:BYTES");
+  Plan plan;
+  if (!make_plan(wanted, variables_of(options, graph, tables), plan, error))
+    throw UsageError(error.message);
+  return plan;
+}
+
+uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
+  auto limit = std::numeric_limits<uint64_t>::max();
+  if (options.epochs > 0)
+    limit = options.epochs * sampling.steps_per_epoch();
+  if (options.steps > 0)
+    limit = std::min(limit, options.steps);
+  if (limit == std::numeric_limits<uint64_t>::max())
+    throw UsageError("nothing ends the run: add --epochs N or --steps N");
+  return limit;
+}
+
+} // namespace
+
+namespace {
+
+JobOptions of_samples(JobOptions options, uint64_t samples,
+                      const SampleShape& shape) {
+  options.samples = samples;
+  options.sample = shape;
+  return options;
+}
+
+/// The transformer's text holds its rate: "-P0.1".
+std::string with_dropout(const std::string& model, double rate) {
+  auto text = model;
+  if (auto old = text.find("-P"); old != std::string::npos) {
+    auto end = text.find('-', old + 1);
+    text.erase(old, end == std::string::npos ? end : end - old);
+  }
+  return text + (text.find(':') == std::string::npos ? ":P" : "-P")
+         + std::to_string(rate); // no exponent, whose sign ends a part
+}
+
+void check_server_code(const JobOptions& options) {
+  if (!options.plugin.empty())
+    load_plugin(options.plugin);
+  find_gradient_filter(options.server_filter);
+  find_server_rule(options.server_rule);
+  if (options.server_filter.empty() && options.server_rule.empty())
+    return;
+  const std::string flag = options.server_rule.empty() ? "--server-filter"
+                                                       : "--server-rule";
+  if (options.strategy != Strategy::parameter_server)
+    throw UsageError(flag
+                     + " is run by shards: add --strategy parameter_server, "
+                       "or drop it");
+  if (options.tables == "sparse")
+    throw UsageError(flag
+                     + " sees slices of dense variables: use --tables "
+                       "dense, or drop it");
+}
+
+JobOptions resolved(JobOptions options) {
+  if (options.dropout >= 0 && options.model.starts_with("transformer"))
+    options.model = with_dropout(options.model, options.dropout);
+  if (options.rule.kind == OptimizerKind::lamb
+      && options.synchronisation == Synchronisation::async)
+    throw UsageError("--optimizer lamb needs the whole gradient of a step, "
+                     "which --async does not have; use adamw or --sync");
+  parse_compression(options.compress);
+  check_server_code(options);
+  return options;
+}
+
+Graph graph_of(const JobOptions& options) {
+  auto graph = make_graph(options.model, options.sample);
+  if (options.dropout < 0)
+    return graph;
+  bool found = false;
+  for (auto& op : graph.ops)
+    if (op.kind == OpKind::dropout) {
+      op.attributes.rate = static_cast<float>(options.dropout);
+      found = true;
+    }
+  if (!found && options.dropout > 0)
+    throw UsageError("--dropout: --model " + options.model
+                     + " has no dropout; leave it out");
+  return graph;
+}
+
+/// Dense layers are reduced between workers only beside tables on shards.
+void check_dense(const JobOptions& options, const Graph& graph,
+                 const std::vector<uint32_t>& tables) {
+  if (options.dense != "all_reduced"
+      || options.strategy != Strategy::parameter_server)
+    return;
+  if (options.reject_stale >= 0)
+    throw UsageError("--reject-stale hands a lease out again, and the steps of "
+                     "--dense all_reduced hand out none: use --staleness N, "
+                     "or --dense shards");
+  if (sparse_parameters(graph).empty())
+    throw UsageError("--dense all_reduced: --model " + options.model
+                     + " has no table that only ids read; use --strategy "
+                       "multi_worker_mirrored, which reduces all of it");
+  if (sparse_parameters(graph).size() == graph.parameters.size())
+    throw UsageError("--dense all_reduced: --model " + options.model
+                     + " has nothing but tables; use --dense shards");
+  if (options.clip_norm > 0 || options.rule.kind == OptimizerKind::lamb)
+    throw UsageError("--dense all_reduced: --clip-norm and --optimizer lamb "
+                     "need norms over rows and layers, which nobody has both "
+                     "of; drop them, or use --dense shards");
+  if (tables.empty())
+    throw UsageError("--dense all_reduced needs sparse tables, which --tables "
+                     "dense, --server-filter and --server-rule do without; "
+                     "drop those, or use --dense shards");
+}
+
+std::vector<uint32_t> sparse_tables(const JobOptions& options,
+                                    const Graph& graph) {
+  const bool served = options.strategy == Strategy::parameter_server;
+  if (!served || options.tables == "dense")
+    return {};
+  auto tables = sparse_parameters(graph);
+  const bool own_code = !options.server_filter.empty()
+                        || !options.server_rule.empty();
+  // Whether a sleeping model has one is up to the data, not known at first.
+  const bool told = options.sample.known() || !sleep_model(options.model);
+  if (options.tables == "sparse" && tables.empty() && told)
+    throw UsageError("--tables sparse: --model " + options.model
+                     + " has no table that only ids read; use --tables dense");
+  return own_code ? std::vector<uint32_t>{} : tables;
+}
+
+std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
+  auto tables = sparse_tables(options, graph);
+  check_dense(options, graph, tables);
+  return tables;
+}
+
+uint64_t table_rows(const JobOptions& options, const Graph& graph) {
+  // Of a whole step, also asynchronously: the run may be switched.
+  return std::max<uint64_t>(1, uint64_t{options.global_batch} * graph.ids());
+}
+
+uint64_t some(uint64_t samples) {
+  if (samples == 0)
+    throw InputError("the job has no samples to train on");
+  return samples;
+}
+
+} // namespace
+
+Job::Job(JobOptions given, uint64_t samples)
+  : Job(of_samples(std::move(given), samples, {})) {}
+
+Job::Job(JobOptions given, const Dataset& train)
+  : Job(of_samples(std::move(given), train.samples(), train.shape)) {}
+
+Job::Job(JobOptions given)
+  : options(resolved(std::move(given))),
+    graph(graph_of(options)),
+    tables(tables_of(options, graph)),
+    worker_graph(compact_graph(graph, tables, table_rows(options, graph))),
+    layout(worker_graph),
+    plan(plan_of(options, graph, tables)),
+    sampling(options.seed, some(options.samples), options.global_batch,
+             options.virtual_ranks),
+    total_steps(steps_of(options, sampling)) {
+  lr.schedule = options.lr_schedule;
+  lr.base = options.learning_rate;
+  lr.min = options.min_lr;
+  lr.warmup_steps = options.warmup_steps;
+  lr.total_steps = total_steps;
+  // Without an exchange between ranks the attribute would do nothing.
+  for (const auto& op : graph.ops)
+    if (op.attributes.cross_replica && options.virtual_ranks > 1)
+      throw UsageError("--model: operator " + op.name
+                       + ": cross_replica is not available yet with more than "
+                         "one virtual rank; leave it out, or add "
+                         "--virtual-ranks 1");
+  if (!options.resume_from.empty()) {
+    beginning = std::make_shared<const Beginning>(*this, options.resume_from);
+    if (beginning->step() > total_steps)
+      throw InputError(options.resume_from + ": is at step "
+                       + std::to_string(beginning->step()) + ", after the "
+                       + std::to_string(total_steps)
+                       + " steps that --steps and --epochs ask for in all; "
+                         "raise them");
+  }
+}
+
+uint64_t Job::first_step() const {
+  return beginning ? beginning->step() : 0;
+}
+
+bool Job::is_snapshot_version(uint64_t version) const {
+  if (version == total_steps)
+    return true;
+  const auto every = options.eval_every * sampling.steps_per_epoch();
+  return options.evaluates && every > 0 && version > 0 && version % every == 0;
+}
+
+const std::string& Job::device_of(RoleId worker) const {
+  for (const auto& known : plan.roles)
+    if (known.role == worker)
+      return known.device;
+  return options.devices[worker.index % options.devices.size()];
+}
+
+Precision Job::precision() const {
+  return options.precision == "bfloat16" ? Precision::bfloat16
+                                         : Precision::float32;
+}
+
+bool Job::prefetches() const {
+  if (options.prefetch != "auto")
+    return options.prefetch == "on";
+  return !tables.empty() && options.reject_stale < 0;
+}
+
+StalenessDamping Job::damping() const {
+  const auto& name = options.staleness_damping;
+  return name == "inverse"        ? StalenessDamping::inverse
+         : name == "inverse_sqrt" ? StalenessDamping::inverse_sqrt
+                                  : StalenessDamping::none;
+}
+
+std::vector<RankRange> Job::shares() const {
+  if (options.backup_workers == 0)
+    return {{0, options.virtual_ranks}};
+  std::vector<RankRange> out;
+  for (const auto& worker : plan.of_kind(RoleKind::worker))
+    out.push_back(worker.ranks);
+  return out;
+}
+
+uint32_t Job::most_rows() const {
+  return (options.global_batch + options.virtual_ranks - 1)
+         / options.virtual_ranks;
+}
+
+uint64_t Job::most_table_rows() const {
+  return table_rows(options, graph);
+}
+
+uint64_t Job::flat_offset(const Slice& slice) const {
+  return layout.offsets[slice.variable] + slice.offset;
+}
+
+} // namespace troupe

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "actors/job/job_options.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/graph/models.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "strategies/learning_rate.hpp"
+#include "strategies/plan.hpp"
+#include "strategies/sampling.hpp"
+#include "strategies/staleness.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class Beginning;
+
+/// Train and evaluation samples of a job, loaded once per process and shared
+/// by its roles; `eval` may be null.
+struct JobData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> eval;
+};
+JobData load_job_data(const JobOptions& options);
+
+/// A job's options with all that follows from them; equal in every process.
+struct Job {
+  JobOptions options;
+  Graph graph;
+  std::vector<uint32_t> tables; ///< parameters that are sparse tables
+  /// What a worker computes: `graph` with tables of the step's rows alone.
+  Graph worker_graph;
+  Layout layout; ///< of the worker's graph
+  Plan plan;
+  Sampling sampling;
+  uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
+  LrOptions lr;
+  /// Null: version 0, which the seed makes.
+  std::shared_ptr<const Beginning> beginning;
+
+  /// Of options that say how many samples there are, and of what shape; without
+  /// a shape, the plan of a model that fits itself to the data is that of its
+  /// usual data.
+  /// Errors: UsageError when the plan is refused, InputError when the samples
+  /// do not have the model's shape.
+  explicit Job(JobOptions options);
+  Job(JobOptions options, uint64_t samples);
+  Job(JobOptions options, const Dataset& train);
+
+  /// The first version that there is.
+  uint64_t first_step() const;
+  /// Versions at which owners send a snapshot for evaluation, the last one
+  /// included.
+  bool is_snapshot_version(uint64_t version) const;
+  /// Where a worker computes, one beyond the plan included.
+  const std::string& device_of(RoleId worker) const;
+  Precision precision() const;
+  StalenessDamping damping() const;
+  /// Async: a worker pulls for its next lease while it computes one. auto:
+  /// where there are rows to wait for, and no push is refused for its age.
+  bool prefetches() const;
+  /// Of --priority: a forward pass begins as parameters arrive.
+  bool begins_early() const { return options.priority == "on"; }
+  /// No node of a step reaches over two of them: the virtual ranks of each
+  /// worker of the plan, where a step can be made without some (k of n),
+  /// otherwise all as one.
+  std::vector<RankRange> shares() const;
+  /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
+  uint32_t most_rows() const;
+  /// Rows of a step's tables at most: ids that one worker's samples can have.
+  uint64_t most_table_rows() const;
+  /// Elements [begin, end) of the flat parameter buffer that a slice takes; of
+  /// a part of a sparse table: where its table's rows begin.
+  uint64_t flat_offset(const Slice& slice) const;
+};
+
+} // namespace troupe

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "kernels/data/dataset.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "strategies/learning_rate.hpp"
+#include "strategies/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Everything that fixes what a job computes and how it is laid out. Parsed
+/// and checked once in apps/; travels as JSON from the coordinator to each
+/// role, so a role needs an address and certificates only.
+struct JobOptions {
+  std::string model = "mlp:784-512-256-10";
+  std::string data;
+  std::string eval_data;      ///< empty: none
+  double eval_fraction = 0.0; ///< excludes eval_data
+  Strategy strategy = Strategy::mirrored;
+  Synchronisation synchronisation = Synchronisation::sync;
+  /// Async: largest lead over the slowest worker, in leases; -1: no bound.
+  int64_t staleness = -1;
+  /// Async: a push computed on parameters that have had more updates since is
+  /// refused and its lease computed again; -1: none is too old.
+  int64_t reject_stale = -1;
+  std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
+  std::string prefetch = "auto";          ///< on, off; Job::prefetches()
+  /// Of parameter_server: on: slices that the next forward pass needs first are
+  /// sent first, and it begins as they arrive; off.
+  std::string priority = "on";
+  /// Sync: a step waits for all but so many workers (k of n).
+  uint32_t backup_workers = 0;
+  std::string slow_worker; ///< INDEX:FACTOR, for experiments; empty: none
+  std::vector<std::string> devices; ///< resolved: "cpu:0", "cpu:1", …
+  uint32_t threads_per_device = 1;
+  uint32_t workers = 2;
+  uint32_t shards = 1;
+  uint32_t chain = 1; ///< replicas of a shard
+  bool processes = false;
+  std::string partitioner = "max_size:1048576";
+  /// Of parameter_server: sparse where the model allows it and no step needs
+  /// norms over all parameters; dense. auto: sparse where that is possible.
+  std::string tables = "auto";
+  /// Of parameter_server with sparse tables: who keeps the dense variables.
+  /// shards; all_reduced: every worker, which reduce the gradients together.
+  std::string dense = "shards";
+  uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
+  uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
+  uint32_t table_keep_count = 0; ///< touched so often, they stay longer
+  bool table_fill = false;       ///< all rows are there from the beginning
+  /// The run ends with hashes (and --save) of all parameters; else no snapshot
+  /// is taken at the end: of tables larger than memory has twice.
+  bool digests = true;
+  std::string reduction = "reproducible";
+  std::string all_reduce = "auto";
+  std::string compress = "none";
+  std::string plugin; ///< shared object that roles load; empty: none
+  std::string
+    server_filter; ///< of parameter_server; kernels/optimizer/server_code.hpp
+  std::string server_rule;
+  double bucket_mb = 0;                 ///< 0: tuned
+  std::string link = "auto";            ///< tcp or shm: no other will do
+  std::string link_encryption = "auto"; ///< on, off; auto: off on loopback
+  uint32_t virtual_ranks = 4;
+  uint32_t global_batch = 64;
+  uint64_t epochs = 1; ///< 0: no limit
+  uint64_t steps = 0;  ///< 0: no limit
+  std::string optimizer = "adam";
+  OptimizerOptions rule;
+  double clip_norm = 0; ///< 0: no clipping
+  double dropout = -1;  ///< overrides the model's rate; below 0: does not
+  std::string precision = "float32";
+  LrSchedule lr_schedule = LrSchedule::constant;
+  double learning_rate = 1e-3;
+  double min_lr = 0;
+  uint64_t warmup_steps = 0;
+  uint64_t seed = 0;
+  std::string isa = "auto";
+  uint64_t eval_every = 1; ///< epochs; 0: at the end only
+  uint64_t join_deadline_ms = 30'000;
+  /// Without a sign of life for so long a member counts as lost; 0: a second
+  /// and more on one host, three and more where members are on several.
+  uint64_t loss_ms = 0;
+  /// Of the training part; Job fills them in, so that a role that computes no
+  /// gradient makes the same job without the data.
+  SampleShape sample;
+  uint64_t samples = 0;
+  /// Folder of the checkpoint that the job begins with, readable wherever a
+  /// role runs; empty: it begins with what its seed makes.
+  std::string resume_from;
+  bool evaluates = false; ///< there are held-out samples: the coordinator says
+};
+
+/// How long members of several hosts may be silent.
+inline std::chrono::milliseconds loss_between_hosts(const JobOptions& options) {
+  return std::chrono::milliseconds{options.loss_ms > 0 ? options.loss_ms
+                                                       : 3'000};
+}
+
+/// Errors of from_json: InputError naming the field.
+std::string to_json(const JobOptions& options);
+JobOptions job_from_json(const std::string& text);
+
+} // namespace troupe

@@ -1,0 +1,229 @@
+#include "actors/job/trained_model.hpp"
+
+#include "kernels/base/error.hpp"
+#include "kernels/checkpoint/read_checkpoint.hpp"
+#include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/engine/executor.hpp"
+#include "kernels/files/safetensors.hpp"
+#include "kernels/numbers/auc.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <future>
+#include <numeric>
+#include <system_error>
+
+namespace troupe {
+
+namespace {
+
+constexpr uint64_t most_rows = 256;
+constexpr uint64_t most_elements = 16 << 20; ///< of a micro-batch's values
+
+/// Rows of a micro-batch: a property of the graph, so that scores are too.
+uint32_t rows_of(const Graph& graph) {
+  uint64_t row = 1;
+  for (const auto& value : graph.values)
+    row += value.size();
+  return static_cast<uint32_t>(
+    std::clamp<uint64_t>(most_elements / row, 1, most_rows));
+}
+
+const NamedTensor& tensor_of(const SafetensorsFile& file,
+                             const Parameter& parameter,
+                             const std::string& where) {
+  for (const auto& tensor : file.tensors) {
+    if (tensor.name != parameter.name)
+      continue;
+    if (tensor.shape != parameter.shape)
+      throw InputError(where + ": tensor " + tensor.name + " is "
+                       + to_string(tensor.shape) + " but the model needs "
+                       + to_string(parameter.shape)
+                       + "; give the --model it was trained with");
+    return tensor;
+  }
+  throw InputError(where + ": tensor " + parameter.name
+                   + " is missing; give the --model it was trained with");
+}
+
+/// One replica's memory, used by one thread at a time.
+struct Lane {
+  Lane(const Graph& graph, DeviceId device)
+    : rows(rows_of(graph)),
+      replica(make_replica(graph, device, static_cast<uint32_t>(rows.size()))),
+      batch(graph, static_cast<uint32_t>(rows.size())),
+      ids(graph.ids()) {}
+  std::vector<uint32_t> rows;
+  std::unique_ptr<Replica> replica;
+  BatchMemory batch;
+  size_t ids; ///< of a sample
+};
+
+LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
+                  size_t batch, const Renumber& renumber,
+                  const Predictions& predictions) {
+  auto first = static_cast<uint32_t>(batch * lane.rows.size());
+  auto count = static_cast<uint32_t>(
+    std::min<uint64_t>(lane.rows.size(), data.samples() - first));
+  std::iota(lane.rows.begin(), lane.rows.end(), first);
+  data.gather(lane.rows.data(), count, lane.batch);
+  if (renumber)
+    renumber(lane.batch.ids(), count * lane.ids);
+  return lane.replica->evaluate(parameters, lane.batch.batch(count),
+                                predictions);
+}
+
+std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
+                                 const Dataset& data) {
+  std::vector<Measure> out;
+  out.reserve(3); // GCC 12 misreads the copies of growing it
+  out.push_back({"loss", scores.loss});
+  switch (graph.loss().kind) {
+    case OpKind::sigmoid_cross_entropy:
+      out.push_back({"accuracy", scores.accuracy});
+      if (data.labels.size() == scores.scores.size())
+        out.push_back({"auc", area_under_curve(scores.scores, data.labels)});
+      break;
+    case OpKind::mean_squared_error:
+      break;
+    default:
+      if (graph.sample.label == LabelKind::tokens)
+        out.push_back({"perplexity", std::exp(scores.loss)});
+      out.push_back({"accuracy", scores.accuracy});
+  }
+  return out;
+}
+
+/// The file itself, or that of a checkpoint's folder, or of the newest whole
+/// one in a folder of them.
+std::string weights_file(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(path, failure))
+    return path;
+  const std::string name = "/parameters.safetensors";
+  if (std::filesystem::exists(path + '/' + manifest_name, failure))
+    return path + name;
+  std::vector<DamagedCheckpoint> damaged;
+  if (const auto newest = open_newest(path, damaged))
+    return newest->folder() + name;
+  throw InputError(path
+                   + ": is a folder without a whole checkpoint; name a file or "
+                     "the --checkpoint-dir of a run");
+}
+
+} // namespace
+
+bool keep_split(JobOptions& options, const std::string& path) {
+  if (!options.eval_data.empty())
+    return false; // they are named
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  const auto data = metadata.find("data");
+  const auto fraction = metadata.find("eval_fraction");
+  if (data == metadata.end() || fraction == metadata.end())
+    return false;
+  const auto trained = parse_data_spec(data->second);
+  const auto asked = parse_data_spec(options.data);
+  if (without_split(trained) != without_split(asked))
+    return false;
+  double held_out = 0;
+  const auto& text = fraction->second;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(),
+                                    held_out);
+  if (read.ec != std::errc{} || !(held_out > 0 && held_out < 1))
+    throw InputError(path + ": its eval_fraction is " + text
+                     + ", no number between 0 and 1");
+  const bool other_rule = asked != without_split(asked) && asked != trained;
+  if (other_rule
+      || (options.eval_fraction != 0 && options.eval_fraction != held_out))
+    throw InputError("--data " + options.data + " with --eval-fraction "
+                     + std::to_string(options.eval_fraction)
+                     + " holds out others than its training did (" + path + ": "
+                     + data->second + ", " + text
+                     + "), which saw some of them; give those, or leave them "
+                       "out");
+  options.data = data->second;
+  options.eval_fraction = held_out;
+  return true;
+}
+
+TrainedModel load_trained_model(const std::string& model,
+                                const SampleShape& shape,
+                                const std::string& path) {
+  TrainedModel out{make_graph(model, shape), {}, {}};
+  auto file = read_safetensors(weights_file(path));
+  Layout layout{out.graph};
+  out.parameters = Buffer{layout.total};
+  out.parameters.fill(0);
+  for (size_t i = 0; i < out.graph.parameters.size(); ++i) {
+    const auto& tensor = tensor_of(file, out.graph.parameters[i], path);
+    std::copy(tensor.values.begin(), tensor.values.end(),
+              out.parameters.data() + layout.offsets[i]);
+  }
+  if (file.tensors.size() > out.graph.parameters.size())
+    throw InputError(path + ": holds " + std::to_string(file.tensors.size())
+                     + " tensors but the model has "
+                     + std::to_string(out.graph.parameters.size())
+                     + "; give the --model it was trained with");
+  out.weights_sha256 = tensors_sha256(std::move(file.tensors));
+  return out;
+}
+
+Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
+                const Dataset& data, DeviceId device,
+                const Renumber& renumber) {
+  const auto batch_rows = rows_of(graph);
+  const auto batches =
+    static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
+  Scores out;
+  out.samples = data.samples();
+  const auto labels = data.samples() * graph.labels();
+  const bool scored = graph.loss().kind != OpKind::softmax_cross_entropy;
+  out.predictions.resize(graph.classes() > 0 ? labels : 0);
+  out.scores.resize(scored ? labels : 0);
+  std::vector<LeafStats> stats(batches);
+  std::vector<Lane> lanes;
+  for (uint32_t i = 0; i < executor.threads(); ++i)
+    lanes.emplace_back(graph, device);
+  executor.parallel_for(batches, [&](size_t batch, uint32_t thread) {
+    const auto first = batch * batch_rows * graph.labels();
+    Predictions predictions;
+    if (graph.classes() > 0)
+      predictions.classes = out.predictions.data() + first;
+    if (scored)
+      predictions.scores = out.scores.data() + first;
+    stats[batch] = compute(lanes[thread], parameters, data, batch, renumber,
+                           predictions);
+  });
+  uint64_t correct = 0;
+  for (const auto& batch : stats) {
+    out.loss += batch.loss_sum;
+    correct += batch.correct;
+  }
+  out.loss /= static_cast<double>(out.samples);
+  out.accuracy = static_cast<double>(correct) / static_cast<double>(labels);
+  out.measures = measures_of(graph, out, data);
+  return out;
+}
+
+Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
+             uint32_t threads) {
+  // Fewer classes than the model knows are fine; another shape is not.
+  make_graph(model.graph.text, data.shape);
+  // A GPU has one stream here; more threads would only take turns.
+  Executor executor{to_string(device),
+                    device.kind == DeviceId::Kind::cuda ? 1 : threads};
+  std::promise<Scores> done;
+  executor.submit([&] {
+    try {
+      done.set_value(
+        score_on(executor, model.graph, model.parameters.data(), data, device));
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
+  });
+  return done.get_future().get();
+}
+
+} // namespace troupe

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "actors/job/job.hpp"
+#include "actors/wire/messages.hpp"
+#include "kernels/base/buffer.hpp"
+#include "kernels/engine/executor.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/graph/models.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A model whose weights came from a file.
+struct TrainedModel {
+  Graph graph;
+  Buffer parameters; ///< flat, by Layout(graph)
+  std::string weights_sha256;
+};
+
+/// Reads the weights of a model for samples of a shape from a safetensors file.
+/// Errors: UsageError for the model; InputError for the file, also where its
+/// tensors are not the model's by name and shape.
+TrainedModel load_trained_model(const std::string& model,
+                                const SampleShape& shape,
+                                const std::string& path);
+
+/// Which samples are judged: those that the training of these weights, if it
+/// was on this data, held out; else what the options say. Sets `eval_fraction`
+/// and `data` of the options so; returns whether training had seen the others.
+/// Errors: InputError for the file, and where the options hold out others than
+/// training did.
+bool keep_split(JobOptions& options, const std::string& path);
+
+/// What a trained model makes of samples.
+struct Scores {
+  uint64_t samples = 0;
+  double loss = 0;     ///< mean over the samples, nats
+  double accuracy = 0; ///< 0 … 1, of the labels; not of numbers
+  /// The loss first. Classes: and accuracy. Binary: accuracy, auc. Tokens:
+  /// perplexity, accuracy. Numbers: the loss alone, the mean squared error.
+  std::vector<Measure> measures;
+  std::vector<int32_t> predictions; ///< class index of each label
+  std::vector<float> scores;        ///< probability of 1, or value; else empty
+};
+
+/// Gives ids the numbers that a graph's tables have them under.
+using Renumber = std::function<void(int32_t* ids, size_t count)>;
+
+/// Computes all samples in micro-batches, spread over the executor's threads;
+/// the result does not depend on their number. Call from a task of it.
+/// `renumber`: empty where ids are those of the data.
+/// Shapes: parameters flat by Layout(graph).
+Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
+                const Dataset& data, DeviceId device,
+                const Renumber& renumber = {});
+
+/// Computes all samples in micro-batches on one device, whose threads each take
+/// some; the result does not depend on their number.
+Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
+             uint32_t threads);
+
+} // namespace troupe

@@ -1,0 +1,136 @@
+#include "actors/launch/job_runner.hpp"
+
+#include "actors/certificates/certificate_renewal.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/control/control_line.hpp"
+#include "actors/job/memory_need.hpp"
+#include "actors/launch/kept_coordinator.hpp"
+#include "actors/launch/local_coordinator.hpp"
+#include "actors/launch/node_supervisor.hpp"
+#include "actors/launch/run_watch.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "actors/voting/voter.hpp"
+#include "actors/wire/ends_with_scope.hpp"
+
+#include <memory>
+
+namespace troupe {
+namespace {
+
+/// How long roles may take to end by themselves after the run.
+constexpr uint64_t end_deadline_ms = 1'000;
+
+std::vector<RoleId> roles_of(const Plan& plan) {
+  std::vector<RoleId> roles;
+  for (auto kind : {RoleKind::shard, RoleKind::worker})
+    for (const auto& role : plan.of_kind(kind))
+      roles.push_back(role.role);
+  return roles;
+}
+
+/// What each role's process is started with.
+void start_with(SupervisorOptions& supervise, const RunOptions& options,
+                const LaunchOptions& launch, const std::string& coordinator) {
+  supervise.program = launch.program;
+  supervise.arguments = {"--coordinator", coordinator};
+  supervise.certificates = launch.certificates;
+  if (options.allow_faults)
+    supervise.arguments.emplace_back("--allow-faults");
+  if (!options.job.plugin.empty())
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--plugin", options.job.plugin});
+  // A machine may have no other loopback address than this one.
+  if (parse_endpoints(coordinator).front().host == "::1")
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--listen", "[::1]:0"});
+}
+
+} // namespace
+
+RunResult run_in_process(const RunOptions& options, const JobData& data) {
+  const auto journal = open_journal(options.journal, false, make_job_id(),
+                                    to_json(options.job));
+  ActorConfig config{Credentials{}};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  auto coordinator = start_coordinator(system, options, data, journal,
+                                       options.began);
+  SupervisorOptions supervise;
+  supervise.roles = roles_of(coordinator.job->plan);
+  supervise.job = coordinator.job;
+  supervise.data = data;
+  supervise.job_id = journal.job;
+  auto supervisor = spawn_node_supervisor(system, coordinator.actor,
+                                          std::move(supervise));
+  auto result = watch(self, coordinator.actor, options.events);
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+  return result;
+}
+
+RunResult run_processes(const RunOptions& options,
+                        const LaunchOptions& launch) {
+  auto processes = launch.processes ? launch.processes
+                                    : std::make_shared<ChildProcesses>();
+  ActorConfig config{launch.credentials};
+  const CertificateRenewal renewal{{config.tls(), {}, {}, launch.renewed}};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  EndsWithScope voter;
+  if (!launch.voter.empty()) {
+    voter.actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_voter(system, launch.journal));
+    publish(system, voter.actor, launch.voter);
+  }
+  std::vector kept{std::make_shared<KeptCoordinator>(
+    processes, launch, launch.coordinator_arguments)};
+  auto start = kept.front()->start(options.events);
+  if (start.address.empty())
+    return start.failure;
+  if (!launch.standby_arguments.empty()) {
+    kept.push_back(std::make_shared<KeptCoordinator>(processes, launch,
+                                                     launch.standby_arguments));
+    kept.back()->begin();
+    start.address = launch.coordinators;
+  }
+  ControlLineOptions line;
+  line.first = caf::actor_cast<coordinator_actor>(
+    connect(system, start.address, end_deadline_ms));
+  line.address = start.address;
+  line.role.kind = RoleKind::coordinator;
+  auto coordinator = spawn_control_line(system, std::move(line));
+  // With the coordinator's, whoever may read it is whoever it likes: an
+  // operator, or a role that joins.
+  if (options.events.note)
+    options.events.note("coordinator: " + start.address + ", certificates "
+                        + launch.certificates(coordinator_name));
+  // The plan needs no data: the roles are the same for any number of samples.
+  Job job{options.job, options.job.global_batch};
+  SupervisorOptions supervise;
+  supervise.roles = launch.roles.empty() ? roles_of(job.plan) : launch.roles;
+  supervise.memory_need = [job](RoleId role) {
+    for (const auto& need : memory_needs(job))
+      if (need.role == role)
+        return in_words(need);
+    return std::string{};
+  };
+  supervise.processes = processes;
+  supervise.coordinators = kept;
+  start_with(supervise, options, launch, start.address);
+  supervise.on_line = [&launch](RoleId role, const std::string& line) {
+    if (launch.on_line)
+      launch.on_line(to_string(role), line);
+  };
+  auto supervisor = spawn_node_supervisor(system, coordinator,
+                                          std::move(supervise));
+  auto result = watch(self, coordinator, options.events);
+  self->send(coordinator, Detach{});
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  processes->wait_all(end_deadline_ms);
+  for (const auto& one : kept)
+    one->watch({});
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+  return result;
+}
+
+} // namespace troupe

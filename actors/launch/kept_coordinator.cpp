@@ -1,0 +1,130 @@
+#include "actors/launch/kept_coordinator.hpp"
+
+#include "actors/coordinator/run_stage.hpp"
+#include "kernels/base/error.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds ask_period{100};
+constexpr std::chrono::seconds start_deadline{60};
+
+} // namespace
+
+struct KeptCoordinator::Shared {
+  std::mutex mutex;
+  std::function<void(const ChildProcesses::Exit&)> died;
+  std::optional<ChildProcesses::Exit> unseen; ///< ended while nobody watched
+  bool listens = false;
+  std::promise<Start> first;
+
+  /// Tells who watches, now or later; `mutex` is held.
+  void ended(const ChildProcesses::Exit& exit) {
+    if (died)
+      died(exit);
+    else
+      unseen = exit;
+  }
+};
+
+std::string line_of(const ChildProcesses::Exit& exit) {
+  for (const auto& line : exit.last_lines)
+    if (line.starts_with("troupe: "))
+      return line.substr(8);
+  return "the coordinator ended with " + exit.describe();
+}
+
+std::string line_of(const ChildProcesses::Exit& exit, const RoleDeath& death) {
+  return death.life.memory && exit.signal != 0
+           ? "the coordinator was " + death.how
+           : line_of(exit);
+}
+
+KeptCoordinator::KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
+                                 const LaunchOptions& launch,
+                                 std::vector<std::string> arguments)
+  : processes_(std::move(processes)),
+    launch_(launch),
+    arguments_(std::move(arguments)),
+    shared_(std::make_shared<Shared>()) {}
+
+void KeptCoordinator::run(
+  std::function<void(const std::string&)> on_address,
+  std::function<void(const ChildProcesses::Exit&)> on_exit) {
+  std::vector<std::string> arguments{launch_.program};
+  arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
+  processes_->start(
+    std::move(arguments), -1,
+    [on_address = std::move(on_address),
+     on_line = launch_.on_line](const std::string& line) {
+      if (line.starts_with(listening_prefix))
+        on_address(line.substr(strlen(listening_prefix)));
+      else if (on_line)
+        on_line("coordinator", line);
+    },
+    std::move(on_exit));
+}
+
+KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
+  auto future = shared_->first.get_future();
+  const auto deaths = std::make_shared<RoleDeaths>();
+  run(
+    [shared = shared_](const std::string& address) {
+      const std::lock_guard guard{shared->mutex};
+      if (!std::exchange(shared->listens, true))
+        shared->first.set_value({address, {}});
+    },
+    [shared = shared_, deaths](const ChildProcesses::Exit& exit) {
+      const std::unique_lock guard{shared->mutex};
+      if (!std::exchange(shared->listens, true))
+        shared->first.set_value({"",
+                                 {exit.status > 0 ? exit.status : 1,
+                                  line_of(exit, deaths->explain(exit)), ""}});
+      else
+        shared->ended(exit);
+    });
+  auto periods = start_deadline / ask_period; // those of a pause do not count
+  while (future.wait_for(ask_period) != std::future_status::ready) {
+    if (auto why = events.stop ? events.stop() : ""; !why.empty())
+      return {"",
+              {stop_status(why),
+               why + " before the first step: nothing was saved", ""}};
+    if (--periods == 0)
+      throw InputError("the coordinator did not start within "
+                       + std::to_string(start_deadline.count()) + " s");
+  }
+  return future.get();
+}
+
+void KeptCoordinator::watch(
+  std::function<void(const ChildProcesses::Exit&)> died) {
+  const std::lock_guard guard{shared_->mutex};
+  shared_->died = std::move(died);
+  if (auto unseen = std::exchange(shared_->unseen, std::nullopt);
+      unseen && shared_->died)
+    shared_->died(*unseen);
+}
+
+void KeptCoordinator::restart() {
+  if (launch_.journal.empty() || !std::filesystem::exists(launch_.journal))
+    throw InputError("the coordinator died, and there is no journal "
+                     + launch_.journal + " to go on from");
+  begin();
+}
+
+void KeptCoordinator::begin() {
+  run([](const std::string&) {},
+      [shared = shared_](const ChildProcesses::Exit& exit) {
+        const std::lock_guard guard{shared->mutex};
+        shared->ended(exit);
+      });
+}
+
+} // namespace troupe

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "actors/launch/job_runner.hpp"
+#include "actors/process/child_processes.hpp"
+#include "actors/process/role_death.hpp"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// The process of a job's coordinator, which this one started and starts again:
+/// with the same arguments, among them the journal that it goes on from.
+class KeptCoordinator {
+public:
+  KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
+                  const LaunchOptions& launch,
+                  std::vector<std::string> arguments);
+
+  /// What the process said first: its address, or how it failed.
+  struct Start {
+    std::string address;
+    RunResult failure;
+  };
+  /// Starts it, and waits for that.
+  /// Errors: InputError where it says nothing in time.
+  Start start(const RunEvents& events);
+
+  /// From here on `died` is told of its end, on another thread: at once where
+  /// it has ended already.
+  void watch(std::function<void(const ChildProcesses::Exit&)> died);
+  /// Starts it, and waits for nothing: a standby.
+  void begin();
+  /// Starts it again. Not to be called from `died`.
+  /// Errors: InputError without a journal to go on from; std::runtime_error
+  /// with the system's reason.
+  void restart();
+
+private:
+  struct Shared;
+  void run(std::function<void(const std::string&)> on_address,
+           std::function<void(const ChildProcesses::Exit&)> on_exit);
+
+  std::shared_ptr<ChildProcesses> processes_;
+  LaunchOptions launch_;
+  std::vector<std::string> arguments_;
+  std::shared_ptr<Shared> shared_;
+};
+
+/// The line that a process gave for its failure, or how it ended.
+std::string line_of(const ChildProcesses::Exit& exit);
+std::string line_of(const ChildProcesses::Exit& exit, const RoleDeath& death);
+
+} // namespace troupe

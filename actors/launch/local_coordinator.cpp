@@ -1,0 +1,98 @@
+#include "actors/launch/local_coordinator.hpp"
+
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/journal/history.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/files/free_memory.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <sys/random.h>
+
+namespace troupe {
+namespace {
+
+std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
+  try {
+    return address.empty() ? nullptr
+                           : std::make_shared<MetricExporter>(address);
+  } catch (const std::runtime_error& failure) {
+    throw InputError(failure.what());
+  }
+}
+
+/// At the address of the coordinator before, so that its observers find it;
+/// elsewhere where that one still has it, being stopped, or on another host.
+std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
+                                                    const RunOptions& options) {
+  try {
+    return make_exporter(address);
+  } catch (const InputError&) {
+    return make_exporter(options.metrics_address);
+  }
+}
+
+/// Whoever holds the state has at least this much of it: two versions of dense
+/// variables, with what the optimizer keeps. One line rather than an end
+/// half-way; the coordinator is the first that would need it.
+void need_memory_of(const Job& job) {
+  const uint64_t copies = 2 * (1 + state_slots(job.options.rule.kind));
+  need_memory(job.layout.total * copies * sizeof(float),
+              "--model " + job.options.model.substr(0, 60) + ": its "
+                + std::to_string(job.layout.total)
+                + " parameters with --optimizer " + job.options.optimizer,
+              "take a smaller model or a machine with more memory");
+}
+
+} // namespace
+
+uint64_t make_job_id() {
+  uint64_t id = 0;
+  if (getrandom(&id, sizeof id, 0) != sizeof id)
+    id = static_cast<uint64_t>(
+      std::chrono::system_clock::now().time_since_epoch().count());
+  return id | 1;
+}
+
+LocalCoordinator
+start_coordinator(caf::actor_system& system, const RunOptions& options,
+                  const JobData& data, const RunJournal& journal,
+                  std::chrono::steady_clock::time_point began) {
+  LocalCoordinator started;
+  auto wanted = options.job;
+  wanted.evaluates = data.eval != nullptr;
+  const auto& past = journal.past;
+  auto checkpoints = start_checkpoints(options.checkpoints, past != nullptr);
+  started.lock = checkpoints.lock;
+  // One that follows goes on where the first one began.
+  wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
+  started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
+  need_memory_of(*started.job);
+  if (!past)
+    try_checkpoints(*started.job, options.checkpoints);
+  const auto fingerprint = data_fingerprint(*started.job, *data.train);
+  check_resumed(*started.job, fingerprint, checkpoints.notes);
+  auto exporter = past ? make_exporter_again(past->metrics_address, options)
+                       : make_exporter(options.metrics_address);
+  started.metrics_address = exporter ? exporter->address() : std::string{};
+  CoordinatorOptions how;
+  how.job_id = journal.job;
+  how.term = journal.term;
+  how.journal = journal.sink;
+  how.disk = journal.disk;
+  how.journal_notes = journal.notes;
+  how.notes = options.notes;
+  how.past = past;
+  how.began = began;
+  how.save = options.save;
+  how.checkpoints = options.checkpoints;
+  how.least_workers = options.least_workers;
+  how.data_fingerprint = fingerprint;
+  how.first_notes = checkpoints.notes;
+  how.allow_faults = options.allow_faults;
+  how.isa = select_isa(options.job.isa);
+  started.actor = spawn_coordinator(system, started.job, data, how, exporter);
+  return started;
+}
+
+} // namespace troupe

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "actors/coordinator/checkpoint_keeper.hpp"
+#include "actors/launch/job_runner.hpp"
+#include "actors/launch/run_journal.hpp"
+#include "actors/wire/interfaces.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// A coordinator of this process, and what it stands on.
+struct LocalCoordinator {
+  std::shared_ptr<const Job> job;
+  coordinator_actor actor;
+  std::shared_ptr<CheckpointLock> lock; ///< of the folder of checkpoints
+  std::string metrics_address;          ///< bound; empty: none
+};
+
+/// Spawns the coordinator of the job in `options`, or of the one in the past of
+/// `journal`, which it goes on with. `began`: when it, or its process, did.
+/// Errors: InputError where folder, address or data are not as they should.
+LocalCoordinator
+start_coordinator(caf::actor_system& system, const RunOptions& options,
+                  const JobData& data, const RunJournal& journal,
+                  std::chrono::steady_clock::time_point began);
+
+/// Random, never 0.
+uint64_t make_job_id();
+
+} // namespace troupe

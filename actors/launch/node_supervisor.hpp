@@ -1,0 +1,49 @@
+#pragma once
+
+#include "actors/certificates/member_name.hpp"
+#include "actors/process/child_processes.hpp"
+#include "actors/role/context.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class KeptCoordinator;
+
+/// What a node supervisor runs: roles as actors of this process, or each as a
+/// process of its own.
+struct SupervisorOptions {
+  std::vector<RoleId> roles;
+  uint32_t restart_budget = 5;
+
+  // Actors of this process.
+  std::shared_ptr<const Job> job;
+  JobData data;
+  uint64_t job_id = 0;
+
+  // Processes: `program role NAME` and these arguments; null: actors.
+  std::shared_ptr<ChildProcesses> processes;
+  /// The coordinator and its standby, where their processes are this node's to
+  /// start again.
+  std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
+  std::string program;
+  std::vector<std::string> arguments;
+  /// What follows --certificates.
+  std::function<std::string(const MemberName&)> certificates;
+  /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.
+  std::function<std::string(RoleId)> memory_need;
+  /// Receives each line a role prints, on another thread.
+  std::function<void(RoleId, const std::string&)> on_line;
+};
+
+/// Spawns the supervisor of a node: starts its roles, starts a dead one again
+/// as long as the restart budget lasts (it refills when steps commit), keeps
+/// the memory of its shards so that a new process takes it over.
+supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+                                       const coordinator_actor& coordinator,
+                                       SupervisorOptions options);
+
+} // namespace troupe

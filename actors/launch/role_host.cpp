@@ -1,0 +1,408 @@
+#include "actors/launch/role_host.hpp"
+
+#include "actors/certificates/certificate_renewal.hpp"
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/control/control_line.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/job/slice_update.hpp"
+#include "actors/launch/role_links.hpp"
+#include "actors/process/own_process.hpp"
+#include "actors/replica/link_groups.hpp"
+#include "actors/replica/replica_role.hpp"
+#include "actors/role/leave.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/shard/kept_memory.hpp"
+#include "actors/shard/shard.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/cut_connections.hpp"
+#include "actors/wire/ends_with_scope.hpp"
+#include "actors/wire/error_line.hpp"
+#include "actors/worker/hybrid_worker.hpp"
+#include "actors/worker/worker.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/files/safetensors.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+namespace troupe {
+
+caf::strong_actor_ptr spawn_role(caf::actor_system& system,
+                                 const RoleContext& context,
+                                 int state_descriptor) {
+  const auto& job = *context.job;
+  caf::strong_actor_ptr actor;
+  if (context.role.kind == RoleKind::shard) {
+    std::vector<uint32_t> slices;
+    for (const auto& role : job.plan.roles)
+      if (role.role == context.role)
+        slices = role.slices;
+    auto store = std::make_shared<ShardStore>(job, slices, context.job_id,
+                                              state_descriptor);
+    if (context.links && context.links->memory() && state_descriptor >= 0)
+      context.links->memory()->add(store->memory().data(),
+                                   store->memory().size(), state_descriptor);
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_shard(system, context, std::move(store)));
+  } else if (job.plan.dense_reduced) {
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_hybrid_worker(system, context));
+  } else if (job.plan.owner_kind == RoleKind::shard) {
+    actor =
+      caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
+  } else {
+    actor =
+      caf::actor_cast<caf::strong_actor_ptr>(spawn_replica(system, context));
+  }
+  system.registry().put(local_name(context.job_id, context.role), actor);
+  return actor;
+}
+
+void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
+               const std::string& endpoint, const std::string& links) {
+  Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {},
+            links};
+  if (context.own_process) {
+    const auto own = own_process();
+    join.host = own.host;
+    join.process = own.process;
+  }
+  if (context.role.kind == RoleKind::worker) {
+    join.probe = probe_hash(*context.job, context.job->device_of(context.role));
+    join.build = select_isa(context.job->options.isa) + ", "
+                 + library_versions();
+  }
+  caf::send_as(caf::actor_cast<role_actor>(actor), context.coordinator,
+               std::move(join));
+}
+
+namespace {
+
+/// Made-up samples: any will do, as long as all workers have the same.
+void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
+  const auto& graph = job.worker_graph;
+  const auto ids = job.tables.empty()
+                     ? graph.sample.vocabulary
+                     : std::min<uint64_t>(graph.sample.vocabulary,
+                                          job.most_table_rows());
+  const auto labels = rows * graph.labels();
+  for (size_t i = 0; i < rows * graph.features(); ++i)
+    memory.features()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
+  for (size_t i = 0; i < rows * graph.ids(); ++i)
+    memory.ids()[i] = static_cast<int32_t>((i * 7919) % ids);
+  for (size_t i = 0; i < labels; ++i)
+    if (graph.classes() > 0)
+      memory.labels()[i] = static_cast<int32_t>(i % graph.classes());
+    else
+      memory.targets()[i] = static_cast<float>(i % 7);
+}
+
+} // namespace
+
+std::string probe_hash(const Job& job, const std::string& device) {
+  const auto rows = job.most_rows();
+  const auto& graph = job.worker_graph;
+  auto replica = make_replica(graph, parse_device(device), rows,
+                              job.precision());
+  Buffer parameters{job.layout.total};
+  Buffer gradient{job.layout.total};
+  parameters.fill(0);
+  gradient.fill(0);
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i)
+    initialize(graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
+               graph.parameters[i].size());
+  BatchMemory memory{graph, rows};
+  fill_probe(job, rows, memory);
+  replica->gradient(parameters.data(), memory.batch(rows), gradient.data());
+  const auto slots = state_slots(job.options.rule.kind);
+  Buffer state{std::max<size_t>(1, slots * gradient.size())};
+  state.fill(0);
+  whole_update(job, nullptr, {0, 0, rows},
+               [&](const Slice& slice, UpdateArgs& args) {
+                 const auto at = job.flat_offset(slice);
+                 args.gradient_sum = gradient.data() + at;
+                 args.in = args.out = parameters.data() + at;
+                 args.state_in = args.state_out = state.data() + at;
+                 args.state_stride = gradient.size();
+               });
+  return sha256(std::as_bytes(parameters.span()));
+}
+
+namespace {
+
+constexpr std::chrono::seconds hello_deadline{30};
+
+JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
+                  RoleId role) {
+  JobInfo info;
+  caf::error refused;
+  Hello hello{role};
+  const auto own = own_process();
+  hello.host = own.host;
+  hello.process = own.process;
+  const auto deadline = std::chrono::steady_clock::now() + hello_deadline;
+  do {
+    refused = {};
+    // It waits until the name is known to be free, or somebody's.
+    self->request(coordinator, hello_deadline, hello)
+      .receive([&](JobInfo& given) { info = std::move(given); },
+               [&](const caf::error& why) { refused = why; });
+    if (refused != caf::sec::request_receiver_down)
+      break;
+    std::this_thread::sleep_for(
+      std::chrono::milliseconds{50}); // being restarted
+  } while (std::chrono::steady_clock::now() < deadline);
+  if (refused)
+    throw InputError(to_string(role)
+                     + ": the coordinator refused: " + line_of(refused));
+  return info;
+}
+
+/// The coordinator names no code for this host to run: who starts the role
+/// does.
+void check_plugin(const JobOptions& job, const std::string& own) {
+  if (!job.plugin.empty() && job.plugin != own)
+    throw InputError("the job has --plugin " + job.plugin
+                     + (own.empty() ? ", and this role was started without it"
+                                    : ", and this role has --plugin " + own)
+                     + ": give each role the flag itself");
+}
+
+/// A worker's data, which must be what the coordinator has.
+JobData load_own_data(const JobOptions& options) {
+  auto data = load_job_data(options);
+  if (data.train->samples() != options.samples
+      || data.train->shape != options.sample)
+    throw InputError(
+      "--data " + options.data + " has " + std::to_string(data.train->samples())
+      + " samples to train on here, but " + std::to_string(options.samples)
+      + " or another shape at the coordinator: copy the same "
+        "files to both machines");
+  return data;
+}
+
+/// Who was not told where to listen does so where the coordinator sees it: on
+/// the address that leads there.
+std::string listen_of(const RoleProcessOptions& options) {
+  if (!options.listen.empty())
+    return options.listen;
+  const auto own =
+    own_address_towards(parse_endpoints(options.coordinator).front().host);
+  return to_string(Endpoint{own.empty() ? "127.0.0.1" : own, 0});
+}
+
+/// A role that listens on 0.0.0.0 is reached by the address that leads to the
+/// coordinator.
+std::string reached_as(const std::string& host,
+                       const RoleProcessOptions& options) {
+  const auto number = SocketAddress::of_number(host, 0);
+  if (!number || !number->is_any())
+    return host;
+  const auto own =
+    own_address_towards(parse_endpoints(options.coordinator).front().host);
+  if (own.empty())
+    throw InputError("--listen " + options.listen
+                     + ": no address of this machine leads to the coordinator "
+                       "at "
+                     + options.coordinator
+                     + "; name the one that others reach");
+  // 0.0.0.0 takes no connection of IPv6; [::] takes both kinds.
+  if (host == "0.0.0.0" && own.find(':') != std::string::npos)
+    throw InputError("--listen " + options.listen + ": the coordinator at "
+                     + options.coordinator
+                     + " is reached over IPv6; add --listen [::]:0");
+  return own;
+}
+
+/// Whether a coordinator may be on another host than this.
+bool is_elsewhere(const std::string& coordinator) {
+  return std::ranges::any_of(
+    parse_endpoints(coordinator), [](const Endpoint& x) {
+      const auto there = SocketAddress::find(x.host, x.port);
+      return there && own_address_towards(x.host) != there->host();
+    });
+}
+
+/// Whether a process of the job answers where its links are met.
+bool can_be_linked(const std::string& links) {
+  constexpr std::chrono::milliseconds probe_deadline{500};
+  const auto there = parse_link_endpoint(links);
+  return there && there->port != 0
+         && connect_tcp(there->host, there->port, probe_deadline).socket;
+}
+
+LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
+                         std::shared_ptr<const TlsContext> tls) {
+  LinkOptions wanted;
+  wanted.tls = std::move(tls);
+  wanted.listen = parse_endpoint(options.listen).value_or(Endpoint{}).host;
+  wanted.announce = reached_as(wanted.listen, options);
+  wanted.proxy = options.link_proxy;
+  wanted.patience = loss_between_hosts(job.options);
+  if (job.plan.owner_kind == RoleKind::shard)
+    wanted.memory = LinkMemory::make();
+  wanted.log = [role = to_string(options.role)](const std::string& line) {
+    std::cerr << role + ": " + line + '\n';
+  };
+  const auto& link = job.options.link;
+  const auto& encryption = job.options.link_encryption;
+  wanted.link = link == "tcp"   ? LinkChoice::tcp
+                : link == "shm" ? LinkChoice::shm
+                                : LinkChoice::automatic;
+  wanted.encryption = encryption == "on"    ? LinkEncryption::on
+                      : encryption == "off" ? LinkEncryption::off
+                                            : LinkEncryption::automatic;
+  return wanted;
+}
+
+} // namespace
+
+namespace {
+
+/// A role that is left out and lives joins again.
+ControlLineOptions line_options(caf::actor_system& system,
+                                const RoleProcessOptions& options,
+                                const Waiting& waiting) {
+  ControlLineOptions line;
+  line.first = caf::actor_cast<coordinator_actor>(
+    connect(system, options.coordinator, options.connect_deadline_ms, waiting));
+  line.address = options.coordinator;
+  line.role = options.role;
+  line.probe = [&system](const std::vector<std::string>& where,
+                         std::function<void(bool)> reached) {
+    system.spawn<caf::detached>([where, reached = std::move(reached)] {
+      reached(std::ranges::all_of(where, can_be_linked));
+    });
+  };
+  line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
+  if (is_elsewhere(options.coordinator))
+    line.hang_up = [places = parse_endpoints(options.coordinator)] {
+      end_connections(places);
+    };
+  return line;
+}
+
+CertificateRenewal::Options renewal_of(const ActorConfig& config,
+                                       const RoleProcessOptions& options) {
+  return {config.tls(),
+          options.coordinator,
+          [role = to_string(options.role)](const std::string& news) {
+            std::cerr << role + ": " + news + '\n';
+          },
+          {}};
+}
+
+/// What the role's fault trigger does to its links, and tells.
+void expect_faults(const RoleContext& context, const std::string& coordinator) {
+  const auto control = parse_endpoints(coordinator);
+  context.faults->cut_control = [control] { cut_connections(control); };
+  if (const auto links = context.links)
+    context.faults->cut = [links](uint32_t which) { links->cut(which); };
+  else
+    context.faults->cut = [control](uint32_t which) {
+      cut_other_connection(control, which);
+    };
+  context.faults->struck = [coordinator = context.coordinator,
+                            job = context.job_id,
+                            role = context.role](StepPhase phase) {
+    caf::anon_send(coordinator, FaultStruck{job, role, phase});
+  };
+}
+
+/// Lets workers reach a shard; returns HOST:PORT.
+std::string open_shard(caf::actor_system& system, const RoleContext& context,
+                       const RoleProcessOptions& options,
+                       const caf::strong_actor_ptr& actor) {
+  context.links->accept(local_name(context.job_id, context.role),
+                        link_terms(*context.job, context.role), actor);
+  const auto bound = *parse_endpoint(publish(system, actor, options.listen));
+  return to_string(Endpoint{reached_as(bound.host, options), bound.port});
+}
+
+/// The coordinator's handle, for as long as the role lives.
+coordinator_actor reach_coordinator(caf::actor_system& system,
+                                    const RoleProcessOptions& options,
+                                    const Waiting& waiting) {
+  return spawn_control_line(system, line_options(system, options, waiting));
+}
+
+} // namespace
+
+void run_role_process(const RoleProcessOptions& asked) {
+  auto options = asked;
+  std::optional<KeptMemory> kept;
+  Waiting waiting;
+  waiting.credentials = load_credentials(options.certificates,
+                                         name_of(options.role));
+  waiting.tell = [&options](const std::string& line) {
+    std::cout << to_string(options.role) + ": " + line + '\n' << std::flush;
+  };
+  ActorConfig config{waiting.credentials};
+  const CertificateRenewal renewal{renewal_of(config, options)};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  const auto coordinator = reach_coordinator(system, options, waiting);
+  options.listen = listen_of(options);
+  const EndsWithScope line_end{
+    caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
+  auto info = say_hello(self, coordinator, options.role);
+  if (options.role.kind == RoleKind::shard && options.state_descriptor < 0) {
+    kept.emplace(options.coordinator, options.role);
+    kept->belong_to(info.job);
+    options.state_descriptor = kept->descriptor();
+    if (!kept->why().empty())
+      waiting.tell("its death will undo steps: " + kept->why());
+  }
+  RoleContext context;
+  context.job_id = info.job;
+  context.role = options.role;
+  context.incarnation = info.incarnation;
+  context.coordinator = coordinator;
+  context.metrics = std::make_shared<MetricRegistry>();
+  context.own_process = true;
+  context.faults = std::make_shared<FaultTrigger>(true, options.allow_faults);
+  std::optional<RoleLinks> links;
+  caf::strong_actor_ptr actor;
+  try {
+    auto job_options = job_from_json(info.options);
+    check_plugin(job_options, options.plugin);
+    select_isa(job_options.isa);
+    context.job = std::make_shared<const Job>(std::move(job_options));
+    if (options.role.kind == RoleKind::worker)
+      context.data = load_own_data(context.job->options);
+    links.emplace(system, link_options(*context.job, options, config.tls()),
+                  context.metrics);
+    const auto& plan = context.job->plan;
+    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
+      context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
+    if (plan.owner_kind == RoleKind::shard)
+      context.links = links->messages();
+    expect_faults(context, options.coordinator);
+    actor = spawn_role(system, context, options.state_descriptor);
+    self->monitor(caf::actor_cast<caf::actor_addr>(actor));
+    const auto endpoint = options.role.kind == RoleKind::shard
+                            ? open_shard(system, context, options, actor)
+                            : std::string{};
+    send_join(context, actor, endpoint, links->node().endpoint());
+  } catch (const InputError& failure) {
+    // A restart would fail in the same way: the whole job should know.
+    self->send(coordinator,
+               Trouble{info.job, options.role,
+                       to_string(options.role) + ": " + failure.what()});
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    throw;
+  }
+  const auto reason = wait_until_over(self, coordinator, info.job, options.role,
+                                      options.leave);
+  if (reason && reason != caf::exit_reason::normal)
+    throw std::runtime_error(to_string(options.role) + ": " + line_of(reason));
+  if (kept)
+    kept->remove();
+}
+
+} // namespace troupe

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "actors/certificates/credentials.hpp"
+#include "actors/role/context.hpp"
+#include "actors/shard/shard_store.hpp"
+
+#include <functional>
+#include <string>
+
+namespace troupe {
+
+/// Spawns the actor that plays `context.role`: worker, replica or shard.
+/// `state_descriptor` is a shard's inherited memory (-1: its own).
+caf::strong_actor_ptr spawn_role(caf::actor_system& system,
+                                 const RoleContext& context,
+                                 int state_descriptor);
+
+/// Announces a spawned role to the coordinator: the role itself is the sender.
+void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
+               const std::string& endpoint, const std::string& links);
+
+/// How a process plays a role started by hand or by a supervisor.
+struct RoleProcessOptions {
+  RoleId role;
+  std::string coordinator; ///< HOST:PORT
+  CertificateSource certificates;
+  /// HOST:PORT; empty: a port of the address that leads to the coordinator.
+  std::string listen;
+  int state_descriptor = -1;
+  std::string plugin;        ///< the one that the job may name; empty: none
+  bool allow_faults = false; ///< ArmFault is obeyed
+  std::string link_proxy;    ///< as LinkOptions
+  uint64_t connect_deadline_ms = 30'000;
+  /// Asked ten times a second; a reason makes the role hand over and end.
+  std::function<std::string()> leave;
+};
+
+/// Plays the role until the job is over.
+/// Errors: InputError (coordinator not reachable, refused, data missing);
+/// std::runtime_error when the coordinator was lost or the device failed.
+void run_role_process(const RoleProcessOptions& options);
+
+/// Hash of a fixed forward, backward and update at the job's shapes on the
+/// role's device: equal on machines that compute the same bits (PROTOCOL 21).
+std::string probe_hash(const Job& job, const std::string& device);
+
+} // namespace troupe

@@ -1,0 +1,140 @@
+#include "actors/certificates/certificate_renewal.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/coordinator/run_stage.hpp"
+#include "actors/journal/history.hpp"
+#include "actors/launch/local_coordinator.hpp"
+#include "actors/launch/run_watch.hpp"
+#include "actors/process/end_pulse.hpp"
+#include "actors/voting/proposer.hpp"
+#include "actors/voting/voter.hpp"
+#include "actors/wire/ends_with_scope.hpp"
+#include "kernels/base/error.hpp"
+
+#include <atomic>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <thread>
+
+// A coordinator with a process of its own, alone or with a standby.
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds publish_deadline{5};
+/// How long its observers elsewhere may take to read the end.
+constexpr std::chrono::seconds end_deadline{5};
+constexpr std::chrono::seconds settle_deadline{1};
+
+/// The port of the coordinator before may still be closing.
+std::string publish_again(caf::actor_system& system,
+                          const caf::strong_actor_ptr& whom,
+                          const std::string& address) {
+  const auto deadline = std::chrono::steady_clock::now() + publish_deadline;
+  for (;;)
+    try {
+      return publish(system, whom, address);
+    } catch (const InputError&) {
+      if (std::chrono::steady_clock::now() > deadline)
+        throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    }
+}
+
+/// Opens the journal, alone or as one of its voters. Null: told to stop before
+/// it led.
+std::shared_ptr<const RunJournal>
+open_as_one_of(caf::actor_system& system, const RunOptions& options,
+               const CoordinatorProcess& process,
+               std::shared_ptr<Proposer>& proposer, EndsWithScope& voter) {
+  const auto job_id = make_job_id();
+  const auto asked = to_json(options.job);
+  if (process.voters.empty())
+    return std::make_shared<RunJournal>(
+      open_journal(options.journal, true, job_id, asked));
+  ProposerOptions how;
+  how.voters = process.voters;
+  how.own = process.voter;
+  how.seed = std::random_device{}();
+  how.own_voter = spawn_voter(system, options.journal);
+  voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
+  publish_again(system, voter.actor, process.voters.at(process.voter));
+  proposer = std::make_shared<Proposer>(system, std::move(how));
+  return lead_journal(proposer, job_id, asked, options.events.stop);
+}
+
+/// Where the coordinator before listened, if roles know no other place.
+std::string publish_coordinator(caf::actor_system& system,
+                                const coordinator_actor& coordinator,
+                                const RunJournal& journal,
+                                const CoordinatorProcess& process) {
+  const auto actor = caf::actor_cast<caf::strong_actor_ptr>(coordinator);
+  const bool known = journal.past && !journal.past->address.empty();
+  return known && process.voters.empty()
+           ? publish_again(system, actor, journal.past->address)
+           : publish(system, actor, process.listen);
+}
+
+} // namespace
+
+RunResult run_coordinator_process(const RunOptions& options,
+                                  const JobData& data,
+                                  const CoordinatorProcess& process) {
+  EndPulse pulse{options.events.note}; // outlives what writes the journal
+  ActorConfig config{load_credentials(process.certificates, coordinator_name),
+                     loss_between_hosts(options.job)};
+  const CertificateRenewal renewal{{config.tls(),
+                                    {},
+                                    [](const std::string& news) {
+                                      std::cerr
+                                        << "coordinator: " + news + '\n';
+                                    },
+                                    {}}};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  EndsWithScope voter;
+  std::shared_ptr<Proposer> proposer;
+  const auto journal = open_as_one_of(system, options, process, proposer,
+                                      voter);
+  if (!journal)
+    return {stop_status(options.events.stop()),
+            "told to stop while another coordinator led", ""};
+  if (journal->past && journal->past->over)
+    return {0, "", ""}; // by the one that led
+  auto coordinator = start_coordinator(
+    system, options, data, *journal,
+    proposer ? std::chrono::steady_clock::now() : options.began);
+  const auto deposed = std::make_shared<std::atomic<bool>>(false);
+  if (proposer)
+    proposer->on_deposed([deposed, actor = coordinator.actor] {
+      *deposed = true;
+      caf::anon_send_exit(actor, caf::exit_reason::kill);
+    });
+  try {
+    const auto address = publish_coordinator(system, coordinator.actor,
+                                             *journal, process);
+    journal->listens(address, coordinator.metrics_address,
+                     coordinator.job->options.resume_from);
+    if (options.events.note)
+      options.events.note(listening_prefix + address);
+  } catch (...) {
+    caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
+    throw;
+  }
+  auto result = watch(self, coordinator.actor, options.events);
+  pulse.begin();
+  if (*deposed)
+    return {deposed_status, "another coordinator has taken over", ""};
+  if (options.events.over)
+    options.events.over(result);
+  // It leaves when roles and supervisor elsewhere have read the end. This
+  // process's own observer goes first.
+  self->monitor(coordinator.actor);
+  self->send(coordinator.actor, Detach{});
+  self->receive([](const caf::down_msg&) {}, caf::after(end_deadline) >> [] {});
+  if (proposer)
+    proposer->settle(settle_deadline);
+  return result;
+}
+
+} // namespace troupe

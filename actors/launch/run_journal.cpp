@@ -1,0 +1,111 @@
+#include "actors/launch/run_journal.hpp"
+
+#include "actors/journal/history.hpp"
+#include "actors/journal/journal_writer.hpp"
+#include "actors/voting/proposer.hpp"
+#include "kernels/base/error.hpp"
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds sync_deadline{20};
+
+/// `where`: "journal FILE", or who has it.
+JobHistory read_past(const std::string& where,
+                     const std::vector<JournalEvent>& events,
+                     const std::string& asked) {
+  JobHistory past;
+  try {
+    past = read_history(events);
+  } catch (const InputError& failure) {
+    throw InputError(where + ": damaged: " + failure.what());
+  }
+  if (past.job == 0)
+    throw InputError(where + ": it names no job; remove it");
+  if (past.asked != asked)
+    throw InputError(where
+                     + ": of a job with other flags; give those of its run, or "
+                       "name another file");
+  return past;
+}
+
+std::function<void(const std::string&)>
+put_into(const std::shared_ptr<NoteQueue>& notes) {
+  return [notes](const std::string& line) { notes->put(line); };
+}
+
+/// A coordinator begins, in a term that is synced before this returns.
+/// Errors: InputError where it cannot be, in time.
+void begin(const RunJournal& run, const std::string& asked) {
+  JobJournal journal{run.sink, run.term};
+  auto synced = std::make_shared<std::promise<void>>();
+  if (!run.past)
+    journal.job(run.job, asked);
+  journal.began(run.past != nullptr, [synced] { synced->set_value(); });
+  if (synced->get_future().wait_for(sync_deadline) != std::future_status::ready)
+    throw InputError("the journal was not synced within "
+                     + std::to_string(sync_deadline.count())
+                     + " s: is a majority of voters reachable?");
+}
+
+} // namespace
+
+void RunJournal::listens(const std::string& address, const std::string& metrics,
+                         const std::string& resume_from) const {
+  if (sink)
+    JobJournal{sink, term}.address(address, metrics, resume_from);
+}
+
+RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
+                        const std::string& asked) {
+  RunJournal out;
+  out.job = job;
+  if (path.empty())
+    return out;
+  const bool again = resumes && journal_is_at(path);
+  JournalFile file{path, again ? JournalFile::Open::resume
+                               : JournalFile::Open::create};
+  if (again) {
+    const auto where = "journal " + path;
+    out.past =
+      std::make_shared<JobHistory>(read_past(where, file.events(), asked));
+    if (out.past->over)
+      throw InputError(where
+                       + ": its run is over (`troupe events` shows it); remove "
+                         "it or name another file");
+    out.job = out.past->job;
+    out.term = out.past->term + 1;
+  }
+  out.sink = std::make_shared<JournalWriter>(std::move(file), path,
+                                             put_into(out.notes), out.disk);
+  begin(out, asked);
+  return out;
+}
+
+std::shared_ptr<const RunJournal>
+lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
+             const std::string& asked,
+             const std::function<std::string()>& stop) {
+  const auto elected = proposer->wait_to_lead(stop);
+  if (!elected)
+    return nullptr;
+  auto out = std::make_shared<RunJournal>();
+  out->sink = proposer;
+  out->term = elected->term;
+  out->job = job;
+  if (!elected->events.empty()) {
+    out->past = std::make_shared<JobHistory>(
+      read_past("the voters' journal", elected->events, asked));
+    out->job = out->past->job;
+    if (out->past->over)
+      return out;
+  }
+  begin(*out, asked);
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "actors/coordinator/coordinator.hpp"
+#include "actors/journal/job_journal.hpp"
+#include "actors/process/note_queue.hpp"
+#include "kernels/files/full_disk.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+class Proposer;
+struct JobHistory;
+
+/// The journal of a run as its coordinator's process opens it.
+struct RunJournal {
+  std::shared_ptr<JournalSink> sink; ///< null: none is kept
+  /// Null: the job begins. One that is over: there is nothing to do.
+  std::shared_ptr<const JobHistory> past;
+  uint64_t job = 0; ///< which one
+  uint64_t term = 1;
+  /// That the file is on.
+  std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
+  /// That it cannot be written, or can again.
+  std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
+
+  /// Writes down that the coordinator listens there.
+  /// The job began with the checkpoint in `resume_from`, or with none.
+  void listens(const std::string& address, const std::string& metrics,
+               const std::string& resume_from) const;
+};
+
+/// Opens the journal at `path`, empty: none. Where `resumes`, one that is there
+/// is gone on with, in the next term, which is synced before this returns. A
+/// job that begins is written down as `job` and `asked` (JobOptions as JSON).
+/// Errors: InputError where it is of another job, of a run that is over,
+/// damaged, or there already.
+RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
+                        const std::string& asked);
+
+/// The same of a journal that voters keep, once `proposer` leads. `stop` is
+/// asked meanwhile: null where it gives a reason.
+/// Errors: InputError where it is of another job, damaged, or no majority of
+/// voters is reached any more.
+std::shared_ptr<const RunJournal>
+lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
+             const std::string& asked,
+             const std::function<std::string()>& stop);
+
+} // namespace troupe

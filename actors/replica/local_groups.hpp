@@ -1,0 +1,32 @@
+#pragma once
+
+#include "actors/replica/group.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace troupe {
+
+/// Where the replicas of one process meet: they sum in its memory.
+class LocalGroups : public GroupMaker {
+public:
+  explicit LocalGroups(std::shared_ptr<const Job> job);
+
+  void form(GroupWish wish,
+            std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
+  std::shared_ptr<VariableBanks> variables() override { return variables_; }
+
+private:
+  struct Meeting;
+
+  bool over_streams() const;
+
+  std::shared_ptr<const Job> job_;
+  std::shared_ptr<VariableBanks> variables_;
+  std::mutex mutex_;
+  /// By (job, term, epoch); gone with its members.
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::weak_ptr<Meeting>>
+    meetings_;
+};
+
+} // namespace troupe

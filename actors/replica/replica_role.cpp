@@ -1,0 +1,329 @@
+#include "actors/replica/replica_role.hpp"
+
+#include "actors/job/beginning.hpp"
+#include "actors/replica/meeting.hpp"
+#include "actors/replica/steps.hpp"
+#include "actors/role/frame.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/role/snapshot_outbox.hpp"
+#include "kernels/base/error.hpp"
+#include "monitoring/names.hpp"
+#include "monitoring/supervision_names.hpp"
+
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Turns that the executor has before it, the running one included: it goes on
+/// by itself, so that no message is on the path of a step.
+constexpr uint32_t most_turns = 2;
+
+class ReplicaState {
+public:
+  static inline const char* name = "replica";
+
+  ReplicaState(replica_actor::pointer self, RoleContext context)
+    : self_(self),
+      context_(std::move(context)),
+      job_(*context_.job),
+      compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+      wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
+      sent_(context_.metrics->counter(metrics::all_reduce_bytes_total,
+                                      {{"form", "sent"}})),
+      plain_(context_.metrics->counter(metrics::all_reduce_bytes_total,
+                                       {{"form", "plain"}})),
+      queue_(context_.metrics->gauge(metrics::executor_queue_tasks)),
+      twice_(
+        context_.metrics->counter(metrics::gradients_computed_twice_total)),
+      outbox_(snapshot_window(),
+              [this](const SnapshotSlice& x) {
+                self_->send(context_.coordinator, x);
+              }),
+      end_(job_.total_steps),
+      executor_(make_role_executor(context_)),
+      steps_(context_, *executor_) {}
+
+  ~ReplicaState() {
+    steps_.abort(to_string(context_.role) + " has ended");
+    executor_.reset(); // its task uses what is destroyed below
+  }
+
+  replica_actor::behavior_type make_behavior() {
+    return role_behavior(
+      self_, context_, [this](const Propose& x) { on(x); },
+      [this](const Activate& x) { on(x); },
+      [this](const Pause& x) { when_active(x); },
+      [this](const EndAt& x) { when_active(x); },
+      [this](const SnapshotRequest& x) {
+        if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
+          steps_.want(x.version);
+      },
+      [this](const SnapshotTaken& x) { outbox_.took(x); });
+  }
+
+private:
+  // --- epochs ---------------------------------------------------------------
+
+  /// The wish to stop may come while the group of a new epoch is formed.
+  template <class Message>
+  void when_active(const Message& message) {
+    gate_.admit(message.fence, [this, message] { on(message); });
+  }
+
+  void on(const Propose& proposal) {
+    if (!gate_.propose(proposal.fence))
+      return;
+    outbox_.seal(proposal.fence);
+    steps_.abort("the epoch has ended");
+    run_on(
+      *executor_, self_,
+      [this] {
+        return std::pair{steps_.version(), steps_.held()};
+      },
+      [this, fence = proposal.fence](const auto& has) {
+        if (!gate_.is_sealing(fence))
+          return;
+        self_->send(context_.coordinator, Sealed{fence,
+                                                 context_.role,
+                                                 context_.incarnation,
+                                                 {},
+                                                 has.first,
+                                                 has.second});
+        context_.faults->pass(StepPhase::seal);
+      });
+  }
+
+  void on(const Activate& activation) {
+    if (!gate_.enter(activation.fence))
+      return;
+    outbox_.enter(activation.rollback);
+    peers_.clear();
+    GroupWish wish;
+    wish.fence = activation.fence;
+    wish.members = computing_members(activation);
+    for (const auto& member : wish.members)
+      peers_.push_back(member.role);
+    if (steps_.alone()) {
+      enter(activation, nullptr);
+      return;
+    }
+    wish.layout = steps_.layout(start_of(activation, context_.role));
+    wish.arrays = steps_.arrays();
+    form_group(
+      self_, *context_.groups, std::move(wish), met_, cut_off_,
+      [this](uint32_t rank, const std::string& reason) {
+        steps_.lost(rank, reason);
+      },
+      [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
+        enter(activation, group);
+      });
+  }
+
+  /// The group is there: all begin at the activation's version, and the epoch
+  /// is active here once this replica has it.
+  void enter(const Activate& activation,
+             const std::shared_ptr<ReplicaGroup>& group) {
+    if (!gate_.is_sealing(activation.fence))
+      return;
+    paused_ = false;
+    if (group && group->hopeless) {
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, group->error});
+      return;
+    }
+    if (group && !group->error.empty()) {
+      lost(group->error);
+      return;
+    }
+    if (group)
+      show_links(*group);
+    if (activation.rollback)
+      end_ = job_.total_steps;
+    run_on(
+      *executor_, self_,
+      [this, activation, group] {
+        StepOutcome ready;
+        ready.trouble = go_back(activation);
+        if (!ready.trouble.empty())
+          return ready;
+        steps_.enter(group, start_of(activation, context_.role));
+        ready.version = steps_.version();
+        ready.taken = true;
+        if (activation.synchronise)
+          ready = steps_.synchronise(activation.version, activation.source);
+        // Who is gone may have taken its share of a snapshot along.
+        if (ready.taken && job_.is_snapshot_version(ready.version))
+          ready.snapshot = steps_.snapshot();
+        return ready;
+      },
+      [this, fence = activation.fence](StepOutcome& outcome) {
+        if (!gate_.is_sealing(fence))
+          return;
+        gate_.open();
+        if (failed(outcome))
+          return;
+        version_ = begun_ = outcome.version;
+        self_->send(context_.coordinator,
+                    Applied{fence, context_.role, version_, 0, 0, 0});
+        show(outcome.snapshot);
+        rest(!outcome.snapshot.empty());
+        gate_.replay();
+      });
+  }
+
+  /// On the executor. Returns why it cannot.
+  std::string go_back(const Activate& activation) {
+    if (!activation.rollback
+        || (activation.checkpoint.empty()
+            && activation.version != job_.first_step()))
+      return {};
+    try {
+      steps_.reset(beginning_at(job_, activation.checkpoint));
+      return {};
+    } catch (const InputError& failure) {
+      return failure.what();
+    }
+  }
+
+  /// Tells over what each peer is reached.
+  void show_links(const ReplicaGroup& group) {
+    for (const auto& [peer, carrier] : links_)
+      link_gauge(peer, carrier).set(0);
+    links_.clear();
+    for (uint32_t rank = 0; rank < group.carriers.size(); ++rank)
+      if (peers_[rank] != context_.role)
+        links_.emplace_back(to_string(peers_[rank]), group.carriers[rank]);
+    for (const auto& [peer, carrier] : links_)
+      link_gauge(peer, carrier).set(1);
+  }
+
+  Gauge& link_gauge(const std::string& peer, const std::string& carrier) {
+    return context_.metrics->gauge(metrics::link_carrier,
+                                   {{"peer", peer}, {"carrier", carrier}});
+  }
+
+  /// This epoch leads nowhere.
+  void lost(const std::string& reason) {
+    self_->send(context_.coordinator, LinkLost{gate_.sealing(), context_.role,
+                                               reason, cut_off_.roles()});
+  }
+
+  /// Tells the coordinator what cannot go on: the job, or this epoch.
+  bool failed(const StepOutcome& outcome) {
+    if (!outcome.trouble.empty())
+      self_->send(context_.coordinator,
+                  Trouble{context_.job_id, context_.role, outcome.trouble});
+    else if (!outcome.failure.empty())
+      lost(outcome.failure);
+    return !outcome.trouble.empty() || !outcome.failure.empty();
+  }
+
+  // --- a step ---------------------------------------------------------------
+
+  void keep_busy() {
+    while (turns_ < most_turns && !paused_ && begun_ < end_)
+      turn();
+  }
+
+  void turn() {
+    const auto step = begun_++;
+    ++turns_;
+    run_on(
+      *executor_, self_,
+      [this, step, end = end_] { return steps_.take(step, end); },
+      [this, step, fence = gate_.active()](StepOutcome& outcome) {
+        --turns_;
+        finish_turn(step, fence, outcome);
+      });
+    queue_.set(static_cast<double>(executor_->queued()));
+    context_.faults->pass(StepPhase::compute);
+  }
+
+  void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {
+    show(outcome.snapshot);
+    if (!gate_.is_active(fence))
+      return;                              // sealed meanwhile
+    if (failed(outcome) || !outcome.taken) // or a step before it was not
+      return;
+    version_ = outcome.version;
+    compute_.observe(outcome.gradient.seconds);
+    twice_.add(outcome.gradient.computed_twice ? 1 : 0);
+    if (!steps_.alone())
+      wait_.observe(outcome.wait_seconds);
+    sent_.add(static_cast<double>(outcome.traffic.sent_bytes));
+    plain_.add(static_cast<double>(outcome.traffic.plain_bytes));
+    self_->send(context_.coordinator,
+                LeafReport{fence, context_.role, step, outcome.gradient.leaves,
+                           0, outcome.gradient.computed_twice});
+    self_->send(context_.coordinator, Applied{fence, context_.role, version_, 0,
+                                              outcome.traffic.sent_bytes,
+                                              outcome.traffic.plain_bytes});
+    rest(!outcome.snapshot.empty());
+  }
+
+  void show(const std::vector<SnapshotSlice>& slices) {
+    for (const auto& slice : slices)
+      outbox_.add(slice);
+  }
+
+  // --- ending early ---------------------------------------------------------
+
+  void on(const Pause&) {
+    paused_ = true;
+    self_->send(context_.coordinator,
+                Paused{gate_.active(), context_.role, begun_});
+  }
+
+  void on(const EndAt& end) {
+    end_ = end.step;
+    paused_ = false;
+    if (turns_ == 0 && begun_ == version_)
+      rest(false); // otherwise the turn that runs, or comes, looks at end_
+  }
+
+  /// Goes on, or shows where the run ended. A turn that began before the end
+  /// was known has not taken its snapshot.
+  void rest(bool shown) {
+    if (paused_)
+      return;
+    if (version_ < end_)
+      keep_busy();
+    else if (!shown)
+      run_on(
+        *executor_, self_, [this] { return steps_.snapshot(); },
+        [this](const auto& slices) { show(slices); });
+  }
+
+  replica_actor::pointer self_;
+  RoleContext context_;
+  const Job& job_;
+  Histogram& compute_;
+  Histogram& wait_;
+  Counter& sent_;
+  Counter& plain_;
+  Gauge& queue_;
+  Counter& twice_;
+  SnapshotOutbox outbox_;
+  EpochGate gate_;
+  std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
+  CutOff cut_off_;
+  Fence met_; ///< of the newest group of replicas
+  std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
+  uint64_t version_ = 0; ///< of the newest turn that is known to be over
+  uint64_t begun_ = 0;   ///< first step not begun
+  uint64_t end_;
+  bool paused_ = false;
+  uint32_t turns_ = 0; ///< submitted to the executor, not finished
+  std::shared_ptr<Executor> executor_;
+  ReplicaSteps steps_;
+};
+
+} // namespace
+
+replica_actor spawn_replica(caf::actor_system& system, RoleContext context) {
+  return system.spawn<replica_actor::stateful_impl<ReplicaState>>(
+    std::move(context));
+}
+
+} // namespace troupe

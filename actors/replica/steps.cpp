@@ -1,0 +1,388 @@
+#include "actors/replica/steps.hpp"
+
+#include "actors/job/first_period.hpp"
+#include "kernels/base/require.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint32_t banks_of(uint32_t replicas) {
+  return replicas == 1 ? 1 : 2;
+}
+
+} // namespace
+
+ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
+  : context_(context),
+    job_(*context.job),
+    executor_(executor),
+    replicas_(
+      static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
+    by_place_(job_.plan.slices.size()),
+    computer_(context.job, context.data.train, executor_,
+              parse_device(job_.plan.role(context.role).device), nullptr,
+              context.faults),
+    sums_(job_, replicas_, !context.own_process) {
+  layouts_ = bucket_layouts(job_, alone());
+  std::iota(by_place_.begin(), by_place_.end(), 0);
+  std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
+    return job_.flat_offset(job_.plan.slices[a])
+           < job_.flat_offset(job_.plan.slices[b]);
+  });
+  // Copies of mirrored in one memory would be equal all the time. Threads of a
+  // device update its own together.
+  if (context_.groups && !alone()
+      && (job_.options.strategy == Strategy::central_storage
+          || executor_.threads() == 1))
+    variables_ = context_.groups->variables();
+  shares_variables_ = variables_ != nullptr;
+  make_arrays();
+  count_from_ = first_period(job_).count_from();
+  version_ = variables_->version();
+}
+
+/// And variables, unless all replicas of the process have the same.
+void ReplicaSteps::make_arrays() {
+  const auto banks = banks_of(replicas_);
+  const auto own = shares_variables_ ? 0
+                                     : VariableBanks::arrays_of(job_, banks);
+  const auto first = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
+  arrays_ = std::make_shared<FlatArrays>(job_, first + own,
+                                         context_.own_process && !alone());
+  if (!shares_variables_)
+    variables_ = std::make_shared<VariableBanks>(job_, arrays_, first, banks);
+}
+
+/// Scalars of the step need the whole gradient first; and a device of several
+/// threads updates with all of them.
+bool ReplicaSteps::updates_in_parts() const {
+  return rounds_of(job_.options).empty()
+         && (executor_.threads() == 1 || shares_variables());
+}
+
+float* ReplicaSteps::whole_sum() const {
+  return alone() ? targets_.sums.front() : arrays_->at(sums_.arrays());
+}
+
+ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
+  ReducerLayout layout{start.rank, static_cast<uint32_t>(start.members.size()),
+                       layouts_[0].runs, layouts_[0].hash};
+  if (job_.options.all_reduce == "reduction_to_one_device")
+    layout.summing = 1;
+  return layout;
+}
+
+void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
+  variables_->initialise(job_, beginning.get());
+  count_from_ = beginning ? beginning->period().count_from() : 0;
+  hold(variables_->version());
+}
+
+void ReplicaSteps::hold(uint64_t version) {
+  version_ = version;
+  variables_->hold(version);
+  sums_.end_step();
+  point_at_sums();
+}
+
+void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
+                         ReplicaStart start) {
+  sums_.begin_epoch(std::move(start), group && group->shares_memory);
+  point_at_sums();
+  const auto owners = assign(job_.plan.slices, sums_.members());
+  own_slices_.clear();
+  for (const auto& slice : job_.plan.slices)
+    if (owners[slice.id] == sums_.rank())
+      own_slices_.push_back(slice.id);
+  tuning_ = BucketTuning{static_cast<uint32_t>(layouts_.size())};
+  targets_.buckets = &buckets();
+  targets_.ready = {};
+  std::lock_guard lock{mutex_};
+  aborted_ = false;
+  group_ = std::move(group);
+  reducer_ = group_ ? group_->reducer.get() : nullptr;
+  traffic_ = {};
+  if (reducer_ != nullptr)
+    targets_.ready = [this](uint32_t bucket) {
+      reducer_->ready(bucket);
+      reducer_->progress();
+      context_.faults->pass(StepPhase::push);
+    };
+}
+
+void ReplicaSteps::point_at_sums() {
+  targets_.nodes = sums_.left();
+  targets_.sums = sums_.left_in(*arrays_);
+}
+
+void ReplicaSteps::abort(const std::string& reason) {
+  std::lock_guard lock{mutex_};
+  if (!aborted_)
+    why_aborted_ = reason;
+  aborted_ = true;
+  if (reducer_ != nullptr)
+    reducer_->abort(reason);
+}
+
+void ReplicaSteps::lost(uint32_t rank, const std::string& reason) {
+  {
+    std::lock_guard lock{mutex_};
+    if (reducer_ != nullptr)
+      reducer_->lost(rank);
+  }
+  abort(reason);
+}
+
+UpdateMoment ReplicaSteps::moment(uint64_t step) const {
+  return {step + count_from_, step, job_.sampling.step(step).count};
+}
+
+/// Points an update of elements from `at` on at the variables.
+void ReplicaSteps::arguments(uint64_t step, uint64_t at, const float* sum,
+                             UpdateArgs& args) const {
+  args.gradient_sum = sum;
+  args.in = variables_->parameters(step) + at;
+  args.out = variables_->parameters(step + 1) + at;
+  if (state_slots(job_.options.rule.kind) == 0)
+    return;
+  args.state_in = variables_->state(step) + at;
+  args.state_out = variables_->state(step + 1) + at;
+  args.state_stride = variables_->stride();
+}
+
+/// Updates elements [begin, end) of the flat buffer, whose sums begin at `sum`.
+void ReplicaSteps::update_run(uint64_t step, const StepScalars& scalars,
+                              uint64_t begin, uint64_t end,
+                              const float* sum) const {
+  const auto slice_of = [&](uint32_t place) -> const Slice& {
+    return job_.plan.slices[by_place_[place]];
+  };
+  auto place = static_cast<uint32_t>(
+    std::partition_point(by_place_.begin(), by_place_.end(),
+                         [&](uint32_t id) {
+                           const auto& slice = job_.plan.slices[id];
+                           return job_.flat_offset(slice) + slice.count
+                                  <= begin;
+                         })
+    - by_place_.begin());
+  for (; place < by_place_.size(); ++place) {
+    const auto& slice = slice_of(place);
+    const auto first = std::max(begin, job_.flat_offset(slice));
+    const auto last = std::min(end, job_.flat_offset(slice) + slice.count);
+    if (first >= end)
+      return;
+    auto args = slice_update(job_, slice, moment(step), scalars);
+    args.count = last - first;
+    arguments(step, first, sum + (first - begin), args);
+    update(job_.options.rule, args);
+  }
+}
+
+bool ReplicaSteps::is_done(const CollectiveResult& result,
+                           StepOutcome& outcome) {
+  if (result.end == CollectiveEnd::done)
+    return true;
+  // Members that do not agree will not agree the next time.
+  (result.end == CollectiveEnd::mismatch ? outcome.trouble
+                                         : outcome.failure) = result.reason;
+  if (result.spoils_memory)
+    move_to_new_arrays();
+  return false;
+}
+
+/// Starts the step, has all buckets reduced that `compute` (may be empty) has
+/// not, and waits.
+bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
+                          StepOutcome& outcome) {
+  reducer_->start(std::move(step));
+  if (!compute)
+    for (uint32_t i = 0; i < buckets().runs.size(); ++i)
+      reducer_->ready(i);
+  else if (!compute())
+    return false;
+  const auto begin = Clock::now();
+  const auto result = reducer_->finish(begin + reduce_deadline);
+  outcome.wait_seconds +=
+    std::chrono::duration<double>(Clock::now() - begin).count();
+  context_.faults->pass(StepPhase::reduce);
+  const auto so_far = reducer_->traffic();
+  outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;
+  outcome.traffic.plain_bytes += so_far.plain_bytes - traffic_.plain_bytes;
+  traffic_ = so_far;
+  return is_done(result, outcome);
+}
+
+StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
+  StepOutcome outcome;
+  outcome.version = version_;
+  kernels::require(reducer_ != nullptr, "no peer to take a state from");
+  for (auto* array : variables_->all(version))
+    if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
+                                     Clock::now() + reduce_deadline),
+                 outcome)) {
+      // A newcomer's first version may lie in the bank that was being filled.
+      if (version_ == job_.first_step() && !shares_variables_)
+        reset(job_.beginning);
+      return outcome;
+    }
+  // What others hold of the step that follows counts: it is not over.
+  version_ = version;
+  variables_->hold(version);
+  outcome.version = version;
+  outcome.taken = true;
+  return outcome;
+}
+
+/// Leaves the arrays to a member that may still write to them. Nobody writes
+/// to the version held.
+void ReplicaSteps::move_to_new_arrays() {
+  if (shares_variables_)
+    return; // of one process, whose threads do not stop
+  const auto before = arrays_;
+  const auto old = std::exchange(variables_, nullptr);
+  make_arrays();
+  const auto sums = sums_.all_in(*before);
+  const auto there = sums_.all_in(*arrays_);
+  for (size_t i = 0; i < sums.size(); ++i)
+    std::copy_n(sums[i], job_.layout.total, there[i]);
+  const auto from = old->all(version_);
+  const auto to = variables_->all(version_);
+  for (size_t i = 0; i < from.size(); ++i)
+    std::copy_n(from[i], job_.layout.total, to[i]);
+  variables_->hold(version_);
+}
+
+StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
+  StepOutcome outcome;
+  outcome.version = version_;
+  if (step != version_ || !can_begin(outcome))
+    return outcome;
+  if (const auto delay = context_.faults->delay(); delay.count() > 0)
+    std::this_thread::sleep_for(delay);
+  const auto begin = Clock::now();
+  bool taken = alone() ? take_alone(step, outcome)
+                       : take_in_group(step, outcome);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  taken = taken && (alone() || tune(took.count(), outcome));
+  if (!taken) {
+    if (outcome.computed)
+      sums_.keep(outcome.gradient);
+    return outcome;
+  }
+  auto& leaves = outcome.gradient.leaves;
+  const auto& held = sums_.held_leaves();
+  leaves.insert(leaves.end(), held.begin(), held.end());
+  hold(step + 1);
+  outcome.version = version_;
+  outcome.taken = true;
+  if (version_ == end || version_ == wanted_
+      || job_.is_snapshot_version(version_))
+    outcome.snapshot = snapshot();
+  return outcome;
+}
+
+/// Cuts the gradient of the next step as it seems best, on all replicas alike.
+bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
+  const auto* before = &buckets();
+  tuning_.took(seconds);
+  if (tuning_.is_due()) {
+    auto costs = tuning_.costs();
+    if (!is_done(reducer_->all_reduce(costs.data(), costs.size(),
+                                      Clock::now() + reduce_deadline),
+                 outcome))
+      return false;
+    tuning_.settle(costs);
+  }
+  if (&buckets() == before)
+    return true;
+  targets_.buckets = &buckets();
+  reducer_->set_buckets(buckets().runs, buckets().hash);
+  return true;
+}
+
+/// What was called off between two steps no step has told of.
+bool ReplicaSteps::can_begin(StepOutcome& outcome) {
+  std::lock_guard lock{mutex_};
+  if (aborted_)
+    outcome.failure = why_aborted_;
+  return !aborted_ && (alone() || reducer_ != nullptr);
+}
+
+bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
+  outcome.gradient = computer_.compute(step, targets_,
+                                       variables_->parameters(step));
+  outcome.trouble = outcome.gradient.trouble;
+  outcome.computed = outcome.trouble.empty();
+  if (outcome.computed)
+    return true;
+  abort(outcome.trouble);
+  return false;
+}
+
+bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
+  if (!compute(step, outcome))
+    return false;
+  update_whole(step);
+  return true;
+}
+
+bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
+  ReduceStep sum;
+  sum.step = step;
+  sum.program = sums_.program(step);
+  sum.vectors = sums_.all_in(*arrays_);
+  sum.keeps_vectors = sums_.outlive_steps();
+  const auto work = [&] { return compute(step, outcome); };
+  if (updates_in_parts()) {
+    sum.results = variables_->all(step + 1);
+    sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
+      update_run(step, {}, begin, end, at);
+    };
+    return reduce(std::move(sum), work, outcome);
+  }
+  sum.results = {whole_sum()};
+  if (!reduce(std::move(sum), work, outcome))
+    return false;
+  if (!shares_variables()) {
+    update_whole(step);
+    return true;
+  }
+  // Each replica knows the scalars; who owns a run updates it for all.
+  const auto scalars = whole_scalars(
+    job_, &executor_, moment(step), [&](const Slice& slice, UpdateArgs& args) {
+      const auto at = job_.flat_offset(slice);
+      arguments(step, at, whole_sum() + at, args);
+    });
+  ReduceStep apply;
+  apply.step = step;
+  apply.program = {{0, 0, 0}};
+  apply.vectors = {whole_sum()};
+  apply.results = variables_->all(step + 1);
+  apply.update = [&](uint64_t begin, uint64_t end, const float* at) {
+    update_run(step, scalars, begin, end, at);
+  };
+  return reduce(std::move(apply), {}, outcome);
+}
+
+/// All slices, on all the device's threads.
+void ReplicaSteps::update_whole(uint64_t step) {
+  whole_update(job_, &executor_, moment(step),
+               [&](const Slice& slice, UpdateArgs& args) {
+                 const auto at = job_.flat_offset(slice);
+                 arguments(step, at, whole_sum() + at, args);
+               });
+}
+
+std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
+  return snapshot_of(job_, context_.job_id, *variables_, version_,
+                     moment(version_).count, own_slices_);
+}
+
+} // namespace troupe

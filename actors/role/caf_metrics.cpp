@@ -1,0 +1,112 @@
+#include "actors/role/caf_metrics.hpp"
+
+#include "actors/role/context.hpp"
+
+#include <caf/telemetry/counter.hpp>
+#include <caf/telemetry/gauge.hpp>
+#include <caf/telemetry/histogram.hpp>
+#include <caf/telemetry/metric_family.hpp>
+#include <caf/telemetry/metric_registry.hpp>
+
+#include <sys/resource.h>
+
+#include <string>
+
+namespace troupe {
+namespace {
+
+namespace telemetry = caf::telemetry;
+
+class Bridge {
+public:
+  explicit Bridge(std::vector<MetricSample>& out) : out_(out) {}
+
+  void operator()(const telemetry::metric_family* family,
+                  const telemetry::metric* metric,
+                  const telemetry::dbl_counter* x) {
+    add(family, metric, MetricSample::Kind::counter).value = x->value();
+  }
+  void operator()(const telemetry::metric_family* family,
+                  const telemetry::metric* metric,
+                  const telemetry::int_counter* x) {
+    add(family, metric, MetricSample::Kind::counter).value =
+      static_cast<double>(x->value());
+  }
+  void operator()(const telemetry::metric_family* family,
+                  const telemetry::metric* metric,
+                  const telemetry::dbl_gauge* x) {
+    add(family, metric, MetricSample::Kind::gauge).value = x->value();
+  }
+  void operator()(const telemetry::metric_family* family,
+                  const telemetry::metric* metric,
+                  const telemetry::int_gauge* x) {
+    add(family, metric, MetricSample::Kind::gauge).value =
+      static_cast<double>(x->value());
+  }
+  template <class Value>
+  void operator()(const telemetry::metric_family* family,
+                  const telemetry::metric* metric,
+                  const telemetry::histogram<Value>* x) {
+    auto& sample = add(family, metric, MetricSample::Kind::histogram);
+    uint64_t total = 0;
+    auto buckets = x->buckets();
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      total += static_cast<uint64_t>(buckets[i].count.value());
+      if (i + 1 < buckets.size())
+        sample.bounds.push_back(static_cast<double>(buckets[i].upper_bound));
+      sample.cumulative.push_back(total);
+    }
+    sample.sum = static_cast<double>(x->sum());
+  }
+
+private:
+  static std::string text(caf::string_view view) {
+    return {view.begin(), view.end()};
+  }
+
+  MetricSample& add(const telemetry::metric_family* family,
+                    const telemetry::metric* metric, MetricSample::Kind kind) {
+    MetricSample sample;
+    sample.kind = kind;
+    std::string name{family->prefix() + '_' + family->name()};
+    if (family->unit() != "1")
+      name += '_' + family->unit();
+    if (family->is_sum())
+      name += "_total";
+    sample.name = metric_name(name);
+    sample.help = family->helptext();
+    for (const auto& label : metric->labels())
+      sample.labels[metric_name(text(label.name()))] = text(label.value());
+    out_.push_back(std::move(sample));
+    return out_.back();
+  }
+
+  std::vector<MetricSample>& out_;
+};
+
+} // namespace
+
+std::vector<MetricSample> caf_metrics(caf::actor_system& system) {
+  std::vector<MetricSample> samples;
+  Bridge bridge{samples};
+  system.metrics().collect(bridge);
+  return samples;
+}
+
+uint64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+MetricsReport measure(caf::actor_system& system, const RoleContext& context) {
+  MetricsReport report{context.role, 0, context.metrics->collect()};
+  if (context.own_process) {
+    report.peak_memory_bytes = peak_memory_bytes();
+    auto own = caf_metrics(system);
+    report.samples.insert(report.samples.end(), own.begin(), own.end());
+  }
+  return report;
+}
+
+} // namespace troupe

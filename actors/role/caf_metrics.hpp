@@ -1,0 +1,17 @@
+#pragma once
+
+#include "actors/wire/caf.hpp"
+#include "monitoring/metrics.hpp"
+
+#include <vector>
+
+namespace troupe {
+
+/// Bridges CAF's own registry (running actors, messages processed and
+/// rejected, middleman sizes and times) into plain samples named caf_….
+std::vector<MetricSample> caf_metrics(caf::actor_system& system);
+
+/// Peak resident memory of this process.
+uint64_t peak_memory_bytes();
+
+} // namespace troupe

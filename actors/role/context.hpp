@@ -1,0 +1,108 @@
+#pragma once
+
+#include "actors/compute/fault_trigger.hpp"
+#include "actors/job/job.hpp"
+#include "actors/wire/interfaces.hpp"
+#include "kernels/engine/executor.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+class GroupMaker;
+class LinkMemory;
+class MessageLinks;
+
+/// What a role's actor is given when it is spawned. Everything shared is
+/// immutable or thread-safe.
+struct RoleContext {
+  std::shared_ptr<const Job> job;
+  JobData data;
+  uint64_t job_id = 0;
+  RoleId role;
+  uint64_t incarnation = 0;
+  coordinator_actor coordinator;
+  std::shared_ptr<MetricRegistry> metrics;
+  bool own_process = false; ///< then it also reports CAF's metrics and memory
+  std::shared_ptr<GroupMaker> groups{}; ///< of replicas
+  /// Of workers and shards to peers elsewhere; null: there are none.
+  std::shared_ptr<MessageLinks> links{};
+  /// What peers on this host are lent; null where there is none.
+  std::shared_ptr<LinkMemory> memory() const;
+  std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
+};
+
+/// Makes the executor of a role's device: threads_per_device threads.
+std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
+
+/// Runs `work` on the executor, then `then(result)` in the actor's context. An
+/// exception of `work` ends the actor with its message as exit reason.
+/// Completion: `then` is called by the actor's Completion handler, never after
+/// the actor has ended.
+template <class Self, class Work, class Then>
+void run_on(Executor& executor, Self* self, Work work, Then then,
+            TaskSize size = TaskSize::any) {
+  auto handle = caf::actor_cast<caf::strong_actor_ptr>(self);
+  executor.submit(
+    [handle, self, work = std::move(work), then = std::move(then)]() mutable {
+      Completion done;
+      try {
+        auto result = std::make_shared<decltype(work())>(work());
+        done.then = [then = std::move(then), result] { then(*result); };
+      } catch (const std::exception& failure) {
+        std::string line = failure.what();
+        done.then = [self, line] {
+          self->quit(caf::make_error(caf::sec::runtime_error, line));
+        };
+      }
+      caf::anon_send(caf::actor_cast<caf::actor>(handle), std::move(done));
+    },
+    size);
+}
+
+/// What a role reports of itself now.
+MetricsReport measure(caf::actor_system& system, const RoleContext& context);
+
+/// Sends a sign of life to the coordinator, with the role's metrics once a
+/// second, and asks for a tick, whose handler calls this again. A process of
+/// its own can be stopped, or cut off, alone: it is heard more often.
+template <class Self>
+void report_metrics(Self* self, const RoleContext& context) {
+  using namespace std::chrono_literals;
+  const auto period = context.own_process ? 250ms : 1000ms;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (now % 1000ms < period)
+    self->send(context.coordinator, measure(self->system(), context));
+  else
+    self->send(context.coordinator, MetricsReport{context.role, 0, {}});
+  self->delayed_send(self, period, caf::tick_atom_v);
+}
+
+/// Calls lost(down message) for each monitored actor that ends, but the
+/// coordinator, whose loss ends the role.
+template <class Self, class Lost>
+void on_lost_peer(Self* self, const coordinator_actor& coordinator, Lost lost) {
+  self->set_down_handler(
+    [self, address = coordinator.address(), lost](const caf::down_msg& down) {
+      if (down.source == address)
+        self->quit(caf::make_error(caf::sec::remote_lookup_failed,
+                                   "lost the coordinator"));
+      else
+        lost(down);
+    });
+}
+
+/// Sets the handlers that CAF's defaults get wrong: a lost coordinator ends
+/// the role; other down messages and errors are not fatal.
+template <class Self>
+void guard_role(Self* self, const coordinator_actor& coordinator) {
+  self->monitor(coordinator);
+  on_lost_peer(self, coordinator, [](const caf::down_msg&) {});
+  self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+  self->set_exit_handler(
+    [self](const caf::exit_msg& exit) { self->quit(exit.reason); });
+}
+
+} // namespace troupe

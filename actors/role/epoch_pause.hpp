@@ -1,0 +1,44 @@
+#pragma once
+
+#include "actors/role/context.hpp"
+#include "monitoring/names.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace troupe {
+
+/// Measures how long epoch changes keep a member from its work (EpochPause):
+/// from the first proposal until it goes on. What comes before a member's first
+/// epoch is no pause.
+class EpochPauseWatch {
+public:
+  explicit EpochPauseWatch(MetricRegistry& registry)
+    : seconds_(registry.histogram(metrics::epoch_pause_seconds)) {}
+
+  void begin() {
+    if (worked_ && !begin_)
+      begin_ = Clock::now();
+  }
+  /// The epoch has begun, and this member works again.
+  template <class Self>
+  void end(Self* self, const RoleContext& context, const Fence& fence) {
+    worked_ = true;
+    if (!begin_)
+      return;
+    const std::chrono::duration<double> pause = Clock::now() - *begin_;
+    begin_.reset();
+    seconds_.observe(pause.count());
+    self->send(context.coordinator,
+               EpochPause{fence, context.role, pause.count()});
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  Histogram& seconds_;
+  bool worked_ = false;
+  std::optional<Clock::time_point> begin_;
+};
+
+} // namespace troupe

@@ -1,0 +1,116 @@
+#pragma once
+
+#include "actors/role/context.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// The behaviour of a member: what all roles answer alike, then its own.
+/// `context` must live as long as the actor.
+template <class Pointer, class... Own>
+auto role_behavior(Pointer self, RoleContext& context, Own... own) {
+  guard_role(self, context.coordinator);
+  report_metrics(self, context);
+  using Actor = std::remove_pointer_t<Pointer>;
+  return typename Actor::behavior_type{
+    [self, job = context.job_id](const Finish& x) {
+      if (x.job == job)
+        self->quit();
+    },
+    [](const Completion& x) { x.then(); },
+    [self, &context](caf::tick_atom) { report_metrics(self, context); },
+    [&context](const ArmFault& x) {
+      if (x.job == context.job_id)
+        context.faults->arm({x.kind, x.phase, x.after, x.amount});
+    },
+    [&context](const Readmit& x) {
+      if (x.job == context.job_id)
+        context.incarnation = x.incarnation;
+    },
+    std::move(own)...,
+  };
+}
+
+/// The epoch a role is in (PROTOCOL 14):
+///
+///   shut --propose--> sealing --enter, open--> active --propose--> sealing …
+///
+/// Between enter and open peers are reached, which takes a while.
+/// Peers may be active before this role is: what carries the epoch that is
+/// being sealed waits for it; what carries any other is dropped.
+class EpochGate {
+public:
+  /// Leaves the old epoch. False: the proposal is not newer, nothing changes.
+  bool propose(const Fence& fence) {
+    if (fence.job == sealing_.job && !fence.is_after(sealing_))
+      return false;
+    active_ = {};
+    sealing_ = fence;
+    entered_ = false;
+    early_.clear();
+    return true;
+  }
+  bool is_sealing(const Fence& fence) const {
+    return fence == sealing_ && active_ != sealing_;
+  }
+  /// Its activation has come. False: it is of another epoch, or came before:
+  /// peers are reached once an epoch, and form one group.
+  bool enter(const Fence& fence) {
+    return is_sealing(fence) && !std::exchange(entered_, true);
+  }
+  /// The sealed epoch is active from here on; replay() when the role is ready.
+  void open() { active_ = sealing_; }
+  void replay() {
+    for (const auto& message : std::exchange(early_, {}))
+      message();
+  }
+
+  bool is_active() const { return active_.job != 0; }
+  bool is_active(const Fence& fence) const {
+    return is_active() && fence == active_;
+  }
+  const Fence& active() const { return active_; }
+  const Fence& sealing() const { return sealing_; }
+
+  /// Calls then() now, or once the epoch of `fence` is active, or never.
+  template <class Then>
+  void admit(const Fence& fence, Then then) {
+    if (is_active(fence))
+      then();
+    else if (fence.job != 0 && is_sealing(fence))
+      early_.push_back(std::move(then));
+  }
+
+private:
+  Fence active_; ///< job 0: none
+  Fence sealing_;
+  bool entered_ = false; ///< the activation of sealing_ has come
+  std::vector<std::function<void()>> early_;
+};
+
+/// A peer that died brings the next epoch by itself. With one that lives, what
+/// was under way is lost: after a while the coordinator is asked for the next
+/// epoch, in which both link again and the missing is sent again (PROTOCOL
+/// 17). `gate` and `context` must live as long as the actor.
+template <class Pointer>
+void ask_for_links(Pointer self, const RoleContext& context,
+                   const EpochGate& gate, RoleId peer, std::string why) {
+  const auto fence = gate.is_active() ? gate.active() : gate.sealing();
+  Completion later{[self, &context, &gate, fence, peer, why = std::move(why)] {
+    if (gate.is_active(fence) || gate.is_sealing(fence))
+      self->send(context.coordinator,
+                 LinkLost{fence,
+                          context.role,
+                          "links to " + to_string(peer) + " again: " + why,
+                          {peer}});
+  }};
+  self->delayed_send(self, std::chrono::seconds{1}, std::move(later));
+}
+
+} // namespace troupe

@@ -1,0 +1,67 @@
+#include "actors/role/leave.hpp"
+
+#include "actors/wire/error_line.hpp"
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds period{100};
+/// Others may hand over before, and slices may have to be copied.
+constexpr std::chrono::seconds deadline{300};
+
+/// Asks on another actor, so that the caller still sees the role end; what
+/// became of it comes back as Note or GiveUp.
+void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
+                  const LeaveRequest& request) {
+  auto caller = caf::actor_cast<caf::actor>(self.ptr());
+  self->system().spawn([coordinator, caller,
+                        request](caf::event_based_actor* asker) {
+    asker->monitor(coordinator);
+    asker->set_down_handler([asker](const caf::down_msg&) { asker->quit(); });
+    asker->request(coordinator, deadline, request)
+      .then([asker](const Note&) { asker->quit(); },
+            [asker, caller](const caf::error& why) {
+              // Of a coordinator that is gone: the next one is to be asked.
+              asker->send(caller, GiveUp{why == caf::sec::request_receiver_down
+                                           ? ""
+                                           : line_of(why)});
+              asker->quit();
+            });
+  });
+}
+
+} // namespace
+
+caf::error wait_until_over(caf::scoped_actor& self,
+                           const coordinator_actor& coordinator, uint64_t job,
+                           RoleId role,
+                           const std::function<std::string()>& wish) {
+  std::optional<caf::error> over;
+  std::optional<Clock::time_point> wished;
+  bool asking = false;
+  while (!over) {
+    if (const auto why = !asking && wish ? wish() : ""; !why.empty()) {
+      wished = wished.value_or(Clock::now());
+      asking = true;
+      ask_to_leave(self, coordinator, {job, role, why});
+    }
+    self->receive(
+      [&](const caf::down_msg& down) { over = down.reason; },
+      [&](const GiveUp& refused) {
+        asking = false;
+        if (!refused.line.empty() || Clock::now() - *wished > deadline)
+          throw std::runtime_error(
+            to_string(role) + " ends without handing over: " + refused.line);
+      },
+      caf::after(period) >> [] {});
+  }
+  return *over;
+}
+
+} // namespace troupe

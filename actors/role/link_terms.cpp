@@ -1,0 +1,96 @@
+#include "actors/role/link_terms.hpp"
+
+#include "actors/job/slice_update.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t least_window_bytes = uint64_t{32} << 20;
+
+uint64_t shard_window(const Job& job) {
+  return std::max(least_window_bytes,
+                  least_shard_window(job, most_passing_bytes));
+}
+
+/// By slice, the first operator of the forward pass that reads of it.
+SliceRanks ranks_of(const Job& job) {
+  if (job.options.priority != "on")
+    return nullptr;
+  const auto& ops = job.worker_graph.ops;
+  auto first = std::vector<uint32_t>(job.plan.variables.size(),
+                                     static_cast<uint32_t>(ops.size()));
+  for (auto i = static_cast<uint32_t>(ops.size()); i-- > 0;)
+    for (auto parameter : ops[i].parameters)
+      first[parameter] = i;
+  auto ranks = std::make_shared<std::vector<uint32_t>>();
+  for (const auto& slice : job.plan.slices)
+    ranks->push_back(first[slice.variable]);
+  return ranks;
+}
+
+} // namespace
+
+uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
+  const auto& plan = job.plan;
+  // That one worker pushes of a slice, however many there are: two of a level.
+  const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
+  uint64_t largest = 0;
+  uint64_t all = 0;
+  for (const auto& slice : plan.slices) {
+    const auto bytes = frame_header_bytes
+                       + (slice.sparse() ? TensorView::max_bytes
+                                         : slice.count * sizeof(float));
+    largest = std::max(largest, bytes);
+    all += bytes; // it may be given any of them
+  }
+  // Also of an asynchronous job: it may be switched.
+  const bool waits = !rounds_of(job.options).empty();
+  // Twice what must fit: credit comes back when half of a window is free. Not
+  // all senders send in one order.
+  return 2 * (nodes * (waits ? all : largest) + passing_bytes);
+}
+
+MessageLinks::Terms link_terms(const Job& job, RoleId role) {
+  if (role.kind == RoleKind::shard)
+    return {{MessageKind::pull, MessageKind::push, MessageKind::lease_push,
+             MessageKind::block_sums, MessageKind::chain_join,
+             MessageKind::slice_copy, MessageKind::chain_update,
+             MessageKind::chain_scalars, MessageKind::scalars_held,
+             MessageKind::ask_shares, MessageKind::row_pull},
+            shard_window(job),
+            ranks_of(job)};
+  return {{MessageKind::pulled}, least_window_bytes, ranks_of(job)};
+}
+
+MessageLinks::Terms shard_peer_terms() {
+  return {{MessageKind::scalars, MessageKind::step_shares}, least_window_bytes};
+}
+
+size_t snapshot_window() {
+  return size_t{8} << 20;
+}
+
+std::string unlinkable(const Job& job, RoleId worker,
+                       const std::vector<Member>& members) {
+  if (job.options.link != "shm")
+    return {};
+  std::optional<LinkEndpoint> own;
+  for (const auto& member : members)
+    if (member.role == worker)
+      own = parse_link_endpoint(member.links);
+  for (const auto& member : members) {
+    const auto peer = parse_link_endpoint(member.links);
+    if (own && peer && member.role.kind == RoleKind::shard
+        && peer->host_mark != own->host_mark)
+      return "--link shm: " + to_string(worker) + " and "
+             + to_string(member.role)
+             + " are on different hosts; use --link auto";
+  }
+  return {};
+}
+
+} // namespace troupe

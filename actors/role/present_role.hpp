@@ -1,0 +1,17 @@
+#pragma once
+
+#include "actors/wire/interfaces.hpp"
+
+#include <string>
+
+namespace troupe {
+
+/// A role that has joined, as the coordinator knows it.
+struct PresentRole {
+  uint64_t incarnation = 0;
+  role_actor actor;
+  std::string endpoint;
+  std::string links;
+};
+
+} // namespace troupe

@@ -1,7 +1,0 @@
-#include "actors/version.hpp"
-
-namespace troupe {
-
-const char* const version = TROUPE_VERSION;
-
-} // namespace troupe

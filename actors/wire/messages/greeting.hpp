@@ -1,0 +1,70 @@
+#pragma once
+
+#include "actors/wire/messages/fields.hpp"
+
+#include <string>
+#include <vector>
+
+/// How a role joins a job, and joins again.
+namespace troupe {
+
+/// Counted up with every change of a wire type.
+inline constexpr uint32_t message_revision = 23;
+
+/// A role's process asks what it is to do; `again`: it knows, and asks only who
+/// is the coordinator now, and whether it is a member still.
+struct Hello {
+  RoleId role;
+  uint32_t revision = message_revision;
+  bool again = false;
+  uint64_t incarnation = 0; ///< that it has; 0: none, or not to be judged
+  std::string host{};       ///< of the process; empty: in the coordinator's
+  uint32_t process = 0;
+};
+struct JobInfo {
+  uint64_t job = 0;
+  uint64_t incarnation = 0; ///< 0: it keeps the one that it has
+  std::string options;      ///< JobOptions as JSON; empty: as before
+  uint64_t term = 0;        ///< of this coordinator
+  /// Why the incarnation that asks again is no member; empty: it may be one.
+  std::string left_out{};
+  bool over = false;       ///< the run is
+  bool supervised = false; ///< somebody starts the role again when it ends
+  uint64_t loss_ms = 0;    ///< silence that counts as loss
+  /// Links that it has to reach before it joins again.
+  std::vector<std::string> probe{};
+  uint64_t wait_ms = 0; ///< before it may join again
+};
+/// The role is ready; its sender is the role's actor.
+struct Join {
+  uint64_t job = 0;
+  RoleId role;
+  uint64_t incarnation = 0;
+  std::string endpoint; ///< HOST:PORT, or empty: in this process
+  std::string build;    ///< instruction set and libraries; worker
+  std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
+  std::string links;    ///< where its links are met; empty: it accepts none
+  std::string host{};   ///< as in Hello
+  uint32_t process = 0;
+};
+/// The role's process takes part as another incarnation from here on, with all
+/// that it holds; to the role's actor, from its own process.
+struct Readmit {
+  uint64_t job = 0;
+  uint64_t incarnation = 0;
+};
+TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
+               TROUPE_FIELD(again), TROUPE_FIELD(incarnation),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
+TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
+               TROUPE_FIELD(options), TROUPE_FIELD(term),
+               TROUPE_FIELD(left_out), TROUPE_FIELD(over),
+               TROUPE_FIELD(supervised), TROUPE_FIELD(loss_ms),
+               TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms))
+TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
+               TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
+               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
+TROUPE_INSPECT(Readmit, TROUPE_FIELD(job), TROUPE_FIELD(incarnation))
+
+} // namespace troupe

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "actors/wire/messages/consistency.hpp"
+#include "actors/wire/messages/fields.hpp"
+#include "actors/wire/messages/greeting.hpp"
+
+#include <string>
+#include <vector>
+
+/// Membership epochs.
+namespace troupe {
+
+struct Propose {
+  Fence fence;
+  Consistency consistency{}; ///< so far: seals are reported in its terms
+};
+/// What an owner holds of one slice: it can serve versions oldest … newest.
+struct SliceState {
+  uint32_t slice = 0;
+  uint64_t oldest = 0;
+  uint64_t newest = 0;
+  std::vector<RankRange> held; ///< nodes of step `newest`
+  uint64_t lease_floor = 0;    ///< async
+  std::vector<uint64_t> leases_above;
+  /// The newest epoch in which the owner was a replica of the slice and had all
+  /// that its predecessor had. Of replicas that differ in it, the one with the
+  /// larger has the slice's history, whatever the versions say: what another
+  /// applied alone since was never acknowledged.
+  uint64_t epoch = 0;
+};
+/// Who keeps a slice in an epoch. Shard indices.
+struct SliceChain {
+  uint32_t slice = 0;
+  std::vector<uint32_t> replicas; ///< head (takes pushes) … tail (is pulled)
+  std::vector<uint32_t> learners; ///< get a copy from the tail, and updates
+};
+struct Sealed {
+  Fence fence; ///< of the proposed epoch
+  RoleId role;
+  uint64_t incarnation = 0;
+  std::vector<SliceState> slices; ///< empty for a role that owns none
+  uint64_t version = 0; ///< replica: it holds all slices of it; worker: the
+                        ///< step of which it has, or computes, `nodes`
+  std::vector<RankRange> nodes{};
+};
+struct Member {
+  RoleId role;
+  std::string endpoint;
+  std::string links;
+};
+/// The virtual ranks that a worker owns in an epoch.
+struct WorkerRanks {
+  RoleId worker;
+  RankRange ranks;
+  /// Replicas: nodes of the step that the epoch begins with whose sums it has.
+  std::vector<RankRange> held{};
+};
+struct Activate {
+  Fence fence;
+  std::vector<Member> members;
+  uint64_t version = 0;           ///< every role goes on from here
+  bool rollback = false;          ///< owners restore `version` first
+  std::vector<SliceState> slices; ///< what owners have: workers resend the rest
+  bool synchronise = false; ///< replicas: all take `version` from `source`
+  uint32_t source = 0;      ///< place of a replica that has it
+  /// Of each slice; empty: those that the plan begins with.
+  std::vector<SliceChain> chains{};
+  std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
+  Consistency consistency{};        ///< from here on
+  /// Ranks of step `version` that nobody has: their owners compute them.
+  std::vector<RankRange> missing{};
+  /// Of a rollback: the folder of the checkpoint to restore; empty: what the
+  /// job began with.
+  std::string checkpoint{};
+};
+/// A learner holds all that it was to learn: the next epoch may install it.
+struct CaughtUp {
+  Fence fence;
+  RoleId role;
+};
+/// A member cannot go on in this epoch without one of its links.
+struct LinkLost {
+  Fence fence;
+  RoleId role;
+  std::string reason;          ///< names the peer
+  std::vector<RoleId> peers{}; ///< the other ends, as far as they are known
+};
+
+TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency))
+TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
+               TROUPE_FIELD(newest), TROUPE_FIELD(held),
+               TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above),
+               TROUPE_FIELD(epoch))
+TROUPE_INSPECT(SliceChain, TROUPE_FIELD(slice), TROUPE_FIELD(replicas),
+               TROUPE_FIELD(learners))
+TROUPE_INSPECT(Sealed, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(incarnation), TROUPE_FIELD(slices),
+               TROUPE_FIELD(version), TROUPE_FIELD(nodes))
+TROUPE_INSPECT(Member, TROUPE_FIELD(role), TROUPE_FIELD(endpoint),
+               TROUPE_FIELD(links))
+TROUPE_INSPECT(WorkerRanks, TROUPE_FIELD(worker), TROUPE_FIELD(ranks),
+               TROUPE_FIELD(held))
+TROUPE_INSPECT(Activate, TROUPE_FIELD(fence), TROUPE_FIELD(members),
+               TROUPE_FIELD(version), TROUPE_FIELD(rollback),
+               TROUPE_FIELD(slices), TROUPE_FIELD(synchronise),
+               TROUPE_FIELD(source), TROUPE_FIELD(chains), TROUPE_FIELD(ranks),
+               TROUPE_FIELD(consistency), TROUPE_FIELD(missing),
+               TROUPE_FIELD(checkpoint))
+TROUPE_INSPECT(CaughtUp, TROUPE_FIELD(fence), TROUPE_FIELD(role))
+TROUPE_INSPECT(LinkLost, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(reason), TROUPE_FIELD(peers))
+
+} // namespace troupe

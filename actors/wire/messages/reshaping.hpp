@@ -1,0 +1,50 @@
+#pragma once
+
+#include "actors/wire/bits.hpp"
+#include "actors/wire/messages/fields.hpp"
+
+#include <string>
+
+/// Changing who takes part in a running job, and who keeps which slice.
+namespace troupe {
+
+/// From outside: change this (strategies/reshape.hpp has the words); answered
+/// once it is so.
+struct ReshapeJob {
+  std::string what;
+};
+/// From a role whose process was told to leave (a signal): answered once it is
+/// known how. It leaves, or the run ends, and either way it is told to finish;
+/// or it goes without handing over, and the answer is an error.
+struct LeaveRequest {
+  uint64_t job = 0;
+  RoleId role;
+  std::string why; ///< "terminated"
+};
+/// To a supervisor: start a role that the plan does not have.
+struct StartRole {
+  RoleId role;
+};
+/// To a supervisor: the role is about to end, and is not started again.
+/// Answered when that is noted; one that does not end in time is killed.
+struct RetireRole {
+  RoleId role;
+};
+/// How long an epoch change kept a member from its work. Worker: from its seal
+/// until it pushes and pulls again. Shard: from its seal until every slice that
+/// is pulled from it is served.
+struct EpochPause {
+  Fence fence; ///< of the epoch that began
+  RoleId role;
+  Bits<double> seconds = 0;
+};
+
+TROUPE_INSPECT(ReshapeJob, TROUPE_FIELD(what))
+TROUPE_INSPECT(LeaveRequest, TROUPE_FIELD(job), TROUPE_FIELD(role),
+               TROUPE_FIELD(why))
+TROUPE_INSPECT(StartRole, TROUPE_FIELD(role))
+TROUPE_INSPECT(RetireRole, TROUPE_FIELD(role))
+TROUPE_INSPECT(EpochPause, TROUPE_FIELD(fence), TROUPE_FIELD(role),
+               TROUPE_FIELD(seconds))
+
+} // namespace troupe

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "actors/wire/bits.hpp"
+#include "actors/wire/messages/fields.hpp"
+#include "actors/wire/tensor_view.hpp"
+
+#include <vector>
+
+/// What workers and shards exchange in a step.
+namespace troupe {
+
+struct Pull {
+  Fence fence;
+  RoleId worker;
+  uint64_t version = 0;
+};
+struct Pulled {
+  Fence fence;
+  uint64_t version = 0;
+  uint32_t slice = 0;
+  TensorView values;
+};
+/// Identity: (step, node, slice). An empty view is an empty leaf's identity.
+struct Push {
+  Fence fence;
+  uint64_t step = 0;
+  RankRange node;
+  uint32_t slice = 0;
+  TensorView values;
+};
+/// Identity: (lease, slice).
+struct LeasePush {
+  Fence fence;
+  uint64_t lease = 0;
+  uint32_t slice = 0;
+  uint64_t pulled_version = 0;
+  TensorView values;
+  Bits<float> scale = 1; ///< of clipping
+};
+/// One slice's block sums in round `round` of a step (PROTOCOL 5), for the
+/// decider: the owner of slice 0. Identity: (step, round, slice).
+struct BlockSums {
+  Fence fence;
+  uint64_t step = 0;
+  uint32_t round = 0;
+  uint32_t slice = 0;
+  std::vector<Bits<double>> sums;
+};
+/// What the decider has written down of a round.
+struct Scalars {
+  Fence fence;
+  uint64_t step = 0;
+  uint32_t round = 0;
+  std::vector<Bits<float>> values;
+};
+
+TROUPE_INSPECT(Pull, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
+               TROUPE_FIELD(version))
+TROUPE_INSPECT(Pulled, TROUPE_FIELD(fence), TROUPE_FIELD(version),
+               TROUPE_FIELD(slice), TROUPE_FIELD(values))
+TROUPE_INSPECT(Push, TROUPE_FIELD(fence), TROUPE_FIELD(step),
+               TROUPE_FIELD(node), TROUPE_FIELD(slice), TROUPE_FIELD(values))
+TROUPE_INSPECT(LeasePush, TROUPE_FIELD(fence), TROUPE_FIELD(lease),
+               TROUPE_FIELD(slice), TROUPE_FIELD(pulled_version),
+               TROUPE_FIELD(values), TROUPE_FIELD(scale))
+TROUPE_INSPECT(BlockSums, TROUPE_FIELD(fence), TROUPE_FIELD(step),
+               TROUPE_FIELD(round), TROUPE_FIELD(slice), TROUPE_FIELD(sums))
+TROUPE_INSPECT(Scalars, TROUPE_FIELD(fence), TROUPE_FIELD(step),
+               TROUPE_FIELD(round), TROUPE_FIELD(values))
+
+} // namespace troupe

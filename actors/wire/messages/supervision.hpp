@@ -1,0 +1,106 @@
+#pragma once
+
+#include "actors/wire/messages/fields.hpp"
+#include "actors/wire/tensor_view.hpp"
+
+#include <string>
+#include <vector>
+
+/// Evaluation, supervision and observers.
+namespace troupe {
+
+struct Evaluate {
+  uint64_t job = 0;
+  uint64_t version = 0;
+  uint32_t slice = 0;
+  uint32_t slices = 0; ///< how many make the whole
+  TensorView values;
+};
+struct Measure { ///< loss, accuracy, auc or perplexity
+  std::string name;
+  double value = 0;
+};
+struct Evaluation {
+  uint64_t job = 0;
+  uint64_t version = 0;
+  uint64_t samples = 0;
+  std::vector<Measure> measures; ///< the loss comes first
+};
+
+TROUPE_INSPECT(Evaluate, TROUPE_FIELD(job), TROUPE_FIELD(version),
+               TROUPE_FIELD(slice), TROUPE_FIELD(slices), TROUPE_FIELD(values))
+TROUPE_INSPECT(Measure, TROUPE_FIELD(name), TROUPE_FIELD(value))
+TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
+               TROUPE_FIELD(samples), TROUPE_FIELD(measures))
+
+/// A node supervisor or an observer asks to be kept informed.
+struct Attach {
+  bool supervises = false;
+};
+struct Detach {}; ///< the observer has seen the end and goes
+struct RoleDied {
+  RoleId role;
+  std::string how;
+  std::string host{}; ///< of the process that died, as in Hello
+  uint32_t process = 0;
+};
+/// To supervisors: that member is left out; end it and start another.
+struct ReplaceRole {
+  RoleId role;
+  std::string reason;
+};
+/// A supervisor will not start the role again.
+struct GiveUp {
+  std::string line;
+};
+struct Progress {
+  uint64_t step = 0;
+  uint64_t total = 0;
+  double loss = 0;
+  double samples_per_second = 0;
+  double steps_per_second = 0;
+};
+/// An epoch of data is committed and, where it is due, evaluated.
+struct EpochEnd {
+  uint64_t data_epoch = 0; ///< from 1
+  uint64_t step = 0;
+  double loss = 0; ///< mean over the epoch's samples
+  double samples_per_second = 0;
+  std::vector<Measure> evaluation; ///< empty: not evaluated
+};
+/// A line worth showing: an address, a recovery, a restart.
+struct Note {
+  std::string line;
+};
+struct Finished {
+  int32_t status = 0;  ///< exit status
+  std::string line;    ///< the one line of a failure, or what was saved
+  std::string summary; ///< JSON, empty on failure
+};
+/// A signal to the launcher or the coordinator: end at the next possible step
+/// and save.
+struct StopRequest {
+  std::string why;
+};
+
+TROUPE_INSPECT(Attach, TROUPE_FIELD(supervises))
+template <class Inspector>
+bool inspect(Inspector& f, Detach& x) {
+  return f.object(x).fields();
+}
+TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how),
+               TROUPE_FIELD(host), TROUPE_FIELD(process))
+TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
+TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
+TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
+               TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
+               TROUPE_FIELD(steps_per_second))
+TROUPE_INSPECT(EpochEnd, TROUPE_FIELD(data_epoch), TROUPE_FIELD(step),
+               TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
+               TROUPE_FIELD(evaluation))
+TROUPE_INSPECT(Note, TROUPE_FIELD(line))
+TROUPE_INSPECT(Finished, TROUPE_FIELD(status), TROUPE_FIELD(line),
+               TROUPE_FIELD(summary))
+TROUPE_INSPECT(StopRequest, TROUPE_FIELD(why))
+
+} // namespace troupe

@@ -1,0 +1,66 @@
+#include "actors/worker/frame.hpp"
+
+namespace troupe {
+
+WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
+  : self_(self),
+    context_(std::move(context)),
+    job_(*context_.job),
+    metrics_(*context_.metrics),
+    shards_(self->system(),
+            {context_.links, context_.role, link_terms(job_, context_.role)}),
+    pause_(*context_.metrics),
+    outbox_(snapshot_window(),
+            [this](const SnapshotSlice& x) {
+              self_->send(context_.coordinator, x);
+            }),
+    slowed_(job_.options, context_.role.index, context_.faults),
+    end_(job_.total_steps),
+    executor_(make_role_executor(context_)),
+    computer_(context_.job, context_.data.train, *executor_,
+              parse_device(job_.device_of(context_.role)), context_.memory(),
+              context_.faults),
+    pushes_(context_, shards_, metrics_) {}
+
+void WorkerFrame::seal(const Fence& fence, std::vector<SliceState> kept) {
+  self_->send(context_.coordinator,
+              Sealed{fence, context_.role, context_.incarnation,
+                     std::move(kept), step_.step(), step_.nodes()});
+  context_.faults->pass(StepPhase::seal);
+}
+
+void WorkerFrame::open(const Activate& activation, WorkerRows& rows) {
+  gate_.open();
+  pause_.end(self_, context_, activation.fence);
+  const auto chains = chains_of(activation, job_.plan);
+  pushes_.begin_epoch(heads_of(chains), activation.slices);
+  rows.route(heads_of(chains), tails_of(chains));
+  paused_ = false;
+  end_ = job_.total_steps;
+}
+
+void WorkerFrame::trouble(const std::string& line) {
+  self_->send(context_.coordinator,
+              Trouble{context_.job_id, context_.role, line});
+}
+
+bool WorkerFrame::is_sound(const StepGradient& result) {
+  metrics_.computed(result.seconds, result.computed_twice);
+  if (!result.trouble.empty())
+    trouble(result.trouble);
+  return result.trouble.empty();
+}
+
+void WorkerFrame::report(const StepGradient& its) {
+  self_->send(context_.coordinator,
+              LeafReport{gate_.sealing(), context_.role, its.step, its.leaves,
+                         pushes_.take_seconds(), its.computed_twice});
+}
+
+void WorkerFrame::report_paused(uint64_t next_step) {
+  paused_ = true;
+  self_->send(context_.coordinator,
+              Paused{gate_.active(), context_.role, next_step});
+}
+
+} // namespace troupe

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/slowed.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/links/link_proxy.hpp"
+#include "actors/role/epoch_pause.hpp"
+#include "actors/role/frame.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/role/snapshot_outbox.hpp"
+#include "actors/worker/metrics.hpp"
+#include "actors/worker/pushes.hpp"
+#include "actors/worker/step_holdings.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// What all workers of parameter_server have, whoever keeps the dense
+/// variables: the way into an epoch and out of it, links to shards, an executor
+/// that computes leaves, and what is held of the step.
+class WorkerFrame {
+protected:
+  using Clock = std::chrono::steady_clock;
+
+  WorkerFrame(worker_actor::pointer self, RoleContext context);
+
+  /// Calls handle(message) for each message of a worker. The wish to stop may
+  /// come while the shards of a new epoch are still being connected: it waits
+  /// for its start.
+  template <class Handle>
+  worker_actor::behavior_type behavior(Handle handle) {
+    const auto when_active = [this, handle](const auto& x) {
+      gate_.admit(x.fence, [handle, x] { handle(x); });
+    };
+    auto behavior = role_behavior(
+      self_, context_, [handle](const Propose& x) { handle(x); },
+      [handle](const Activate& x) { handle(x); },
+      [when_active](const Pause& x) { when_active(x); },
+      [when_active](const EndAt& x) { when_active(x); },
+      [handle](const SnapshotRequest& x) { handle(x); },
+      [this](const SnapshotTaken& x) { outbox_.took(x); },
+      [handle](const Pulled& x) { handle(x); },
+      [handle](const LeaseGrant& x) { handle(x); });
+    on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
+      if (auto shard = shards_.forget(x.source))
+        ask_for_links(self_, context_, gate_, *shard, why_link_ended(x.reason));
+    });
+    return behavior;
+  }
+
+  /// Says what this worker holds: of the slices that it keeps, and of its step.
+  void seal(const Fence& fence, std::vector<SliceState> kept);
+
+  /// Calls then() when the shards of the epoch are linked, once, if it is still
+  /// being sealed.
+  template <class Then>
+  void connect(const Activate& activation, Then then) {
+    if (!gate_.enter(activation.fence))
+      return;
+    outbox_.enter(activation.rollback);
+    if (const auto why = unlinkable(job_, context_.role, activation.members);
+        !why.empty()) {
+      trouble(why);
+      return;
+    }
+    shards_.connect(
+      self_, activation.fence, activation.members, RoleKind::shard,
+      [this, fence = activation.fence, then] {
+        if (gate_.is_sealing(fence))
+          then();
+      },
+      [this](RoleId shard, const std::string& line) {
+        ask_for_links(self_, context_, gate_, shard, line);
+      });
+  }
+
+  /// The epoch is active: nothing ends it early yet, and slices are pushed and
+  /// pulled along its chains, rows of `rows` among them.
+  void open(const Activate& activation, WorkerRows& rows);
+
+  void trouble(const std::string& line);
+
+  /// Returns whether it can be gone on with; else the job is told why not.
+  bool is_sound(const StepGradient& result);
+
+  void report(const StepGradient& its);
+
+  void report_paused(uint64_t next_step);
+
+  worker_actor::pointer self_;
+  RoleContext context_;
+  const Job& job_;
+  WorkerMetrics metrics_;
+  PeerDirectory shards_;
+  EpochGate gate_;
+  EpochPauseWatch pause_;
+  SnapshotOutbox outbox_; ///< of what it keeps itself
+  const Slowed slowed_;
+  uint64_t end_; ///< the version that the run ends at
+  bool paused_ = false;
+  StepHoldings step_;
+  std::shared_ptr<Executor> executor_;
+  LeafComputer computer_;
+  WorkerPushes pushes_;
+};
+
+} // namespace troupe

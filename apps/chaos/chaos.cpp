@@ -1,0 +1,258 @@
+#include "apps/chaos/fault_proxy.hpp"
+#include "apps/chaos/plan_file.hpp"
+#include "apps/chaos/run.hpp"
+#include "apps/process/launched_job.hpp"
+#include "apps/process/run_folder.hpp"
+#include "apps/settings/commands.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+#include "kernels/files/safetensors.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds end_deadline{3600};
+
+/// What a run of the job leaves.
+struct Files {
+  std::string weights;
+  std::string summary;
+  std::string journal;
+};
+
+/// The job's arguments with what the verdict is made from, and what some faults
+/// need.
+std::vector<std::string>
+job_arguments(const Settings& settings, const Files& files,
+              const std::vector<std::string>& more = {}) {
+  auto out = settings.chaos.job;
+  out.insert(out.end(), more.begin(), more.end());
+  out.insert(out.end(), {"--summary", files.summary, "--save", files.weights});
+  if (!files.journal.empty())
+    out.insert(out.end(), {"--journal", files.journal});
+  return out;
+}
+
+/// The same job, whose checkpoints go elsewhere: that folder has some by now.
+std::vector<std::string> undisturbed(std::vector<std::string> arguments,
+                                     const Settings& job,
+                                     const std::string& checkpoints) {
+  if (job.checkpoints.dir.empty())
+    return arguments;
+  const std::string flag = "--checkpoint-dir";
+  for (auto at = arguments.begin(); at != arguments.end();)
+    if (*at == flag && at + 1 != arguments.end())
+      at = arguments.erase(at, at + 2);
+    else if (at->starts_with(flag + '='))
+      at = arguments.erase(at);
+    else
+      ++at;
+  arguments.insert(arguments.end(), {flag, checkpoints});
+  return arguments;
+}
+
+nlohmann::ordered_json read_json(const std::string& path) {
+  std::ifstream file{path};
+  return nlohmann::ordered_json::parse(file);
+}
+
+/// Of `--model count:…`: each parameter is the number of its updates.
+void count_updates(const Settings& job, const std::string& weights,
+                   ChaosEvidence& evidence) {
+  if (!job.job.model.starts_with("count:"))
+    return;
+  evidence.counts = true;
+  const auto updates = job.job.synchronisation == Synchronisation::async
+                         ? job.job.virtual_ranks
+                         : 1;
+  evidence.expected_count = evidence.summary.at("steps").get<double>()
+                            * updates;
+  evidence.least_count = evidence.expected_count;
+  evidence.largest_count = evidence.expected_count;
+  for (const auto& tensor : read_safetensors(weights).tensors)
+    for (double value : tensor.values) {
+      evidence.least_count = std::min(evidence.least_count, value);
+      evidence.largest_count = std::max(evidence.largest_count, value);
+    }
+}
+
+/// Strikes from a file, or drawn from the seed as long as faults are missing.
+class Strikes {
+public:
+  Strikes(const ChaosOptions& options, const Plan& plan)
+    : drawn_(plan, options.seed, options.kinds),
+      faults_(options.faults),
+      kinds_(options.kinds.begin(), options.kinds.end()) {
+    if (options.plan.empty())
+      return;
+    read_ = read_chaos_plan(options.plan, plan);
+    faults_ = 0;
+    kinds_.clear();
+    for (const auto& strike : *read_) {
+      faults_ += strike.faults();
+      for (const auto& wish : strike.wishes)
+        kinds_.insert(wish.kind);
+    }
+  }
+
+  uint64_t faults() const { return faults_; }
+  const std::set<ChaosKind>& kinds() const { return kinds_; }
+  std::optional<ChaosStrike> next(uint64_t left) {
+    if (!read_)
+      return drawn_.next(left);
+    if (at_ == read_->size())
+      return std::nullopt;
+    return (*read_)[at_++];
+  }
+  bool redirect(ChaosStrike& strike) const { return drawn_.redirect(strike); }
+
+private:
+  ChaosPlan drawn_;
+  std::optional<std::vector<ChaosStrike>> read_;
+  size_t at_ = 0;
+  uint64_t faults_;
+  std::set<ChaosKind> kinds_;
+};
+
+/// A proxy, if there are faults that it takes one for.
+std::unique_ptr<FaultProxy> proxy_for(const Strikes& strikes,
+                                      const Settings& job, const Plan& plan,
+                                      uint64_t seed) {
+  if (std::ranges::none_of(strikes.kinds(), is_of_proxy))
+    return nullptr;
+  if (job.job.link == "shm"
+      && std::ranges::any_of(strikes.kinds(), is_of_links))
+    throw UsageError("links in shared memory do not pass a proxy: leave out "
+                     "the job's --link shm");
+  const bool control = strikes.kinds().contains(ChaosKind::slow_control);
+  if (control && job.standby)
+    throw UsageError("slow-control stands before one coordinator: leave out "
+                     "the job's --standby");
+  std::vector<std::string> roles;
+  for (const auto& role : plan.roles)
+    if (control
+        && (role.role.kind == RoleKind::worker
+            || role.role.kind == RoleKind::shard))
+      roles.push_back(to_string(role.role));
+  return std::make_unique<FaultProxy>(seed, roles);
+}
+
+/// Flags of the job, and what its roles find in their environment.
+std::vector<std::string> pass_through(const FaultProxy* proxy,
+                                      const Strikes& strikes,
+                                      const Settings& job) {
+  if (!proxy)
+    return {};
+  ::setenv(control_proxy_variable, proxy->control_addresses().c_str(), 1);
+  if (std::ranges::none_of(strikes.kinds(), is_of_links))
+    return {};
+  ::setenv(link_proxy_variable, proxy->address().c_str(), 1);
+  return job.job.link == "tcp" ? std::vector<std::string>{}
+                               : std::vector<std::string>{"--link", "tcp"};
+}
+
+/// A full disk is one that checkpoints are written to.
+void check_disk(const Strikes& strikes, const Settings& job) {
+  if (!strikes.kinds().contains(ChaosKind::full_disk))
+    return;
+  if (job.checkpoints.dir.empty() || job.checkpoints.every == 0)
+    throw UsageError("full-disk: the job writes no checkpoints on its way; "
+                     "give it --checkpoint-dir DIR --checkpoint-every N");
+  if (job.standby)
+    throw UsageError("full-disk is that of one coordinator: leave out the "
+                     "job's --standby");
+}
+
+void write(const std::string& path, const std::string& text) {
+  if (!path.empty())
+    write_atomically(path, {std::as_bytes(std::span{text})});
+}
+
+ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
+                               const Plan& plan, const Files& files) {
+  Strikes strikes{settings.chaos, plan};
+  ChaosEvidence evidence;
+  evidence.asked = strikes.faults();
+  check_disk(strikes, job);
+  const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
+  ChaosJob run{
+    job_arguments(settings, files, pass_through(proxy.get(), strikes, job))};
+  ChaosRun chaos{run, plan, files.journal, proxy.get()};
+  try {
+    chaos.strike([&](uint64_t left) { return strikes.next(left); },
+                 [&](ChaosStrike& strike) { return strikes.redirect(strike); },
+                 evidence.asked);
+  } catch (const InputError& unreachable) {
+    say(unreachable.what()); // over already: the verdict counts no faults
+  }
+  run.finish(end_deadline);
+  chaos.tell(evidence, job.job.virtual_ranks);
+  if (job.job.synchronisation == Synchronisation::async)
+    evidence.leaves_of_the_lost.reset(); // leases are
+  evidence.summary = read_json(files.summary);
+  count_updates(job, files.weights, evidence);
+  write(settings.chaos.write_plan, to_toml(chaos.done(), settings.chaos.seed));
+  return evidence;
+}
+
+/// Errors: UsageError for a job that this is not made for.
+void check_job(const Settings& job) {
+  if (!job.job.processes)
+    throw UsageError("troupe chaos kills processes: give the job --processes");
+  if (job.quiet)
+    throw UsageError(
+      "troupe chaos reads where the coordinator is from what the "
+      "job prints: leave out its --quiet");
+  if (job.checkpoints.resume)
+    throw UsageError("troupe chaos compares a job with itself from its "
+                     "beginning: leave out its --resume");
+  if (!job.journal.empty())
+    throw UsageError("troupe chaos keeps the job's journal itself: leave out "
+                     "its --journal");
+}
+
+void show(const nlohmann::ordered_json& verdict) {
+  say("faults: " + verdict.at("faults").dump());
+  say("deaths: " + verdict.at("by_phase").dump());
+  say("next commit after a loss, ms: " + verdict.at("next_commit_ms").dump());
+  for (const auto& failure : verdict.at("failures"))
+    say("failed: " + failure.get<std::string>());
+  say("verdict: " + verdict.at("verdict").get<std::string>());
+}
+
+} // namespace
+
+int run_chaos(const Settings& settings) {
+  const auto job = parse_settings(settings.chaos.job,
+                                  surroundings_of_process());
+  check_job(job);
+  const Plan plan = Job{job.job, job.job.global_batch}.plan;
+  RunFolder folder;
+  const Files files{folder.file("weights.safetensors"),
+                    folder.file("summary.json"), folder.file("journal.db")};
+  auto evidence = run_under_faults(settings, job, plan, files);
+  if (job.job.synchronisation == Synchronisation::sync
+      && job.job.reduction == "reproducible") {
+    const Files others{files.weights, folder.file("undisturbed.json"), {}};
+    ::unsetenv(link_proxy_variable);
+    ::unsetenv(control_proxy_variable);
+    ChaosJob run{undisturbed(job_arguments(settings, others), job,
+                             folder.file("checkpoints"))};
+    run.finish(end_deadline);
+    evidence.undisturbed = read_json(others.summary);
+  }
+  const auto verdict = judge(evidence);
+  write(settings.json, verdict.dump(2) + '\n');
+  show(verdict);
+  return verdict.at("failures").empty() ? 0 : 1;
+}
+
+} // namespace troupe

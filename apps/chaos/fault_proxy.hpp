@@ -1,0 +1,53 @@
+#pragma once
+
+#include "apps/settings/chaos_kind.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// In a role's environment: HOST:PORT of a proxy that its links over TCP are
+/// dialled through.
+inline constexpr const char* link_proxy_variable = "TROUPE_LINK_PROXY";
+
+/// In a role's environment: ROLE=HOST:PORT,…, where those roles reach their
+/// coordinator.
+inline constexpr const char* control_proxy_variable = "TROUPE_CONTROL_PROXY";
+/// What that says of a role; empty: nothing.
+std::string control_proxy_of(const std::string& role, const char* addresses);
+
+/// Stands between the processes of a job whose links are dialled through it,
+/// on this host, and does to a link what bad networks do:
+/// nothing passes for a while, in both directions or in one; little does; a bit
+/// changes. Which link of a role, which direction and which bit follow from the
+/// seed and from what has passed. Roles may reach their coordinator through it
+/// as well, each at an address of its own: what passes there can be late.
+class FaultProxy {
+public:
+  /// Errors: InputError where it cannot listen.
+  /// `controlled`: roles that reach their coordinator through it.
+  explicit FaultProxy(uint64_t seed, std::vector<std::string> controlled = {});
+  ~FaultProxy();
+
+  std::string address() const;           ///< HOST:PORT
+  std::string control_addresses() const; ///< as control_proxy_variable
+  /// Where the coordinator is; until then those who want it wait.
+  void lead_to(const std::string& coordinator);
+
+  /// Strikes a link of the role for `lasts` (flip: at once). Returns when
+  /// it is over and something had been on its way then; false: the role has no
+  /// link through here, or nothing passed in time.
+  bool strike(ChaosKind kind, const std::string& role,
+              std::chrono::milliseconds lasts,
+              std::chrono::milliseconds deadline);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace troupe

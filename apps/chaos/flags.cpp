@@ -1,0 +1,97 @@
+#include "apps/bench/recovery_trials.hpp"
+#include "apps/settings/binding.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+using namespace binding;
+
+namespace {
+
+/// Words of a list, each one of what there is.
+std::vector<std::string> some_of(const std::string& text,
+                                 const Choices& known) {
+  auto words = split_list(text);
+  for (const auto& word : words)
+    require_choice(word, known, {});
+  return words;
+}
+
+Choices names_of_recoveries() {
+  Choices names;
+  for (const auto& kind : recovery_kinds())
+    names.emplace_back(kind.name);
+  return names;
+}
+
+std::vector<Flag> recovery_flags() {
+  constexpr uint32_t most_trials = 10'000;
+  constexpr uint64_t most_seconds = 86'400;
+  std::vector<Flag> flags;
+  const auto add = [&](unsigned on, const char* name, const char* value,
+                       const char* fallback, const char* help,
+                       std::function<void(Settings&, const std::string&)> set) {
+    flags.push_back({name, value, FlagType::text, on, "Measuring", fallback,
+                     help, std::move(set), nullptr});
+  };
+  add(on_recovery, "trials", "N", "50", "times that each kind strikes",
+      whole(FIELD(recovery.trials), 1, most_trials).set);
+  add(on_goodput, "kills", "N", "5", "of each kind",
+      whole(FIELD(recovery.kills), 1, most_trials).set);
+  add(on_goodput, "every", "S", "60", "seconds that have one kill, or none",
+      whole(FIELD(recovery.every_s), 1, most_seconds).set);
+  add(on_recovery | on_goodput, "kinds", "KIND,…",
+      "all; bench goodput: worker,replica",
+      "worker, replica, shard, coordinator, standby: kill -9; stopped-worker, "
+      "-replica, -shard, -coordinator: SIGSTOP for 10 s; standby and "
+      "stopped-coordinator: of two coordinators the one that leads",
+      [](Settings& s, const std::string& value) {
+        s.recovery.kinds = some_of(value, names_of_recoveries());
+      });
+  add(on_recovery | on_goodput, "seed", "N", "0",
+      "who is struck when is drawn from it",
+      whole(FIELD(recovery.seed), 0, ~uint64_t{0} >> 1).set);
+  return flags;
+}
+
+} // namespace
+
+std::vector<Flag> chaos_flags() {
+  constexpr uint64_t most_faults = 100'000;
+  auto flags = recovery_flags();
+  const auto add = [&](const char* name, const char* value,
+                       const char* fallback, const char* help,
+                       std::function<void(Settings&, const std::string&)> set) {
+    flags.push_back({name, value, FlagType::text, on_chaos, "Faults", fallback,
+                     help, std::move(set), nullptr});
+  };
+  add("seed", "N", "0", "who is struck where and when is drawn from it",
+      whole(FIELD(chaos.seed), 0, ~uint64_t{0} >> 1).set);
+  add("faults", "N", "8", "how many",
+      whole(FIELD(chaos.faults), 1, most_faults).set);
+  add("kinds", "KIND,…", "kill",
+      "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
+      "to a second; cut: a link breaks; nan: a value of a worker's gradient is "
+      "NaN; device: a worker's device fails; full-disk: the coordinator has no "
+      "space for up to 2 s; cut-control: a role loses the coordinator; "
+      "stall, one-way, throttle: for up to 2 s nothing, nothing one way, or "
+      "little passes a link; flip: a bit changes on the way; slow-control: "
+      "role and coordinator hear of one another late, for up to 2 s; each as "
+      "often as the others",
+      [](Settings& s, const std::string& value) {
+        s.chaos.kinds.clear();
+        for (const auto& word : some_of(value, names_of_chaos()))
+          parse(word, s.chaos.kinds.emplace_back());
+      });
+  add("plan", "FILE", "drawn",
+      "TOML that says which role gets which fault when, instead of --seed, "
+      "--faults and --kinds",
+      text(FIELD(chaos.plan)).set);
+  add("write-plan", "FILE", "none",
+      "write what struck in that form, so that it can be done again",
+      text(FIELD(chaos.write_plan)).set);
+  return flags;
+}
+
+} // namespace troupe

@@ -1,0 +1,203 @@
+#include "apps/chaos/plan.hpp"
+
+#include "kernels/base/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Few enough that a phase comes so often in a step or two.
+constexpr uint64_t most_passes = 3;
+constexpr uint64_t least_steps_between = 10;
+constexpr uint64_t most_steps_between = 40;
+/// One pause in three lasts long enough that the role is left out.
+constexpr uint64_t least_pause_ms = 50;
+constexpr uint64_t least_absence_ms = 1'500;
+constexpr uint64_t most_absence_ms = 4'000;
+constexpr uint64_t least_slow_ms = 200;
+constexpr uint64_t most_slow_ms = 1'000;
+constexpr uint64_t most_links = 64;    ///< that a number tells apart
+constexpr uint64_t least_bad_ms = 100; ///< of a bad link
+constexpr uint64_t most_bad_ms = 2'000;
+constexpr uint64_t least_full_ms = 500; ///< of a disk
+constexpr uint64_t most_full_ms = 2'000;
+
+} // namespace
+
+uint64_t ChaosStrike::faults() const {
+  uint64_t count = 0;
+  for (const auto& wish : wishes)
+    count += wish.phases.size();
+  return count;
+}
+
+ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
+                     std::vector<ChaosKind> kinds)
+  : workers_(static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size())),
+    owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
+    chain_(plan.chain),
+    pair_(plan.dense_reduced && workers_ == 2),
+    kinds_(std::move(kinds)),
+    random_(seed) {
+  for (auto kind : kinds_) {
+    auto& cases = cases_[static_cast<size_t>(kind)];
+    if (kind == ChaosKind::kill)
+      add_deaths(cases);
+    else
+      add_survived(kind, cases);
+    if (cases.empty())
+      throw UsageError("--kinds " + to_string(kind)
+                       + ": the job has no two processes that are linked; "
+                         "give it more workers");
+  }
+  add_turns_of_deaths();
+}
+
+void ChaosPlan::add_turns_of_deaths() {
+  if (kinds_.size() < 2)
+    return;
+  constexpr auto kill = static_cast<size_t>(ChaosKind::kill);
+  const auto shared = [&](const Case& death) {
+    for (size_t kind = 0; kind < cases_.size(); ++kind)
+      for (const auto& other : cases_[kind])
+        if (kind != kill && other.phase == death.phase)
+          return true;
+    return false;
+  };
+  for (const auto& death : cases_[kill])
+    if (!shared(death))
+      kinds_.push_back(ChaosKind::kill);
+}
+
+void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
+  using enum StepPhase;
+  if (owners_ == 0) {
+    for (auto phase : {at_once, compute, push, reduce})
+      cases.push_back({phase, RoleKind::worker});
+  } else {
+    for (auto phase : {pull, compute, push})
+      cases.push_back({phase, RoleKind::worker});
+    for (auto phase : {pull, reduce, copy})
+      cases.push_back({phase, RoleKind::shard});
+    if (chain_ > 1)
+      cases.push_back({forward, RoleKind::shard});
+  }
+  cases.push_back({at_once, RoleKind::coordinator});
+  if (workers_ + owners_ > 1) {
+    cases.push_back({seal, RoleKind::coordinator});
+    cases.push_back({seal, RoleKind::worker});
+    if (owners_ > 0)
+      cases.push_back({seal, RoleKind::shard});
+  }
+}
+
+void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
+  using enum StepPhase;
+  const bool alone = owners_ + workers_ < 2;
+  if (kind == ChaosKind::full_disk) {
+    cases.push_back({at_once, RoleKind::coordinator});
+  } else if (kind == ChaosKind::slow || kind == ChaosKind::nan
+             || kind == ChaosKind::device) {
+    cases.push_back({compute, RoleKind::worker});
+  } else if (is_of_proxy(kind)) {
+    if (!alone || !is_of_links(kind))
+      cases.push_back({at_once, RoleKind::worker});
+    if (owners_ > 0)
+      cases.push_back({at_once, RoleKind::shard});
+  } else if (owners_ > 0) {
+    for (auto phase : {pull, compute, push})
+      cases.push_back({phase, RoleKind::worker});
+    for (auto phase : {pull, reduce})
+      cases.push_back({phase, RoleKind::shard});
+    if (chain_ > 1)
+      cases.push_back({forward, RoleKind::shard});
+  } else if (!alone || kind != ChaosKind::cut) {
+    for (auto phase : {at_once, compute, push, reduce})
+      cases.push_back({phase, RoleKind::worker});
+  }
+  if (kind == ChaosKind::stop)
+    cases.push_back({at_once, RoleKind::coordinator});
+}
+
+uint64_t ChaosPlan::draw(uint64_t low, uint64_t high) {
+  return low + random_() % (high - low + 1);
+}
+
+uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
+  switch (kind) {
+    case ChaosKind::stop:
+      return static_cast<uint32_t>(draw(0, 2) == 0
+                                     ? draw(least_absence_ms, most_absence_ms)
+                                     : draw(least_pause_ms, borne_pause_ms));
+    case ChaosKind::slow:
+      return static_cast<uint32_t>(draw(least_slow_ms, most_slow_ms));
+    case ChaosKind::stall:
+    case ChaosKind::one_way:
+    case ChaosKind::throttle:
+    case ChaosKind::slow_control:
+      return static_cast<uint32_t>(draw(least_bad_ms, most_bad_ms));
+    case ChaosKind::full_disk:
+      return static_cast<uint32_t>(draw(least_full_ms, most_full_ms));
+    case ChaosKind::cut:
+      return static_cast<uint32_t>(draw(0, most_links));
+    default:
+      return 0;
+  }
+}
+
+RoleId ChaosPlan::any(RoleKind kind) {
+  if (kind == RoleKind::coordinator)
+    return {kind, 0};
+  const auto count = kind == RoleKind::shard ? owners_ * chain_ : workers_;
+  return {kind, static_cast<uint32_t>(draw(0, count - 1))};
+}
+
+/// Workers count as chains of one, and so does the coordinator; but two that
+/// alone keep the dense variables are a chain.
+uint32_t ChaosPlan::chain_of(RoleId role) const {
+  if (role.kind == RoleKind::coordinator)
+    return owners_ + workers_;
+  return role.kind == RoleKind::shard ? role.index % owners_
+                                      : owners_ + (pair_ ? 0 : role.index);
+}
+
+ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
+  using enum StepPhase;
+  Strike strike;
+  strike.steps_before = draw(least_steps_between, most_steps_between);
+  const auto what = kinds_[next_kind_++ % kinds_.size()];
+  const auto& cases = cases_[static_cast<size_t>(what)];
+  auto [phase,
+        kind] = cases[next_case_[static_cast<size_t>(what)]++ % cases.size()];
+  if (most < 2 && (phase == seal || phase == copy)) {
+    phase = at_once; // these take two deaths
+  }
+  const auto role = any(kind);
+  if (phase == copy) {
+    strike.wishes.push_back({role, {at_once, copy}, 0});
+    return strike;
+  }
+  const auto after = phase == seal ? 0 : draw(0, most_passes);
+  strike.wishes.push_back(
+    {role, {phase}, static_cast<uint32_t>(after), what, draw_amount(what)});
+  if (phase != seal)
+    return strike;
+  auto other = role;
+  while (chain_of(other) == chain_of(role))
+    other = any(owners_ > 0 && draw(0, 1) == 1 ? RoleKind::shard
+                                               : RoleKind::worker);
+  strike.wishes.push_back({other, {at_once}, 0});
+  return strike;
+}
+
+bool ChaosPlan::redirect(Strike& strike) const {
+  auto& role = strike.wishes.front().role;
+  if (role.kind != RoleKind::shard || chain_ < 2)
+    return false;
+  role.index = (role.index + owners_) % (owners_ * chain_);
+  return true;
+}
+
+} // namespace troupe

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "actors/launch/fault_injector.hpp"
+#include "apps/chaos/fault_proxy.hpp"
+#include "apps/chaos/plan.hpp"
+#include "apps/chaos/verdict.hpp"
+#include "apps/process/followed_journal.hpp"
+#include "apps/process/launched_job.hpp"
+#include "apps/process/role_processes.hpp"
+#include "apps/process/waker.hpp"
+
+#include <functional>
+#include <future>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// A line of `troupe chaos` on standard output, at once.
+void say(const std::string& line);
+
+/// Strikes a running job from outside, and counts what it finds.
+class ChaosRun {
+public:
+  /// `journal` is the job's; `proxy` null: its links are not struck.
+  ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
+           FaultProxy* proxy = nullptr);
+
+  /// The next strike, given how many faults are still to come; none: no more.
+  using Source = std::function<std::optional<ChaosStrike>(uint64_t left)>;
+  /// Strikes until there were `faults`, or the job is over. `redirect` gives a
+  /// strike to another replica, as ChaosPlan.
+  void strike(const Source& next,
+              const std::function<bool(ChaosStrike&)>& redirect,
+              uint64_t faults);
+  /// Those that took place, as they did.
+  const std::vector<ChaosStrike>& done() const { return done_; }
+  /// After the end of the job: into what it is judged by.
+  void tell(ChaosEvidence& evidence, uint32_t virtual_ranks);
+
+private:
+  /// Waits a while; none: it never was.
+  std::optional<RoleProcesses::Holdings> count_when_whole();
+  std::optional<RoleProcesses::Holdings> count_settled();
+  std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
+  FaultAnswer strike_from_outside(const ChaosWish& wish);
+  FaultAnswer stop_coordinator(const ChaosWish& wish);
+
+  ChaosJob& job_;
+  uint32_t chain_;
+  uint64_t link_ends_; ///< as ChaosEvidence
+  FollowedJournal journal_;
+  RoleProcesses processes_;
+  Waker waker_;
+  FaultProxy* proxy_;
+  std::vector<ChaosStrike> done_;
+  std::vector<ChaosFault> faults_;
+  std::optional<RoleProcesses::Holdings> before_;
+  std::optional<RoleProcesses::Holdings> after_;
+};
+
+} // namespace troupe

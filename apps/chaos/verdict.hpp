@@ -1,0 +1,53 @@
+#pragma once
+
+#include "apps/process/role_processes.hpp"
+#include "apps/settings/chaos_kind.hpp"
+#include "strategies/step_phase.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A fault that took place.
+struct ChaosFault {
+  ChaosKind kind = ChaosKind::kill;
+  StepPhase phase = StepPhase::none;
+  RoleId role;
+  uint32_t amount = 0; ///< as ChaosWish
+};
+
+/// What a run under faults is judged by.
+struct ChaosEvidence {
+  uint64_t asked = 0; ///< faults
+  std::vector<ChaosFault> faults;
+  nlohmann::ordered_json summary;
+  nlohmann::ordered_json undisturbed; ///< summary; null: nothing to compare
+  /// Virtual ranks of the workers that were lost, when they were; none: not to
+  /// be compared.
+  std::optional<uint64_t> leaves_of_the_lost;
+  /// What a whole job held before the first fault and after the last.
+  std::optional<RoleProcesses::Holdings> before;
+  std::optional<RoleProcesses::Holdings> after;
+  /// Sockets that a job may have more of when its chains stand in another
+  /// order: other workers and shards are linked then.
+  uint64_t link_ends = 0;
+  std::vector<std::string> left; ///< processes, after the end
+  /// Of a model that counts: what each parameter should be, and the range they
+  /// are in.
+  bool counts = false;
+  double expected_count = 0;
+  double least_count = 0;
+  double largest_count = 0;
+};
+
+/// {"verdict": "passed" or "failed", "failures": […], "faults": {kind: {count,
+/// by_phase}}, "deaths", "by_phase", "next_commit_ms": {kind: {count, median,
+/// worst}}, "held": {"before", "after"}, hashes, …}.
+nlohmann::ordered_json judge(const ChaosEvidence& evidence);
+
+} // namespace troupe

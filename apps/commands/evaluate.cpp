@@ -1,0 +1,116 @@
+#include "actors/compute/leaf_computer.hpp"
+#include "actors/job/trained_model.hpp"
+#include "actors/wire/version.hpp"
+#include "apps/settings/commands.hpp"
+#include "apps/terminal/console.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+// `troupe evaluate` and `troupe predict`: saved weights, samples, a verdict.
+
+namespace troupe {
+
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span{text});
+}
+
+/// The whole data set, or the part that training held out.
+std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
+  HeldOut held_out{job.eval_fraction, {}};
+  if (!job.eval_data.empty())
+    held_out.spec = parse_data_spec(job.eval_data);
+  auto parts = load_data(parse_data_spec(job.data), held_out);
+  return parts.eval ? parts.eval : parts.train;
+}
+
+struct Verdict {
+  Scores scores;
+  bool held_out = false; ///< by the training of these weights
+  std::string weights_sha256;
+  std::string isa;
+  double wall_seconds = 0;
+};
+
+Verdict judge(const Settings& settings) {
+  using clock = std::chrono::steady_clock;
+  auto job = settings.job;
+  const auto start = clock::now();
+  Verdict out;
+  out.isa = select_isa(job.isa);
+  out.held_out = keep_split(job, settings.checkpoint);
+  auto data = samples_of(job);
+  auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
+  cut_windows(*data, model.graph, true);
+  out.scores = score(model, *data, parse_device(job.devices.front()),
+                     job.threads_per_device);
+  out.weights_sha256 = model.weights_sha256;
+  out.wall_seconds =
+    std::chrono::duration<double>(clock::now() - start).count();
+  if (!std::isfinite(out.scores.loss))
+    throw InputError(settings.checkpoint
+                     + ": the loss is not a finite number; the weights were "
+                       "saved by a run that had failed");
+  return out;
+}
+
+std::string summary_of(const Settings& settings, const Verdict& verdict) {
+  const auto& scores = verdict.scores;
+  nlohmann::ordered_json json;
+  json["version"] = version;
+  json["model"] = settings.job.model;
+  json["checkpoint"] = settings.checkpoint;
+  json["data"] = settings.job.data;
+  json["samples"] = scores.samples;
+  json["wall_seconds"] = verdict.wall_seconds;
+  for (const auto& measure : scores.measures)
+    json["eval"][measure.name] = measure.value;
+  json["weights_sha256"] = verdict.weights_sha256;
+  json["isa"] = verdict.isa;
+  json["device"] = settings.job.devices.front();
+  json["libraries"] = library_versions();
+  using Json = nlohmann::ordered_json;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void print(const Settings& settings, const Verdict& verdict) {
+  const auto& scores = verdict.scores;
+  if (!settings.quiet)
+    std::printf("%s  samples %llu%s\n", in_words(scores.measures).c_str(),
+                static_cast<unsigned long long>(scores.samples),
+                verdict.held_out ? ", which training did not see" : "");
+}
+
+} // namespace
+
+int run_evaluate(const Settings& settings) {
+  auto verdict = judge(settings);
+  if (!settings.summary.empty())
+    write_atomically(settings.summary,
+                     {bytes_of(summary_of(settings, verdict))});
+  print(settings, verdict);
+  return 0;
+}
+
+int run_predict(const Settings& settings) {
+  auto verdict = judge(settings);
+  std::string lines;
+  if (verdict.scores.predictions.empty())
+    for (auto value : verdict.scores.scores)
+      lines += print_real(value) + '\n';
+  for (auto predicted : verdict.scores.predictions)
+    lines += std::to_string(predicted) + '\n';
+  write_atomically(settings.out, {bytes_of(lines)});
+  print(settings, verdict);
+  return 0;
+}
+
+} // namespace troupe

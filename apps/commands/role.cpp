@@ -1,0 +1,187 @@
+#include "actors/certificates/petitioner.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/launch/evaluator_process.hpp"
+#include "actors/launch/role_host.hpp"
+#include "actors/wire/version.hpp"
+#include "apps/chaos/fault_proxy.hpp"
+#include "apps/process/own_journal.hpp"
+#include "apps/process/process_limits.hpp"
+#include "apps/process/run_display.hpp"
+#include "apps/settings/commands.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
+#include "kernels/files/atomic_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+namespace troupe {
+namespace {
+
+/// A job that goes on has its certificates, and so have its members: with a new
+/// authority none of them would be let in.
+void ready_certificates(const Settings& settings) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  if (settings.journal.empty() || !fs::exists(settings.journal, failure))
+    make_credentials(certificate_source(settings), coordinator_name);
+  else if (!fs::exists(settings.certificates, failure))
+    throw InputError("certificates: " + settings.certificates
+                     + " is not there, and the job of --journal "
+                     + settings.journal
+                     + " goes on with those that it began with: put the folder "
+                       "back, or copy it from another host");
+}
+
+/// With a certificate in place there is nothing to join with: so the same
+/// command starts a role again.
+void join_by_token(const Settings& settings) {
+  const auto source = certificate_source(settings);
+  const auto name = name_of(*settings.role);
+  std::error_code failure;
+  if (std::filesystem::exists(source.path + '/' + file_stem(name) + ".pem",
+                              failure))
+    return;
+  const auto token = parse_token(settings.token);
+  if (!token)
+    throw InputError("--token: is no token; take all that troupe certificates "
+                     "token prints");
+  if (token->name != name)
+    throw InputError("--token is for " + to_string(token->name)
+                     + ", and this is " + to_string(name));
+  save_credentials(source.path, join_with(*token, settings.coordinator, source,
+                                          std::chrono::seconds{10}));
+}
+
+int play_coordinator(const Settings& settings) {
+  const auto began = std::chrono::steady_clock::now();
+  Interrupt interrupt;
+  select_isa(settings.job.isa);
+  Console console{settings.quiet, settings.color, Console::redraws(stdout),
+                  stdout};
+  RunOptions run;
+  run.job = settings.job;
+  run.job.processes = true;
+  run.save = settings.save;
+  run.checkpoints = settings.checkpoints;
+  run.least_workers = settings.least_workers;
+  run.metrics_address = settings.metrics_address;
+  run.journal = settings.journal;
+  run.allow_faults = settings.allow_faults;
+  run.began = began;
+  run.events = shown_on(console, interrupt, settings.log_every);
+  // A launcher waits for the address on this process's standard output.
+  run.events.note = [&console](const std::string& line) {
+    if (line.starts_with(listening_prefix)) {
+      std::printf("%s\n", line.c_str());
+      std::fflush(stdout);
+    } else {
+      console.line(line);
+    }
+  };
+  run.events.over = [&settings](RunResult& result) {
+    write_summary(settings, result);
+  };
+  CoordinatorProcess process;
+  process.listen = settings.listen;
+  process.certificates = certificate_source(settings);
+  if (!settings.voters.empty())
+    process.voters = split_list(settings.voters);
+  process.voter = settings.voter;
+  ready_certificates(settings);
+  std::optional<OwnJournal> own;
+  if (settings.journal.empty() && settings.voters.empty()) {
+    own.emplace(settings.certificates, settings.listen);
+    run.journal = own->path();
+    if (!own->why().empty())
+      run.notes->put("no journal is kept, so the run ends with this process: "
+                     + own->why());
+  }
+  auto result = run_coordinator_process(run, load_job_data(settings.job),
+                                        process);
+  if (own)
+    own->remove();
+  return conclude(console, result);
+}
+
+std::string summary_of(const std::vector<EvaluatedCheckpoint>& all) {
+  nlohmann::ordered_json json;
+  json["version"] = version;
+  json["evaluations"] = nlohmann::ordered_json::array();
+  for (const auto& one : all) {
+    nlohmann::ordered_json row{{"step", one.step}, {"samples", one.samples}};
+    for (const auto& measure : one.measures)
+      row["eval"][measure.name] = measure.value;
+    row["weights_sha256"] = one.weights_sha256;
+    json["evaluations"].push_back(std::move(row));
+  }
+  return json.dump(2) + '\n';
+}
+
+int play_evaluator(const Settings& settings, const Interrupt& interrupt) {
+  if (settings.checkpoints.dir.empty())
+    throw UsageError("role " + to_string(*settings.role)
+                     + ": --checkpoint-dir DIR is missing, the folder that the "
+                       "job writes its checkpoints to");
+  Console console{settings.quiet, settings.color, false, stdout};
+  EvaluatorProcess evaluator;
+  evaluator.role = *settings.role;
+  evaluator.coordinator = settings.coordinator;
+  evaluator.certificates = certificate_source(settings);
+  evaluator.checkpoint_dir = settings.checkpoints.dir;
+  evaluator.tell = [&console](const std::string& line) { console.line(line); };
+  evaluator.leave = [&interrupt] { return interrupt.reason(); };
+  const auto text = summary_of(run_evaluator_process(evaluator));
+  if (!settings.summary.empty())
+    write_atomically(settings.summary, {std::as_bytes(std::span{text})});
+  return 0;
+}
+
+} // namespace
+
+int run_role(const Settings& settings) {
+  if (!settings.role)
+    throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
+                     "TF_CONFIG");
+  require_allowed(needs_of_role());
+  if (settings.certificates.empty())
+    throw UsageError("role: --certificates DIR is missing; the coordinator "
+                     "makes them in its own DIR, copy that folder");
+  if (settings.role->kind == RoleKind::coordinator)
+    return play_coordinator(settings);
+  if (settings.coordinator.empty())
+    throw UsageError("role " + to_string(*settings.role)
+                     + ": --coordinator HOST:PORT is missing");
+  const Interrupt interrupt;
+  if (settings.role->kind == RoleKind::evaluator)
+    return play_evaluator(settings, interrupt);
+  if (!settings.token.empty())
+    join_by_token(settings);
+  RoleProcessOptions role;
+  role.role = *settings.role;
+  role.coordinator = settings.coordinator;
+  role.certificates = certificate_source(settings);
+  if (settings.given.contains("listen"))
+    role.listen = settings.listen;
+  role.state_descriptor = settings.state_fd;
+  role.plugin = settings.job.plugin;
+  role.allow_faults = settings.allow_faults;
+  if (const auto* proxy = std::getenv(link_proxy_variable))
+    role.link_proxy = proxy;
+  const auto control = control_proxy_of(to_string(role.role),
+                                        std::getenv(control_proxy_variable));
+  if (!control.empty())
+    role.coordinator = control;
+  role.leave = [&interrupt] { return interrupt.reason(); };
+  run_role_process(role);
+  return 0;
+}
+
+} // namespace troupe

@@ -1,0 +1,71 @@
+#include "actors/coordinator/run_stage.hpp"
+#include "actors/replica/link_groups.hpp"
+#include "apps/process/process_limits.hpp"
+#include "apps/process/role_launch.hpp"
+#include "apps/process/run_display.hpp"
+#include "apps/settings/commands.hpp"
+#include "kernels/engine/replica.hpp"
+
+namespace troupe {
+namespace {
+
+/// What can be known before anything is loaded or started.
+void check_machine(const Settings& settings) {
+  require_working_directory();
+  const Job job{settings.job, settings.job.global_batch};
+  require_allowed(needs_of_run(job, settings.standby));
+  require_memory_files(job.plan);
+  if (!settings.leads) // others have roles, too
+    require_memory(job);
+}
+
+} // namespace
+
+int run_train(const Settings& settings) {
+  check_machine(settings);
+  Interrupt interrupt;
+  select_isa(settings.job.isa);
+  Console console{settings.quiet, settings.color, Console::redraws(stdout),
+                  stdout};
+  RunOptions run;
+  run.job = settings.job;
+  run.save = settings.save;
+  run.checkpoints = settings.checkpoints;
+  run.least_workers = settings.least_workers;
+  run.metrics_address = settings.metrics_address;
+  run.journal = settings.journal;
+  run.allow_faults = settings.allow_faults;
+  run.events = shown_on(console, interrupt, settings.log_every);
+  if (settings.log_level == "error")
+    run.events.note = {};
+  if (!settings.job.processes) {
+    auto result = run_in_process(run, load_job_data(settings.job));
+    write_summary(settings, result);
+    return conclude(console, result);
+  }
+  if (const auto line = needless_compression(settings.job);
+      !line.empty() && settings.job.link != "tcp" && run.events.note)
+    run.events.note(line);
+  RoleOutput output{settings.log_dir};
+  const bool shows = settings.log_level == "info"
+                     || settings.log_level == "debug";
+  run.events.stop = [&] {
+    for (const auto& line : output.take_notes())
+      if (run.events.note)
+        run.events.note(line);
+    if (shows)
+      for (const auto& line : output.take_new())
+        console.line(line);
+    return interrupt.reason();
+  };
+  auto result = launch_roles(settings, run, output, &interrupt);
+  write_summary(settings, result);
+  if (result.status != 0 && !is_stop_status(result.status)) {
+    console.done();
+    for (const auto& line : output.last_lines())
+      console.line(line);
+  }
+  return conclude(console, result);
+}
+
+} // namespace troupe

@@ -1,0 +1,42 @@
+#include "actors/wire/version.hpp"
+
+#include "apps/settings/commands.hpp"
+#include "kernels/engine/replica.hpp"
+
+#include <caf/config.hpp>
+
+#include <cstdio>
+
+namespace troupe {
+
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return "Clang " + std::to_string(__clang_major__) + "."
+         + std::to_string(__clang_minor__) + "."
+         + std::to_string(__clang_patchlevel__);
+#else
+  return "GCC " + std::to_string(__GNUC__) + "."
+         + std::to_string(__GNUC_MINOR__) + "."
+         + std::to_string(__GNUC_PATCHLEVEL__);
+#endif
+}
+
+} // namespace
+
+int run_version(const Settings& settings) {
+  auto isa = select_isa(settings.job.isa);
+  std::printf("troupe     %s\n"
+              "compiler   %s\n"
+              "CAF        %d.%d.%d\n"
+              "libraries  %s\n"
+              "isa        %s\n"
+              "CUDA       %u usable devices\n",
+              version, compiler().c_str(), CAF_MAJOR_VERSION, CAF_MINOR_VERSION,
+              CAF_PATCH_VERSION, library_versions().c_str(), isa.c_str(),
+              cuda_device_count());
+  return 0;
+}
+
+} // namespace troupe

@@ -1,0 +1,183 @@
+#include "apps/process/role_launch.hpp"
+
+#include "actors/certificates/member_files.hpp"
+#include "actors/control/actor_node.hpp"
+#include "actors/coordinator/run_stage.hpp"
+#include "actors/process/child_processes.hpp"
+#include "apps/process/program_image.hpp"
+#include "apps/process/reserved_port.hpp"
+#include "apps/process/run_folder.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/files/atomic_file.hpp"
+#include "kernels/files/file_error.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+/// A run never writes into the journal of another one, also where both begin
+/// at one moment. Takes the name with an empty file.
+void reserve(const std::string& journal) {
+  const int handle = ::open(journal.c_str(),
+                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (handle < 0 && errno == EEXIST)
+    throw InputError("--journal " + journal
+                     + ": is there already (`troupe events " + journal
+                     + "` shows its run); remove it or name another file");
+  if (handle < 0)
+    fail_to_write("--journal " + journal, errno);
+  ::close(handle);
+}
+
+std::string journal_of(const Settings& settings, const RunFolder& folder) {
+  namespace fs = std::filesystem;
+  if (!settings.journal.empty()) {
+    reserve(settings.journal);
+    return fs::absolute(settings.journal).string();
+  }
+  if (settings.log_dir.empty())
+    return folder.file("journal.db");
+  auto path = fs::absolute(settings.log_dir) / "journal.db";
+  for (int number = 2; fs::exists(path); ++number)
+    path.replace_filename("journal-" + std::to_string(number) + ".db");
+  return path.string();
+}
+
+/// The name of a journal that nobody came to write is given back.
+class JournalName {
+public:
+  explicit JournalName(std::string path) : path_(std::move(path)) {}
+  ~JournalName() {
+    std::error_code failure;
+    if (std::filesystem::file_size(path_, failure) == 0 && !failure)
+      std::filesystem::remove(path_, failure);
+  }
+  JournalName(const JournalName&) = delete;
+  JournalName& operator=(const JournalName&) = delete;
+
+private:
+  std::string path_;
+};
+
+/// Errors: InputError where it cannot be written whole.
+void write_config(const std::string& path, const Settings& settings) {
+  const auto text = to_toml(settings);
+  write_atomically(path, {std::as_bytes(std::span{text})});
+}
+
+/// A folder that is named has them, or an authority's key to make them with.
+/// Else they are made here, and in no file.
+void prepare_certificates(const Settings& settings, const RunFolder& folder,
+                          LaunchOptions& launch) {
+  const auto source = certificate_source(settings);
+  if (!source.path.empty()) {
+    launch.credentials = make_credentials(source, supervisor_name);
+    launch.certificates = [path = source.path](const MemberName&) {
+      return path;
+    };
+    return;
+  }
+  auto authority = make_authority(source);
+  launch.credentials = make_member(authority, supervisor_name);
+  launch.credentials.authority_key = authority.authority_key;
+  launch.credentials.folder = "memory";
+  const auto files = std::make_shared<MemberFiles>(std::move(authority),
+                                                   folder.path());
+  launch.certificates = [files](const MemberName& name) {
+    return files->path(name);
+  };
+  launch.renewed = [files] { files->refresh(); };
+}
+
+using Ports = std::vector<std::unique_ptr<ReservedPort>>;
+
+/// Two coordinators, and three who keep the journal: each of them, and this
+/// process, whose copy is the one at `journal`.
+Ports add_standby(const Settings& settings, const std::string& journal,
+                  LaunchOptions& launch) {
+  const auto host = parse_address(settings.listen).host;
+  Ports ports;
+  for (int i = 0; i < 5; ++i)
+    ports.push_back(std::make_unique<ReservedPort>(host));
+  const bool any = settings.listen.ends_with(":0");
+  const std::array listen{any ? ports[0]->address() : settings.listen,
+                          ports[1]->address()};
+  launch.coordinators = listen[0] + ',' + listen[1];
+  launch.voter = ports[2]->address();
+  const auto voters = launch.voter + ',' + ports[3]->address() + ','
+                      + ports[4]->address();
+  const auto common = launch.coordinator_arguments;
+  auto arguments = [&](size_t which) {
+    auto out = common;
+    const auto own = std::to_string(which + 1);
+    out.insert(out.end(), {"--listen", listen[which], "--voters", voters,
+                           "--voter", own, "--journal", journal + '.' + own});
+    return out;
+  };
+  launch.coordinator_arguments = arguments(0);
+  launch.standby_arguments = arguments(1);
+  return ports;
+}
+
+} // namespace
+
+RunResult launch_roles(const Settings& settings, const RunOptions& run,
+                       RoleOutput& output, Interrupt* interrupt) {
+  // From here on a signal is heard, so that the folder goes with the run.
+  if (auto why = run.events.stop ? run.events.stop() : ""; !why.empty())
+    return {stop_status(why), why + " before the first step: nothing was saved",
+            ""};
+  const ProgramImage image;
+  RunFolder folder{RunFolder::Place::state};
+  if (interrupt)
+    interrupt->removes(folder.path());
+  const auto config = folder.file("job.toml");
+  auto coordinator = settings;
+  coordinator.journal = journal_of(settings, folder);
+  const JournalName journal_name{coordinator.journal};
+  coordinator.standby = false; // it has one, and is none
+  coordinator.summary.clear(); // this process writes it
+  write_config(config, coordinator);
+  LaunchOptions launch;
+  prepare_certificates(settings, folder, launch);
+  folder.remember();
+  std::vector<std::unique_ptr<ReservedPort>> ports;
+  launch.program = image.path();
+  launch.coordinator_arguments = {
+    "role", "coordinator",    "--config",
+    config, "--certificates", launch.certificates(coordinator_name)};
+  if (!settings.standby)
+    launch.coordinator_arguments.insert(launch.coordinator_arguments.end(),
+                                        {"--listen", settings.listen});
+  if (settings.standby) {
+    ports = add_standby(settings, coordinator.journal, launch);
+    if (run.events.note)
+      run.events.note("standby: both coordinators, and all who keep the "
+                      "journal, are on this host: a process may die, not it");
+  }
+  if (settings.leads)
+    launch.roles = {*settings.role};
+  launch.journal = coordinator.journal;
+  launch.processes = std::make_shared<ChildProcesses>(ChildProcesses::Options{
+    image.descriptor(), getpid() == 1, [&folder] { folder.restore(); }});
+  if (interrupt)
+    interrupt->on_stop(
+      [processes = std::weak_ptr{launch.processes}](bool stops) {
+        if (const auto held = processes.lock())
+          held->pause(stops);
+      });
+  launch.on_line = [&output](const std::string& role, const std::string& line) {
+    output.add(role, line);
+  };
+  return run_processes(run, launch);
+}
+
+} // namespace troupe

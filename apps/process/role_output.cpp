@@ -1,0 +1,95 @@
+#include "apps/process/role_output.hpp"
+
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/output_trial.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace troupe {
+
+RoleOutput::RoleOutput(std::string log_dir) : log_dir_(std::move(log_dir)) {
+  if (log_dir_.empty())
+    return;
+  try {
+    lock_ = std::make_unique<FolderLock>(log_dir_);
+    if (!lock_->held())
+      throw InputError(log_dir_ + ": another run writes its logs there, "
+                       + lock_->holder()
+                       + "; wait for its end, or name another folder");
+    try_output_folder(log_dir_, 0);
+  } catch (const InputError& failure) {
+    throw InputError(std::string{"--log-dir "} + failure.what());
+  }
+}
+
+RoleOutput::~RoleOutput() {
+  for (const auto& [role, log] : logs_)
+    if (log.handle >= 0)
+      ::close(log.handle);
+}
+
+/// A log that cannot be written costs its lines, never the run.
+void RoleOutput::write(const std::string& role, const std::string& line) {
+  auto name = role;
+  std::replace(name.begin(), name.end(), ':', '-');
+  const auto path = log_dir_ + "/" + name + ".log";
+  auto& log = logs_[role];
+  // One that was removed is begun again.
+  if (log.handle >= 0 && ::access(path.c_str(), F_OK) != 0)
+    ::close(std::exchange(log.handle, -1));
+  if (log.handle < 0)
+    log.handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                        0666);
+  const auto text = line + '\n';
+  const auto done =
+    log.handle < 0 ? -1 : ::write(log.handle, text.data(), text.size());
+  if (done != static_cast<ssize_t>(text.size())) {
+    const int code = done < 0 ? errno : ENOSPC;
+    ++log.lost;
+    if (std::exchange(log.failure, code) == 0)
+      notes_.push_back("log " + path + ": cannot be written (" + reason_of(code)
+                       + "); the run goes on without it");
+  } else if (std::exchange(log.failure, 0) != 0) {
+    notes_.push_back("log " + path + ": is written again, "
+                     + std::to_string(std::exchange(log.lost, 0))
+                     + " lines are missing");
+  }
+}
+
+void RoleOutput::add(const std::string& role, const std::string& line) {
+  std::unique_lock guard{mutex_};
+  auto shown = role;
+  std::replace(shown.begin(), shown.end(), ':', ' ');
+  auto prefixed = "[" + shown + "] " + line;
+  if (!log_dir_.empty())
+    write(role, prefixed);
+  last_.push_back(std::move(prefixed));
+  if (last_.size() > kept_lines)
+    last_.pop_front();
+  unseen_ = std::min(unseen_ + 1, last_.size());
+}
+
+std::vector<std::string> RoleOutput::take_notes() {
+  const std::lock_guard guard{mutex_};
+  return std::exchange(notes_, {});
+}
+
+std::deque<std::string> RoleOutput::last_lines() const {
+  std::unique_lock guard{mutex_};
+  return last_;
+}
+
+std::deque<std::string> RoleOutput::take_new() {
+  std::unique_lock guard{mutex_};
+  std::deque<std::string> lines{last_.end() - static_cast<ptrdiff_t>(unseen_),
+                                last_.end()};
+  unseen_ = 0;
+  return lines;
+}
+
+} // namespace troupe

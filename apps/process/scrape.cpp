@@ -1,0 +1,190 @@
+#include "apps/process/scrape.hpp"
+
+#include "apps/terminal/numbers.hpp"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+namespace troupe {
+namespace {
+
+constexpr size_t most_bytes = size_t{64} << 20;
+constexpr std::chrono::seconds timeout{5};
+
+[[noreturn]] void refuse(const std::string& line) {
+  throw std::runtime_error("not a line of metrics: " + line.substr(0, 200));
+}
+
+/// Reads name="value", where \\, \" and \n stand for what they say.
+void parse_label(const std::string& line, size_t& at, MetricLabels& labels) {
+  const auto equals = line.find("=\"", at);
+  if (equals == line.npos)
+    refuse(line);
+  const auto name = line.substr(at, equals - at);
+  std::string value;
+  for (at = equals + 2; at < line.size() && line[at] != '"'; ++at) {
+    if (line[at] == '\\' && ++at == line.size())
+      refuse(line);
+    value += line[at - 1] == '\\' && line[at] == 'n' ? '\n' : line[at];
+  }
+  if (at == line.size())
+    refuse(line);
+  labels[name] = value;
+  ++at;
+  if (at < line.size() && line[at] == ',')
+    ++at;
+}
+
+ScrapedValue parse_line(const std::string& line) {
+  ScrapedValue found;
+  auto at = line.find_first_of("{ ");
+  if (at == line.npos)
+    refuse(line);
+  found.name = line.substr(0, at);
+  if (line[at] == '{') {
+    ++at;
+    while (at < line.size() && line[at] != '}')
+      parse_label(line, at, found.labels);
+    ++at;
+  }
+  char* end = nullptr;
+  const auto* first = line.c_str() + std::min(at, line.size());
+  found.value = std::strtod(first, &end);
+  if (end == first || found.name.empty())
+    refuse(line);
+  return found;
+}
+
+using Clock = std::chrono::steady_clock;
+
+/// A connection whose every wait ends with the deadline.
+class Connection {
+public:
+  Connection(const addrinfo& where, Clock::time_point deadline)
+    : socket_(
+      ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+      deadline_(deadline) {
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    if (socket_ < 0)
+      failure = errno;
+    else if (connect(socket_, where.ai_addr, where.ai_addrlen) != 0
+             && (errno != EINPROGRESS || !wait(POLLOUT)
+                 || getsockopt(socket_, SOL_SOCKET, SO_ERROR, &failure, &size)
+                      != 0))
+      failure = errno;
+    if (failure != 0)
+      why_ = std::strerror(failure);
+  }
+  ~Connection() {
+    if (socket_ >= 0)
+      close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const std::string& why() const { return why_; } ///< empty: it is there
+
+  /// What comes until the other side ends.
+  std::string ask(const std::string& request) {
+    std::string answer;
+    // A request fits a socket's buffer.
+    if (send(socket_, request.data(), request.size(), MSG_NOSIGNAL)
+        != static_cast<ssize_t>(request.size()))
+      return answer;
+    char part[16 << 10];
+    for (;;) {
+      if (!wait(POLLIN))
+        throw std::runtime_error("no answer in time");
+      const auto got = recv(socket_, part, sizeof part, 0);
+      if (got <= 0)
+        break;
+      answer.append(part, static_cast<size_t>(got));
+      if (answer.size() > most_bytes)
+        throw std::runtime_error("more than 64 MiB of metrics");
+    }
+    return answer;
+  }
+
+private:
+  bool wait(short what) const {
+    const auto rest =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    pollfd polled{socket_, what, 0};
+    if (poll(&polled, 1, static_cast<int>(std::max<int64_t>(0, rest.count())))
+        > 0)
+      return true;
+    errno = ETIMEDOUT;
+    return false;
+  }
+
+  int socket_;
+  Clock::time_point deadline_;
+  std::string why_;
+};
+
+/// Errors: std::runtime_error with the reason of the last address tried.
+std::string ask_at(const Address& place, const std::string& request) {
+  addrinfo wish{};
+  wish.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  const auto port = std::to_string(place.port);
+  if (const int failure = getaddrinfo(place.host.c_str(), port.c_str(), &wish,
+                                      &first);
+      failure != 0)
+    throw std::runtime_error(gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found{first,
+                                                                 freeaddrinfo};
+  std::string why;
+  for (const auto* one = first; one != nullptr; one = one->ai_next) {
+    Connection connection{*one, Clock::now() + timeout};
+    if (connection.why().empty())
+      return connection.ask(request);
+    why = connection.why();
+  }
+  throw std::runtime_error(why + "; is the run still going on?");
+}
+
+} // namespace
+
+std::vector<ScrapedValue> parse_exposition(const std::string& text) {
+  std::vector<ScrapedValue> values;
+  for (size_t at = 0; at < text.size();) {
+    auto end = text.find('\n', at);
+    if (end == text.npos)
+      end = text.size();
+    const auto line = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.empty() && line.front() != '#')
+      values.push_back(parse_line(line));
+  }
+  return values;
+}
+
+std::vector<ScrapedValue> scrape(const std::string& address) {
+  const auto what = "metrics at " + address + ": ";
+  std::string answer;
+  try {
+    answer = ask_at(parse_address(address),
+                    "GET /metrics HTTP/1.0\r\nHost: " + address + "\r\n\r\n");
+  } catch (const std::runtime_error& failure) {
+    throw std::runtime_error(what + failure.what());
+  }
+  const auto body = answer.find("\r\n\r\n");
+  if (body == answer.npos || !answer.starts_with("HTTP/1.")
+      || answer.substr(8, 5) != " 200 ")
+    throw std::runtime_error(what + "no answer of a troupe run");
+  return parse_exposition(answer.substr(body + 4));
+}
+
+} // namespace troupe

@@ -1,0 +1,354 @@
+#include "apps/settings/checks.hpp"
+
+#include "apps/bench/reduce_board.hpp"
+#include "apps/settings/flags.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/output_trial.hpp"
+#include "strategies/consistency.hpp"
+#include "strategies/reshape.hpp"
+
+#include <filesystem>
+#include <initializer_list>
+
+namespace troupe {
+
+namespace {
+
+using Flags = std::map<std::string, std::string>;
+
+constexpr uint64_t least_loss_ms = 500; ///< two signs of life
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw UsageError(what);
+}
+
+void refuse_idle(const Flags& flags, std::initializer_list<const char*> names,
+                 bool idle, const std::string& why) {
+  for (const auto* name : names)
+    if (idle && flags.count(name) > 0)
+      refuse("--" + std::string{name} + " has no effect " + why);
+}
+
+void check_strategy(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  const bool served = job.strategy == Strategy::parameter_server;
+  const bool has_workers = job.strategy == Strategy::multi_worker_mirrored
+                           || served;
+  auto with = "with --strategy " + to_string(job.strategy);
+  refuse_idle(flags, {"workers"}, !has_workers,
+              with
+                + "; add --strategy parameter_server or multi_worker_mirrored, "
+                  "or use --devices cpu:N");
+  refuse_idle(flags, {"ps"}, !served,
+              with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
+              settings.checkpoints.dir.empty(),
+              "without --checkpoint-dir DIR; add it");
+  refuse_idle(flags, {"reject-stale", "staleness-damping", "prefetch"},
+              job.synchronisation != Synchronisation::async,
+              "without --async; add it");
+  refuse_idle(flags,
+              {"priority", "tables", "dense", "table-fill", "table-bytes",
+               "table-idle-steps", "table-keep-count"},
+              !served, with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"loss-ms"}, !has_workers || flags.count("in-process") > 0,
+              "where roles share a process; drop it or add --processes");
+  if (job.loss_ms > 0 && job.loss_ms < least_loss_ms)
+    refuse("--loss-ms " + std::to_string(job.loss_ms)
+           + ": members give signs of life every 250 ms; give at least "
+           + std::to_string(least_loss_ms) + ", or 0 for the default");
+  if (job.processes && !has_workers)
+    refuse("--processes has no effect " + with
+           + ", whose roles share a process; drop it or add --strategy "
+             "multi_worker_mirrored");
+}
+
+void check_optimizer(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  using enum OptimizerKind;
+  auto is = [&](std::initializer_list<OptimizerKind> kinds) {
+    for (auto kind : kinds)
+      if (kind == job.rule.kind)
+        return true;
+    return false;
+  };
+  auto why = "with --optimizer " + job.optimizer + "; leave it out";
+  refuse_idle(flags, {"momentum"}, !is({momentum, nesterov}), why);
+  refuse_idle(flags, {"beta1"}, !is({adam, adamw, lamb}), why);
+  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop, lamb}), why);
+  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop, lamb}),
+              why);
+  refuse_idle(flags, {"l1", "l2", "ftrl-beta"}, !is({ftrl}), why);
+  refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
+              "without --lr-schedule cosine");
+  if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
+    refuse("--min-lr " + print_real(job.min_lr) + " is above --lr "
+           + print_real(job.learning_rate) + "; make it smaller");
+}
+
+void require_flag(const Settings& settings, const std::string& value,
+                  const std::string& name, const std::string& example) {
+  if (value.empty())
+    refuse("'troupe " + settings.command + "' needs --" + name
+           + ", for example --" + name + " " + example);
+}
+
+/// Model, layout, plan and end of the run, as the job will make them.
+void check_job(const Settings& settings) {
+  const auto& job = settings.job;
+  if (!job.data.empty())
+    parse_data_spec(job.data);
+  if (!job.eval_data.empty())
+    parse_data_spec(job.eval_data);
+  Job check{job, job.global_batch};
+}
+
+void check_voters(const Settings& settings) {
+  if (settings.voters.empty())
+    return;
+  const auto voters = parse_addresses(settings.voters).size();
+  if (voters != 3 && voters != 5)
+    refuse("--voters " + settings.voters + ": name three or five, not "
+           + std::to_string(voters));
+  if (settings.voter >= voters)
+    refuse("--voter " + std::to_string(settings.voter) + ": --voters names "
+           + std::to_string(voters) + ", the first is 0");
+  require_flag(settings, settings.journal, "journal", "vote.db");
+}
+
+void check_role(const Settings& settings) {
+  if (!settings.role)
+    refuse("'troupe role' needs to know which: name it (troupe role worker:0) "
+           "or set TF_CONFIG with a task");
+  auto role = *settings.role;
+  if (role.kind == RoleKind::coordinator) {
+    check_voters(settings);
+    return;
+  }
+  if (settings.coordinator.empty())
+    refuse("role " + to_string(role)
+           + " needs --coordinator HOST:PORT, or "
+             "TF_CONFIG with a chief");
+  if (settings.coordinator.ends_with(":0"))
+    refuse("--coordinator " + settings.coordinator
+           + ": port 0 names nobody; give the port the coordinator printed");
+}
+
+/// A public address is for members with certificates only.
+void check_address(const Settings& settings, const std::string& flag,
+                   const std::string& address) {
+  if (address.empty() || !settings.certificates.empty()
+      || std::ranges::all_of(parse_addresses(address), is_loopback))
+    return;
+  throw InputError("--" + flag + " " + address
+                   + ": address not local without certificates; add "
+                     "--certificates DIR or use 127.0.0.1");
+}
+
+/// Finds out before the work, not after it, that its result has no place.
+/// `bytes`: about how many it will have.
+void check_output(const std::string& flag, const std::string& path,
+                  uint64_t bytes = 0) {
+  namespace fs = std::filesystem;
+  if (path.empty())
+    return;
+  std::error_code failure;
+  if (fs::is_directory(path, failure))
+    throw InputError("--" + flag + " " + path + ": is a folder; name a file");
+  auto folder = fs::path{path}.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, failure))
+    throw InputError("--" + flag + " " + path + ": there is no folder "
+                     + folder.string() + "; create it first");
+  try {
+    try_output(path, bytes);
+  } catch (const InputError& mistake) {
+    throw InputError("--" + flag + " " + mistake.what());
+  }
+}
+
+/// Of what --save writes.
+uint64_t bytes_of_weights(const JobOptions& options) {
+  const Job job{options, options.global_batch};
+  uint64_t values = 0;
+  for (const auto& variable : job.plan.variables)
+    values += elements(variable.shape);
+  return values * sizeof(float);
+}
+
+/// Members that share memory are as many as a group of it takes.
+void check_bench(const Settings& settings) {
+  const auto& bench = settings.bench;
+  if (settings.command != "bench all-reduce" || bench.link == "actors")
+    return;
+  for (auto members : bench.members)
+    if (members > ReduceBoard::most_members)
+      refuse("--members " + std::to_string(members) + ": at most "
+             + std::to_string(ReduceBoard::most_members)
+             + " threads or processes; add --link actors");
+}
+
+/// A coordinator that goes on with a job is not kept from that by a place that
+/// cannot be written just now.
+bool goes_on(const Settings& settings) {
+  std::error_code failure;
+  const auto bytes = std::filesystem::file_size(settings.journal, failure);
+  return settings.command == "role" && !failure && bytes > 0;
+}
+
+void check_files(const Settings& settings) {
+  if (goes_on(settings))
+    return;
+  if (!settings.save.empty())
+    check_output("save", settings.save, bytes_of_weights(settings.job));
+  check_output("journal", settings.journal);
+  check_output("summary", settings.summary);
+  check_output("out", settings.out);
+  check_output("json", settings.json);
+}
+
+void check_control(const Settings& settings) {
+  Consistency mode;
+  Reshape wish;
+  std::string mistake;
+  if (settings.command == "ctl consistency") {
+    if (!parse(settings.consistency, mode))
+      refuse("'troupe ctl consistency' takes sync, async or staleness:N, not '"
+             + settings.consistency + "'");
+  } else if (!parse(settings.change, wish, mistake)) {
+    refuse("'troupe " + settings.command + "': " + mistake);
+  }
+  require_flag(settings, settings.coordinator, "coordinator", "127.0.0.1:7000");
+  require_flag(settings, settings.certificates, "certificates", "certs");
+}
+
+void check_certificates(const Settings& settings) {
+  const auto& command = settings.command;
+  require_flag(settings, settings.certificates, "certificates", "certs");
+  if (command == "certificates show")
+    return;
+  if (!parse_member_name(settings.member))
+    refuse(
+      "'troupe " + command
+      + "' takes a member: coordinator, worker:N, ps:N, evaluator:N, "
+        "voter, supervisor or operator"
+      + (settings.member.empty() ? "" : ", not '" + settings.member + "'"));
+  if (command == "certificates renew" || command == "certificates revoke")
+    require_flag(settings, settings.coordinator, "coordinator",
+                 "127.0.0.1:7000");
+}
+
+/// Of the commands that look at, or change, a job that runs elsewhere. Returns
+/// whether it is one of them.
+bool check_observer(const Settings& settings) {
+  const auto& command = settings.command;
+  if (command.starts_with("ctl ")) {
+    check_control(settings);
+    return true;
+  }
+  if (command.starts_with("certificates ")) {
+    check_certificates(settings);
+    return true;
+  }
+  if (command.starts_with("checkpoint ")) {
+    if (settings.checkpoint_folder.empty())
+      refuse("'troupe " + command + "' needs the folder, for example troupe "
+             + command + " checkpoints");
+    if (command == "checkpoint export")
+      require_flag(settings, settings.out, "out", "weights.safetensors");
+    check_output("out", settings.out);
+    return true;
+  }
+  if (command == "chaos") {
+    if (settings.chaos.job.empty() || settings.chaos.job.front() != "train")
+      refuse("'troupe chaos' takes the job after --, for example troupe chaos "
+             "--faults 8 -- train --strategy parameter_server --processes");
+    for (const auto* flag : {"seed", "faults", "kinds"})
+      if (!settings.chaos.plan.empty() && settings.given.count(flag) > 0)
+        refuse("--" + std::string{flag}
+               + " has no effect with --plan, which says what strikes; drop "
+                 "one of them");
+    check_output("json", settings.json);
+    check_output("write-plan", settings.chaos.write_plan);
+    return true;
+  }
+  if (command == "events") {
+    if (settings.events.path.empty())
+      refuse("'troupe events' needs the journal of a run, or the folder that "
+             "it was given as --log-dir, for example troupe events run.db");
+    return true;
+  }
+  if (command == "status") {
+    if (settings.given.count("metrics-address") == 0)
+      refuse("'troupe status' needs the address that the run printed as "
+             "metrics, for example troupe status 127.0.0.1:9400");
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
+void check_settings(const Settings& settings, const Flags& flags) {
+  const auto& command = settings.command;
+  auto shown = settings.print_config; // asks what holds, runs nothing
+  if (command == "role" && !shown)
+    check_role(settings);
+  auto joins = command == "role" && settings.role
+               && settings.role->kind != RoleKind::coordinator;
+  auto plans = (bit_of(command) & on_jobs) != 0;
+  // A role that joins gets its job from the coordinator.
+  if (plans && !joins) {
+    check_strategy(settings, flags);
+    check_optimizer(settings, flags);
+    check_job(settings);
+  }
+  if (command == "model show") {
+    if (!settings.job.data.empty())
+      parse_data_spec(settings.job.data);
+    if (settings.job.virtual_ranks > settings.job.global_batch)
+      refuse("--virtual-ranks " + std::to_string(settings.job.virtual_ranks)
+             + " are more than --global-batch "
+             + std::to_string(settings.job.global_batch)
+             + " samples; make one of them fit");
+    return;
+  }
+  if (check_observer(settings))
+    return;
+  auto reads = command == "evaluate" || command == "predict";
+  if (reads) {
+    if (settings.job.devices.size() > 1)
+      refuse("'troupe " + command + "' uses one device, not "
+             + std::to_string(settings.job.devices.size())
+             + "; name one, for example --devices cpu:1");
+    make_graph(settings.job.model);
+    if (!settings.job.data.empty())
+      parse_data_spec(settings.job.data);
+    if (!settings.job.eval_data.empty())
+      parse_data_spec(settings.job.eval_data);
+  }
+  check_bench(settings);
+  if (shown)
+    return;
+  if (reads || command == "train" || (command == "role" && !joins))
+    require_flag(settings, settings.job.data, "data", "synthetic:digits");
+  if (reads)
+    require_flag(settings, settings.checkpoint, "checkpoint",
+                 "digits.safetensors");
+  if (command == "predict")
+    require_flag(settings, settings.out, "out", "predictions.txt");
+  if (command == "plan")
+    return;
+  if (command == "voter") {
+    require_flag(settings, settings.journal, "journal", "vote.db");
+    require_flag(settings, settings.certificates, "certificates", "certs");
+  }
+  if (settings.standby && !settings.job.processes)
+    refuse("--standby takes over from a process that died; add --processes");
+  check_address(settings, "listen", settings.listen);
+  check_address(settings, "metrics-address", settings.metrics_address);
+  check_address(settings, "coordinator", settings.coordinator);
+  check_files(settings);
+}
+
+} // namespace troupe

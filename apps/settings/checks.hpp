@@ -1,0 +1,21 @@
+#pragma once
+
+#include "apps/settings/settings.hpp"
+
+#include <map>
+#include <string>
+
+namespace troupe {
+
+/// Reads a role's name: worker:0, ps:1, evaluator:0 or coordinator.
+/// Errors: UsageError.
+RoleId parse_role(const std::string& text);
+
+/// Checks what no single flag reveals. `flags` are those of the command line:
+/// one that has no effect there is refused, while a configuration file may hold
+/// values for several commands and strategies.
+/// Errors: as parse_settings.
+void check_settings(const Settings& settings,
+                    const std::map<std::string, std::string>& flags);
+
+} // namespace troupe

@@ -1,0 +1,293 @@
+#include "apps/settings/command_line.hpp"
+
+#include "apps/settings/flags.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/suggestion.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <set>
+
+// The one place that knows CLI11; what flags there are comes from the table.
+
+namespace troupe {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool contains(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string did_you_mean(const std::string& word, const Words& known,
+                         const std::string& dashes) {
+  auto near = nearest(word, known);
+  return near.empty() ? std::string{} : "; did you mean " + dashes + near + "?";
+}
+
+bool is_help(const std::string& word) {
+  return word == "--help" || word == "-h";
+}
+
+/// Takes the command, and what belongs to its name, off the arguments.
+CommandLine take_command(Words& rest) {
+  CommandLine line;
+  if (rest.empty())
+    throw UsageError("no command given; run 'troupe --help'");
+  line.command = rest.front();
+  rest.erase(rest.begin());
+  if (is_help(line.command))
+    line.command = "help";
+  if (line.command == "--version")
+    line.command = "version";
+  if (contains(later_commands(), line.command))
+    throw UsageError("command " + line.command
+                     + " is not available yet; run "
+                       "'troupe --help' for those that are");
+  if (line.command.rfind('-', 0) == 0)
+    throw UsageError("the command comes first, then " + line.command
+                     + "; run 'troupe --help'");
+  if (!contains(commands(), line.command)) {
+    auto known = commands();
+    for (auto& later : later_commands())
+      known.push_back(later);
+    throw UsageError("unknown command " + line.command
+                     + did_you_mean(line.command, known, "troupe ")
+                     + " (run 'troupe --help')");
+  }
+  return line;
+}
+
+/// Reads `model show M`.
+void take_model(CommandLine& line, Words& rest) {
+  if (rest.empty() || rest.front() != "show")
+    throw UsageError("model takes what to do first; use model show M");
+  line.command = "model show";
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["model"] = rest.front();
+  rest.erase(rest.begin());
+}
+
+/// Reads `ctl consistency MODE`, `ctl shards add 2` and such.
+void take_control(CommandLine& line, Words& rest) {
+  const Words known{"consistency", "shards", "workers", "rebalance",
+                    "move-slices"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("ctl takes what to change first; use ctl consistency, "
+                     "shards, workers, rebalance or move-slices");
+  const auto what = rest.front();
+  line.command = "ctl " + what;
+  auto text = what == "consistency" ? std::string{} : what;
+  rest.erase(rest.begin());
+  while (!rest.empty() && rest.front().rfind('-', 0) != 0) {
+    text += (text.empty() ? "" : " ") + rest.front();
+    rest.erase(rest.begin());
+  }
+  if (!text.empty())
+    line.flags[what == "consistency" ? "consistency" : "change"] = text;
+}
+
+/// Reads `certificates new worker:1` and such.
+void take_certificates(CommandLine& line, Words& rest) {
+  const Words known{"new", "token", "renew", "revoke", "show"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("certificates takes what to do first; use certificates "
+                     "new, token, renew, revoke or show");
+  line.command = "certificates " + rest.front();
+  rest.erase(rest.begin());
+  if (line.command.ends_with(" show") || rest.empty()
+      || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["member"] = rest.front();
+  rest.erase(rest.begin());
+}
+
+/// Reads `checkpoint ls DIR` and such.
+void take_checkpoint(CommandLine& line, Words& rest) {
+  const Words known{"ls", "verify", "export"};
+  if (rest.empty() || !contains(known, rest.front()))
+    throw UsageError("checkpoint takes what to do first; use checkpoint ls, "
+                     "verify or export");
+  line.command = "checkpoint " + rest.front();
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["folder"] = rest.front();
+  rest.erase(rest.begin());
+}
+
+/// Reads `chaos [flags] -- train …`.
+void take_job(CommandLine& line, Words& rest) {
+  const auto dashes = std::find(rest.begin(), rest.end(), "--");
+  line.job.assign(dashes == rest.end() ? dashes : dashes + 1, rest.end());
+  rest.erase(dashes, rest.end());
+}
+
+/// What a run prints is taken as well: http://HOST:PORT/metrics.
+std::string address_of(std::string text) {
+  const std::string scheme = "http://";
+  if (text.rfind(scheme, 0) == 0)
+    text.erase(0, scheme.size());
+  return text.substr(0, text.find('/'));
+}
+
+/// Reads `bench step`, `model show`, `help train` and a role's name.
+void take_operand(CommandLine& line, Words& rest) {
+  auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
+                                                                 : rest.front();
+  if (line.command == "bench") {
+    const std::string known =
+      "; use bench step, kernels, all-reduce, null-step, parameter-server, "
+      "recovery or goodput";
+    if (bit_of("bench " + operand) == 0)
+      throw UsageError("bench takes what to measure first" + known);
+    line.command = "bench " + operand;
+  } else if (line.command == "model") {
+    take_model(line, rest);
+    return;
+  } else if (line.command == "checkpoint") {
+    take_checkpoint(line, rest);
+    return;
+  } else if (line.command == "certificates") {
+    take_certificates(line, rest);
+    return;
+  } else if (line.command == "ctl") {
+    take_control(line, rest);
+    return;
+  } else if (line.command == "chaos") {
+    take_job(line, rest);
+    return;
+  } else if (line.command == "help") {
+    line.topic = operand;
+  } else if (line.command == "role") {
+    line.role = operand;
+  } else if (line.command == "events") {
+    if (!operand.empty())
+      line.flags["path"] = operand;
+  } else if (line.command == "status") {
+    if (!operand.empty())
+      line.flags["metrics-address"] = address_of(operand);
+  } else {
+    return;
+  }
+  if (!operand.empty())
+    rest.erase(rest.begin());
+}
+
+void refuse_unknown(const std::string& command, const Words& left) {
+  Words known{"help"};
+  Words elsewhere;
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0)
+      elsewhere.push_back(flag.name);
+    else if (!flag.group.empty())
+      known.push_back(flag.name);
+  }
+  for (const auto& word : left) {
+    if (word.rfind('-', 0) != 0)
+      continue;
+    auto text = word.substr(0, word.find('='));
+    auto name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
+    if (contains(elsewhere, name))
+      throw UsageError("--" + name + " is not a flag of 'troupe " + command
+                       + "'; see 'troupe " + command + " --help'");
+    throw UsageError("unknown flag " + text + did_you_mean(name, known, "--")
+                     + " (see 'troupe " + command + " --help')");
+  }
+  if (!left.empty())
+    throw UsageError("unexpected argument " + left.front()
+                     + "; flags begin with --, see 'troupe " + command
+                     + " --help'");
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// What CLI11 fills while it parses.
+struct Slots {
+  std::map<std::string, std::string> values;
+  std::map<std::string, CLI::Option*> options;
+  std::set<std::string> worded; ///< toggles that may be given a word
+};
+
+void declare(CLI::App& app, const std::string& command, Slots& slots) {
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0)
+      continue;
+    auto name = "--" + flag.name;
+    slots.options[flag.name] = flag.type == FlagType::toggle
+                                 ? app.add_flag(name)
+                                 : app.add_option(name,
+                                                  slots.values[flag.name]);
+    if (flag.type != FlagType::toggle) // a second one is refused below
+      slots.options[flag.name]->take_all();
+  }
+  for (const auto& flag : all_flags())
+    if (flag.type == FlagType::toggle && !flag.value.empty())
+      slots.worded.insert(flag.name);
+  for (const auto& later : later_flags())
+    app.add_option(std::string{"--"} + later.name, slots.values[later.name])
+      ->expected(0, 1);
+}
+
+} // namespace
+
+CommandLine parse_command_line(const Words& arguments) {
+  auto rest = arguments;
+  auto line = take_command(rest);
+  take_operand(line, rest);
+  if (line.command == "help"
+      || std::any_of(rest.begin(), rest.end(), is_help)) {
+    if (line.command != "help")
+      line.topic = line.command;
+    line.command = "help";
+    return line;
+  }
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  Slots slots;
+  declare(app, line.command, slots);
+  std::reverse(rest.begin(), rest.end()); // CLI11 takes them from the back
+  try {
+    app.parse(rest);
+  } catch (const CLI::ParseError& mistake) {
+    throw UsageError(one_line(mistake.what()) + "; see 'troupe " + line.command
+                     + " --help'");
+  }
+  auto left = app.remaining();
+  if (line.command == "role" && line.role.empty() && !left.empty()
+      && left.front().rfind('-', 0) != 0) {
+    line.role = left.front();
+    left.erase(left.begin());
+  }
+  refuse_unknown(line.command, left);
+  for (const auto& later : later_flags())
+    if (app.count(std::string{"--"} + later.name) > 0)
+      throw UsageError(std::string{"--"} + later.name
+                       + " is not available yet; leave it out");
+  for (const auto& [name, option] : slots.options) {
+    if (option->count() == 0)
+      continue;
+    if (const auto& given = option->results();
+        slots.values.count(name) > 0 && given.size() > 1)
+      throw UsageError("--" + name + " is given twice, as " + given[0]
+                       + " and as " + given[1] + "; leave one out");
+    if (line.flags.count(name) > 0)
+      throw UsageError("--" + name + ": given as " + line.flags[name]
+                       + " already; leave one out");
+    auto toggle = slots.values.count(name) == 0;
+    line.flags[name] = !toggle                       ? slots.values[name]
+                       : slots.worded.contains(name) ? option->results().front()
+                                                     : "true";
+  }
+  return line;
+}
+
+} // namespace troupe

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "apps/settings/settings.hpp"
+
+namespace troupe {
+
+/// The commands of the program. Each returns the exit status; main turns an
+/// exception into one line and a status (UsageError: 2, all others: 1).
+int run_train(const Settings& settings);
+int run_role(const Settings& settings);
+int run_voter(const Settings& settings);
+int run_bench_step(const Settings& settings);
+int run_bench_kernels(const Settings& settings);
+int run_bench_all_reduce(const Settings& settings);
+int run_bench_null_step(const Settings& settings);
+int run_bench_parameter_server(const Settings& settings);
+int run_bench_recovery(const Settings& settings);
+int run_bench_goodput(const Settings& settings);
+int run_checkpoint(const Settings& settings);
+int run_chaos(const Settings& settings);
+int run_status(const Settings& settings);
+int run_events(const Settings& settings);
+int run_ctl_consistency(const Settings& settings);
+int run_ctl_reshape(const Settings& settings);
+int run_certificates(const Settings& settings);
+int run_plan(const Settings& settings);
+int run_evaluate(const Settings& settings);
+int run_predict(const Settings& settings);
+int run_model_show(const Settings& settings);
+int run_version(const Settings& settings);
+
+} // namespace troupe

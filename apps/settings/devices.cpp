@@ -1,0 +1,168 @@
+#include "apps/settings/devices.hpp"
+
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+constexpr uint32_t most_devices = 1024;
+constexpr uint32_t most_virtual_devices = 64;
+constexpr auto expected =
+  "expected cpu:N, cuda:I[,cuda:J], cuda:all or cuda:0*2 (two virtual devices "
+  "on one GPU), for example cpu:2";
+
+std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
+  std::vector<std::string> out;
+  for (uint64_t i = 0; i < count; ++i)
+    out.push_back(kind + ":" + std::to_string(i));
+  return out;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out(1);
+  for (auto c : text) {
+    if (c == ',')
+      out.emplace_back();
+    else
+      out.back() += c;
+  }
+  return out;
+}
+
+/// cuda:1 is one device; cuda:1*3 three that share a GPU: cuda:1, cuda:1.1,
+/// cuda:1.2.
+std::vector<std::string> cuda_devices(const std::string& item) {
+  if (item.rfind("cuda:", 0) != 0)
+    throw UsageError(expected);
+  try {
+    const auto star = item.find('*');
+    const auto index = parse_whole(item.substr(5, star - 5), 0, 1023);
+    const auto count = star == std::string::npos
+                         ? 1
+                         : parse_whole(item.substr(star + 1), 1,
+                                       most_virtual_devices);
+    std::vector<std::string> out{"cuda:" + std::to_string(index)};
+    for (uint64_t slot = 1; slot < count; ++slot)
+      out.push_back(out.front() + "." + std::to_string(slot));
+    return out;
+  } catch (const UsageError&) {
+    throw UsageError(expected);
+  }
+}
+
+/// The GPU of a device, virtual or not: cuda:1.
+std::string gpu_of(const std::string& device) {
+  return device.substr(0, device.find('.'));
+}
+
+bool computes(const Settings& settings) {
+  return settings.command != "plan" && !settings.print_config;
+}
+
+bool single_device(const Settings& settings) {
+  return settings.command == "evaluate" || settings.command == "predict"
+         || settings.job.strategy == Strategy::one_device;
+}
+
+bool has_workers(const Settings& settings) {
+  return !single_device(settings)
+         && (settings.job.strategy == Strategy::parameter_server
+             || settings.job.strategy == Strategy::multi_worker_mirrored);
+}
+
+std::vector<std::string> default_devices(const Settings& settings,
+                                         const Surroundings& around) {
+  const auto& job = settings.job;
+  if (single_device(settings))
+    return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
+  if (has_workers(settings))
+    return {"cpu:0"};
+  auto most = std::max(job.virtual_ranks, 1u);
+  if (auto devices = around.cuda_devices(); devices > 0)
+    return numbered("cuda", std::min(devices, most));
+  return numbered("cpu", std::clamp(around.cores, 1u, most));
+}
+
+uint32_t default_threads(const Settings& settings, uint32_t cores) {
+  const auto& job = settings.job;
+  auto users = static_cast<uint32_t>(job.devices.size());
+  if (job.strategy == Strategy::multi_worker_mirrored)
+    users *= job.workers;
+  else if (has_workers(settings))
+    users = job.workers;
+  return std::max(1u, cores / std::max(1u, users));
+}
+
+} // namespace
+
+std::vector<std::string> parse_devices(const std::string& text) {
+  if (text == "cuda:all")
+    return {text};
+  if (text.rfind("cpu:", 0) == 0) {
+    try {
+      return numbered("cpu", parse_whole(text.substr(4), 1, most_devices));
+    } catch (const UsageError&) {
+      throw UsageError("expected cpu:N with N from 1 to "
+                       + std::to_string(most_devices)
+                       + ", the number of CPU devices");
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& item : split_at_commas(text)) {
+    auto devices = cuda_devices(item);
+    if (std::find(out.begin(), out.end(), devices.front()) != out.end())
+      throw UsageError(devices.front()
+                       + " is named twice; for virtual devices write "
+                       + devices.front() + "*2");
+    out.insert(out.end(), devices.begin(), devices.end());
+  }
+  return out;
+}
+
+std::string print_devices(const std::vector<std::string>& devices) {
+  if (devices.empty())
+    return {};
+  if (devices.front().rfind("cpu:", 0) == 0)
+    return "cpu:" + std::to_string(devices.size());
+  std::string out;
+  for (auto at = devices.begin(); at != devices.end();) {
+    const auto gpu = gpu_of(*at);
+    const auto end = std::find_if(at, devices.end(), [&](const auto& device) {
+      return gpu_of(device) != gpu;
+    });
+    if (!out.empty())
+      out += ',';
+    out += gpu;
+    if (end - at > 1)
+      out.append("*").append(std::to_string(end - at));
+    at = end;
+  }
+  return out;
+}
+
+void resolve_devices(Settings& settings, const Surroundings& around) {
+  auto& devices = settings.job.devices;
+  if (devices.empty())
+    devices = default_devices(settings, around);
+  auto all = devices.front() == "cuda:all";
+  auto needed = devices.front().rfind("cuda:", 0) == 0 && computes(settings);
+  auto there = all || needed ? around.cuda_devices() : 0;
+  if (all)
+    devices = numbered("cuda", there);
+  if (devices.empty())
+    throw InputError("--devices cuda:all: no usable CUDA device here; use "
+                     "--devices cpu:N");
+  for (const auto& device : devices)
+    if (needed && std::stoul(device.substr(5)) >= there)
+      throw InputError("--devices " + device + ": this machine has "
+                       + std::to_string(there)
+                       + " usable CUDA devices; use --devices cpu:N");
+  if (settings.given.count("threads-per-device") == 0)
+    settings.job.threads_per_device = default_threads(settings, around.cores);
+}
+
+} // namespace troupe

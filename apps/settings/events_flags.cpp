@@ -1,0 +1,30 @@
+#include "apps/settings/binding.hpp"
+
+namespace troupe {
+
+using namespace binding;
+
+std::vector<Flag> events_flags() {
+  constexpr auto group = "Events";
+  std::vector<Flag> flags;
+  const auto add = [&](const char* name, const char* value, FlagType type,
+                       const char* fallback, const char* help,
+                       const Binding& binding) {
+    flags.push_back({name, value, type, on_events, group, fallback, help,
+                     binding.set, nullptr});
+  };
+  add("kind", "NAME", FlagType::text, "all",
+      "epoch, commits, death, recovery, restart, rollback, change, …",
+      text(FIELD(events.kind)));
+  add("role", "ROLE", FlagType::text, "all", "those of worker:0, ps:1, …",
+      text(FIELD(events.role)));
+  add("since-step", "N", FlagType::number, "0", "from this step on",
+      whole(FIELD(events.since_step), 0, 1'000'000'000'000'000));
+  add("json", "", FlagType::toggle, "no", "one JSON object a line",
+      toggle(FIELD(events.json), true));
+  add("path", "FILE", FlagType::text, "", "", text(FIELD(events.path)));
+  flags.back().group.clear();
+  return flags;
+}
+
+} // namespace troupe

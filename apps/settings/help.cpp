@@ -1,0 +1,321 @@
+#include "apps/settings/help.hpp"
+
+#include "apps/settings/flags.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/suggestion.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t columns = 80;
+constexpr size_t indent = 28; // where the text of a flag begins
+
+/// Breaks `text` at blanks; every line but the first starts at `left`.
+std::string wrapped(const std::string& text, size_t left) {
+  std::string out;
+  auto column = left;
+  for (size_t i = 0; i < text.size();) {
+    auto end = std::min(text.find(' ', i), text.size());
+    auto word = text.substr(i, end - i);
+    if (column > left && column + 1 + word.size() > columns) {
+      out += '\n' + std::string(left, ' ');
+      column = left;
+    } else if (column > left) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    i = end + 1;
+  }
+  return out;
+}
+
+std::string entry(const std::string& name, const std::string& text) {
+  auto out = "  " + name;
+  if (out.size() + 2 > indent)
+    out += '\n' + std::string(indent, ' ');
+  else
+    out.append(indent - out.size(), ' ');
+  return out + wrapped(text, indent) + '\n';
+}
+
+struct Purpose {
+  const char* command;
+  const char* usage;
+  const char* text;
+  const char* examples;
+};
+
+constexpr Purpose purposes[] = {
+  {"train", "troupe train --data SPEC [flags]",
+   "Trains a model on this machine, with every role it needs.",
+   "  troupe train --data synthetic:digits --eval-fraction 0.15 --devices "
+   "cpu:2\n"
+   "  troupe train --data mnist:DIR --eval-fraction 0.15 \\\n"
+   "    --strategy parameter_server --workers 2 --ps 2 --epochs 8 \\\n"
+   "    --save digits.safetensors --summary run.json\n"
+   "  troupe train --data synthetic:digits --print-config > job.toml\n"
+   "  troupe train --config job.toml --steps 100\n"},
+  {"plan", "troupe plan [flags of train]",
+   "Shows, without running anything, which role runs where and which variable "
+   "lives where.",
+   "  troupe plan --strategy parameter_server --workers 3 --ps 2\n"},
+  {"evaluate", "troupe evaluate --checkpoint FILE --data SPEC [flags]",
+   "Prints loss and accuracy of saved weights.",
+   "  troupe evaluate --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --eval-fraction 0.15\n"},
+  {"predict", "troupe predict --checkpoint FILE --data SPEC --out FILE [flags]",
+   "Writes the class that saved weights give each sample, one a line.",
+   "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --eval-fraction 0.15 --out predictions.txt\n"},
+  {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
+   "Starts one role of a job by hand: worker:N, ps:N or "
+   "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "
+   "task: type, index), plainly 'troupe role'. The coordinator takes the flags "
+   "of train; all others get the job from it.",
+   "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
+   "    --data mnist:DIR --workers 2 --ps 1\n"
+   "  troupe role worker:0 --coordinator 10.0.0.1:7000 --certificates certs\n"},
+  {"voter", "troupe voter --listen HOST:PORT --journal FILE --certificates DIR",
+   "Keeps a copy of a job's journal for its coordinators, and votes on which "
+   "of "
+   "them leads. A job on several hosts has two coordinators, each with a voter "
+   "of its own, and this one; a majority decides.",
+   "  troupe voter --listen 10.0.0.3:7001 --journal vote.db "
+   "--certificates certs\n"
+   "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
+   "    --voters 10.0.0.1:7001,10.0.0.2:7001,10.0.0.3:7001 --voter 0 \\\n"
+   "    --journal vote.db --data mnist:DIR --workers 2 --ps 1\n"},
+  {"status", "troupe status HOST:PORT",
+   "Shows a running job: its epoch and step, its roles, and over what they are "
+   "linked. The address is the one that the run printed as metrics.",
+   "  troupe status 127.0.0.1:9400\n"},
+  {"events", "troupe events FILE|DIR [flags]",
+   "Shows what the coordinator of a run wrote into its journal: epochs, "
+   "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "
+   "its --log-dir.",
+   "  troupe events run.db --kind recovery\n"
+   "  troupe events logs --role ps:1 --since-step 500 --json\n"},
+  {"chaos", "troupe chaos [flags] -- train FLAGS --processes",
+   "Runs a job while its roles are killed, stopped, slowed or cut off, each in "
+   "a chosen phase of a step: pull, compute, push, reduce, forward, seal, copy "
+   "(of a repair); its coordinator dies too. Never are two of one chain down "
+   "at once. Then runs it undisturbed and says whether the weights are the "
+   "same, what struck where, when steps went on, and whether anything was left "
+   "behind. Status 1: something was lost.",
+   "  troupe chaos --seed 1 --faults 40 --json verdict.json -- train \\\n"
+   "    --data synthetic:digits --strategy parameter_server --workers 3 \\\n"
+   "    --ps 2 --chain 2 --processes --steps 4000\n"
+   "  troupe chaos --kinds stop,cut --write-plan faults.toml -- train …\n"
+   "  troupe chaos --plan faults.toml -- train …\n"},
+  {"checkpoint ls", "troupe checkpoint ls DIR",
+   "Lists the checkpoints in a --checkpoint-dir, newest first.",
+   "  troupe checkpoint ls checkpoints\n"},
+  {"checkpoint verify", "troupe checkpoint verify DIR",
+   "Reads checkpoints, of a --checkpoint-dir or one of them, and compares "
+   "every byte with the digests in their manifests; names the tensor that is "
+   "damaged.",
+   "  troupe checkpoint verify checkpoints\n"},
+  {"checkpoint export", "troupe checkpoint export DIR --out FILE",
+   "Writes the weights of a checkpoint, or of the newest in a folder, as one "
+   "safetensors file.",
+   "  troupe checkpoint export checkpoints --out digits.safetensors\n"},
+  {"ctl consistency",
+   "troupe ctl consistency sync|async|staleness:N --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Switches a running job between synchronous and asynchronous steps, or to "
+   "another bound on staleness, and waits until it is so. Address and folder "
+   "are those that the run printed.",
+   "  troupe ctl consistency staleness:8 --coordinator 127.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
+  {"ctl shards",
+   "troupe ctl shards add [N] | remove ps:I --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Starts shards beside those of a running job, which get their part of the "
+   "slices, or lets one go, whose slices the others take; waits until it is "
+   "so. Training goes on meanwhile, and its bits do not change.",
+   "  troupe ctl shards add 2 --coordinator 127.0.0.1:7000 --certificates "
+   "certs\n"},
+  {"ctl workers",
+   "troupe ctl workers add [N] | remove worker:I --coordinator HOST:PORT "
+   "--certificates DIR",
+   "Starts workers in a running job, up to its virtual ranks, or lets one go; "
+   "waits until it is so.",
+   "  troupe ctl workers remove worker:0 --coordinator 127.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
+  {"certificates new",
+   "troupe certificates new MEMBER --certificates DIR [--out DIR]",
+   "Makes a key and a certificate for a member (coordinator, worker:N, ps:N, "
+   "evaluator:N, voter, supervisor, operator), signed with the authority's key "
+   "in --certificates, which is made where there is none.",
+   "  troupe certificates new worker:1 --certificates certs --out for-b\n"},
+  {"certificates token", "troupe certificates token MEMBER --certificates DIR",
+   "Prints a token with which that member joins once, from a machine that has "
+   "no certificate yet: it makes its own key, and the coordinator signs it.",
+   "  troupe certificates token worker:1 --certificates certs\n"
+   "  troupe role worker:1 --coordinator 10.0.0.1:7000 --certificates mine \\\n"
+   "    --token TOKEN\n"},
+  {"certificates renew",
+   "troupe certificates renew MEMBER --coordinator HOST:PORT --certificates "
+   "DIR",
+   "Has a member's certificate followed by a new one before it ends, with a "
+   "fresh key. Running roles do so themselves.",
+   "  troupe certificates renew worker:1 --coordinator 10.0.0.1:7000 \\\n"
+   "    --certificates mine\n"},
+  {"certificates revoke",
+   "troupe certificates revoke MEMBER --coordinator HOST:PORT --certificates "
+   "DIR",
+   "Cuts a member off from the coordinator: certificates that it has hold no "
+   "longer there. Needs the operator's certificate.",
+   "  troupe certificates revoke worker:1 --coordinator 10.0.0.1:7000 \\\n"
+   "    --certificates certs\n"},
+  {"certificates show", "troupe certificates show --certificates DIR",
+   "Lists whose certificates a folder has, and when they hold.",
+   "  troupe certificates show --certificates certs\n"},
+  {"ctl rebalance",
+   "troupe ctl rebalance --coordinator HOST:PORT --certificates DIR",
+   "Spreads the slices of a running job over its shards, by bytes and by how "
+   "fast each shard is, with the fewest moves; waits until it is so.",
+   "  troupe ctl rebalance --coordinator 127.0.0.1:7000 --certificates "
+   "certs\n"},
+  {"ctl move-slices",
+   "troupe ctl move-slices --from ps:I --to ps:J [--slices I,…] --coordinator "
+   "HOST:PORT --certificates DIR",
+   "Moves slices of a running job from one shard to another; waits until it is "
+   "so.",
+   "  troupe ctl move-slices --from ps:0 --to ps:1 --slices 3,4 \\\n"
+   "    --coordinator 127.0.0.1:7000 --certificates certs\n"},
+  {"bench step", "troupe bench step [flags]",
+   "Measures a training step with actors against a plain loop.",
+   "  troupe bench step --global-batch 256 --json step.json\n"},
+  {"bench kernels", "troupe bench kernels [flags]",
+   "Measures operators, optimizers and compression on one thread against what "
+   "the machine can do.",
+   "  troupe bench kernels --isa avx2 --json kernels.json\n"},
+  {"bench all-reduce", "troupe bench all-reduce [flags]",
+   "Measures all-reduces between threads, between processes over shared memory "
+   "and over TCP, against Open MPI and Gloo where tests/peers/build found "
+   "them; "
+   "with --link actors, what an all-reduce costs between actors.",
+   "  troupe bench all-reduce --members 2 --bytes 1MiB --link memory\n"
+   "  troupe bench all-reduce --members 1,10,100 --link actors\n"},
+  {"bench null-step", "troupe bench null-step [flags]",
+   "Measures a step of a parameter server with one scalar parameter, whose "
+   "workers compute nothing: what the messages alone take.",
+   "  troupe bench null-step --workers 1,10,100\n"
+   "  troupe bench null-step --ps 16 --filled 1GiB,8GiB\n"},
+  {"bench parameter-server", "troupe bench parameter-server [flags]",
+   "Measures push, update and pull between the processes of a worker and a "
+   "shard, of dense parameters and of pairs of a key and a value, against "
+   "ps-lite where tests/peers/build found it.",
+   "  troupe bench parameter-server --rounds 5 --json server.json\n"},
+  {"bench recovery", "troupe bench recovery [flags]",
+   "Measures how long a job of processes makes no step after a role was killed "
+   "or stopped: from the signal to the first step committed without that role, "
+   "both by this machine's clock. Its weights are those of one device in the "
+   "end, or nothing is measured.",
+   "  troupe bench recovery --trials 50 --json recovery.json\n"
+   "  troupe bench recovery --kinds worker,shard --trials 10\n"},
+  {"bench goodput", "troupe bench goodput [flags]",
+   "Measures how many steps a second a job of four workers commits when one of "
+   "them is killed every minute, against the same job undisturbed.",
+   "  troupe bench goodput --kills 5 --json goodput.json\n"},
+  {"model show", "troupe model show [M] [flags]",
+   "Prints a model: its operators with shapes, parameters, FLOPs and memory, "
+   "or its graph for Graphviz, or a model file that makes it.",
+   "  troupe model show cnn\n"
+   "  troupe model show transformer:L4-H4-D128-T64 --data text:FILE\n"
+   "  troupe model show resnet20 --format dot | dot -Tsvg > resnet20.svg\n"
+   "  troupe model show dlrm --format json > mine.json\n"},
+  {"version", "troupe version",
+   "Prints the versions of the program, its compiler and its libraries.",
+   "  troupe version\n"},
+};
+
+std::string joined(const std::vector<std::string>& words,
+                   const std::string& before) {
+  std::string out;
+  for (const auto& word : words)
+    out += (out.empty() ? "" : ", ") + before + word;
+  return out;
+}
+
+std::string overview() {
+  std::string out = "Troupe: distributed training as supervised actors.\n\n"
+                    "usage: troupe COMMAND [flags]\n\nCommands\n";
+  for (const auto& purpose : purposes)
+    out += entry(purpose.command, purpose.text);
+  out += entry("help COMMAND", "Shows the flags of a command, as COMMAND "
+                               "--help does.");
+  out += "\nExamples\n";
+  for (const auto& purpose : purposes)
+    out += purpose.examples;
+  out += "\nExit status\n"
+         "  0 done · 1 a failure found at work · 2 a mistake in flags, "
+         "configuration file\n  or TF_CONFIG · 130 after Ctrl-C, 143 after "
+         "SIGTERM, 129 after SIGHUP\n"
+         "\nNot available yet\n  "
+         + wrapped(joined(later_commands(), ""), 2) + '\n';
+  return out;
+}
+
+std::string flags_of(const std::string& command) {
+  std::string out;
+  std::string group;
+  for (const auto& flag : all_flags()) {
+    if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
+      continue;
+    if (flag.group != group)
+      out += '\n' + flag.group + '\n';
+    group = flag.group;
+    auto name = "--" + flag.name
+                + (flag.value.empty() || flag.type == FlagType::toggle ? ""
+                                                                       : " ")
+                + flag.value;
+    out += entry(name, flag.help + " (" + flag.fallback + ")");
+  }
+  return out;
+}
+
+} // namespace
+
+std::string help(const std::string& topic) {
+  if (topic.empty() || topic == "help")
+    return overview();
+  auto wanted = topic == "bench"        ? std::string{"bench step"}
+                : topic == "model"      ? std::string{"model show"}
+                : topic == "checkpoint" ? std::string{"checkpoint ls"}
+                : topic == "ctl"        ? std::string{"ctl consistency"}
+                                        : topic;
+  for (const auto& purpose : purposes) {
+    if (wanted != purpose.command)
+      continue;
+    auto out = std::string{"usage: "} + purpose.usage + "\n\n"
+               + wrapped(purpose.text, 0) + '\n';
+    if (bit_of(wanted) == 0)
+      return out;
+    out += "\nExamples\n" + std::string{purpose.examples}
+           + "\nFlags, with their defaults in parentheses. Each has a key of "
+             "the same name in\nthe TOML file that --config reads; a flag wins "
+             "over TF_CONFIG, TF_CONFIG over\nthe file.\n"
+           + flags_of(wanted);
+    std::vector<std::string> later;
+    for (const auto& flag : later_flags())
+      later.emplace_back(flag.name);
+    if ((bit_of(wanted) & on_jobs) != 0)
+      out += "\nNot available yet\n  " + wrapped(joined(later, "--"), 2) + '\n';
+    return out;
+  }
+  auto known = commands();
+  auto near = nearest(topic, known);
+  throw UsageError("no help on " + topic
+                   + (near.empty()
+                        ? "; run 'troupe --help'"
+                        : "; did you mean troupe help " + near + "?"));
+}
+
+} // namespace troupe

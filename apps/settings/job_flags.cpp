@@ -1,0 +1,371 @@
+#include "apps/settings/binding.hpp"
+#include "apps/settings/devices.hpp"
+#include "apps/terminal/numbers.hpp"
+
+#include <array>
+
+namespace troupe {
+
+namespace {
+
+using namespace binding;
+
+constexpr uint64_t most_steps = 1'000'000'000'000'000;
+constexpr uint64_t most_epochs = 1'000'000'000;
+constexpr uint64_t most_roles = 4096;
+constexpr uint64_t most_ranks = 65'536;
+constexpr uint64_t most_batch = 16'777'216;
+constexpr uint64_t most_table_bytes = uint64_t{1} << 48;
+
+constexpr auto workers_help = "of parameter_server and multi_worker_mirrored; "
+                              "MIN are enough to begin and to go on";
+
+constexpr std::array<std::pair<LrSchedule, const char*>, 4> schedules{{
+  {LrSchedule::constant, "constant"},
+  {LrSchedule::step, "step"},
+  {LrSchedule::cosine, "cosine"},
+  {LrSchedule::inverse_sqrt, "inverse_sqrt"},
+}};
+
+Binding schedule() {
+  return {[](Settings& s, const std::string& value) {
+            Choices names;
+            for (auto [kind, name] : schedules) {
+              names.emplace_back(name);
+              if (value == name)
+                s.job.lr_schedule = kind;
+            }
+            require_choice(value, names, {});
+          },
+          [](const Settings& s) -> std::string {
+            for (auto [kind, name] : schedules)
+              if (kind == s.job.lr_schedule)
+                return name;
+            return {};
+          }};
+}
+
+Binding strategy() {
+  return {[](Settings& s, const std::string& value) {
+            require_choice(value,
+                           {"one_device", "mirrored", "multi_worker_mirrored",
+                            "central_storage", "parameter_server"},
+                           {"tpu", "pipeline", "tensor", "hybrid"});
+            parse(value, s.job.strategy);
+          },
+          [](const Settings& s) { return to_string(s.job.strategy); }};
+}
+
+/// Two flags that exclude each other are not printed together.
+Binding eval_fraction() {
+  auto number = real(FIELD(job.eval_fraction), fraction());
+  return {number.set, [=](const Settings& s) {
+            return s.job.eval_data.empty() ? number.get(s) : std::string{};
+          }};
+}
+
+Binding devices() {
+  return {[](Settings& s, const std::string& value) {
+            s.job.devices = parse_devices(value);
+          },
+          [](const Settings& s) { return print_devices(s.job.devices); }};
+}
+
+/// Without the flag there is no number to print.
+Binding clip_norm() {
+  auto number = real(FIELD(job.clip_norm), positive());
+  return {number.set, [=](const Settings& s) {
+            return s.job.clip_norm > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+/// Without the flag there is no number to print.
+Binding bucket_mb() {
+  auto number = real(FIELD(job.bucket_mb), positive());
+  return {number.set, [=](const Settings& s) {
+            return s.job.bucket_mb > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+Binding dropout() {
+  auto number = real(FIELD(job.dropout), fraction());
+  return {number.set, [=](const Settings& s) {
+            return s.job.dropout >= 0 ? number.get(s) : std::string{};
+          }};
+}
+
+Binding workers() {
+  auto number = whole(FIELD(job.workers), 1, most_roles);
+  return {[=](Settings& s, const std::string& value) {
+            const auto colon = value.find(':');
+            s.least_workers = 0;
+            if (colon == std::string::npos) {
+              number.set(s, value);
+              return;
+            }
+            s.least_workers = static_cast<uint32_t>(
+              parse_whole(value.substr(0, colon), 1, most_roles));
+            number.set(s, value.substr(colon + 1));
+            if (s.job.workers < s.least_workers)
+              throw UsageError("expected MIN:MAX, the smaller one first");
+          },
+          [=](const Settings& s) {
+            const auto most = number.get(s);
+            return s.least_workers == 0
+                     ? most
+                     : std::to_string(s.least_workers) + ':' + most;
+          }};
+}
+
+Binding partitioner() {
+  return {[](Settings& s, const std::string& value) {
+            Partitioner parsed;
+            if (!parse(value, parsed))
+              throw UsageError("expected fixed:N, min_size:BYTES[:N] or "
+                               "max_size:BYTES");
+            s.job.partitioner = value;
+          },
+          [](const Settings& s) { return s.job.partitioner; }};
+}
+
+/// Rows of the table, which gives them command bits and heading.
+struct Row {
+  const char* name;
+  const char* value;
+  FlagType type;
+  const char* fallback;
+  const char* help;
+  Binding binding;
+};
+
+void add(std::vector<Flag>& flags, const char* group, unsigned commands,
+         std::vector<Row> rows) {
+  for (auto& row : rows)
+    flags.push_back({row.name, row.value, row.type, commands, group,
+                     row.fallback, row.help, std::move(row.binding.set),
+                     std::move(row.binding.get)});
+}
+
+constexpr auto text_flag = FlagType::text;
+constexpr auto number_flag = FlagType::number;
+constexpr auto toggle_flag = FlagType::toggle;
+
+void add_inputs(std::vector<Flag>& flags) {
+  constexpr auto group = "What is computed";
+  add(flags, group, on_all | on_model,
+      {{"model", "M", text_flag, "mlp:784-512-256-10",
+        "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, dlrm, "
+        "wide_deep, logreg, FILE.json or FILE.toml; docs/models.md",
+        text(FIELD(job.model))},
+       {"data", "SPEC", text_flag, "required",
+        "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
+        "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
+        "synthetic:digits|clicks|rows|text; for example "
+        "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
+        text(FIELD(job.data))}});
+  add(flags, group, on_all,
+      {{"eval-data", "SPEC", text_flag, "none",
+        "samples to evaluate on; excludes --eval-fraction",
+        text(FIELD(job.eval_data))},
+       {"eval-fraction", "F", number_flag, "0",
+        "hold out F of the samples (0 to below 1), drawn unless the data say "
+        "?eval=tail; evaluate and predict take that part alone",
+        eval_fraction()}});
+  add(flags, group, on_jobs,
+      {{"seed", "N", number_flag, "0",
+        "of initial values and the order of samples",
+        whole(FIELD(job.seed), 0, std::numeric_limits<uint64_t>::max())}});
+}
+
+void add_places(std::vector<Flag>& flags) {
+  constexpr auto group = "Where it runs";
+  add(flags, group, on_jobs,
+      {{"strategy", "S", text_flag, "mirrored",
+        "one_device; mirrored (a replica on each device of this machine), "
+        "multi_worker_mirrored (on each device of each worker), "
+        "central_storage (replicas share the host's variables); "
+        "parameter_server (workers push to shards)",
+        strategy()}});
+  add(flags, group, on_all,
+      {{"devices", "D", text_flag,
+        "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
+        "cpu:cores, at most one a virtual rank; parameter_server and "
+        "multi_worker_mirrored: cpu:1",
+        "cpu:N (N CPU devices), cuda:I[,cuda:J] or cuda:all", devices()},
+       {"threads-per-device", "N", number_flag,
+        "cores / devices, or cores / workers",
+        "threads that compute on each device",
+        whole(FIELD(job.threads_per_device), 1, 1024)}});
+  add(flags, group, on_jobs,
+      {{"workers", "N|MIN:MAX", number_flag, "2", workers_help, workers()},
+       {"ps", "N", number_flag, "1", "shards of parameter_server",
+        whole(FIELD(job.shards), 1, most_roles)},
+       {"chain", "N", number_flag, "1", "replicas of each shard",
+        whole(FIELD(job.chain), 1, 16)},
+       {"partitioner", "P", text_flag, "max_size:1048576",
+        "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
+        partitioner()},
+       {"tables", "NAME", text_flag, "sparse where the model allows it",
+        "of parameter_server, embeddings by rows that are made on first use "
+        "and pulled where a batch has their ids: sparse; whole: dense",
+        choice(FIELD(job.tables), {"auto", "sparse", "dense"})},
+       {"dense", "NAME", text_flag, "shards",
+        "of parameter_server with sparse tables, who keeps the dense "
+        "variables: shards; every worker, gradients reduced between them: "
+        "all_reduced (with --async rows alone are asynchronous)",
+        choice(FIELD(job.dense), {"shards", "all_reduced"})},
+       {"table-fill", "", toggle_flag, "rows are made on first use",
+        "sparse tables: all rows are there from the beginning",
+        toggle(FIELD(job.table_fill), true)},
+       {"table-bytes", "N", number_flag, "no limit",
+        "sparse tables: bytes of rows and optimizer state over all tables, "
+        "above which the rows that were not used for longest are evicted",
+        whole(FIELD(job.table_bytes), 0, most_table_bytes)},
+       {"table-idle-steps", "N", number_flag, "no limit",
+        "sparse tables: rows not used for so many steps are evicted",
+        whole(FIELD(job.table_idle_steps), 0, most_steps)},
+       {"table-keep-count", "N", number_flag, "none",
+        "sparse tables: rows used so often are not evicted for idleness",
+        whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
+  add(flags, group, on_all | on_kernels,
+      {{"isa", "NAME", text_flag, "auto",
+        "instruction set: auto, sse4, avx2 or avx512",
+        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});
+  add(flags, group, on_jobs,
+      {{"precision", "NAME", text_flag, "float32",
+        "of matrix products and convolutions: float32 or bfloat16; parameters "
+        "and all else stay float32",
+        choice(FIELD(job.precision), {"float32", "bfloat16"})}});
+}
+
+void add_processes(std::vector<Flag>& flags) {
+  add(flags, "Where it runs", on_jobs,
+      {{"processes", "", toggle_flag,
+        "with parameter_server and multi_worker_mirrored",
+        "run each role as a process of its own",
+        toggle(FIELD(job.processes), true)},
+       {"in-process", "", toggle_flag, "with the other strategies",
+        "run all roles in this process", toggle(FIELD(job.processes), false)},
+       {"join-deadline-ms", "N", number_flag, "30000 ms",
+        "how long after the last one the next role may join",
+        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)},
+       {"loss-ms", "N", number_flag, "0: 1000 ms, 3000 ms over several hosts",
+        "processes: a member without a sign of life for so long is left out",
+        whole(FIELD(job.loss_ms), 0, 3'600'000)}});
+}
+
+void add_steps(std::vector<Flag>& flags) {
+  constexpr auto group = "How a step is taken";
+  add(flags, group, on_jobs | on_model,
+      {{"virtual-ranks", "V", number_flag, "4",
+        "parts a batch is cut into; fixes the result, whatever computes it",
+        whole(FIELD(job.virtual_ranks), 1, most_ranks)},
+       {"global-batch", "N", number_flag, "64 samples", "samples of a step",
+        whole(FIELD(job.global_batch), 1, most_batch)}});
+  add(
+    flags, group, on_jobs,
+    {{"epochs", "N", number_flag, "1, or no limit with --steps",
+      "passes over the samples; 0: no limit",
+      whole(FIELD(job.epochs), 0, most_epochs)},
+     {"steps", "N", number_flag, "no limit",
+      "steps; of epochs and steps the first one reached ends the run",
+      whole(FIELD(job.steps), 0, most_steps)},
+     {"eval-every", "N", number_flag, "1 epoch",
+      "epochs between evaluations; 0: at the end only",
+      whole(FIELD(job.eval_every), 0, most_epochs)},
+     {"reduction", "NAME", text_flag, "reproducible",
+      "reproducible: the same bits for any number of workers, devices and "
+      "threads; fast: sums in any order",
+      choice(FIELD(job.reduction), {"reproducible", "fast"})},
+     {"all-reduce", "NAME", text_flag, "auto",
+      "how replicas exchange sums; reproducible: reduction_to_one_device; "
+      "fast, too: ring, halving_doubling, hierarchical, hierarchical_copy",
+      choice(FIELD(job.all_reduce),
+             {"auto", "ring", "halving_doubling", "hierarchical",
+              "hierarchical_copy", "reduction_to_one_device", "nccl"})},
+     {"bucket-mb", "X", number_flag, "tuned",
+      "gradients are reduced in pieces of so many MiB, as they are ready",
+      bucket_mb()},
+     {"link", "NAME", text_flag, "auto",
+      "what tensors travel over between processes: tcp, shm (between processes "
+      "of one host) or auto",
+      choice(FIELD(job.link), {"auto", "tcp", "shm"})},
+     {"link-encryption", "NAME", text_flag, "auto",
+      "TLS over tensors: on, off or auto (off on one host)",
+      choice(FIELD(job.link_encryption), {"auto", "on", "off"})},
+     {"compress", "NAME", text_flag, "none",
+      "of gradients that workers send, with --reduction fast: fp16, bf16, "
+      "int8, "
+      "onebit or topk:F (the largest F of them)",
+      text(FIELD(job.compress))}});
+}
+
+void add_optimizer(std::vector<Flag>& flags) {
+  add(flags, "Optimizer", on_jobs,
+      {{"optimizer", "NAME", text_flag, "adam",
+        "sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, ftrl or lamb",
+        text(FIELD(job.optimizer))},
+       {"lr", "X", number_flag, "0.001", "learning rate",
+        real(FIELD(job.learning_rate), positive())},
+       {"momentum", "X", number_flag, "0.9", "of momentum and nesterov",
+        real(FIELD(job.rule.momentum), fraction())},
+       {"beta1", "X", number_flag, "0.9", "of adam, adamw and lamb",
+        real(FIELD(job.rule.beta1), fraction())},
+       {"beta2", "X", number_flag, "0.999", "of adam, adamw, rmsprop and lamb",
+        real(FIELD(job.rule.beta2), fraction())},
+       {"epsilon", "X", number_flag, "1e-08",
+        "of adam, adamw, adagrad, rmsprop and lamb",
+        real(FIELD(job.rule.epsilon), positive())},
+       {"weight-decay", "X", number_flag, "0",
+        "of weights, not of biases and norms; decoupled with adamw and lamb, "
+        "else added to the gradient",
+        real(FIELD(job.rule.weight_decay), not_negative())},
+       {"l1", "X", number_flag, "0", "of ftrl: makes small weights 0",
+        real(FIELD(job.rule.l1), not_negative())},
+       {"l2", "X", number_flag, "0", "of ftrl",
+        real(FIELD(job.rule.l2), not_negative())},
+       {"ftrl-beta", "X", number_flag, "1",
+        "of ftrl: the smaller, the larger "
+        "the first steps",
+        real(FIELD(job.rule.ftrl_beta), not_negative())},
+       {"plugin", "FILE", text_flag, "none",
+        "shared object with code of your own, loaded by every role",
+        text(FIELD(job.plugin))},
+       {"server-filter", "NAME", text_flag, "none",
+        "of parameter_server: changes gradients in the shard before the "
+        "update; finite: drops values that are not; or a plug-in's",
+        text(FIELD(job.server_filter))},
+       {"server-rule", "NAME", text_flag, "none",
+        "of parameter_server: a plug-in's update rule, with the state values "
+        "of --optimizer",
+        text(FIELD(job.server_rule))},
+       {"clip-norm", "X", number_flag, "none",
+        "scales a gradient whose norm over all parameters is above X down to "
+        "it; with --async each push's",
+        clip_norm()},
+       {"dropout", "X", number_flag, "the model's",
+        "rate of the model's dropout", dropout()},
+       {"lr-schedule", "NAME", text_flag, "constant",
+        "constant, step, cosine or inverse_sqrt", schedule()},
+       {"warmup-steps", "N", number_flag, "0 steps",
+        "steps over which the learning rate grows to its full value",
+        whole(FIELD(job.warmup_steps), 0, most_steps)},
+       {"min-lr", "X", number_flag, "0", "where cosine ends",
+        real(FIELD(job.min_lr), not_negative())}});
+}
+
+} // namespace
+
+std::vector<Flag> job_flags() {
+  std::vector<Flag> flags;
+  add_inputs(flags);
+  add_places(flags);
+  add_processes(flags);
+  for (auto& flag : consistency_flags())
+    flags.push_back(std::move(flag));
+  add_steps(flags);
+  add_optimizer(flags);
+  return flags;
+}
+
+} // namespace troupe

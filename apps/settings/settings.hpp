@@ -1,0 +1,149 @@
+#pragma once
+
+#include "actors/certificates/credentials.hpp"
+#include "actors/job/checkpoint_options.hpp"
+#include "actors/job/job.hpp"
+#include "apps/settings/chaos_kind.hpp"
+#include "strategies/membership.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
+struct BenchOptions {
+  std::vector<uint32_t> members{2, 4};
+  std::vector<uint64_t> bytes{1 << 10, 64 << 10, 256 << 10, 1 << 20,
+                              4 << 20, 16 << 20, 64 << 20};
+  std::string link = "all";       ///< memory, shm, tcp, all or actors
+  std::string reduction = "both"; ///< reproducible, fast or both
+  uint32_t rounds = 9;
+  std::string peers = "build/peers"; ///< folder of the peers' programs
+  std::vector<uint32_t> workers{1, 10, 100};
+  std::vector<uint64_t> null_bytes{4}; ///< parameters of bench null-step
+  uint32_t shards = 1;
+  std::vector<uint64_t> filled_bytes;    ///< sparse tables of bench null-step
+  uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
+  uint64_t exchanged_pairs = 10'000'000; ///< the same, 0: none
+};
+
+/// What `troupe chaos` does to a job.
+struct ChaosOptions {
+  uint64_t seed = 0;
+  uint64_t faults = 8;
+  std::vector<ChaosKind> kinds{ChaosKind::kill};
+  std::string plan;             ///< file of strikes; empty: they are drawn
+  std::string write_plan;       ///< where to write what struck; empty: nowhere
+  std::vector<std::string> job; ///< its arguments: "train", …
+};
+
+/// What `troupe bench recovery` and `troupe bench goodput` measure.
+struct RecoveryOptions {
+  uint64_t seed = 0;
+  uint32_t trials = 50;           ///< of each kind
+  uint32_t kills = 5;             ///< goodput: of each kind
+  uint64_t every_s = 60;          ///< goodput: a kill in so many seconds
+  std::vector<std::string> kinds; ///< empty: all
+};
+
+/// What `troupe events` shows.
+struct EventsOptions {
+  std::string path;
+  std::string kind; ///< empty: all
+  std::string role; ///< the same
+  uint64_t since_step = 0;
+  bool json = false;
+};
+
+/// What one call of the program is to do: parsed and checked once, then passed
+/// as plain values.
+struct Settings {
+  std::string command; ///< "train", "role", "bench step", "help", …
+  JobOptions job;
+
+  std::string save; ///< empty: nowhere; so all paths below
+  CheckpointOptions checkpoints;
+  std::string checkpoint_folder; ///< checkpoint: of one or of several
+  std::string summary;
+  std::string journal;
+  std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
+  std::string log_dir;
+  std::string log_level = "warning"; ///< error, warning, info or debug
+  uint64_t log_every = 0;            ///< steps; 0: a line an epoch
+  bool quiet = false;
+  bool color = true; ///< false: --no-color
+
+  std::string listen = "127.0.0.1:0"; ///< where this role takes connections
+  std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
+  /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
+  uint32_t least_workers = 0;
+  bool standby = false;      ///< train: start a second coordinator
+  bool allow_faults = false; ///< whether InjectFault is obeyed
+  std::string voters;        ///< HOST:PORT,… role coordinator; empty: alone
+  uint32_t voter = 0;        ///< role coordinator: which of them is its own
+  std::string certificates;  ///< folder or file; empty: the job makes its own
+  uint64_t certificate_seconds = 30UL * 24
+                                 * 3600; ///< that those made here hold
+  std::string member;                    ///< certificates: whose
+  std::string token;             ///< role: joins with; empty: has certificates
+  uint64_t token_seconds = 3600; ///< certificates token: how long it holds
+  std::optional<RoleId> role;    ///< whom `troupe role` plays
+  /// train: of the job's roles this host has worker 0, the others come from
+  /// elsewhere (TF_CONFIG without a chief).
+  bool leads = false;
+  int state_fd = -1; ///< inherited memory of a shard's states; -1: none
+
+  std::string checkpoint;    ///< evaluate, predict: safetensors file to read
+  std::string out;           ///< predict: file to write
+  std::string json;          ///< bench: file to write
+  uint32_t repetitions = 20; ///< bench kernels: of each kernel
+  BenchOptions bench;
+  ChaosOptions chaos;
+  RecoveryOptions recovery;
+  EventsOptions events;
+  std::string format = "table"; ///< model show: table, dot or json
+
+  std::string consistency; ///< ctl: sync, async or staleness:N
+  std::string change;      ///< ctl: as strategies/reshape.hpp
+  std::string from, to;    ///< ctl move-slices: shards
+  std::string slices;      ///< ctl move-slices: 0,3,4; empty: all
+
+  std::string topic; ///< command "help": whose; empty: the program's
+  bool print_config = false;
+  std::set<std::string>
+    given; ///< names of what is not a default: "global-batch"
+};
+
+/// What surrounds the process, passed in so that tests choose it.
+struct Surroundings {
+  std::string tf_config; ///< text of TF_CONFIG, empty when not set
+  uint32_t cores = 1;
+  /// Counts usable GPUs; called only where it matters, for it takes time.
+  std::function<uint32_t()> cuda_devices = [] { return 0u; };
+};
+/// Reads TF_CONFIG and counts the cores this process may use, by affinity and
+/// by its control group's time.
+Surroundings surroundings_of_process();
+
+/// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,
+/// --config FILE, default. Devices and threads come back resolved, model, data
+/// specification, plan and optimizer checked; no file but the configuration is
+/// opened.
+/// Errors: UsageError (exit status 2) for what flags, configuration and
+/// TF_CONFIG alone reveal; InputError (1) for an unreadable configuration file
+/// and for a public address without certificates.
+Settings parse_settings(const std::vector<std::string>& arguments,
+                        const Surroundings& surroundings);
+
+/// Where this process finds its certificates.
+CertificateSource certificate_source(const Settings& settings);
+
+/// Prints what holds as TOML that --config reads back (`--print-config`).
+std::string to_toml(const Settings& settings);
+
+} // namespace troupe

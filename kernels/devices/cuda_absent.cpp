@@ -1,0 +1,48 @@
+#include "kernels/base/error.hpp"
+#include "kernels/cuda/replica.hpp"
+
+// Stands in for kernels/cuda/ in a build without CUDA.
+#ifndef TROUPE_HAVE_CUDA
+
+namespace troupe {
+
+uint32_t cuda_device_count() {
+  return 0;
+}
+
+namespace kernels {
+
+namespace {
+
+[[noreturn]] void refuse(DeviceId device) {
+  throw InputError(to_string(device)
+                   + ": this build has no CUDA; use cpu:N, or configure with "
+                     "a CUDA toolkit");
+}
+
+} // namespace
+
+std::unique_ptr<Replica> make_cuda_replica(const Graph&, DeviceId device,
+                                           uint32_t, Precision, CudaOptions) {
+  refuse(device);
+}
+
+std::unique_ptr<ResidentTrainer>
+make_cuda_resident_trainer(const Graph&, DeviceId device,
+                           const OptimizerOptions&, uint32_t, Precision) {
+  refuse(device);
+}
+
+std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
+  refuse(device);
+}
+
+std::string cuda_versions() {
+  return {};
+}
+
+} // namespace kernels
+
+} // namespace troupe
+
+#endif

@@ -1,0 +1,63 @@
+#include "kernels/base/require.hpp"
+#include "kernels/cpu/device.hpp"
+#include "kernels/cpu/replica.hpp"
+#include "kernels/cuda/replica.hpp"
+#include "kernels/devices/sleeping_replica.hpp"
+#include "kernels/engine/replica.hpp"
+
+#include <oneapi/dnnl/dnnl.h>
+
+namespace troupe {
+
+std::string to_string(DeviceId device) {
+  auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
+  auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);
+  return kind + std::to_string(device.index) + slot;
+}
+
+std::vector<LeafStats> Replica::gradient(const float*, const Batch&,
+                                         StackedLeaves, float*,
+                                         const ParameterReady&) {
+  kernels::require(false,
+                   "leaves stacked on a device that takes one at a time");
+  return {};
+}
+
+/// From some 256 rows on products are as fast as they get.
+uint32_t stacked_rows(const Graph& graph, DeviceId device) {
+  constexpr uint32_t enough = 256;
+  const bool possible = device.kind == DeviceId::Kind::cpu
+                        && !sleep_model(graph.text) && stacks(graph);
+  return possible ? enough : 0;
+}
+
+std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
+                                      uint32_t max_rows, Precision precision) {
+  if (const auto sleep = sleep_model(graph.text))
+    return kernels::make_sleeping_replica(graph, *sleep);
+  if (device.kind == DeviceId::Kind::cuda)
+    return kernels::make_cuda_replica(graph, device, max_rows, precision);
+  return kernels::make_cpu_replica(graph, max_rows, precision);
+}
+
+namespace kernels {
+
+std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
+  if (device.kind == DeviceId::Kind::cuda)
+    return make_cuda_device(device, precision);
+  return make_cpu_device(precision);
+}
+
+} // namespace kernels
+
+std::string library_versions() {
+  const auto* version = dnnl_version();
+  auto result = "oneDNN " + std::to_string(version->major) + "."
+                + std::to_string(version->minor) + "."
+                + std::to_string(version->patch);
+  if (auto cuda = kernels::cuda_versions(); !cuda.empty())
+    result += ", " + cuda;
+  return result;
+}
+
+} // namespace troupe

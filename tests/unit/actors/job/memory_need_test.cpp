@@ -1,0 +1,74 @@
+#include "actors/job/memory_need.hpp"
+#include "small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+// A job that could not fit was started, killed by the kernel, and started again
+// until its restarts were spent.
+
+using namespace troupe;
+
+BOOST_AUTO_TEST_SUITE(memory_need)
+
+namespace {
+
+/// 20 * 1024 + 1024 * 1024 + 1024 * 4 weights and their biases: 4.1 MiB.
+JobOptions wide() {
+  auto options = test::small_job();
+  options.model = "mlp:20-1024-1024-4";
+  options.optimizer = "adam";
+  options.rule.kind = OptimizerKind::adam;
+  return options;
+}
+
+constexpr uint64_t mib = 1 << 20;
+
+MemoryNeed need_of(const Job& job, RoleId role) {
+  for (const auto& need : memory_needs(job))
+    if (need.role == role)
+      return need;
+  BOOST_FAIL("the role is not in the plan");
+  return {};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(one_device_keeps_parameters_and_state_once) {
+  const Job job{wide(), 500};
+  const auto need = need_of(job, {RoleKind::worker, 0});
+  const auto flat = job.layout.total * sizeof(float);
+  BOOST_TEST(need.variables == 3 * flat);
+  BOOST_TEST(need.gradients == flat);
+  BOOST_TEST(need.step > 0u);
+  BOOST_TEST(to_string(need).starts_with("worker:0 needs about 1"));
+}
+
+BOOST_AUTO_TEST_CASE(shards_keep_two_banks_of_what_they_own) {
+  auto options = wide();
+  options.strategy = Strategy::parameter_server;
+  options.workers = 2;
+  options.shards = 2;
+  const Job job{options, 500};
+  const auto flat = job.layout.total * sizeof(float);
+  BOOST_TEST(need_of(job, {RoleKind::worker, 1}).variables == flat);
+  const auto shards = need_of(job, {RoleKind::shard, 0}).variables
+                      + need_of(job, {RoleKind::shard, 1}).variables;
+  BOOST_TEST(shards <= 6 * flat);
+  BOOST_TEST(shards >= 6 * 4 * mib);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said_with_its_parts) {
+  const Job job{wide(), 500};
+  BOOST_TEST(misfit(job, {0, "", 0}) == "");
+  BOOST_TEST(misfit(job, {1024 * mib, "this machine", 0}) == "");
+  const auto together = misfit(job, {8 * mib, "the control group", 0});
+  BOOST_TEST(together.starts_with("this run needs about 1"), together);
+  BOOST_TEST(together.find("and the control group has 8 MiB; give it more")
+               != std::string::npos,
+             together);
+  const auto each = misfit(job, {0, "", 8 * mib});
+  BOOST_TEST(each.find("ulimit -v allows a process 8 MiB") != std::string::npos,
+             each);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,106 @@
+#include "actors/role/link_terms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+
+BOOST_AUTO_TEST_SUITE(link_terms_suite)
+
+namespace {
+
+constexpr uint64_t mebibyte = uint64_t{1} << 20;
+
+/// 40 MiB of parameters in slices of at most 1 MiB.
+JobOptions served() {
+  JobOptions job;
+  job.model = "mlp:784-13000-10";
+  job.strategy = Strategy::parameter_server;
+  job.devices = {"cpu:0"};
+  job.workers = 3;
+  job.shards = 2;
+  job.sample.features = {784};
+  job.sample.classes = 10;
+  job.samples = 100;
+  return job;
+}
+
+bool takes(const MessageLinks::Terms& terms, MessageKind kind) {
+  return std::ranges::find(terms.accepted, kind) != terms.accepted.end();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
+  const Job job{served()};
+  const auto shard = link_terms(job, {RoleKind::shard, 0});
+  const auto worker = link_terms(job, {RoleKind::worker, 0});
+  BOOST_TEST(takes(shard, MessageKind::pull));
+  BOOST_TEST(takes(shard, MessageKind::push));
+  BOOST_TEST(takes(shard, MessageKind::lease_push));
+  BOOST_TEST(takes(shard, MessageKind::row_pull));
+  BOOST_TEST(!takes(shard, MessageKind::pulled));
+  BOOST_TEST(takes(worker, MessageKind::pulled));
+  BOOST_TEST(worker.accepted.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_does_not_grow_with_the_model) {
+  const Job job{served()};
+  BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes
+             == 32 * mebibyte);
+}
+
+// A shard that waits for the norm of the whole gradient holds every worker's
+// nodes of all its slices: what does not fit would stop the step for good.
+BOOST_AUTO_TEST_CASE(a_window_holds_all_slices_where_an_update_waits_for_all) {
+  auto options = served();
+  options.clip_norm = 1;
+  const Job job{options};
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    uint64_t owned = 0;
+    for (const auto& slice : job.plan.slices)
+      if (job.plan.owner[slice.id] == shard)
+        owned += slice.count * sizeof(float) + frame_header_bytes;
+    BOOST_TEST(owned > 15 * mebibyte);
+    // Of 4 virtual ranks one worker has 2, which make one node, or two.
+    BOOST_TEST(link_terms(job, {RoleKind::shard, shard}).window_bytes
+               >= 2 * owned);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slices_rank_by_the_operator_that_reads_them_first) {
+  auto options = served();
+  options.model = "mlp:784-600-500-10";
+  const Job job{options};
+  for (auto role : {RoleId{RoleKind::shard, 0}, RoleId{RoleKind::worker, 0}}) {
+    const auto ranks = link_terms(job, role).ranks;
+    BOOST_REQUIRE(ranks);
+    BOOST_REQUIRE(ranks->size() == job.plan.slices.size());
+    for (const auto& slice : job.plan.slices) {
+      const auto& op = job.graph.ops.at(ranks->at(slice.id));
+      BOOST_TEST((std::ranges::find(op.parameters, slice.variable)
+                  != op.parameters.end()));
+    }
+    BOOST_TEST(ranks->front() < ranks->back());
+  }
+  options.priority = "off";
+  BOOST_TEST(!link_terms(Job{options}, {RoleKind::shard, 0}).ranks);
+  BOOST_TEST(!link_terms(Job{options}, {RoleKind::worker, 0}).ranks);
+}
+
+// Two workers that queue differently may each send first what the other holds
+// back: what passes in front of a slice must not take the room of that slice.
+BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {
+  auto options = served();
+  options.virtual_ranks = 64;
+  const Job job{options};
+  uint64_t largest = 0;
+  for (const auto& slice : job.plan.slices)
+    largest = std::max(largest, slice.count * sizeof(float));
+  // Of 64 virtual ranks: two nodes of each of seven levels.
+  BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes / 2
+             >= 14 * largest + most_passing_bytes);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
