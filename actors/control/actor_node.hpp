@@ -55,7 +55,4 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
                               const std::string& address, uint64_t deadline_ms,
                               const Waiting& waiting = {});
 
-/// Tells whether HOST is a loopback address.
-bool is_loopback(const std::string& host);
-
 } // namespace troupe

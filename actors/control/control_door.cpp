@@ -2,6 +2,7 @@
 
 #include "actors/control/actor_node.hpp"
 #include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 
 #include <netinet/in.h>

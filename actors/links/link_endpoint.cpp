@@ -1,6 +1,5 @@
 #include "actors/links/link_endpoint.hpp"
 
-#include "actors/control/actor_node.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 

@@ -5,6 +5,7 @@
 #include "actors/links/listener.hpp"
 #include "actors/links/waiting_room.hpp"
 #include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 
 #include <atomic>

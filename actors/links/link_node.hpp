@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/control/actor_node.hpp"
+#include "actors/certificates/tls_context.hpp"
 #include "actors/links/link_endpoint.hpp"
 #include "actors/links/link_group.hpp"
 #include "actors/links/link_memory.hpp"

@@ -42,4 +42,12 @@ std::string to_string(const Endpoint& endpoint) {
          + std::to_string(endpoint.port);
 }
 
+bool is_loopback(const std::string& host) {
+  if (host == "localhost" || host == "::1")
+    return true;
+  // Four decimal numbers of which the first is 127; "127.example.org" is not.
+  return host.starts_with("127.") && std::ranges::count(host, '.') == 3
+         && host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
 } // namespace troupe

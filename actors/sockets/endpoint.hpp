@@ -18,5 +18,8 @@ std::optional<Endpoint> parse_endpoint(const std::string& text);
 std::vector<Endpoint> parse_endpoints(const std::string& text);
 /// Puts together what parse_endpoint takes apart.
 std::string to_string(const Endpoint& endpoint);
+/// Tells whether only this machine can reach the host: 127.x.y.z, ::1 or
+/// localhost.
+bool is_loopback(const std::string& host);
 
 } // namespace troupe

@@ -1,5 +1,4 @@
 #include "actors/collectives/member.hpp"
-#include "apps/bench/reduce_board.hpp"
 #include "apps/settings/binding.hpp"
 
 #include <algorithm>

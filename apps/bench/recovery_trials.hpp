@@ -71,7 +71,7 @@ private:
   std::vector<std::string> arguments_;
   Plan plan_;
   FollowedJournal journal_;
-  ChaosJob job_;
+  LaunchedJob job_;
   RoleProcesses processes_;
   std::mt19937_64 random_;
 };

@@ -1,6 +1,7 @@
 #include "apps/bench/reduce_board.hpp"
 
 #include "apps/bench/reduce_pattern.hpp"
+#include "apps/settings/settings.hpp"
 #include "kernels/base/error.hpp"
 
 #include <sched.h>
@@ -63,7 +64,8 @@ constexpr size_t board_bytes = 4 << 20; // untouched pages cost nothing
 
 std::unique_ptr<ReduceBoard, ReduceBoard::Free>
 ReduceBoard::make(uint32_t members, bool exact_in_any_order) {
-  static_assert(sizeof(ReduceBoard) + (most_members + 1) * sizeof(Member)
+  static_assert(sizeof(ReduceBoard)
+                  + (BenchOptions::most_members + 1) * sizeof(Member)
                 <= board_bytes);
   auto* memory = mmap(nullptr, board_bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);

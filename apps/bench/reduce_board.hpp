@@ -32,8 +32,6 @@ public:
 /// and answer. All of them map it.
 class ReduceBoard {
 public:
-  static constexpr uint32_t most_members = 64;
-
   struct Free {
     void operator()(ReduceBoard* board) const;
   };

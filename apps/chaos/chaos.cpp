@@ -183,7 +183,7 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
   evidence.asked = strikes.faults();
   check_disk(strikes, job);
   const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
-  ChaosJob run{
+  LaunchedJob run{
     job_arguments(settings, files, pass_through(proxy.get(), strikes, job))};
   ChaosRun chaos{run, plan, files.journal, proxy.get()};
   try {
@@ -244,8 +244,8 @@ int run_chaos(const Settings& settings) {
     const Files others{files.weights, folder.file("undisturbed.json"), {}};
     ::unsetenv(link_proxy_variable);
     ::unsetenv(control_proxy_variable);
-    ChaosJob run{undisturbed(job_arguments(settings, others), job,
-                             folder.file("checkpoints"))};
+    LaunchedJob run{undisturbed(job_arguments(settings, others), job,
+                                folder.file("checkpoints"))};
     run.finish(end_deadline);
     evidence.undisturbed = read_json(others.summary);
   }

@@ -1,65 +1,12 @@
-#include "apps/bench/recovery_trials.hpp"
 #include "apps/settings/binding.hpp"
-
-#include <algorithm>
 
 namespace troupe {
 
 using namespace binding;
 
-namespace {
-
-/// Words of a list, each one of what there is.
-std::vector<std::string> some_of(const std::string& text,
-                                 const Choices& known) {
-  auto words = split_list(text);
-  for (const auto& word : words)
-    require_choice(word, known, {});
-  return words;
-}
-
-Choices names_of_recoveries() {
-  Choices names;
-  for (const auto& kind : recovery_kinds())
-    names.emplace_back(kind.name);
-  return names;
-}
-
-std::vector<Flag> recovery_flags() {
-  constexpr uint32_t most_trials = 10'000;
-  constexpr uint64_t most_seconds = 86'400;
-  std::vector<Flag> flags;
-  const auto add = [&](unsigned on, const char* name, const char* value,
-                       const char* fallback, const char* help,
-                       std::function<void(Settings&, const std::string&)> set) {
-    flags.push_back({name, value, FlagType::text, on, "Measuring", fallback,
-                     help, std::move(set), nullptr});
-  };
-  add(on_recovery, "trials", "N", "50", "times that each kind strikes",
-      whole(FIELD(recovery.trials), 1, most_trials).set);
-  add(on_goodput, "kills", "N", "5", "of each kind",
-      whole(FIELD(recovery.kills), 1, most_trials).set);
-  add(on_goodput, "every", "S", "60", "seconds that have one kill, or none",
-      whole(FIELD(recovery.every_s), 1, most_seconds).set);
-  add(on_recovery | on_goodput, "kinds", "KIND,…",
-      "all; bench goodput: worker,replica",
-      "worker, replica, shard, coordinator, standby: kill -9; stopped-worker, "
-      "-replica, -shard, -coordinator: SIGSTOP for 10 s; standby and "
-      "stopped-coordinator: of two coordinators the one that leads",
-      [](Settings& s, const std::string& value) {
-        s.recovery.kinds = some_of(value, names_of_recoveries());
-      });
-  add(on_recovery | on_goodput, "seed", "N", "0",
-      "who is struck when is drawn from it",
-      whole(FIELD(recovery.seed), 0, ~uint64_t{0} >> 1).set);
-  return flags;
-}
-
-} // namespace
-
 std::vector<Flag> chaos_flags() {
   constexpr uint64_t most_faults = 100'000;
-  auto flags = recovery_flags();
+  std::vector<Flag> flags;
   const auto add = [&](const char* name, const char* value,
                        const char* fallback, const char* help,
                        std::function<void(Settings&, const std::string&)> set) {

@@ -52,8 +52,8 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-ChaosRun::ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
-                   FaultProxy* proxy)
+ChaosRun::ChaosRun(LaunchedJob& job, const Plan& plan,
+                   const std::string& journal, FaultProxy* proxy)
   : job_(job),
     chain_(plan.chain),
     link_ends_(ends_of(plan)),

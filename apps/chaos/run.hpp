@@ -23,7 +23,7 @@ void say(const std::string& line);
 class ChaosRun {
 public:
   /// `journal` is the job's; `proxy` null: its links are not struck.
-  ChaosRun(ChaosJob& job, const Plan& plan, const std::string& journal,
+  ChaosRun(LaunchedJob& job, const Plan& plan, const std::string& journal,
            FaultProxy* proxy = nullptr);
 
   /// The next strike, given how many faults are still to come; none: no more.
@@ -46,7 +46,7 @@ private:
   FaultAnswer strike_from_outside(const ChaosWish& wish);
   FaultAnswer stop_coordinator(const ChaosWish& wish);
 
-  ChaosJob& job_;
+  LaunchedJob& job_;
   uint32_t chain_;
   uint64_t link_ends_; ///< as ChaosEvidence
   FollowedJournal journal_;

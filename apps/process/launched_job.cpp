@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-ChaosJob::ChaosJob(std::vector<std::string> arguments) {
+LaunchedJob::LaunchedJob(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1),
                    "--allow-faults");
   arguments.insert(arguments.begin(), image_.path());
@@ -31,7 +31,7 @@ ChaosJob::ChaosJob(std::vector<std::string> arguments) {
     });
 }
 
-ChaosJob::Address ChaosJob::address(std::chrono::milliseconds deadline) {
+LaunchedJob::Address LaunchedJob::address(std::chrono::milliseconds deadline) {
   std::unique_lock guard{lock_};
   changed_.wait_for(guard, deadline, [&] { return address_ || exit_; });
   if (address_)
@@ -45,16 +45,16 @@ ChaosJob::Address ChaosJob::address(std::chrono::milliseconds deadline) {
                    "what keeps it quiet");
 }
 
-bool ChaosJob::over() {
+bool LaunchedJob::over() {
   const std::lock_guard guard{lock_};
   return exit_.has_value();
 }
 
-void ChaosJob::interrupt() {
+void LaunchedJob::interrupt() {
   processes_.signal(launcher_, SIGINT);
 }
 
-void ChaosJob::finish(std::chrono::milliseconds deadline, int status) {
+void LaunchedJob::finish(std::chrono::milliseconds deadline, int status) {
   std::unique_lock guard{lock_};
   if (!changed_.wait_for(guard, deadline, [&] { return exit_.has_value(); }))
     throw InputError("the job did not end within "

@@ -13,10 +13,10 @@
 namespace troupe {
 
 /// A `troupe train` of this program in a process of its own.
-class ChaosJob {
+class LaunchedJob {
 public:
   /// `arguments`: those of the job, "train" first.
-  explicit ChaosJob(std::vector<std::string> arguments);
+  explicit LaunchedJob(std::vector<std::string> arguments);
 
   struct Address {
     std::string coordinator;

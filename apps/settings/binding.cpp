@@ -33,6 +33,14 @@ void require_choice(const std::string& value, const Choices& choices,
   throw UsageError("unknown; " + one_of(choices));
 }
 
+std::vector<std::string> some_of(const std::string& text,
+                                 const Choices& known) {
+  auto words = split_list(text);
+  for (const auto& word : words)
+    require_choice(word, known, {});
+  return words;
+}
+
 Binding fixed(const std::string& value, const Choices& later) {
   return {[=](Settings&, const std::string& given) {
             require_choice(given, {value}, later);

@@ -67,6 +67,9 @@ std::string one_of(const Choices& choices);
 /// Errors: UsageError "unknown: use …", "not available yet: use …".
 void require_choice(const std::string& value, const Choices& choices,
                     const Choices& later);
+/// Takes a list with commas apart, each word one of what there is.
+/// Errors: UsageError "unknown; use …".
+std::vector<std::string> some_of(const std::string& text, const Choices& known);
 
 template <class Access>
 Binding

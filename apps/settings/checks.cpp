@@ -1,6 +1,6 @@
 #include "apps/settings/checks.hpp"
 
-#include "apps/bench/reduce_board.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
@@ -139,7 +139,8 @@ void check_role(const Settings& settings) {
 void check_address(const Settings& settings, const std::string& flag,
                    const std::string& address) {
   if (address.empty() || !settings.certificates.empty()
-      || std::ranges::all_of(parse_addresses(address), is_loopback))
+      || std::ranges::all_of(parse_addresses(address),
+                             [](const auto& x) { return is_loopback(x.host); }))
     return;
   throw InputError("--" + flag + " " + address
                    + ": address not local without certificates; add "
@@ -182,9 +183,9 @@ void check_bench(const Settings& settings) {
   if (settings.command != "bench all-reduce" || bench.link == "actors")
     return;
   for (auto members : bench.members)
-    if (members > ReduceBoard::most_members)
+    if (members > BenchOptions::most_members)
       refuse("--members " + std::to_string(members) + ": at most "
-             + std::to_string(ReduceBoard::most_members)
+             + std::to_string(BenchOptions::most_members)
              + " threads or processes; add --link actors");
 }
 

@@ -75,7 +75,9 @@ std::vector<Flag> process_flags();
 /// Flags of bench all-reduce, null-step and parameter-server; no keys of a
 /// file.
 std::vector<Flag> bench_flags();
-/// Flags of chaos, bench recovery and bench goodput; no keys of a file.
+/// Flags of bench recovery and bench goodput; no keys of a file.
+std::vector<Flag> recovery_flags();
+/// Flags of chaos; no keys of a file.
 std::vector<Flag> chaos_flags();
 /// Flags of events; no keys of a file.
 std::vector<Flag> events_flags();

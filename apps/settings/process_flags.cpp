@@ -184,6 +184,8 @@ std::vector<Flag> all_flags() {
     flags.push_back(std::move(flag));
   for (auto& flag : process_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : recovery_flags())
+    flags.push_back(std::move(flag));
   for (auto& flag : chaos_flags())
     flags.push_back(std::move(flag));
   for (auto& flag : events_flags())

@@ -17,6 +17,8 @@ namespace troupe {
 
 /// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
 struct BenchOptions {
+  static constexpr uint32_t most_members = 64; ///< that share memory
+
   std::vector<uint32_t> members{2, 4};
   std::vector<uint64_t> bytes{1 << 10, 64 << 10, 256 << 10, 1 << 20,
                               4 << 20, 16 << 20, 64 << 20};

@@ -137,18 +137,4 @@ std::vector<Address> parse_addresses(const std::string& text) {
   return out;
 }
 
-bool is_loopback(const Address& address) {
-  if (address.host == "localhost" || address.host == "::1")
-    return true;
-  // Four decimal numbers of which the first is 127; "127.example.org" is not.
-  int dots = 0;
-  for (auto c : address.host) {
-    if (c == '.')
-      ++dots;
-    else if (c < '0' || c > '9')
-      return false;
-  }
-  return dots == 3 && address.host.rfind("127.", 0) == 0;
-}
-
 } // namespace troupe

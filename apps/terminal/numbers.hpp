@@ -54,8 +54,5 @@ struct Address {
 Address parse_address(const std::string& text);
 /// Of one, or of several with commas.
 std::vector<Address> parse_addresses(const std::string& text);
-/// Tells whether only this machine can reach the host: 127.x.y.z, ::1 or
-/// localhost.
-bool is_loopback(const Address& address);
 
 } // namespace troupe

@@ -85,7 +85,32 @@ RULES = {
         r"nlohmann/.*"])),
     "apps": (ROOMS, ".*"),
 }
+# Per room: its folders from the ground up, each may enter those before it; "": the
+# room's own files.
+FLOORS = {
+    "kernels": "base numbers files graph engine cpu collective optimizer "
+               "compression data cuda checkpoint table devices".split(),
+    "actors": "process journal wire sockets certificates links collectives "
+              "control job compute role replica worker shard voting "
+              "coordinator launch".split() + [""],
+    "apps": "terminal settings process chaos bench commands".split() + [""],
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def wrong_floor(room, file, target):
+    """Why a file may not include another of its room."""
+    floors = FLOORS.get(room)
+    own, other = (path.parts[1] if len(path.parts) > 2 else ""
+                  for path in (file, target))
+    if floors is None or own == other:
+        return []
+    strange = [x for x in (own, other) if x not in floors]
+    if strange:
+        return [f"{room}/{strange[0]} has no floor yet: check.py, FLOORS"]
+    if floors.index(own) < floors.index(other):
+        return [f'{room}/{own} is below {room}/{other} ("{target}")']
+    return []
 
 
 def check_includes(root, _build=None):
@@ -111,6 +136,9 @@ def check_includes(root, _build=None):
                 elif entered not in rooms:
                     found.append(where + f"{room}/ must not include {entered}/ "
                                  f'("{name}")')
+                elif entered == room:
+                    found += [where + why for why in
+                              wrong_floor(room, file, Path(target))]
             elif name in STANDARD:
                 if room == "strategies" and name in IMPURE:
                     found.append(where + f"strategies/ is pure: no <{name}>")
@@ -471,8 +499,8 @@ def check_orphans(root, build):
         room = file.parts[0]
         if room not in ROOMS + ("tests",):
             continue
-        if "kernels/cuda" in str(file):
-            absent = file.name == "cuda_absent.cpp"
+        absent = file.name == "cuda_absent.cpp"
+        if absent or "kernels/cuda" in str(file):
             has_sources = any((root / "kernels/cuda").rglob("*.cu"))
             if absent == with_cuda or not has_sources:
                 continue
