@@ -59,6 +59,16 @@ class Includes(Planted):
         self.assert_found(found, "kernels/a.hpp:1", "actors/")
         self.assert_found(found, "strategies/s.hpp:2", "kernels/c.hpp")
 
+    def test_a_folder_that_enters_one_above_it_is_found(self):
+        self.plant("actors/links/l.hpp", '#include "actors/job/j.hpp"\n')
+        self.plant("actors/job/j.hpp", '#include "actors/wire/w.hpp"\n')
+        self.plant("actors/wire/w.hpp", "")
+        self.plant("actors/attic/a.hpp", '#include "actors/wire/w.hpp"\n')
+        found = check.check_includes(self.root)
+        self.assertEqual(len(found), 2, found)
+        self.assert_found(found, "actors/links/l.hpp:1", "below actors/job")
+        self.assert_found(found, "actors/attic", "no floor")
+
     def test_a_library_of_another_room_is_found(self):
         self.plant("kernels/cuda/k.cu", "#include <caf/all.hpp>\n")
         self.plant("strategies/s.cpp", "#include <Eigen/Core>\n")
