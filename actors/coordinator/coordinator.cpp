@@ -10,9 +10,9 @@
 
 #include <algorithm>
 
-// Joining. See coordinator_silence.cpp for who is lost, coordinator_epochs.cpp
-// for what an epoch begins with, coordinator_commits.cpp for the account of
-// steps and coordinator_end.cpp for snapshots, the end and observers.
+// Joining. See silence.cpp for who is lost, epochs.cpp
+// for what an epoch begins with, commits.cpp for the account of
+// steps and end.cpp for snapshots, the end and observers.
 
 namespace troupe {
 namespace {

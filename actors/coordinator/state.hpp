@@ -84,14 +84,14 @@ private:
     for (const auto& [role, present] : present_)
       self_->send(present.actor, message);
   }
-  // --- coordinator_journal.cpp -----------------------------------------------
+  // --- journal.cpp -----------------------------------------------
   void resume(const JobHistory& past);
   void write_down(Activate message, bool undone);
   void write_commits();
   void write_end();
   void lost(RoleId role, Clock::time_point when, StepPhase phase);
 
-  // --- switching between sync and async (coordinator_switch.cpp) ------------
+  // --- switching between sync and async (switch.cpp) ------------
   caf::result<Note> on(const SwitchConsistency& wanted);
   void drain(); ///< lets the members finish the steps they have begun
   void drained_at(uint64_t step);
@@ -99,7 +99,7 @@ private:
   bool is_drained() const;
   void switch_or_go_on(Activate& message);
 
-  // --- who takes part, who keeps which slice (coordinator_reshape.cpp) ------
+  // --- who takes part, who keeps which slice (reshape.cpp) ------
   caf::result<Note> on(const ReshapeJob& wanted);
   caf::result<Note> on(const LeaveRequest& request);
   void look_at_leaves();
