@@ -40,7 +40,8 @@ struct StreamOptions {
   ///
   /// Nobody can know that everybody knows: a link cut under the last frame
   /// leaves one member with done and another with an error. So whoever gets an
-  /// error asks a third party (collective_verdict.hpp): if anyone got done, all
+  /// error asks a third party, in a job the coordinator, which knows from the
+  /// seals of the next epoch what each has (I8): if anyone got done, all
   /// have the sums (whole() is true on each), and the call counts.
   bool confirm = false;
   /// Not with reproducible. Contributions and sums travel compressed, with a

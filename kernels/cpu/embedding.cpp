@@ -12,8 +12,7 @@ namespace {
 
 /// What both kinds share. The gradient of the table is written whole: zeros,
 /// then rows added in the order of the samples. Zeroing costs more than all
-/// else once the table outgrows the caches; what needs the touched rows alone
-/// takes sum_equal_ids of optimizer/rows.hpp.
+/// else once the table outgrows the caches; such tables are sparse (table/).
 class Table : public Operator {
 public:
   explicit Table(const CpuOpSite& site)

@@ -1,5 +1,4 @@
 #include "kernels/base/error.hpp"
-#include "kernels/optimizer/rows.hpp"
 #include "tests/unit/kernels/embedding_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
@@ -109,41 +108,6 @@ BOOST_AUTO_TEST_CASE(ids_outside_the_table_are_refused) {
                  != std::string::npos;
         });
     }
-}
-
-BOOST_AUTO_TEST_CASE(summed_rows_are_those_of_the_whole_gradient) {
-  constexpr size_t count = 200;
-  constexpr size_t vocabulary = 30;
-  constexpr size_t width = 13;
-  auto ids = some_ids(count, vocabulary);
-  std::mt19937 random(5);
-  std::uniform_real_distribution<float> values(-1, 1);
-  std::vector<float> rows(count * width);
-  for (auto& value : rows)
-    value = values(random);
-  std::vector<float> whole(vocabulary * width);
-  for (size_t i = 0; i < count; ++i)
-    for (size_t c = 0; ids[i] >= 0 && c < width; ++c)
-      whole[size_t(ids[i]) * width + c] += rows[i * width + c];
-  const auto sums = sum_equal_ids(ids, rows.data(), width);
-  BOOST_REQUIRE_EQUAL(sums.values.size(), sums.ids.size() * width);
-  for (size_t k = 0; k < sums.ids.size(); ++k) {
-    BOOST_CHECK(k == 0 || sums.ids[k - 1] < sums.ids[k]);
-    for (size_t c = 0; c < width; ++c) {
-      auto& at = whole[size_t(sums.ids[k]) * width + c];
-      BOOST_CHECK_EQUAL(sums.values[k * width + c], at);
-      at = 0;
-    }
-  }
-  for (auto value : whole) // no row is left out
-    BOOST_CHECK_EQUAL(value, 0);
-}
-
-BOOST_AUTO_TEST_CASE(no_ids_sum_to_no_rows) {
-  const int32_t absent[] = {-1, -1};
-  const float rows[] = {1, 2};
-  BOOST_CHECK(sum_equal_ids(absent, rows, 1).ids.empty());
-  BOOST_CHECK(sum_equal_ids({}, nullptr, 1).values.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
