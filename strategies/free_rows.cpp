@@ -15,6 +15,10 @@ uint64_t steps_through(const LeaseSet& applied, uint32_t virtual_ranks) {
   return applied.floor() / virtual_ranks;
 }
 
+LeaseSet leases_before(uint64_t step, uint32_t virtual_ranks) {
+  return {step * virtual_ranks, {}};
+}
+
 bool may_read(const LeaseSet& applied, uint64_t step, uint64_t bound,
               uint32_t virtual_ranks) {
   return step <= bound || steps_through(applied, virtual_ranks) >= step - bound;

@@ -19,6 +19,9 @@ std::vector<RankRange> leaves_of(uint32_t virtual_ranks);
 /// The first step that the slice is not through.
 uint64_t steps_through(const LeaseSet& applied, uint32_t virtual_ranks);
 
+/// What every slice has that is through the steps before `step`, and no more.
+LeaseSet leases_before(uint64_t step, uint32_t virtual_ranks);
+
 /// Tells whether rows may be read for `step`: the slice is at most `bound`
 /// steps behind, that is, through all steps before step - bound.
 bool may_read(const LeaseSet& applied, uint64_t step, uint64_t bound,

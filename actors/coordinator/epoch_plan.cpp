@@ -224,11 +224,80 @@ void EpochPlan::tell(Activate& message) const {
   }
 }
 
-void EpochPlan::tell_held(Activate& message) const {
+EpochPlan::Standing EpochPlan::decide_resume(uint64_t committed,
+                                             bool rows_free) const {
+  if (!is_served())
+    return resume_replicas(committed);
+  return job_.plan.dense_reduced ? resume_both(committed, rows_free)
+                                 : resume_slices(committed);
+}
+
+/// A head may have a version that its followers get only now: until they have
+/// it, the step is not committed, and may have to be computed again.
+EpochPlan::Standing EpochPlan::resume_slices(uint64_t committed) const {
+  Standing out{troupe::decide_resume(restorable(), committed), {}};
+  const auto version = out.resume.version;
+  if (!out.resume.rollback && undecided_) {
+    out.resume = {};
+    out.resume.rollback = true;
+    out.resume.reason = "what was decided of step " + std::to_string(version)
+                        + " is lost with all who knew it";
+  }
+  for (auto tail : tails())
+    out.owners[tail] = everywhere(out.resume.version);
+  return out;
+}
+
+/// Who takes the version only now may lose its source before it has it: until
+/// it says that it has, the step is not committed.
+EpochPlan::Standing EpochPlan::resume_replicas(uint64_t committed) const {
+  Standing out;
+  std::vector<uint64_t> versions; // by index
+  for (const auto& [role, sums] : sums_) {
+    versions.push_back(sums.first);
+    out.owners[owner_key(role)] = sums.first;
+  }
+  out.resume = troupe::decide_resume(versions, committed);
+  return out;
+}
+
+/// Rows are with shards, the rest with every worker. What shards hold of a step
+/// tells nothing of the dense sums, so the workers' own word counts alone.
+EpochPlan::Standing EpochPlan::resume_both(uint64_t committed,
+                                           bool rows_free) const {
+  if (rows_free) {
+    auto found = troupe::decide_resume(
+      promised(), reduced(),
+      leases_before(committed, job_.options.virtual_ranks), committed);
+    return {found, steps_held(found.version)};
+  }
+  // Steps were counted that not all have, if a replica was away.
+  const bool all = everywhere(committed) == committed;
+  auto found = troupe::decide_resume(all ? in_whole_chains() : restorable(),
+                                     reduced(), committed);
+  return {found, holders(found.version)};
+}
+
+void EpochPlan::tell_sums(Activate& message) const {
+  if (is_served() && !job_.plan.dense_reduced) {
+    message.missing = missing(message.version);
+    return;
+  }
+  if (message.rollback)
+    return;
   for (auto& worker : message.ranks)
     if (const auto& [step, nodes] = sums_.at(worker.worker);
         step == message.version)
       worker.held = nodes;
+}
+
+std::vector<RankRange> EpochPlan::unreported(uint64_t version,
+                                             bool told_another) const {
+  if (!is_served())
+    return {};
+  if (told_another)
+    return {{0, job_.options.virtual_ranks}};
+  return job_.plan.dense_reduced ? std::vector<RankRange>{} : orphaned(version);
 }
 
 void EpochPlan::undo() {

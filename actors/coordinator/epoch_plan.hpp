@@ -4,7 +4,7 @@
 #include "actors/wire/messages.hpp"
 #include "strategies/chain_book.hpp"
 #include "strategies/leases.hpp"
-#include "strategies/restoration.hpp"
+#include "strategies/resume.hpp"
 
 #include <cstdint>
 #include <map>
@@ -66,8 +66,19 @@ public:
   bool undecided() const { return undecided_; }
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
-  /// Tells replicas which sums of step `message.version` they have.
-  void tell_held(Activate& message) const;
+  /// Where a job that goes step by step goes on, and from where it counts.
+  struct Standing {
+    Resume resume;
+    std::map<uint32_t, uint64_t> owners; ///< by owner_key(): what it commits
+  };
+  /// `committed`: steps; `rows_free`: those of tables run free.
+  Standing decide_resume(uint64_t committed, bool rows_free) const;
+  /// Tells the members what there is of step `message.version`: replicas, which
+  /// sums they have; workers of shards, which ranks nobody has.
+  void tell_sums(Activate& message) const;
+  /// The ranks of step `version` of which nobody is going to report: those who
+  /// had them are gone, or so is the coordinator that they told.
+  std::vector<RankRange> unreported(uint64_t version, bool told_another) const;
   /// All go back to version 0: what was said of steps is void.
   void undo();
   /// The versions that each slice's head can serve.
@@ -79,17 +90,6 @@ public:
   uint64_t everywhere(uint64_t version) const;
   /// The versions of what every worker keeps, by place.
   std::vector<Restorable> reduced() const;
-  /// Who commits steps there, by owner_key(), at most at `version`.
-  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
-  /// The same where rows run free: tails are through whole steps.
-  std::map<uint32_t, uint64_t> steps_held(uint64_t version) const;
-  /// The ranks of step `version` that neither owners nor workers hold.
-  std::vector<RankRange> missing(uint64_t version) const;
-
-  /// The ranks of step `version` that no worker of this epoch has computed, or
-  /// is going to: owners have them from one that may be gone.
-  std::vector<RankRange> orphaned(uint64_t version) const;
-
   /// Shards that are the tail of a slice: they acknowledge.
   std::set<uint32_t> tails() const;
   /// What all slices of each tail have applied (async): a head may have more,
@@ -108,7 +108,17 @@ public:
   std::map<uint32_t, uint64_t> kept_bytes() const;
   size_t workers() const { return ranks_.size(); }
 
+  /// Who commits steps there, by owner_key(), at most at `version`.
+  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
+
 private:
+  /// Who commits steps where rows run free: tails are through whole steps.
+  std::map<uint32_t, uint64_t> steps_held(uint64_t version) const;
+  /// The ranks of step `version` that neither owners nor workers hold.
+  std::vector<RankRange> missing(uint64_t version) const;
+  /// The ranks of step `version` that no worker of this epoch has computed, or
+  /// is going to: owners have them from one that may be gone.
+  std::vector<RankRange> orphaned(uint64_t version) const;
   std::map<uint32_t, LeaseSet>
   applied_at(const std::vector<SliceState>& states) const;
   /// Tells whether a worker has sealed that keeps what all of them do, at
@@ -122,6 +132,9 @@ private:
   /// `before`: the chains of the epoch before this one.
   bool lacks_decision(const ChainBook& before) const;
   bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
+  Standing resume_slices(uint64_t committed) const;
+  Standing resume_replicas(uint64_t committed) const;
+  Standing resume_both(uint64_t committed, bool rows_free) const;
 
   const Job& job_;
   uint32_t least_workers_;

@@ -1,18 +1,11 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/journal/history.hpp"
+#include "strategies/free_rows.hpp"
 
 // From a proposal to what the members of the next epoch are told.
 
 namespace troupe {
-namespace {
-
-/// Of rows that run free: what every slice has of the steps before `step`.
-LeaseSet leases_before(uint64_t step, const Job& job) {
-  return {step * job.options.virtual_ranks, {}};
-}
-
-} // namespace
 
 void CoordinatorState::perform(const Membership::Actions& actions) {
   for (const auto& action : actions)
@@ -40,13 +33,9 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   epoch_plan_.tell(message);
   bool undone = false;
   if (async_)
-    undone = restore_leases();
-  else if (job_->plan.owner_kind == RoleKind::worker)
-    restore_replicas(message);
-  else if (job_->plan.dense_reduced)
-    restore_hybrid(message);
+    undone = resume_leases();
   else
-    restore_steps(message);
+    resume_steps(message);
   switch_or_go_on(message);
   write_down(std::move(message), undone);
 }
@@ -103,7 +92,8 @@ std::set<RoleId> CoordinatorState::awaited() const {
   if (switch_.now().async)
     known = {switch_.now().updates,
              async_ ? leases_.consumed_leases()
-                    : leases_before(commits_.committed(), *job_)};
+                    : leases_before(commits_.committed(),
+                                    job_->options.virtual_ranks)};
   if (options_.past && options_.past->epoch > 0) // written a while later
     known.told_another = &options_.past->members;
   auto out = epoch_plan_.awaited(seals_, known);
@@ -117,7 +107,7 @@ std::set<RoleId> CoordinatorState::awaited() const {
 
 /// Slices go on with what they have, each with the set of its leases; what a
 /// chain has lost is computed again for it, and the others drop it.
-bool CoordinatorState::restore_leases() {
+bool CoordinatorState::resume_leases() {
   auto resumed = leases_.begin_epoch(seals_, epoch_plan_.applied(),
                                      epoch_plan_.promised(), steps_);
   const bool undone = resumed.lost > 0 && !ending_.last;
@@ -138,82 +128,23 @@ bool CoordinatorState::restore_leases() {
   return undone;
 }
 
-void CoordinatorState::restore_steps(Activate& message) {
-  auto restoration = decide_restoration(epoch_plan_.restorable(),
-                                        commits_.committed());
-  if (!restoration.rollback && epoch_plan_.undecided())
-    restoration = {0, true,
-                   "what was decided of step "
-                     + std::to_string(restoration.version)
-                     + " is lost with all who knew it"};
-  // A head may have a version that its followers get only now: until they have
-  // it, the step is not committed, and may have to be computed again.
-  commits_.owners(epoch_plan_.tails(),
-                  epoch_plan_.everywhere(restoration.version));
-  message.version = restoration.version;
-  if (restoration.rollback)
-    roll_back(message, restoration.reason);
+void CoordinatorState::resume_steps(Activate& message) {
+  const auto [found, owners] = epoch_plan_.decide_resume(commits_.committed(),
+                                                         switch_.now().async);
+  message.version = found.version;
+  message.source = found.source;
+  message.synchronise = found.synchronise;
+  commits_.owners(owners);
+  if (found.rollback)
+    roll_back(message, found.reason);
   else
-    committed(commits_.forgive(restoration.version));
-  message.missing = epoch_plan_.missing(message.version);
-  // What workers have reported of that step may have died with a coordinator.
-  const std::vector<RankRange> all{{0, job_->options.virtual_ranks}};
-  committed(commits_.excuse(message.version,
-                            options_.past || left_out_.returned()
-                              ? all
-                              : epoch_plan_.orphaned(message.version)));
-}
-
-void CoordinatorState::restore_replicas(Activate& message) {
-  std::vector<uint64_t> versions;
-  for (const auto& [role, seal] : seals_) // by index
-    versions.push_back(seal.version);
-  auto resumption = decide_resumption(versions, commits_.committed());
-  message.version = resumption.version;
-  message.source = resumption.source;
-  message.synchronise = resumption.synchronise;
-  // Who takes the version only now may lose its source before it has it: until
-  // it says that it has, the step is not committed.
-  std::map<uint32_t, uint64_t> replicas;
-  for (const auto& [role, seal] : seals_)
-    replicas[owner_key(role)] = seal.version;
-  commits_.owners(std::move(replicas));
-  if (resumption.rollback) {
-    roll_back(message, resumption.reason);
+    committed(commits_.forgive(found.version));
+  epoch_plan_.tell_sums(message);
+  if (found.rollback)
     return;
-  }
-  epoch_plan_.tell_held(message);
-  committed(commits_.forgive(resumption.version));
-}
-
-/// Rows are with shards, the rest with every worker. What shards hold of a step
-/// tells nothing of the dense sums, so the workers' own word counts alone.
-void CoordinatorState::restore_hybrid(Activate& message) {
-  const auto free = switch_.now().async;
-  auto slices = epoch_plan_.in_whole_chains();
-  if (epoch_plan_.everywhere(commits_.committed()) < commits_.committed())
-    slices = epoch_plan_.restorable(); // counted while a replica was away
-  const auto resumption =
-    free
-      ? decide_resumption(epoch_plan_.promised(), epoch_plan_.reduced(),
-                          leases_before(commits_.committed(), *job_),
-                          commits_.committed())
-      : decide_resumption(slices, epoch_plan_.reduced(), commits_.committed());
-  message.version = resumption.version;
-  message.source = resumption.source;
-  message.synchronise = resumption.synchronise;
-  commits_.owners(free ? epoch_plan_.steps_held(resumption.version)
-                       : epoch_plan_.holders(resumption.version));
-  if (resumption.rollback) {
-    roll_back(message, resumption.reason);
-    return;
-  }
-  epoch_plan_.tell_held(message);
-  committed(commits_.forgive(resumption.version));
-  // What workers have reported of that step may have died with a coordinator.
-  if (options_.past || left_out_.returned())
-    committed(
-      commits_.excuse(message.version, {{0, job_->options.virtual_ranks}}));
+  const bool told_another = options_.past || left_out_.returned();
+  committed(commits_.excuse(
+    found.version, epoch_plan_.unreported(found.version, told_another)));
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {

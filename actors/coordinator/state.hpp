@@ -21,7 +21,7 @@
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
 #include "strategies/reshaping.hpp"
-#include "strategies/restoration.hpp"
+#include "strategies/resume.hpp"
 #include "strategies/shard_loads.hpp"
 
 #include <chrono>
@@ -61,10 +61,8 @@ private:
   void perform(const Membership::Propose& propose);
   void perform(const Membership::Activate& activate);
   void announce(const Activate& message);
-  void restore_steps(Activate& message); ///< where a synchronous job goes on
-  bool restore_leases(); ///< the same, async; returns whether some are undone
-  void restore_replicas(Activate& message);
-  void restore_hybrid(Activate& message);
+  void resume_steps(Activate& message); ///< where a job by steps goes on
+  bool resume_leases(); ///< the same by leases; returns whether some are undone
   void roll_back(Activate& message, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void replace(RoleId role, const std::string& reason);

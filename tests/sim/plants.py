@@ -54,7 +54,7 @@ PLANTS = [
      "  if (PLANTED(12) && number + 1 == state_.version)\n"
      "    return Verdict::apply;\n  if (number != state_.version)"),
     (13, "the job goes on from what only some have",
-     "strategies/restoration.cpp", "newest = std::min(newest, slice.newest);",
+     "strategies/resume.cpp", "newest = std::min(newest, slice.newest);",
      "newest = PLANTED(13) ? std::max(newest, slice.newest)\n"
      "                         : std::min(newest, slice.newest);"),
     (14, "the last missing ranks are not taken over", "strategies/takeover.cpp",
@@ -104,8 +104,8 @@ PLANTS = [
      "      if (!past->left.contains(role) && !PLANTED(27))\n"
      "        options.gather"),
     (28, "a new coordinator waits for reports that died with the old one",
-     "actors/coordinator/epochs.cpp", "    options_.past || left_out_",
-     "    (options_.past && !PLANTED(28)) || left_out_"),
+     "actors/coordinator/epochs.cpp", " = options_.past || left_out_",
+     " = (options_.past && !PLANTED(28)) || left_out_"),
     (29, "a new coordinator gives incarnations out again",
      "actors/coordinator/journal.cpp", "incarnations_ = options_.term << 32",
      "incarnations_ = PLANTED(29) ? 0 : options_.term << 32"),
@@ -176,10 +176,11 @@ PLANTS = [
      "!own_.empty() && !step_.keeps_vectors;",
      "!own_.empty() && (!step_.keeps_vectors || PLANTED(44));"),
     (45, "a step counts as committed when one replica alone has it",
-     "actors/coordinator/epochs.cpp",
-     "    replicas[owner_key(role)] = seal.version;",
-     "    replicas[owner_key(role)] =\n"
-     "      PLANTED(45) ? resumption.version : seal.version;"),
+     "actors/coordinator/epoch_plan.cpp",
+     "  out.resume = troupe::decide_resume(versions, committed);\n",
+     "  out.resume = troupe::decide_resume(versions, committed);\n"
+     "  if (PLANTED(45))\n    for (auto& [owner, version] : out.owners)\n"
+     "      version = out.resume.version;\n"),
     (46, "who takes the newest version forgets what others hold of the next "
      "step", "actors/replica/steps.cpp",
      "  variables_->hold(version);\n  outcome.version = version;",
@@ -197,7 +198,7 @@ PLANTS = [
      "TensorView::copy(copy.values.span()));",
      "PLANTED(49) ? copy.values : TensorView::copy(copy.values.span()));"),
     (50, "hybrids go on from a version that some rows lack",
-     "strategies/restoration.cpp", "    if (slice.newest < newest)\n",
+     "strategies/resume.cpp", "    if (slice.newest < newest)\n",
      "    if (slice.newest < newest && !PLANTED(50))\n"),
     (51, "a worker computes when its rows are there, and its layers are not",
      "actors/worker/hybrid_worker.cpp", "|| version_ != wanted_)\n",

@@ -1,4 +1,4 @@
-#include "strategies/restoration.hpp"
+#include "strategies/resume.hpp"
 
 #include "strategies/require.hpp"
 
@@ -6,28 +6,34 @@
 
 namespace troupe {
 
-Restoration decide_restoration(const std::vector<Restorable>& slices,
-                               uint64_t committed) {
-  if (slices.empty())
-    return {0, false, "nothing is owned"};
+Resume decide_resume(const std::vector<Restorable>& slices,
+                     uint64_t committed) {
+  Resume found;
+  if (slices.empty()) {
+    found.reason = "nothing is owned";
+    return found;
+  }
   uint64_t oldest = 0;
   uint64_t newest = slices.front().newest;
   for (const auto& slice : slices) {
     oldest = std::max(oldest, slice.oldest);
     newest = std::min(newest, slice.newest);
   }
-  if (oldest <= newest && newest >= committed)
-    return {newest, false, "every slice has version " + std::to_string(newest)};
-  return {0, true,
-          "a slice lost its state: it has version " + std::to_string(newest)
-            + " of " + std::to_string(std::max(oldest, committed))};
+  found.rollback = oldest > newest || newest < committed;
+  found.version = found.rollback ? 0 : newest;
+  found.reason = found.rollback
+                   ? "a slice lost its state: it has version "
+                       + std::to_string(newest) + " of "
+                       + std::to_string(std::max(oldest, committed))
+                   : "every slice has version " + std::to_string(newest);
+  return found;
 }
 
-Resumption decide_resumption(const std::vector<uint64_t>& versions,
-                             uint64_t committed) {
+Resume decide_resume(const std::vector<uint64_t>& versions,
+                     uint64_t committed) {
   strategies::require(!versions.empty(), "no replica to go on with");
   const auto newest = std::max_element(versions.begin(), versions.end());
-  Resumption found;
+  Resume found;
   found.version = *newest;
   found.source = static_cast<uint32_t>(newest - versions.begin());
   found.synchronise = *std::min_element(versions.begin(), versions.end())
@@ -41,9 +47,9 @@ Resumption decide_resumption(const std::vector<uint64_t>& versions,
   return found;
 }
 
-Resumption decide_resumption(const std::vector<Restorable>& slices,
-                             const std::vector<Restorable>& replicas,
-                             uint64_t committed) {
+Resume decide_resume(const std::vector<Restorable>& slices,
+                     const std::vector<Restorable>& replicas,
+                     uint64_t committed) {
   strategies::require(!replicas.empty(), "no replica to go on with");
   uint64_t newest = 0;
   for (const auto& replica : replicas)
@@ -55,7 +61,7 @@ Resumption decide_resumption(const std::vector<Restorable>& slices,
     return x.oldest <= newest && newest <= x.newest;
   };
   const auto source = std::ranges::find_if(replicas, has);
-  Resumption found;
+  Resume found;
   if (newest < committed || source == replicas.end()
       || !std::ranges::all_of(slices, has)) {
     found.rollback = true;
@@ -71,13 +77,13 @@ Resumption decide_resumption(const std::vector<Restorable>& slices,
   return found;
 }
 
-Resumption decide_resumption(const std::map<uint32_t, LeaseSet>& leases,
-                             const std::vector<Restorable>& replicas,
-                             const LeaseSet& acknowledged, uint64_t committed) {
+Resume decide_resume(const std::map<uint32_t, LeaseSet>& leases,
+                     const std::vector<Restorable>& replicas,
+                     const LeaseSet& acknowledged, uint64_t committed) {
   std::vector<uint64_t> versions;
   for (const auto& replica : replicas)
     versions.push_back(replica.newest);
-  auto found = decide_resumption(versions, committed);
+  auto found = decide_resume(versions, committed);
   uint64_t lost = 0;
   for (const auto& [shard, applied] : leases)
     lost += lacking(acknowledged, applied);
