@@ -7,12 +7,9 @@
 #include "strategies/takeover.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace troupe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// That a shared sum takes of a member.
 constexpr uint32_t most_addends = 32;
@@ -61,7 +58,8 @@ DenseSteps::DenseSteps(const RoleContext& context, Executor& executor)
     variables_(job_, two_banks(job_), 0, 2),
     oldest_(variables_.version()),
     newest_(oldest_),
-    count_from_(count_from(job_.beginning.get())) {}
+    count_from_(count_from(job_.beginning.get())),
+    group_(*context_.faults) {}
 
 /// Of the slices kept here a step is one update, whatever the rows do.
 uint64_t DenseSteps::count_from(const Beginning* beginning) const {
@@ -116,32 +114,6 @@ ReducerLayout DenseSteps::layout() const {
           buckets_.runs, buckets_.hash};
 }
 
-void DenseSteps::join(std::shared_ptr<ReplicaGroup> group) {
-  std::lock_guard lock{mutex_};
-  aborted_ = false;
-  group_ = std::move(group);
-  reducer_ = group_->reducer.get();
-  traffic_ = {};
-}
-
-void DenseSteps::abort(const std::string& reason) {
-  std::lock_guard lock{mutex_};
-  if (!aborted_)
-    why_aborted_ = reason;
-  aborted_ = true;
-  if (reducer_ != nullptr)
-    reducer_->abort(reason);
-}
-
-void DenseSteps::lost(uint32_t rank, const std::string& reason) {
-  {
-    std::lock_guard lock{mutex_};
-    if (reducer_ != nullptr)
-      reducer_->lost(rank);
-  }
-  abort(reason);
-}
-
 void DenseSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
   variables_.initialise(job_, beginning.get());
   count_from_ = count_from(beginning.get());
@@ -160,9 +132,7 @@ StepOutcome DenseSteps::begin(uint64_t version,
       break;
     if (has)
       copy_runs(array, whole_sum());
-    if (!is_done(reducer_->broadcast(whole_sum(), job_.layout.total, *source,
-                                     Clock::now() + reduce_deadline),
-                 outcome)) {
+    if (!group_.broadcast(whole_sum(), job_.layout.total, *source, outcome)) {
       if (!has && version % 2 == newest_ % 2) // a newcomer's only version
         reset(job_.beginning);
       return outcome;
@@ -182,14 +152,7 @@ StepOutcome DenseSteps::take(uint64_t step, const std::vector<NodeSum>& sums,
                              uint64_t end) {
   StepOutcome outcome;
   kernels::require(step == newest_, "a step is taken from the newest version");
-  {
-    std::lock_guard lock{mutex_};
-    if (aborted_) { // between two steps, so no step has told of it
-      outcome.failure = why_aborted_;
-      return outcome;
-    }
-  }
-  if (!reduce(step, sums, outcome))
+  if (!group_.can_begin(outcome) || !reduce(step, sums, outcome))
     return outcome;
   update_all(step);
   oldest_ = step;
@@ -246,29 +209,7 @@ bool DenseSteps::reduce(uint64_t step, const std::vector<NodeSum>& sums,
     sum.vectors.push_back(arrays_->at(i));
   }
   sum.results = {whole_sum()};
-  reducer_->start(std::move(sum));
-  for (uint32_t i = 0; i < buckets_.runs.size(); ++i)
-    reducer_->ready(i);
-  const auto begin = Clock::now();
-  const auto result = reducer_->finish(begin + reduce_deadline);
-  outcome.wait_seconds =
-    std::chrono::duration<double>(Clock::now() - begin).count();
-  context_.faults->pass(StepPhase::reduce);
-  const auto so_far = reducer_->traffic();
-  outcome.traffic.sent_bytes = so_far.sent_bytes - traffic_.sent_bytes;
-  outcome.traffic.plain_bytes = so_far.plain_bytes - traffic_.plain_bytes;
-  traffic_ = so_far;
-  return is_done(result, outcome);
-}
-
-bool DenseSteps::is_done(const CollectiveResult& result,
-                         StepOutcome& outcome) const {
-  if (result.end == CollectiveEnd::done)
-    return true;
-  // Members that do not agree will not agree the next time.
-  (result.end == CollectiveEnd::mismatch ? outcome.trouble
-                                         : outcome.failure) = result.reason;
-  return false;
+  return group_.reduce(std::move(sum), buckets_.runs.size(), {}, outcome);
 }
 
 void DenseSteps::update_all(uint64_t step) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,7 +40,6 @@ public:
   /// For the group of the epoch.
   ReducerLayout layout() const;
   std::shared_ptr<FlatArrays> arrays() const { return arrays_; }
-  void join(std::shared_ptr<ReplicaGroup> group);
 
   /// Goes back to a checkpoint; null: to version 0.
   /// Errors: InputError where it cannot be read.
@@ -59,16 +57,12 @@ public:
 
   /// A snapshot is wanted of this version, if it is not past; from any thread.
   void want(uint64_t version) { wanted_ = version; }
-  /// Ends what the group does; from any thread.
-  void abort(const std::string& reason);
-  /// The same: a member's process has ended.
-  void lost(uint32_t rank, const std::string& reason);
+  EpochGroup& group() { return group_; }
 
 private:
   uint64_t count_from(const Beginning* beginning) const;
   void divide();
   void copy_runs(const float* from, float* to) const;
-  bool is_done(const CollectiveResult& result, StepOutcome& outcome) const;
   bool gather(RankRange node, const std::vector<NodeSum>& sums,
               float* target) const;
   bool reduce(uint64_t step, const std::vector<NodeSum>& sums,
@@ -93,12 +87,7 @@ private:
   std::vector<uint32_t> own_slices_;   ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_; ///< addends, then the sum
 
-  std::mutex mutex_; ///< of group_ and aborted_ against abort()
-  bool aborted_ = false;
-  std::string why_aborted_;
-  std::shared_ptr<ReplicaGroup> group_;
-  Reducer* reducer_ = nullptr;
-  Reducer::Traffic traffic_; ///< of reducer_, up to the newest step
+  EpochGroup group_;
   std::atomic<uint64_t> wanted_{~uint64_t{0}};
 };
 

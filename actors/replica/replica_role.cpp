@@ -1,7 +1,7 @@
 #include "actors/replica/replica_role.hpp"
 
 #include "actors/job/beginning.hpp"
-#include "actors/replica/meeting.hpp"
+#include "actors/replica/group_member.hpp"
 #include "actors/replica/steps.hpp"
 #include "actors/role/frame.hpp"
 #include "actors/role/link_terms.hpp"
@@ -42,10 +42,11 @@ public:
               }),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
-      steps_(context_, *executor_) {}
+      steps_(context_, *executor_),
+      member_(self, context_, gate_, outbox_, executor_, steps_) {}
 
   ~ReplicaState() {
-    steps_.abort(to_string(context_.role) + " has ended");
+    steps_.group().abort(to_string(context_.role) + " has ended");
     executor_.reset(); // its task uses what is destroyed below
   }
 
@@ -55,10 +56,7 @@ public:
       [this](const Activate& x) { on(x); },
       [this](const Pause& x) { when_active(x); },
       [this](const EndAt& x) { when_active(x); },
-      [this](const SnapshotRequest& x) {
-        if (gate_.is_active(x.fence) || gate_.is_sealing(x.fence))
-          steps_.want(x.version);
-      },
+      [this](const SnapshotRequest& x) { member_.want(x); },
       [this](const SnapshotTaken& x) { outbox_.took(x); });
   }
 
@@ -74,16 +72,12 @@ private:
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
       return;
-    outbox_.seal(proposal.fence);
-    steps_.abort("the epoch has ended");
-    run_on(
-      *executor_, self_,
+    member_.leave(
+      proposal.fence,
       [this] {
         return std::pair{steps_.version(), steps_.held()};
       },
       [this, fence = proposal.fence](const auto& has) {
-        if (!gate_.is_sealing(fence))
-          return;
         self_->send(context_.coordinator, Sealed{fence,
                                                  context_.role,
                                                  context_.incarnation,
@@ -110,34 +104,19 @@ private:
     }
     wish.layout = steps_.layout(start_of(activation, context_.role));
     wish.arrays = steps_.arrays();
-    form_group(
-      self_, *context_.groups, std::move(wish), met_, cut_off_,
-      [this](uint32_t rank, const std::string& reason) {
-        steps_.lost(rank, reason);
-      },
-      [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
-        enter(activation, group);
-      });
+    member_.meet(std::move(wish),
+                 [this,
+                  activation](const std::shared_ptr<ReplicaGroup>& group) {
+                   show_links(*group);
+                   enter(activation, group);
+                 });
   }
 
-  /// The group is there: all begin at the activation's version, and the epoch
-  /// is active here once this replica has it.
+  /// The group is there, if others are: all begin at the activation's version,
+  /// and the epoch is active here once this replica has it.
   void enter(const Activate& activation,
              const std::shared_ptr<ReplicaGroup>& group) {
-    if (!gate_.is_sealing(activation.fence))
-      return;
     paused_ = false;
-    if (group && group->hopeless) {
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, group->error});
-      return;
-    }
-    if (group && !group->error.empty()) {
-      lost(group->error);
-      return;
-    }
-    if (group)
-      show_links(*group);
     if (activation.rollback)
       end_ = job_.total_steps;
     run_on(
@@ -161,12 +140,12 @@ private:
         if (!gate_.is_sealing(fence))
           return;
         gate_.open();
-        if (failed(outcome))
+        if (!member_.can_go_on(fence, outcome))
           return;
         version_ = begun_ = outcome.version;
         self_->send(context_.coordinator,
                     Applied{fence, context_.role, version_, 0, 0, 0});
-        show(outcome.snapshot);
+        member_.show(outcome.snapshot);
         rest(!outcome.snapshot.empty());
         gate_.replay();
       });
@@ -203,22 +182,6 @@ private:
                                    {{"peer", peer}, {"carrier", carrier}});
   }
 
-  /// This epoch leads nowhere.
-  void lost(const std::string& reason) {
-    self_->send(context_.coordinator, LinkLost{gate_.sealing(), context_.role,
-                                               reason, cut_off_.roles()});
-  }
-
-  /// Tells the coordinator what cannot go on: the job, or this epoch.
-  bool failed(const StepOutcome& outcome) {
-    if (!outcome.trouble.empty())
-      self_->send(context_.coordinator,
-                  Trouble{context_.job_id, context_.role, outcome.trouble});
-    else if (!outcome.failure.empty())
-      lost(outcome.failure);
-    return !outcome.trouble.empty() || !outcome.failure.empty();
-  }
-
   // --- a step ---------------------------------------------------------------
 
   void keep_busy() {
@@ -241,10 +204,10 @@ private:
   }
 
   void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {
-    show(outcome.snapshot);
+    member_.show(outcome.snapshot);
     if (!gate_.is_active(fence))
-      return;                              // sealed meanwhile
-    if (failed(outcome) || !outcome.taken) // or a step before it was not
+      return;                               // sealed meanwhile
+    if (!member_.can_go_on(fence, outcome)) // or a step before it was not taken
       return;
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
@@ -260,11 +223,6 @@ private:
                                               outcome.traffic.sent_bytes,
                                               outcome.traffic.plain_bytes});
     rest(!outcome.snapshot.empty());
-  }
-
-  void show(const std::vector<SnapshotSlice>& slices) {
-    for (const auto& slice : slices)
-      outbox_.add(slice);
   }
 
   // --- ending early ---------------------------------------------------------
@@ -290,9 +248,7 @@ private:
     if (version_ < end_)
       keep_busy();
     else if (!shown)
-      run_on(
-        *executor_, self_, [this] { return steps_.snapshot(); },
-        [this](const auto& slices) { show(slices); });
+      member_.show_end();
   }
 
   replica_actor::pointer self_;
@@ -307,8 +263,6 @@ private:
   SnapshotOutbox outbox_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
-  CutOff cut_off_;
-  Fence met_; ///< of the newest group of replicas
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier
   uint64_t version_ = 0; ///< of the newest turn that is known to be over
   uint64_t begun_ = 0;   ///< first step not begun
@@ -317,6 +271,7 @@ private:
   uint32_t turns_ = 0; ///< submitted to the executor, not finished
   std::shared_ptr<Executor> executor_;
   ReplicaSteps steps_;
+  GroupMember<replica_actor::base, ReplicaSteps> member_;
 };
 
 } // namespace

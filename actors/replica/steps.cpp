@@ -29,7 +29,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     computer_(context.job, context.data.train, executor_,
               parse_device(job_.plan.role(context.role).device), nullptr,
               context.faults),
-    sums_(job_, replicas_, !context.own_process) {
+    sums_(job_, replicas_, !context.own_process),
+    group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
   std::iota(by_place_.begin(), by_place_.end(), 0);
   std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
@@ -104,15 +105,11 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
   tuning_ = BucketTuning{static_cast<uint32_t>(layouts_.size())};
   targets_.buckets = &buckets();
   targets_.ready = {};
-  std::lock_guard lock{mutex_};
-  aborted_ = false;
-  group_ = std::move(group);
-  reducer_ = group_ ? group_->reducer.get() : nullptr;
-  traffic_ = {};
-  if (reducer_ != nullptr)
+  group_.join(std::move(group));
+  if (group_.has_peers())
     targets_.ready = [this](uint32_t bucket) {
-      reducer_->ready(bucket);
-      reducer_->progress();
+      group_.reducer().ready(bucket);
+      group_.reducer().progress();
       context_.faults->pass(StepPhase::push);
     };
 }
@@ -120,24 +117,6 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
 void ReplicaSteps::point_at_sums() {
   targets_.nodes = sums_.left();
   targets_.sums = sums_.left_in(*arrays_);
-}
-
-void ReplicaSteps::abort(const std::string& reason) {
-  std::lock_guard lock{mutex_};
-  if (!aborted_)
-    why_aborted_ = reason;
-  aborted_ = true;
-  if (reducer_ != nullptr)
-    reducer_->abort(reason);
-}
-
-void ReplicaSteps::lost(uint32_t rank, const std::string& reason) {
-  {
-    std::lock_guard lock{mutex_};
-    if (reducer_ != nullptr)
-      reducer_->lost(rank);
-  }
-  abort(reason);
 }
 
 UpdateMoment ReplicaSteps::moment(uint64_t step) const {
@@ -185,48 +164,19 @@ void ReplicaSteps::update_run(uint64_t step, const StepScalars& scalars,
   }
 }
 
-bool ReplicaSteps::is_done(const CollectiveResult& result,
-                           StepOutcome& outcome) {
-  if (result.end == CollectiveEnd::done)
-    return true;
-  // Members that do not agree will not agree the next time.
-  (result.end == CollectiveEnd::mismatch ? outcome.trouble
-                                         : outcome.failure) = result.reason;
-  if (result.spoils_memory)
-    move_to_new_arrays();
-  return false;
-}
-
-/// Starts the step, has all buckets reduced that `compute` (may be empty) has
-/// not, and waits.
+/// Buckets that `compute` (may be empty) has not made are there already.
 bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
                           StepOutcome& outcome) {
-  reducer_->start(std::move(step));
-  if (!compute)
-    for (uint32_t i = 0; i < buckets().runs.size(); ++i)
-      reducer_->ready(i);
-  else if (!compute())
-    return false;
-  const auto begin = Clock::now();
-  const auto result = reducer_->finish(begin + reduce_deadline);
-  outcome.wait_seconds +=
-    std::chrono::duration<double>(Clock::now() - begin).count();
-  context_.faults->pass(StepPhase::reduce);
-  const auto so_far = reducer_->traffic();
-  outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;
-  outcome.traffic.plain_bytes += so_far.plain_bytes - traffic_.plain_bytes;
-  traffic_ = so_far;
-  return is_done(result, outcome);
+  return group_.reduce(std::move(step), buckets().runs.size(), compute,
+                       outcome);
 }
 
 StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
   StepOutcome outcome;
   outcome.version = version_;
-  kernels::require(reducer_ != nullptr, "no peer to take a state from");
+  kernels::require(group_.has_peers(), "no peer to take a state from");
   for (auto* array : variables_->all(version))
-    if (!is_done(reducer_->broadcast(array, job_.layout.total, source,
-                                     Clock::now() + reduce_deadline),
-                 outcome)) {
+    if (!group_.broadcast(array, job_.layout.total, source, outcome)) {
       // A newcomer's first version may lie in the bank that was being filled.
       if (version_ == job_.first_step() && !shares_variables_)
         reset(job_.beginning);
@@ -262,7 +212,8 @@ void ReplicaSteps::move_to_new_arrays() {
 StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   StepOutcome outcome;
   outcome.version = version_;
-  if (step != version_ || !can_begin(outcome))
+  if (step != version_ || !group_.can_begin(outcome)
+      || (!alone() && !group_.has_peers()))
     return outcome;
   if (const auto delay = context_.faults->delay(); delay.count() > 0)
     std::this_thread::sleep_for(delay);
@@ -294,25 +245,15 @@ bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
   tuning_.took(seconds);
   if (tuning_.is_due()) {
     auto costs = tuning_.costs();
-    if (!is_done(reducer_->all_reduce(costs.data(), costs.size(),
-                                      Clock::now() + reduce_deadline),
-                 outcome))
+    if (!group_.all_reduce(costs.data(), costs.size(), outcome))
       return false;
     tuning_.settle(costs);
   }
   if (&buckets() == before)
     return true;
   targets_.buckets = &buckets();
-  reducer_->set_buckets(buckets().runs, buckets().hash);
+  group_.reducer().set_buckets(buckets().runs, buckets().hash);
   return true;
-}
-
-/// What was called off between two steps no step has told of.
-bool ReplicaSteps::can_begin(StepOutcome& outcome) {
-  std::lock_guard lock{mutex_};
-  if (aborted_)
-    outcome.failure = why_aborted_;
-  return !aborted_ && (alone() || reducer_ != nullptr);
 }
 
 bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
@@ -322,7 +263,7 @@ bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
   outcome.computed = outcome.trouble.empty();
   if (outcome.computed)
     return true;
-  abort(outcome.trouble);
+  group_.abort(outcome.trouble);
   return false;
 }
 

@@ -2,36 +2,17 @@
 
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/job/slice_update.hpp"
-#include "actors/replica/group.hpp"
+#include "actors/replica/epoch_group.hpp"
 #include "actors/replica/sums.hpp"
 #include "actors/role/context.hpp"
 #include "strategies/bucket_tuning.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 namespace troupe {
-
-/// Past it a step has failed. The coordinator notices silent members long
-/// before; this is for what nobody thought of.
-inline constexpr std::chrono::seconds reduce_deadline{60};
-
-/// What became of one step of a replica.
-struct StepOutcome {
-  uint64_t version = 0;     ///< held now
-  bool taken = false;       ///< the step brought the replica to `version`
-  bool computed = false;    ///< this replica's leaves are summed
-  StepGradient gradient;    ///< leaves and time; no nodes
-  double wait_seconds = 0;  ///< from the whole gradient to the whole sum
-  Reducer::Traffic traffic; ///< of this step
-  std::vector<SnapshotSlice> snapshot;
-  std::string failure; ///< the group cannot go on: one line; empty: it can
-  std::string trouble; ///< nor can the job: one line for the user
-};
 
 /// A replica without its actor: takes steps on its executor. A step computes
 /// the replica's leaves, reduces them with the group while the backward pass
@@ -68,14 +49,10 @@ public:
 
   /// A snapshot is wanted of this version, if it is not past; from any thread.
   void want(uint64_t version) { wanted_ = version; }
-  /// Ends what the group does; from any thread.
-  void abort(const std::string& reason);
-  /// The same: a member's process has ended.
-  void lost(uint32_t rank, const std::string& reason);
+  EpochGroup& group() { return group_; }
 
 private:
   void hold(uint64_t version);
-  bool can_begin(StepOutcome& outcome);
   bool shares_variables() const { return shares_variables_; }
   bool updates_in_parts() const;
   /// Where the sum goes of a step that is not updated in parts.
@@ -86,7 +63,6 @@ private:
   bool tune(double seconds, StepOutcome& outcome);
   void make_arrays();
   void move_to_new_arrays();
-  bool is_done(const CollectiveResult& result, StepOutcome& outcome);
   bool reduce(ReduceStep step, const std::function<bool()>& compute,
               StepOutcome& outcome);
   bool take_alone(uint64_t step, StepOutcome& outcome);
@@ -113,12 +89,7 @@ private:
   bool shares_variables_ = false; ///< with all replicas of the process
   NodeTargets targets_;           ///< what is left to compute of the step
 
-  std::mutex mutex_; ///< of group_ and aborted_ against abort()
-  bool aborted_ = false;
-  std::string why_aborted_;
-  std::shared_ptr<ReplicaGroup> group_;
-  Reducer* reducer_ = nullptr;
-  Reducer::Traffic traffic_; ///< of reducer_, up to the newest step
+  EpochGroup group_;
   uint64_t version_ = 0;
   std::atomic<uint64_t> wanted_{~uint64_t{0}};
   uint64_t count_from_ = 0; ///< updates that a version is more than its step

@@ -2,7 +2,7 @@
 
 #include "actors/job/beginning.hpp"
 #include "actors/replica/dense_steps.hpp"
-#include "actors/replica/meeting.hpp"
+#include "actors/replica/group_member.hpp"
 #include "actors/worker/frame.hpp"
 #include "kernels/base/error.hpp"
 #include "strategies/free_rows.hpp"
@@ -31,12 +31,13 @@ public:
     : WorkerFrame(self, std::move(context)),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
       dense_(context_, *executor_),
+      member_(self, context_, gate_, outbox_, executor_, dense_),
       rows_(job_, context_.data.train, context_.memory()),
       arrived_(job_.plan.slices.size()),
       pulled_(job_.plan.slices.size()) {}
 
   ~HybridWorkerState() {
-    dense_.abort(to_string(context_.role) + " has ended");
+    dense_.group().abort(to_string(context_.role) + " has ended");
     executor_.reset(); // its task uses what is destroyed after it
   }
 
@@ -55,13 +56,9 @@ private:
       return;
     phase_ = Phase::sealed;
     pause_.begin();
-    outbox_.seal(proposal.fence);
-    dense_.abort("the epoch has ended");
-    run_on(
-      *executor_, self_, [this] { return dense_.held(); },
+    member_.leave(
+      proposal.fence, [this] { return dense_.held(); },
       [this, fence = proposal.fence](std::vector<SliceState>& held) {
-        if (!gate_.is_sealing(fence))
-          return;
         seal(fence, std::move(held));
       });
   }
@@ -78,31 +75,21 @@ private:
     wish.layout = dense_.layout();
     wish.arrays = dense_.arrays();
     wish.members = computing_members(activation);
-    form_group(
-      self_, *context_.groups, std::move(wish), met_, cut_off_,
-      [this](uint32_t rank, const std::string& reason) {
-        dense_.lost(rank, reason);
-      },
-      [this, activation](const std::shared_ptr<ReplicaGroup>& group) {
-        enter(activation, group);
-      });
+    member_.meet(std::move(wish),
+                 [this,
+                  activation](const std::shared_ptr<ReplicaGroup>& group) {
+                   enter(activation, group);
+                 });
   }
 
   void enter(const Activate& activation,
              const std::shared_ptr<ReplicaGroup>& group) {
-    if (!gate_.is_sealing(activation.fence))
-      return;
-    if (!group->error.empty()) {
-      group->hopeless ? trouble(group->error)
-                      : lost(activation.fence, group->error);
-      return;
-    }
-    dense_.join(group);
+    dense_.group().join(group);
     run_on(
       *executor_, self_, [this, activation] { return begin(activation); },
       [this, activation](StepOutcome& outcome) {
         if (gate_.is_sealing(activation.fence)
-            && can_go_on(activation.fence, outcome))
+            && member_.can_go_on(activation.fence, outcome))
           start_epoch(activation, outcome);
       });
   }
@@ -140,7 +127,7 @@ private:
     if (free_rows_ && !activation.rollback)
       lost_ = lost_leaves(leases_of(activation), version_, own, ranks);
     applied();
-    show(outcome.snapshot);
+    member_.show(outcome.snapshot);
     wanted_ = ~uint64_t{0}; // what was pulled before is of the old epoch
     missing_ = 0;
     begin_first_step();
@@ -154,20 +141,6 @@ private:
       finish_step(); // it has all its sums already
     else
       pull(version_);
-  }
-
-  /// This epoch leads nowhere.
-  void lost(const Fence& fence, const std::string& reason) {
-    self_->send(context_.coordinator,
-                LinkLost{fence, context_.role, reason, cut_off_.roles()});
-  }
-
-  bool can_go_on(const Fence& fence, const StepOutcome& outcome) {
-    if (!outcome.trouble.empty())
-      trouble(outcome.trouble);
-    else if (!outcome.failure.empty())
-      lost(fence, outcome.failure);
-    return outcome.taken;
   }
 
   // --- a step ---------------------------------------------------------------
@@ -276,14 +249,14 @@ private:
         return dense_.take(step, sums, end);
       },
       [this, fence = gate_.active()](StepOutcome& outcome) {
-        show(outcome.snapshot);
-        if (!gate_.is_active(fence) || !can_go_on(fence, outcome))
+        member_.show(outcome.snapshot);
+        if (!gate_.is_active(fence) || !member_.can_go_on(fence, outcome))
           return;
         version_ = outcome.version;
         wait_.observe(outcome.wait_seconds);
         applied(outcome.traffic);
         if (version_ == end_ && outcome.snapshot.empty())
-          show_end();
+          member_.show_end();
         go_on();
       });
     if (wanted_ != step + 1)
@@ -294,11 +267,6 @@ private:
     self_->send(context_.coordinator,
                 Applied{gate_.active(), context_.role, version_, 0,
                         traffic.sent_bytes, traffic.plain_bytes});
-  }
-
-  void show(const std::vector<SnapshotSlice>& slices) {
-    for (const auto& slice : slices)
-      outbox_.add(slice);
   }
 
   // --- rows that run free ---------------------------------------------------
@@ -349,10 +317,7 @@ private:
                                                : wanted_);
   }
 
-  void on(const SnapshotRequest& request) {
-    if (gate_.is_active(request.fence) || gate_.is_sealing(request.fence))
-      dense_.want(request.version);
-  }
+  void on(const SnapshotRequest& request) { member_.want(request); }
 
   void on(const LeaseGrant&) {}
 
@@ -362,14 +327,7 @@ private:
     if (phase_ == Phase::idle && wanted_ < end_)
       compute();
     else if (version_ == end_)
-      show_end();
-  }
-
-  /// The run ends at what is here: the step to it did not know.
-  void show_end() {
-    run_on(
-      *executor_, self_, [this] { return dense_.snapshot(); },
-      [this](const auto& slices) { show(slices); });
+      member_.show_end();
   }
 
   Histogram& wait_;
@@ -378,9 +336,8 @@ private:
   uint64_t version_ = 0; ///< of the dense variables
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
-  CutOff cut_off_;
   DenseSteps dense_;
-  Fence met_; ///< of dense_'s group
+  GroupMember<worker_actor::base, DenseSteps> member_;
   WorkerRows rows_;
   std::vector<bool> arrived_;         ///< by slice
   std::vector<uint64_t> pulled_;      ///< by slice: versions of the rows here

@@ -187,7 +187,7 @@ PLANTS = [
      "  variables_->hold(version);\n  if (PLANTED(46))\n"
      "    sums_.end_step();\n  outcome.version = version;"),
     (47, "a group that is called off between two steps is not given up",
-     "actors/replica/steps.cpp", "  if (aborted_)\n    outcome.failure",
+     "actors/replica/epoch_group.cpp", "  if (aborted_)\n    outcome.failure",
      "  if (aborted_ && !PLANTED(47))\n    outcome.failure"),
     (48, "a job is switched before a step that a dead worker began",
      "actors/coordinator/end.cpp",

@@ -1,0 +1,98 @@
+#include "actors/replica/epoch_group.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Past it a collective has failed. The coordinator notices silent members long
+/// before; this is for what nobody thought of.
+constexpr std::chrono::seconds collective_deadline{60};
+
+} // namespace
+
+EpochGroup::EpochGroup(FaultTrigger& faults, std::function<void()> spoilt)
+  : faults_(faults), spoilt_(std::move(spoilt)) {}
+
+void EpochGroup::join(std::shared_ptr<ReplicaGroup> group) {
+  std::lock_guard lock{mutex_};
+  aborted_ = false;
+  group_ = std::move(group);
+  reducer_ = group_ ? group_->reducer.get() : nullptr;
+  traffic_ = {};
+}
+
+void EpochGroup::abort(const std::string& reason) {
+  std::lock_guard lock{mutex_};
+  if (!aborted_)
+    why_aborted_ = reason;
+  aborted_ = true;
+  if (reducer_ != nullptr)
+    reducer_->abort(reason);
+}
+
+void EpochGroup::lost(uint32_t rank, const std::string& reason) {
+  {
+    std::lock_guard lock{mutex_};
+    if (reducer_ != nullptr)
+      reducer_->lost(rank);
+  }
+  abort(reason);
+}
+
+bool EpochGroup::can_begin(StepOutcome& outcome) {
+  std::lock_guard lock{mutex_};
+  if (aborted_)
+    outcome.failure = why_aborted_;
+  return !aborted_;
+}
+
+bool EpochGroup::reduce(ReduceStep step, size_t buckets,
+                        const std::function<bool()>& compute,
+                        StepOutcome& outcome) {
+  reducer_->start(std::move(step));
+  if (!compute)
+    for (size_t i = 0; i < buckets; ++i)
+      reducer_->ready(static_cast<uint32_t>(i));
+  else if (!compute())
+    return false;
+  const auto begin = Clock::now();
+  const auto result = reducer_->finish(begin + collective_deadline);
+  outcome.wait_seconds +=
+    std::chrono::duration<double>(Clock::now() - begin).count();
+  faults_.pass(StepPhase::reduce);
+  const auto so_far = reducer_->traffic();
+  outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;
+  outcome.traffic.plain_bytes += so_far.plain_bytes - traffic_.plain_bytes;
+  traffic_ = so_far;
+  return is_done(result, outcome);
+}
+
+bool EpochGroup::broadcast(float* array, size_t count, uint32_t source,
+                           StepOutcome& outcome) {
+  return is_done(reducer_->broadcast(array, count, source,
+                                     Clock::now() + collective_deadline),
+                 outcome);
+}
+
+bool EpochGroup::all_reduce(float* values, size_t count, StepOutcome& outcome) {
+  return is_done(reducer_->all_reduce(values, count,
+                                      Clock::now() + collective_deadline),
+                 outcome);
+}
+
+bool EpochGroup::is_done(const CollectiveResult& result, StepOutcome& outcome) {
+  if (result.end == CollectiveEnd::done)
+    return true;
+  // Members that do not agree will not agree the next time.
+  (result.end == CollectiveEnd::mismatch ? outcome.trouble
+                                         : outcome.failure) = result.reason;
+  if (result.spoils_memory && spoilt_)
+    spoilt_();
+  return false;
+}
+
+} // namespace troupe

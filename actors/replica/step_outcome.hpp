@@ -1,0 +1,26 @@
+#pragma once
+
+#include "actors/compute/step_gradient.hpp"
+#include "actors/wire/messages.hpp"
+#include "kernels/collective/reducer.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What became of one step of a member that reduces with others.
+struct StepOutcome {
+  uint64_t version = 0;     ///< held now
+  bool taken = false;       ///< the step brought the member to `version`
+  bool computed = false;    ///< this member's leaves are summed
+  StepGradient gradient;    ///< leaves and time; no nodes
+  double wait_seconds = 0;  ///< from the whole gradient to the whole sum
+  Reducer::Traffic traffic; ///< of this step
+  std::vector<SnapshotSlice> snapshot;
+  std::string failure; ///< the group cannot go on: one line; empty: it can
+  std::string trouble; ///< nor can the job: one line for the user
+};
+
+} // namespace troupe
