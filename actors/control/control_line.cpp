@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds retry_period{30};
+constexpr std::chrono::milliseconds greeting_period{30};
 constexpr std::chrono::milliseconds answer_deadline{2'000};
 /// The same of a host that was cut off: the next try may go another way.
 constexpr std::chrono::milliseconds away_deadline{1'200};
@@ -267,7 +267,9 @@ private:
     later();
   }
 
-  void later() { self_->delayed_send(self_, retry_period, caf::tick_atom_v); }
+  void later() {
+    self_->delayed_send(self_, greeting_period, caf::tick_atom_v);
+  }
 
   /// Whether it is the coordinator of this job, and a new one.
   void ask(const caf::strong_actor_ptr& found) {
