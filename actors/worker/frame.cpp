@@ -15,7 +15,6 @@ WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
               self_->send(context_.coordinator, x);
             }),
     slowed_(job_.options, context_.role.index, context_.faults),
-    end_(job_.total_steps),
     executor_(make_role_executor(context_)),
     computer_(context_.job, context_.data.train, *executor_,
               parse_device(job_.device_of(context_.role)), context_.memory(),
@@ -25,7 +24,7 @@ WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
 void WorkerFrame::seal(const Fence& fence, std::vector<SliceState> kept) {
   self_->send(context_.coordinator,
               Sealed{fence, context_.role, context_.incarnation,
-                     std::move(kept), step_.step(), step_.nodes()});
+                     std::move(kept), step_.step(), step_.reported()});
   context_.faults->pass(StepPhase::seal);
 }
 
@@ -35,8 +34,6 @@ void WorkerFrame::open(const Activate& activation, WorkerRows& rows) {
   const auto chains = chains_of(activation, job_.plan);
   pushes_.begin_epoch(heads_of(chains), activation.slices);
   rows.route(heads_of(chains), tails_of(chains));
-  paused_ = false;
-  end_ = job_.total_steps;
 }
 
 void WorkerFrame::trouble(const std::string& line) {
@@ -58,7 +55,6 @@ void WorkerFrame::report(const StepGradient& its) {
 }
 
 void WorkerFrame::report_paused(uint64_t next_step) {
-  paused_ = true;
   self_->send(context_.coordinator,
               Paused{gate_.active(), context_.role, next_step});
 }

@@ -100,8 +100,6 @@ protected:
   EpochPauseWatch pause_;
   SnapshotOutbox outbox_; ///< of what it keeps itself
   const Slowed slowed_;
-  uint64_t end_; ///< the version that the run ends at
-  bool paused_ = false;
   StepHoldings step_;
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;

@@ -115,6 +115,8 @@ private:
 
   void start_epoch(const Activate& activation, StepOutcome& outcome) {
     open(activation, rows_);
+    paused_ = false;
+    end_ = job_.total_steps;
     version_ = activation.version;
     if (activation.rollback || dense_.share().held.empty())
       step_.forget(); // undone, over, or given up
@@ -137,7 +139,7 @@ private:
   void begin_first_step() {
     if (!lost_.empty())
       repair();
-    else if (version_ < end_ && !step_.anything_left())
+    else if (version_ < end_ && !step_.nodes().anything_left())
       finish_step(); // it has all its sums already
     else
       pull(version_);
@@ -147,8 +149,8 @@ private:
 
   void pull(uint64_t version) {
     phase_ = Phase::waiting;
-    pull_rows({version, step_.nodes_of(version)},
-              {version + 1, step_.nodes_of(version + 1)});
+    pull_rows({version, step_.nodes().of(version)},
+              {version + 1, step_.nodes().of(version + 1)});
   }
 
   void pull_rows(WorkerRows::Samples samples, WorkerRows::Samples following) {
@@ -197,7 +199,8 @@ private:
     if (phase_ != Phase::waiting || missing_ > 0 || version_ != wanted_)
       return;
     if (wanted_ != step_.step()) {
-      step_.begin_step(wanted_);
+      step_.drop_sums();
+      step_.nodes().begin_step(wanted_);
       pushes_.begin_step();
     }
     if (wanted_ < end_ && !paused_)
@@ -211,8 +214,8 @@ private:
     computed_on_ = pulled_;
     run_on(
       *executor_, self_,
-      [this, step = step_.step(), nodes = step_.compute(), rows = rows_.rows(),
-       parameters = dense_.parameters(step_.step())] {
+      [this, step = step_.step(), nodes = step_.nodes().compute(),
+       rows = rows_.rows(), parameters = dense_.parameters(step_.step())] {
         return slowed_(
           [&] { return computer_.compute(step, nodes, parameters, rows); });
       },
@@ -220,8 +223,8 @@ private:
     metrics_.queue.set(static_cast<double>(executor_->queued()));
     context_.faults->pass(StepPhase::compute);
     if (const auto next = step_.step() + 1; free_rows_ && job_.prefetches())
-      pull_rows({next, step_.nodes_of(next)},
-                {next + 1, step_.nodes_of(next + 1)});
+      pull_rows({next, step_.nodes().of(next)},
+                {next + 1, step_.nodes().of(next + 1)});
   }
 
   void on_computed(StepGradient&& result) {
@@ -289,7 +292,8 @@ private:
   void repair() {
     phase_ = Phase::repairing;
     const auto& first = lost_.front();
-    pull_rows({first.step, first.leaves}, {version_, step_.nodes_of(version_)});
+    pull_rows({first.step, first.leaves},
+              {version_, step_.nodes().of(version_)});
   }
 
   void compute_lost() {
@@ -312,6 +316,7 @@ private:
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
+    paused_ = true;
     report_paused(phase_ == Phase::computing   ? step_.step() + 1
                   : phase_ == Phase::repairing ? version_
                                                : wanted_);
@@ -333,6 +338,8 @@ private:
   Histogram& wait_;
   bool free_rows_ = false; ///< in this epoch
   Phase phase_ = Phase::sealed;
+  uint64_t end_ = 0; ///< the version that the run ends at
+  bool paused_ = false;
   uint64_t version_ = 0; ///< of the dense variables
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;

@@ -3,7 +3,7 @@
 #include "actors/compute/step_rows.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/role/frame.hpp"
-#include "actors/worker/step_holdings.hpp"
+#include "strategies/rank_tree.hpp"
 
 #include <functional>
 #include <memory>

@@ -5,6 +5,7 @@
 #include "actors/worker/frame.hpp"
 #include "actors/worker/pulled_parameters.hpp"
 #include "strategies/lease_pipeline.hpp"
+#include "strategies/worker_steps.hpp"
 
 #include <chrono>
 #include <utility>
@@ -17,21 +18,15 @@ namespace {
 constexpr uint64_t most_queued_bytes = uint64_t{32} << 20;
 constexpr std::chrono::milliseconds queue_look_period{2};
 
-///            Activate                 all slices          computed
-///   sealed ------------> pulling ----------------> computing -------> pushed
-///      ^                    ^                                           |
-///      |                    +-------------------------------------------+
-///      +---- Propose (from anywhere)         pulls version s + 1
-///
-/// The executor begins with the first slices of a synchronous step already and
-/// waits at a gate for the others (`begun_`). That is arithmetic alone: what is
-/// held, pushed and said is as if it began when all slices are there.
+/// Does what WorkerSteps says, step by step, or takes one lease after the
+/// other.
 class WorkerState : WorkerFrame {
 public:
   static inline const char* name = "worker";
 
   WorkerState(worker_actor::pointer self, RoleContext context)
     : WorkerFrame(self, std::move(context)),
+      steps_(step_.nodes(), job_.begins_early()),
       packing_(job_),
       leases_(job_.prefetches()),
       parameters_(job_, context_.data.train, context_.memory()) {}
@@ -39,7 +34,7 @@ public:
   /// The executor's task reads what is destroyed after it; but not executor_,
   /// which is null from here on: tasks have a reference.
   ~WorkerState() {
-    give_up_begun();
+    perform(steps_.seal());
     executor_.reset();
   }
 
@@ -48,14 +43,12 @@ public:
   }
 
 private:
-  enum class Phase { sealed, pulling, computing, idle };
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
       return;
-    give_up_begun();
-    phase_ = Phase::sealed;
+    perform(steps_.seal());
     pause_.begin();
     seal(proposal.fence, {});
   }
@@ -73,11 +66,11 @@ private:
     if (std::exchange(period_, activation.consistency.period)
           != activation.consistency.period
         || activation.rollback) {
-      forget_computation(); // of a step that is undone, or over
+      perform(steps_.forget());
       step_.forget();
     }
     if (async_) {
-      forget_computation(); // its lease was returned
+      perform(steps_.forget()); // its lease was returned
       leases_.clear();
       next_lease();
       return;
@@ -85,29 +78,26 @@ private:
     step_.begin_epoch(activation.version, ranks_of(activation, context_.role),
                       activation.missing, job_.shares(),
                       job_.options.virtual_ranks);
-    if (computing_ && computing_step_ == activation.version) {
-      phase_ = Phase::computing;
-      return;
-    }
-    push_missing();
-    pull_next();
+    perform(steps_.begin_epoch(activation.version, job_.total_steps));
   }
 
-  void forget_computation() {
-    ++turn_;
-    if (std::exchange(computing_, false))
-      parameters_.replace(); // the executor still reads them
+  // --- what is to be done ---------------------------------------------------
+
+  void perform(const WorkerSteps::Actions& actions) {
+    for (const auto& action : actions)
+      std::visit([this](const auto& x) { perform(x); }, action);
+  }
+  void perform(const WorkerSteps::GiveUp&) { parameters_.give_up(); }
+  void perform(const WorkerSteps::Replace&) { parameters_.replace(); }
+  void perform(const WorkerSteps::NextStep&) {
+    step_.drop_sums();
+    pushes_.begin_step();
   }
 
-  // --- a synchronous step ---------------------------------------------------
-
-  void pull(uint64_t version) {
-    if (!async_)
-      phase_ = Phase::pulling;
-    give_up_begun(); // k of n: of a version that is gone
-    wanted_ = version;
+  void perform(const WorkerSteps::Pull& pull) {
+    const auto version = pull.version;
     pull_begin_ = Clock::now();
-    parameters_.begin(computing_); // the executor still reads the old ones
+    parameters_.begin(pull.in_use);
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
     });
@@ -118,30 +108,50 @@ private:
                             samples_of(async_ ? next : version + 1));
   }
 
+  void perform(const WorkerSteps::Begin& begin) {
+    start(begin.step, begin.nodes, begin.turn, parameters_.gate());
+  }
+
+  void perform(const WorkerSteps::Compute& compute) {
+    if (!compute.begun)
+      start(compute.step, compute.nodes, compute.turn, nullptr);
+    context_.faults->pass(StepPhase::compute);
+  }
+
+  /// They leave together (WorkerPushes).
+  void perform(const WorkerSteps::Push&) {
+    pushes_.push_missing(self_, gate_.active(), step_.step(), step_.sums());
+  }
+
+  // --- a synchronous step ---------------------------------------------------
+
   /// Of a step or, asynchronously, of a lease.
   WorkerRows::Samples samples_of(uint64_t version) const {
     if (!async_)
-      return {version, step_.nodes_of(version)};
+      return {version, step_.nodes().of(version)};
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(version % ranks);
     return {version / ranks, {{rank, rank + 1}}};
   }
 
   void on(const Pulled& message) {
-    const bool awaited = async_ ? leases_.pulling() : phase_ == Phase::pulling;
-    if (!gate_.is_active(message.fence) || !awaited
-        || (!async_ && message.version < wanted_))
+    const bool awaited = async_ ? leases_.pulling()
+                                : steps_.awaits(message.version);
+    if (!gate_.is_active(message.fence) || !awaited)
       return;
-    if (!async_ && message.version > wanted_) {
-      pull(message.version); // k of n: the others are past the one it wanted
+    if (!async_ && message.version > steps_.wanted()) {
+      perform(steps_.overtaken(message.version));
       return;
     }
     if (!parameters_.take(message))
       return;
     metrics_.pulled.add(static_cast<double>(message.values.bytes()));
     context_.faults->pass(StepPhase::pull);
+    const bool abandoned = parameters_.gate()->abandoned();
     if (!parameters_.complete()) {
-      begin_early();
+      const bool has_rows = job_.tables.empty() || parameters_.rows().rows();
+      if (!async_)
+        perform(steps_.some_arrived(!abandoned && has_rows));
       return;
     }
     metrics_.pull.observe(seconds_since(pull_begin_));
@@ -150,63 +160,14 @@ private:
       compute_lease();
       return;
     }
-    // Version s + 1 everywhere proves that s is committed.
     pushes_.arrived();
-    if (wanted_ != step_.step()) {
-      step_.begin_step(wanted_);
-      pushes_.begin_step();
-    }
-    if (wanted_ < end_ && !paused_) {
-      compute();
-      return;
-    }
-    give_up_begun();
-    phase_ = Phase::idle;
-  }
-
-  /// With the first slices, if what they are for is known.
-  void begin_early() {
-    const auto& nodes = step_.nodes_of(wanted_);
-    if (async_ || computing_ || !job_.begins_early() || paused_
-        || wanted_ >= end_ || nodes.empty() || parameters_.gate()->abandoned()
-        || (!job_.tables.empty() && !parameters_.rows().rows()))
-      return;
-    begun_ = true;
-    start(wanted_, nodes, parameters_.gate());
-  }
-
-  void give_up_begun() {
-    if (!std::exchange(begun_, false))
-      return;
-    parameters_.give_up();
-    computing_ = false;
-    ++turn_;
-  }
-
-  /// The version that the rest of this step needs, or the next one.
-  void pull_next() { pull(step_.step() + (step_.anything_left() ? 0 : 1)); }
-
-  void compute() {
-    if (!step_.anything_left()) { // others have all of it
-      pull_next();
-      return;
-    }
-    phase_ = Phase::computing;
-    const auto& nodes = step_.compute();
-    if (begun_ && parameters_.gate()->abandoned())
-      give_up_begun(); // it has waited too long
-    if (!std::exchange(begun_, false))
-      start(step_.step(), nodes, nullptr);
-    context_.faults->pass(StepPhase::compute);
+    perform(steps_.all_arrived(abandoned));
   }
 
   /// `gate` null: all parameters are there.
-  void start(uint64_t step, const std::vector<RankRange>& nodes,
+  void start(uint64_t step, const std::vector<RankRange>& nodes, uint64_t turn,
              std::shared_ptr<ParameterGate> gate) {
-    computing_ = true;
-    computing_step_ = step;
     auto parameters = parameters_.buffer();
-    const auto turn = ++turn_;
     run_on(
       *executor_, self_,
       [this, &executor = *executor_, step, nodes, parameters,
@@ -222,7 +183,7 @@ private:
           gate.get());
       },
       [this, turn](StepGradient& result) {
-        if (turn == turn_)
+        if (steps_.current(turn))
           on_computed(std::move(result));
       });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
@@ -234,8 +195,7 @@ private:
     return
       [this, self, turn](uint32_t bucket, const std::vector<NodeSum>& sums) {
         Completion final{[this, turn, bucket, sums] {
-          if (turn == turn_ && phase_ == Phase::computing
-              && !step_.anything_left())
+          if (steps_.pushes_early(turn))
             pushes_.push_bucket(self_, gate_.active(), step_.step(),
                                 step_.sums_with(sums), bucket);
         }};
@@ -244,43 +204,24 @@ private:
   }
 
   void on_computed(StepGradient&& result) {
-    computing_ = false;
-    if (result.abandoned) { // it has waited too long: for the rest without it
-      begun_ = false;
-      return;
-    }
-    if (!is_sound(result))
+    if (!steps_.finished(result.abandoned) || !is_sound(result))
       return;
     report(result);
     if (result.step == step_.step())
       step_.computed(std::move(result.nodes));
-    if (phase_ != Phase::computing)
-      return; // sealed meanwhile: the next epoch decides what is sent
-    push_missing();
-    pull_next();
-  }
-
-  /// Once it has all of its nodes: they leave together (WorkerPushes).
-  void push_missing() {
-    if (!step_.anything_left())
-      pushes_.push_missing(self_, gate_.active(), step_.step(), step_.sums());
+    perform(steps_.computed());
   }
 
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
-    give_up_begun();
-    report_paused(phase_ == Phase::computing ? computing_step_ + 1 : wanted_);
+    perform(steps_.pause());
+    report_paused(steps_.next_step());
   }
 
   void on(const SnapshotRequest&) {}
 
-  void on(const EndAt& end) {
-    end_ = end.step;
-    paused_ = false;
-    if (!async_ && phase_ == Phase::idle && wanted_ < end_)
-      compute();
-  }
+  void on(const EndAt& end) { perform(steps_.end_at(end.step)); }
 
   // --- asynchronous ---------------------------------------------------------
 
@@ -291,7 +232,7 @@ private:
     if (shards_.queued_bytes() > most_queued_bytes)
       look_at_queues();
     else if (const auto lease = leases_.pull())
-      pull(*lease);
+      perform(steps_.pull_lease(*lease));
   }
 
   void look_at_queues() {
@@ -316,13 +257,11 @@ private:
     const auto granted = leases_.compute();
     if (!granted)
       return;
-    computing_ = true;
     const auto lease = *granted;
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(lease % ranks);
     auto parameters = parameters_.buffer();
-    computing_step_ = ~uint64_t{0}; // of no step
-    const auto turn = ++turn_;
+    const auto turn = steps_.compute_lease();
     run_on(
       *executor_, self_,
       [this, &executor = *executor_, lease, rank, ranks, parameters,
@@ -338,7 +277,7 @@ private:
       },
       [this, lease, turn,
        versions = parameters_.versions()](LeaseGradient& result) {
-        if (turn == turn_)
+        if (steps_.current(turn))
           on_lease_computed(lease, versions, result);
       });
     context_.faults->pass(StepPhase::compute);
@@ -347,9 +286,8 @@ private:
 
   void on_lease_computed(uint64_t lease, const std::vector<uint64_t>& versions,
                          const LeaseGradient& result) {
-    computing_ = false;
     const auto& gradient = result.gradient;
-    if (!is_sound(gradient))
+    if (!steps_.finished(gradient.abandoned) || !is_sound(gradient))
       return;
     if (!gate_.is_active())
       return; // sealed: the next epoch returns the lease
@@ -368,15 +306,8 @@ private:
 
   bool async_ = false; ///< in this epoch
   uint64_t period_ = 0;
-  Phase phase_ = Phase::sealed;
-
-  uint64_t wanted_ = 0; ///< version being pulled
+  WorkerSteps steps_;
   Clock::time_point pull_begin_;
-
-  bool computing_ = false;
-  bool begun_ = false; ///< what it computes still lacks slices
-  uint64_t computing_step_ = 0;
-  uint64_t turn_ = 0; ///< counts computations; an older one's result is void
 
   PushPacking packing_;
   LeasePipeline leases_;
