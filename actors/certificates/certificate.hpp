@@ -13,6 +13,8 @@
 
 /// X.509 as this project uses it: elliptic-curve keys (P-256), a job's own
 /// authority, certificates that name a member.
+/// Source: RFC 5280; a member's name is a URI among the subject alternative
+/// names (section 4.2.1.6). Requests are those of RFC 2986 (PKCS #10).
 namespace troupe {
 
 struct FreeCertificate {

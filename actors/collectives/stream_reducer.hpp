@@ -23,6 +23,7 @@ enum class StreamAlgorithm : uint8_t {
   hierarchical,
 };
 
+/// What a StreamReducer is to do; equal on all members.
 struct StreamOptions {
   uint64_t job = 0; ///< the fence (PROTOCOL 14): members of another are refused
   uint64_t term = 0;

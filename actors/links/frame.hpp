@@ -62,11 +62,13 @@ enum class FrameFault : uint8_t {
   payload,  ///< the payload's checksum is wrong
 };
 
+/// A header taken apart, or why it is none.
 struct DecodedFrame {
   FrameFault fault = FrameFault::none;
   FrameHeader header; ///< when there is no fault
 };
 
+/// Errors: a fault, of the header alone; the payload has not come yet.
 DecodedFrame decode_frame(std::span<const std::byte, frame_header_bytes> bytes);
 
 /// One clause about the fault, for a message that names the peer before it.
