@@ -39,8 +39,8 @@ public:
   /// cannot be; otherwise `written` is called when it is.
   bool is_last_written(const Snapshot& last, const Consistency& period,
                        const char* cause);
-  /// Of a rollback: to the newest checkpoint where that is newer, else to where
-  /// the job began.
+  /// Says where a rollback leads: to the newest checkpoint where that is newer,
+  /// else to where the job began.
   void go_back(Activate& message, ConsistencySwitch& period);
 
   uint64_t written() const { return keeper_.written(); }

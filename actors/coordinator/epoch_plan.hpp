@@ -144,7 +144,7 @@ private:
   std::vector<SliceState> tails_; ///< the same
   bool undecided_ = false;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
-  /// Of replicas: (step, nodes).
+  /// What each replica has summed: nodes of that step.
   std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;
   std::map<RoleId, Restorable> reduced_; ///< of every worker, if it keeps some
 };

@@ -123,8 +123,8 @@ void CoordinatorState::on(const LinkLost& lost) {
   renews_ = true;
 }
 
-/// Of links that are dead for good, where nobody starts roles again: the next
-/// epoch does without the fewest members (PROTOCOL 17).
+/// Leaves out the fewest members that make every needed link work, where links
+/// are dead for good and nobody starts roles again (PROTOCOL 17).
 void CoordinatorState::leave_out_unlinked() {
   if (supervisor_)
     return;

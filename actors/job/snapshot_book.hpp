@@ -71,7 +71,7 @@ struct TableSizes {
 TableSizes tables_of(const Job& job, const Snapshot& snapshot);
 /// Hashes over weights_of(); one dense tensor is in memory at a time.
 std::string weights_sha256(const Job& job, const Snapshot& snapshot);
-/// Of weights, optimizer state ("adam_m/dense_0/weight") and the step
+/// The hash of weights, optimizer state ("adam_m/dense_0/weight") and the step
 /// (PROTOCOL 22).
 std::string state_sha256(const Job& job, const Snapshot& snapshot);
 

@@ -40,7 +40,7 @@ public:
   void owe(uint64_t total);
   /// Tells the peer with each grant where the own ReturnTable is.
   void announce(uint64_t returns);
-  /// As Loans.
+  /// What Loans has under these names.
   bool lend_to(std::shared_ptr<const PeerMemory> peer, uint64_t returns);
   void reclaim(std::vector<TensorView>& done);
   std::vector<TensorView> close_loans();

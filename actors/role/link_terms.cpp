@@ -47,7 +47,7 @@ uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
     largest = std::max(largest, bytes);
     all += bytes; // it may be given any of them
   }
-  // Also of an asynchronous job: it may be switched.
+  // This holds for an asynchronous job, too: it may be switched.
   const bool waits = !rounds_of(job.options).empty();
   // Twice what must fit: credit comes back when half of a window is free. Not
   // all senders send in one order.

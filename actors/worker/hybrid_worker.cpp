@@ -231,7 +231,7 @@ private:
     step_.computed(std::move(result.nodes));
     if (phase_ == Phase::computing)
       finish_step();
-    // Else it was sealed meanwhile: the next epoch decides what is sent.
+    // Otherwise it was sealed meanwhile: the next epoch decides what is sent.
   }
 
   /// Rows go to their shards, and come back as the next version; the dense sums

@@ -67,14 +67,14 @@ struct Activate {
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
   bool synchronise = false; ///< replicas: all take `version` from `source`
   uint32_t source = 0;      ///< place of a replica that has it
-  /// Of each slice; empty: those that the plan begins with.
+  /// The chain of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
   Consistency consistency{};        ///< from here on
   /// Ranks of step `version` that nobody has: their owners compute them.
   std::vector<RankRange> missing{};
-  /// Of a rollback: the folder of the checkpoint to restore; empty: what the
-  /// job began with.
+  /// The folder of the checkpoint that a rollback restores; empty: it restores
+  /// what the job began with.
   std::string checkpoint{};
 };
 /// A learner holds all that it was to learn: the next epoch may install it.

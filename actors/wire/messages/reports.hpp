@@ -34,8 +34,8 @@ struct LeafReport {
   RoleId worker;
   uint64_t step = 0; ///< async: the lease
   std::vector<LeafLoss> leaves;
-  /// Of the step before: from its first push to the last slice of the version
-  /// that it made; 0: not known.
+  /// How long the exchange of the step before took: from its first push to the
+  /// last slice of the version that it made; 0: not known.
   double exchange_seconds = 0;
   /// The gradient had values that are not finite, and none the second time.
   bool computed_twice = false;
