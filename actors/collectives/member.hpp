@@ -70,8 +70,8 @@ inline constexpr uint32_t most_collective_members = 1'000;
 /// How many members there are, and how long a call may take.
 struct CollectiveOptions {
   uint32_t members = 1;
-  /// From the first arrival of a call; then it ends late for all, and so do
-  /// those after it.
+  /// Counts from the first arrival of a call; then that ends late for all, and
+  /// so do those after it.
   std::chrono::milliseconds deadline{30'000};
 };
 

@@ -14,7 +14,7 @@ namespace troupe {
 
 /// The coordinator's checkpoints while a job runs: owners are asked for a
 /// version ahead of time, send it while they go on, and it is written on an
-/// executor of its own. Of the coordinator's actor.
+/// executor of its own. Owner: the coordinator's actor.
 class CheckpointDesk {
 public:
   struct Calls {

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// To one that knows the job: whether it is a member still.
+/// Answers one that knows the job: whether it is a member still.
 JobInfo CoordinatorState::answer_again(const Hello& hello) {
   JobInfo info{options_.job_id, 0, {}, options_.term};
   info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);

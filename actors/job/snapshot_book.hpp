@@ -16,7 +16,7 @@ namespace troupe {
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SnapshotSlice> slices; ///< by slice id
-  /// By slice id: the rows of parts of sparse tables, in chunks.
+  /// The rows of parts of sparse tables, by slice id, in chunks.
   std::vector<std::vector<TensorView>> rows;
   uint64_t table_bytes = 0; ///< of memory that sparse tables take at the shards
   bool evaluated = false;   ///< of rows only what an evaluation reads

@@ -112,7 +112,7 @@ struct LaunchOptions {
   std::function<std::string(const MemberName&)> certificates;
   std::function<void()> renewed; ///< this process's were; may be empty
   std::string journal; ///< of the coordinator, or of this process's voter
-  /// That are started here, besides the coordinator; empty: all.
+  /// Roles that are started here, besides the coordinator; empty: all.
   std::vector<RoleId> roles;
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;

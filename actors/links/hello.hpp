@@ -50,7 +50,7 @@ struct LinkWelcome {
   friend bool operator==(const LinkWelcome&, const LinkWelcome&) = default;
 };
 
-/// With the length in front (4 bytes, little-endian).
+/// Writes it with the length in front (4 bytes, little-endian).
 std::string encode(const LinkHello& hello);
 std::string encode(const LinkWelcome& welcome);
 

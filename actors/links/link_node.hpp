@@ -106,7 +106,7 @@ public:
   const std::shared_ptr<LinkMemory>& memory() const;
   LinkCounters counters() const;
   std::chrono::milliseconds patience() const;
-  /// For those who serve their sockets on the same thread.
+  /// The loop, for those who serve their sockets on the same thread.
   IoLoop& io();
 
 private:

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-/// That a shared sum takes of a member.
+/// A shared sum takes so many of a member.
 constexpr uint32_t most_addends = 32;
 
 std::vector<Slice> reduced_slices(const Job& job) {

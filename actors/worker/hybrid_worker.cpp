@@ -94,7 +94,7 @@ private:
       });
   }
 
-  /// On the executor.
+  /// Runs on the executor.
   StepOutcome begin(const Activate& activation) {
     StepOutcome outcome;
     try {

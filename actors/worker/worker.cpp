@@ -164,7 +164,7 @@ private:
     phase_ = Phase::idle;
   }
 
-  /// With the first slices, if what they are for is known.
+  /// Begins with the first slices, if what they are for is known.
   void begin_early() {
     const auto& nodes = step_.nodes_of(wanted_);
     if (async_ || computing_ || !job_.begins_early() || paused_

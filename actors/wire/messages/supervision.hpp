@@ -47,7 +47,7 @@ struct RoleDied {
   std::string host{}; ///< of the process that died, as in Hello
   uint32_t process = 0;
 };
-/// To supervisors: that member is left out; end it and start another.
+/// Tells supervisors that a member is left out: end it and start another.
 struct ReplaceRole {
   RoleId role;
   std::string reason;
