@@ -26,7 +26,7 @@ struct TrainerOptions {
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
   uint64_t seed = 0;
-  /// Of the caller's samples; unknown: what the model was made for.
+  /// Shape of the caller's samples; unknown: what the model was made for.
   SampleShape sample;
   double clip_norm = 0; ///< 0: none
   /// parameter_server: sync, async or staleness:N, to begin with.

@@ -8,6 +8,7 @@
 
 /// What Prometheus' text format accepts. One bad byte in one series makes it
 /// refuse the whole scrape, so nothing reaches the format unchecked.
+/// Source: Prometheus' text-based exposition format, version 0.0.4.
 namespace troupe {
 
 /// Replaces each byte that is not part of valid UTF-8 by '?'.

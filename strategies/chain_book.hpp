@@ -20,6 +20,8 @@ namespace troupe {
 /// A wanted shard that is present and does not hold the slice learns it. Once
 /// it holds it, the next epoch makes it a replica; and once all that are wanted
 /// are, the others leave.
+/// Source: van Renesse and Schneider, "Chain Replication for Supporting High
+/// Throughput and Availability", OSDI 2004.
 class ChainBook {
 public:
   /// What a shard says of a slice that it holds whole.

@@ -11,6 +11,8 @@ namespace troupe {
 ///   pushes -> head -> … -> tail -> pulls        tail -> learners
 ///
 /// Everybody but the head follows one other.
+/// Source: van Renesse and Schneider, OSDI 2004: updates enter at the head,
+/// the tail answers.
 struct ChainPlace {
   bool head = false;
   bool tail = false;

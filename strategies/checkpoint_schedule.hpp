@@ -56,6 +56,7 @@ private:
   std::optional<uint64_t> passed_ms_; ///< since when `version_` is committed
 };
 
+/// A checkpoint of the folder. Units: steps.
 struct KeptCheckpoint {
   uint64_t step = 0;
   bool old = false; ///< it was there when the run began

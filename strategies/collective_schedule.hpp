@@ -50,12 +50,15 @@ Schedule ring_reduce_scatter(const CollectivePlace& at);
 /// From run `rank` of each to all of it for everybody. Costs as above.
 Schedule ring_all_gather(const CollectivePlace& at);
 /// Both: 2 (size - 1) rounds, 2 count (size - 1) / size elements sent.
-/// Source: Patarasuk and Yuan, 2009.
+/// Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+/// clusters of workstations", 2009.
 Schedule ring_all_reduce(const CollectivePlace& at);
 
 /// Recursive halving, then doubling: 2 floor(log2 size) rounds, and two more
 /// with all elements where size is no power of two.
-/// Source: Rabenseifner, 2004; Thakur et al., 2005, for other sizes.
+/// Source: Rabenseifner, 2004; for other sizes Thakur, Rabenseifner, Gropp,
+/// "Optimization of Collective Communication Operations in MPICH", 2005,
+/// section 4.
 Schedule halving_doubling_all_reduce(const CollectivePlace& at);
 
 /// Everybody sends run r to r at once and stages what it gets, so that r can
@@ -82,6 +85,7 @@ enum class AllReduce : uint8_t {
   hierarchical,
 };
 
+/// A verdict and its reason.
 struct AllReduceChoice {
   AllReduce algorithm = AllReduce::ring;
   std::string reason;

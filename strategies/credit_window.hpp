@@ -7,6 +7,8 @@ namespace troupe {
 /// The sender's side of credit-based flow control: bytes in flight never exceed
 /// what the receiver granted (I10). Counts are totals since the link began, so
 /// that a repeated or late grant does no harm.
+/// Units: bytes. Source: credit in totals, as QUIC's MAX_DATA has it (RFC 9000,
+/// section 4.1).
 class CreditWindow {
 public:
   /// The receiver grants bytes up to a total; a smaller total than known is an

@@ -10,6 +10,8 @@
 
 namespace troupe {
 
+/// How a job is distributed. Source: the first five are named after the
+/// strategies of TensorFlow's tf.distribute.
 enum class Strategy : uint8_t {
   one_device,
   mirrored,
@@ -44,6 +46,7 @@ struct PlanOptions {
   bool dense_reduced = false;
 };
 
+/// What one role of the plan is to do.
 struct RolePlan {
   RoleId role;
   std::string device; ///< where it computes; "cpu" for a shard

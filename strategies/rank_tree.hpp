@@ -23,6 +23,7 @@ struct RankRange {
 
 /// Returns the two children of `node`: it splits at lo plus the largest power
 /// of two below its size (PROTOCOL 3).
+/// The shape is that of the trees of RFC 6962, section 2.1.
 /// Errors: a leaf (size 1) or an empty range is a bug and asserts.
 std::pair<RankRange, RankRange> children(RankRange node);
 

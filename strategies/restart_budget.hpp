@@ -13,6 +13,8 @@ namespace troupe {
 /// progress are a crash loop. Where a role ends by itself soon after each
 /// start, every restart waits longer than the one before; what twice had too
 /// little memory is not started again.
+/// Source: the restart intensity of Erlang/OTP's supervisors, with progress of
+/// the job in place of a period of time.
 class RestartBudget {
 public:
   struct Verdict {

@@ -17,6 +17,8 @@ struct StepSamples {
 
 /// Maps steps and virtual ranks to samples; a pure function of the seed
 /// (PROTOCOL 1).
+/// Source: the permutation is a Fisher-Yates shuffle (Knuth, The Art of
+/// Computer Programming 2, 3.4.2, algorithm P) by a counter-based generator.
 class Sampling {
 public:
   /// Errors: zero samples or a zero batch is a bug and asserts.

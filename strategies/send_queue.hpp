@@ -17,6 +17,11 @@ namespace troupe {
 /// starve, and what a receiver keeps until a slice's last node is there fits
 /// its window (link_terms()): two senders whose queues differ never fill theirs
 /// with what the other one has not sent.
+///
+/// Source: Jayarajan et al., "Priority-based Parameter Propagation for
+/// Distributed DNN Training" (P3), 2019, and Peng et al., "A Generic
+/// Communication Scheduler for Distributed DNN Training Acceleration"
+/// (ByteScheduler), SOSP 2019.
 template <class Message>
 class SendQueue {
 public:

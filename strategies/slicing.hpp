@@ -72,6 +72,7 @@ uint32_t table_partitions(const Variable& table, uint64_t rows_of_step);
 
 /// Returns the owner (0 … owners-1) of each slice, balanced by bytes: largest
 /// first, each to the owner with the least so far (ties: lowest index).
+/// Source: Graham, "Bounds on Multiprocessing Timing Anomalies", 1969.
 std::vector<uint32_t> assign(const std::vector<Slice>& slices, uint32_t owners);
 
 /// Names a partitioner as the command line does: `fixed:N`, `min_size:BYTES:N`

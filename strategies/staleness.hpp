@@ -26,6 +26,9 @@ float damped_rate(StalenessDamping damping, uint64_t staleness);
 ///   members(…)      a newcomer's clock starts at the slowest of those who stay
 ///   leave(w)        a dead worker's clock goes; the others' bound looks up
 ///   may_begin(w)  -> begin(w) -> consumed(w) or taken_back(w)
+///
+/// Source: Ho et al., "More Effective Distributed ML via a Stale Synchronous
+/// Parallel Parameter Server", NIPS 2013; clocks count leases here.
 class StalenessClocks {
 public:
   /// No bound: nobody waits; leads are recorded all the same.

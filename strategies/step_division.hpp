@@ -14,6 +14,7 @@ struct StepShare {
   friend bool operator==(const StepShare&, const StepShare&) = default;
 };
 
+/// A member as it begins an epoch: what it owns, and what it has of the step.
 struct StepMember {
   RankRange ranks;             ///< owned in this epoch
   std::vector<RankRange> held; ///< nodes that it computed before it began

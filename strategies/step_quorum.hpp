@@ -14,6 +14,9 @@ namespace troupe {
 ///
 /// The job's virtual ranks are in *shares*, one for each worker of the plan. A
 /// share is in a step whole or not at all, whoever computes it.
+///
+/// Source: Chen et al., "Revisiting Distributed Synchronous SGD", 2016 (backup
+/// workers).
 class StepQuorum {
 public:
   /// Errors: shares that do not cover all virtual ranks in order, or not more

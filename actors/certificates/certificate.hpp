@@ -13,6 +13,8 @@
 
 /// X.509 as this project uses it: elliptic-curve keys (P-256), a job's own
 /// authority, certificates that name a member.
+/// Source: RFC 5280; a member's name is a URI among the subject alternative
+/// names (section 4.2.1.6). Requests are those of RFC 2986 (PKCS #10).
 namespace troupe {
 
 struct FreeCertificate {
@@ -33,8 +35,8 @@ struct Period {
 /// Errors: std::runtime_error where OpenSSL cannot.
 Key make_key();
 Certificate make_authority(EVP_PKEY* key, int64_t now);
-/// For `key`, whose private half may be elsewhere. It holds from an hour before
-/// `now` on, for clocks that differ.
+/// Makes a certificate for `key`, whose private half may be elsewhere. It holds
+/// from an hour before `now` on, for clocks that differ.
 Certificate issue(const MemberName& name, EVP_PKEY* key, X509* authority,
                   EVP_PKEY* authority_key, int64_t now, int64_t valid_seconds);
 /// Asks for a certificate for the key.

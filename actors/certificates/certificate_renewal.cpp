@@ -49,7 +49,7 @@ CertificateRenewal::~CertificateRenewal() {
 bool CertificateRenewal::wait_until(int64_t unix_seconds) {
   std::unique_lock guard{mutex_};
   const auto source = options_.tls->credentials().source;
-  // In pieces: the clock may be set meanwhile.
+  // It sleeps in pieces: the clock may be set meanwhile.
   while (!ends_ && source.now() < unix_seconds)
     changed_.wait_for(guard, std::chrono::seconds{std::min<int64_t>(
                                60, unix_seconds - source.now())});

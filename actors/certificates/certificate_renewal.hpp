@@ -15,8 +15,8 @@ namespace troupe {
 /// machine: seconds of Unix time.
 class RenewalPlan {
 public:
-  /// Of a certificate that holds from `issued` on; more than half of its time
-  /// is left for what goes wrong.
+  /// Plans for a certificate that holds from `issued` on: more than half of its
+  /// time is left for what goes wrong.
   RenewalPlan(int64_t issued, int64_t ends);
 
   int64_t next() const { return next_; } ///< when to try

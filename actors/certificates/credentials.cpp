@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* bundled_certificate = "member.pem";
 constexpr const char* bundled_key = "member.key";
-/// Of a chain of certificates there is room for dozens.
+/// A file may hold so much: a chain of dozens of certificates.
 constexpr off_t most_bytes = off_t{1} << 20;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -40,8 +40,8 @@ std::string octal(mode_t mode) {
   return text;
 }
 
-/// As ssh does: a key that others may read, or a place where others may put
-/// one, is no secret and no identity.
+/// Refuses, as ssh does, a key that others may read and a place where others
+/// may put one: it is no secret and no identity.
 void check_private(const std::string& path, const struct stat& about,
                    mode_t others) {
   if (about.st_uid != ::geteuid() && about.st_uid != 0)
@@ -211,7 +211,7 @@ Credentials blank(const CertificateSource& source, const MemberName& name) {
   return out;
 }
 
-/// With the authority's key in `out`: a certificate of its own.
+/// With the authority's key in `out` the member gets a certificate of its own.
 Credentials made_here(Credentials out) {
   auto made = make_member(out, out.name);
   made.authority_key = std::move(out.authority_key);

@@ -37,7 +37,7 @@ std::string claims(const JoinToken& token) {
          + token.nonce + '.' + token.fingerprint;
 }
 
-/// Of the claims, with a secret that only who has the authority's key knows.
+/// Proves the claims with a secret that only who has the authority's key knows.
 std::string prove(const JoinToken& token, const Credentials& authority) {
   const auto key = key_in(authority.authority_key);
   std::array<unsigned char, 256> secret{};

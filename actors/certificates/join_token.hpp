@@ -16,7 +16,7 @@ struct JoinToken {
   int64_t expires = 0;     ///< Unix time
   std::string nonce;       ///< 16 hexadecimal digits
   std::string fingerprint; ///< of the authority's certificate
-  std::string proof;       ///< 32 hexadecimal digits
+  std::string proof;       ///< 32 hexadecimal digits: HMAC-SHA-256 (RFC 2104)
 };
 
 /// Errors: InputError where `authority` has no key to sign with.

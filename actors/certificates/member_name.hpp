@@ -41,9 +41,9 @@ std::string to_string(const MemberName& name);
 /// Reads what to_string writes, but "nobody".
 /// Errors: nullopt.
 std::optional<MemberName> parse_member_name(const std::string& text);
-/// Of its files in a folder: "worker-1".
+/// The name that its files have in a folder, without an ending: "worker-1".
 std::string file_stem(const MemberName& name);
-/// In a certificate, as subject alternative name: "troupe:worker:1".
+/// What a certificate has as subject alternative name: "troupe:worker:1".
 std::string uri_of(const MemberName& name);
 std::optional<MemberName> name_of_uri(const std::string& uri);
 

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-/// As issue() dates them.
+/// When it was issued: issue() dates certificates an hour back.
 int64_t issued(const Period& period) {
   return period.from + 3600;
 }

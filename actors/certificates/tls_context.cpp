@@ -96,7 +96,7 @@ bool is_revoked(X509_STORE_CTX* chain, const MemberName& name,
   return revoked->is_revoked(name, period);
 }
 
-/// Of each certificate of the other side's chain, its own last.
+/// Asked for each certificate of the other side's chain, its own last.
 int judge(int fine, X509_STORE_CTX* chain) {
   auto* certificate = X509_STORE_CTX_get_current_cert(chain);
   const int code = X509_STORE_CTX_get_error(chain);

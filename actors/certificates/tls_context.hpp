@@ -22,6 +22,7 @@ using TlsSession = std::unique_ptr<ssl_st, FreeTlsSession>;
 /// TLS 1.3 between members of a job: both sides show a certificate of the job's
 /// authority that names a member and is valid now, no session is resumed,
 /// nothing but records of the handshake and of data is sent. Thread-safe.
+/// Source: RFC 8446.
 class TlsContext {
 public:
   /// Errors: InputError naming the file.
@@ -59,7 +60,8 @@ private:
 };
 
 /// Makes the session one in which a certificate is asked for: before its
-/// handshake. It need not show one, and says nothing else.
+/// handshake. It need not show one, and says nothing else. What tells it apart
+/// is the name of its protocol in the greeting (ALPN, RFC 7301).
 void petition_by(ssl_st* session);
 /// Whether it is one, after its handshake.
 bool is_petition(ssl_st* session);

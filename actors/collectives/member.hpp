@@ -27,22 +27,26 @@ namespace troupe {
 struct MemberVector {
   TensorView values;
 };
+/// What became of an all-reduce; `sum` is there if it is done.
 struct MemberOutcome {
   CollectiveResult result;
   TensorView sum; ///< along the fixed tree (PROTOCOL 3); one for all members
 };
 
 struct CollectiveCall; // of one all-reduce; between the group and its members
+/// A member's vector for call number `call`.
 struct Arrival {
   uint32_t rank = 0;
   uint64_t call = 0;
   TensorView values;
 };
+/// Asks a member to sum elements [begin, end) in its turn of the scheduler.
 struct SumRun {
   std::shared_ptr<CollectiveCall> call;
   uint64_t begin = 0;
   uint64_t end = 0;
 };
+/// It has.
 struct RunSummed {
   std::shared_ptr<CollectiveCall> call;
 };
@@ -51,6 +55,7 @@ using collective_member_actor =
   caf::typed_actor<caf::result<MemberOutcome>(MemberVector),
                    caf::result<void>(MemberOutcome), caf::result<void>(SumRun)>;
 
+/// Tells the group who its member of that rank is.
 struct Enlist {
   uint32_t rank = 0;
   collective_member_actor member;
@@ -62,10 +67,11 @@ using collective_group_actor =
 
 inline constexpr uint32_t most_collective_members = 1'000;
 
+/// How many members there are, and how long a call may take.
 struct CollectiveOptions {
   uint32_t members = 1;
-  /// From the first arrival of a call; then it ends late for all, and so do
-  /// those after it.
+  /// Counts from the first arrival of a call; then that ends late for all, and
+  /// so do those after it.
   std::chrono::milliseconds deadline{30'000};
 };
 

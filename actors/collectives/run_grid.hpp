@@ -21,7 +21,7 @@ public:
 
   uint32_t buckets() const { return static_cast<uint32_t>(buckets_.size()); }
   std::pair<uint64_t, uint64_t> bucket(uint32_t b) const { return buckets_[b]; }
-  /// Of the flat vector, up to the last bucket's end.
+  /// Elements of the flat vector, up to the last bucket's end.
   uint64_t elements() const { return elements_; }
   std::pair<uint64_t, uint64_t> run(uint32_t bucket, uint32_t run) const;
   /// At least 1: an empty run has an empty chunk, so that all pairs of members

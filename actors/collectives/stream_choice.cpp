@@ -44,8 +44,8 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
     return true;
   if (options.algorithm != StreamAlgorithm::automatic)
     return false;
-  // As many bytes as a ring, in two steps instead of 2 (members - 1); but
-  // many members would send to one at once.
+  // It sends as many bytes as a ring, in two steps instead of 2 (members - 1);
+  // but many members would send to one at once.
   constexpr uint32_t most_direct = 8;
   return members <= most_direct
          && choose_all_reduce(bytes, hosts_of(options, members)).algorithm

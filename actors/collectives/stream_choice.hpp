@@ -19,17 +19,17 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
 bool sums_everywhere(uint32_t members, uint64_t bytes);
 /// No network lies between the members.
 bool on_one_host(const StreamOptions& options);
-/// Of a frame's payload at most, where StreamOptions leave it open.
+/// How long a frame's payload may be, where StreamOptions leave it open.
 size_t
 stream_chunk_bytes(uint32_t members,
                    const std::vector<std::pair<uint64_t, uint64_t>>& buckets);
 Schedule stream_schedule(const StreamOptions& options,
                          const CollectivePlace& at);
 
-/// Of the elements of all buckets.
+/// How much the elements of all buckets are.
 uint64_t bytes_of(const std::vector<std::pair<uint64_t, uint64_t>>& buckets);
 
-/// Of all that members must bring equally to a step.
+/// A digest of all that members must bring equally to a step.
 uint64_t
 stream_digest(const StreamOptions& options, const ReducerLayout& layout,
               const std::vector<std::pair<uint64_t, uint64_t>>& buckets,

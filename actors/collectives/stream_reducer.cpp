@@ -264,7 +264,7 @@ CollectiveResult StreamReducer::State::drive(StreamWork& work,
       party_.wait(std::min(
         nap, std::chrono::ceil<std::chrono::milliseconds>(deadline - now)));
     else
-      // Not by pump(): recv() locks the socket against what arrives.
+      // It does not pump(): recv() locks the socket against what arrives.
       party_.wait(std::chrono::milliseconds{0});
   }
   return party_.result();

@@ -23,6 +23,7 @@ enum class StreamAlgorithm : uint8_t {
   hierarchical,
 };
 
+/// What a StreamReducer is to do; equal on all members.
 struct StreamOptions {
   uint64_t job = 0; ///< the fence (PROTOCOL 14): members of another are refused
   uint64_t term = 0;
@@ -56,7 +57,7 @@ struct StreamOptions {
 /// reproducible and direct: everybody sends run r of its vectors to r, which
 /// sums them and sends the sum back to all. 2 count (members - 1) / members
 /// elements sent in two steps, chunk by chunk: what has been summed travels
-/// while the rest arrives. Of short vectors everybody sends all to everybody,
+/// while the rest arrives. Short vectors go from everybody to everybody whole,
 /// in one step. The others follow collective_schedule.hpp.
 ///
 /// Errors, as CollectiveResult: aborted when a peer is gone or sent damaged
@@ -92,7 +93,7 @@ public:
   /// After it, run_of(count, rank, members) holds the sum; the rest is
   /// undefined.
   CollectiveResult reduce_scatter(float* data, size_t count, Deadline deadline);
-  /// From run_of(count, r, members) of each r to all of it for everybody.
+  /// Gives everybody all of it, which is run_of(count, r, members) of each r.
   CollectiveResult all_gather(float* data, size_t count, Deadline deadline);
   CollectiveResult broadcast(float* data, size_t count, uint32_t root,
                              Deadline deadline) override;

@@ -26,7 +26,7 @@ public:
   /// What becomes of a computation.
   enum class Harm : uint8_t { none, nan, failure };
 
-  /// Not `obeys`: nothing is armed, whoever asks.
+  /// Without `obeys` nothing is armed, whoever asks.
   explicit FaultTrigger(bool own_process, bool obeys = true)
     : own_process_(own_process), obeys_(obeys) {}
 

@@ -258,7 +258,7 @@ bool LeafComputer::serial_pass(Serial& run, RankRange ranks, float* target) {
     compute_pass(run, ranks, target, {});
     return true;
   }
-  // From the leaf upwards, each bucket as its gradient becomes final.
+  // Sums go from the leaf upwards, each bucket as its gradient becomes final.
   const std::function<void(uint32_t)> settle = [&](uint32_t bucket) {
     const auto [begin, end] = targets.buckets->runs[bucket];
     for (auto at = run.spine.rbegin(); at != run.spine.rend(); ++at)

@@ -1,4 +1,4 @@
-// Of LeafComputer: what one pass of a replica computes.
+// The part of LeafComputer that is one pass of a replica.
 
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/compute/step_rows.hpp"

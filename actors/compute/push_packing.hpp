@@ -16,7 +16,7 @@ public:
 
   /// Nothing is packed: pushes are the values.
   bool none() const { return compressor_ == nullptr; }
-  /// Floats of a packed slice; of one that is not packed its values.
+  /// Floats of a packed slice; the values of one that is not packed.
   size_t size(const Slice& slice) const;
   /// Packs the sums of `gradient`, so that all that is ever sent of a node is
   /// the same. What is left out goes with the sums that come next.

@@ -274,7 +274,7 @@ TensorView StepRows::pushed(const Slice& slice, const NodeSum& node) const {
   return std::move(rows).view();
 }
 
-/// Of the rows of a part those that one of several nodes touched.
+/// Those rows of a part that one of several nodes touched.
 TensorView StepRows::pushed_of(const Slice& slice, const Part& part,
                                const std::vector<uint64_t>& touched,
                                const float* table) const {

@@ -80,7 +80,8 @@ namespace {
 /// The first is short, so that it is soon known what stands in the way.
 constexpr std::chrono::milliseconds first_connection_deadline{1'000};
 constexpr std::chrono::milliseconds connection_deadline{5'000};
-/// For each look at what stands in the way; two are made before it is told.
+/// How long a look at what stands in the way may take; two are made before that
+/// is told.
 constexpr std::chrono::milliseconds look_deadline{1'000};
 constexpr std::chrono::milliseconds told_after{1'500};
 constexpr std::chrono::milliseconds retry_period{100};

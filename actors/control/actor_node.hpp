@@ -40,7 +40,7 @@ std::string publish(caf::actor_system& system,
                     const caf::strong_actor_ptr& whom,
                     const std::string& address);
 
-/// For one that may have to wait.
+/// What one gets that may have to wait.
 struct Waiting {
   Credentials credentials{}; ///< without: certificates are not told apart
   /// What stands in the way, after a second or two, and when that changes.

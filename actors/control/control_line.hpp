@@ -9,6 +9,7 @@
 
 namespace troupe {
 
+/// Whose line it is, and where its coordinators are.
 struct ControlLineOptions {
   coordinator_actor first; ///< reached already
   /// HOST:PORT, where the next one will listen; several, with commas: there or

@@ -15,7 +15,7 @@ std::string refusal(const MemberName& who, const caf::message& said);
 
 /// Tells whether that needs the whole message, or its types are enough.
 bool names_a_role(caf::type_id_t type);
-/// By its types alone.
+/// Judges a message by its types alone.
 std::string refusal(const MemberName& who, caf::type_id_list said);
 
 } // namespace troupe

@@ -21,6 +21,7 @@ enum class ReachKind : uint8_t {
   no_member,     ///< something else than a coordinator listens there
 };
 
+/// A verdict and its reason.
 struct Reach {
   ReachKind kind = ReachKind::answers;
   std::string line; ///< what stands in the way, and what to do; without a name

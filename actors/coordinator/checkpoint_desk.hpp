@@ -14,7 +14,7 @@ namespace troupe {
 
 /// The coordinator's checkpoints while a job runs: owners are asked for a
 /// version ahead of time, send it while they go on, and it is written on an
-/// executor of its own. Of the coordinator's actor.
+/// executor of its own. Owner: the coordinator's actor.
 class CheckpointDesk {
 public:
   struct Calls {
@@ -39,8 +39,8 @@ public:
   /// cannot be; otherwise `written` is called when it is.
   bool is_last_written(const Snapshot& last, const Consistency& period,
                        const char* cause);
-  /// Of a rollback: to the newest checkpoint where that is newer, else to where
-  /// the job began.
+  /// Says where a rollback leads: to the newest checkpoint where that is newer,
+  /// else to where the job began.
   void go_back(Activate& message, ConsistencySwitch& period);
 
   uint64_t written() const { return keeper_.written(); }

@@ -25,8 +25,8 @@ struct CheckpointStart {
 /// Damaged checkpoints, newer than that, are renamed and named.
 /// Errors: InputError (the folder cannot be used, another run uses it, it holds
 /// checkpoints and `resume` is not set; one cannot be read; all are damaged and
-/// `fresh` is not set). `restarted`: of a coordinator that
-/// takes over a run under way, whose checkpoints those are.
+/// `fresh` is not set). `restarted`: this coordinator takes over a run under
+/// way, whose checkpoints those are.
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
                                   bool restarted = false);
 

@@ -10,9 +10,7 @@
 
 #include <algorithm>
 
-// Joining. See silence.cpp for who is lost, epochs.cpp
-// for what an epoch begins with, commits.cpp for the account of
-// steps and end.cpp for snapshots, the end and observers.
+// Joining, and the tick. README.md says what the other files of this class do.
 
 namespace troupe {
 namespace {
@@ -20,7 +18,7 @@ namespace {
 using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
-/// Of --workers MIN:MAX: how long the first epoch waits for one more.
+/// With --workers MIN:MAX the first epoch waits so long for one more.
 constexpr auto first_patience = std::chrono::seconds{1};
 
 Membership::Options

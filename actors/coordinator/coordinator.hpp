@@ -22,7 +22,7 @@ struct CoordinatorOptions {
   uint64_t job_id = 0;
   uint64_t term = 1; ///< counts the coordinators of the job (PROTOCOL 15)
   std::shared_ptr<JournalSink> journal; ///< null: none is kept
-  /// What there is to say of it.
+  /// What there is to say of the journal.
   std::shared_ptr<NoteQueue> journal_notes = std::make_shared<NoteQueue>();
   /// What others of this process have to say; shown as its own.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
@@ -31,7 +31,7 @@ struct CoordinatorOptions {
   /// When this process began: the one before was dead by then.
   std::chrono::steady_clock::time_point began =
     std::chrono::steady_clock::now();
-  /// That checkpoints are written to, and the journal.
+  /// Where checkpoints are written to, and the journal.
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
   std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};

@@ -281,7 +281,7 @@ void CoordinatorState::finish(const Finished& finished) {
 }
 
 void CoordinatorState::leave() {
-  // Of one that took over nobody may know yet.
+  // Nobody may know yet of a coordinator that took over.
   const bool found = ending_.supervised || options_.term == 1;
   const bool alone = present_.empty() && !supervisor_ && observers_.empty()
                      && found;

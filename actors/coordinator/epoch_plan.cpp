@@ -322,7 +322,7 @@ std::vector<Restorable> EpochPlan::in_whole_chains() const {
   return out;
 }
 
-/// Of a chain's replicas the tail has the oldest.
+/// The tail has the oldest version of a chain's replicas.
 uint64_t EpochPlan::everywhere(uint64_t version) const {
   for (const auto& tail : tails_)
     version = std::min(version, tail.newest);

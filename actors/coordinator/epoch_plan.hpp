@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-/// What a slice takes; of a part of a sparse table: were all rows there.
+/// How much a slice takes; a part of a sparse table: if all rows were there.
 uint64_t bytes_of(const Slice& slice);
 
 /// The number under which CommitBook knows who applies steps.
@@ -28,8 +28,8 @@ uint32_t owner_key(RoleId owner);
 /// slices that every worker keeps beside shards.
 class EpochPlan {
 public:
-  /// `least_workers`: that go on, and may begin, without the others; 0: one
-  /// goes on, none begin.
+  /// `least_workers` go on, and may begin, without the others; 0: one goes on,
+  /// and all are needed to begin.
   explicit EpochPlan(const Job& job, uint32_t least_workers = 0);
 
   /// Tells whether these roles can go on without the others.
@@ -56,9 +56,10 @@ public:
   /// The absent replicas of slices of which those who have sealed hold less
   /// than that, or too little for the other slices. A head passes an update on
   /// before it has applied it: what a process has of one before it may be less
-  /// than what others acknowledged. Of what workers all-reduce those who told
-  /// another coordinator, where nobody who has sealed is one of them and has
-  /// it: what this one was told of is known to be gone with whoever is absent.
+  /// than what others acknowledged. Where workers all-reduce, those are awaited
+  /// who told another coordinator of it, if nobody who has sealed is one of
+  /// them and has it: what this coordinator was told of is known to be gone
+  /// with whoever is absent.
   std::set<RoleId> awaited(const std::map<RoleId, Sealed>& seals,
                            const Acknowledged& known) const;
   /// Tells whether some slices are past a step of which slice 0's head may not
@@ -144,7 +145,7 @@ private:
   std::vector<SliceState> tails_; ///< the same
   bool undecided_ = false;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
-  /// Of replicas: (step, nodes).
+  /// What each replica has summed: nodes of that step.
   std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;
   std::map<RoleId, Restorable> reduced_; ///< of every worker, if it keeps some
 };

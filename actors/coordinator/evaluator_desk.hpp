@@ -25,8 +25,8 @@ public:
     evaluator_ = spawn_evaluator(system, context, rows_);
   }
 
-  /// Sends a snapshot to be evaluated; of two of a version with sparse tables,
-  /// the one that is for that.
+  /// Sends a snapshot to be evaluated. A version with sparse tables may have
+  /// two snapshots: the one that is meant for evaluation is taken.
   template <class Self>
   void evaluate(Self* self, uint64_t job, const Snapshot& snapshot) const {
     if (evaluator_ && snapshot.evaluated == (rows_ != nullptr))

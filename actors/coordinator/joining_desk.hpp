@@ -15,8 +15,8 @@
 namespace troupe {
 
 /// Who is about to join. Processes that want to be a role wait for an answer
-/// until its name is free, or known to be a living one's. Of the coordinator's
-/// actor.
+/// until its name is free, or known to be a living one's. Owner: the
+/// coordinator's actor.
 class JoiningDesk {
 public:
   using Promise = caf::typed_response_promise<JobInfo>;

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-/// As long as the membership gathers those who were there.
+/// Names wait as long as the membership gathers those who were there.
 constexpr uint64_t names_return_ms = 1'000;
 
 std::vector<std::vector<uint32_t>> replicas_of(const ChainBook& chains) {

@@ -101,7 +101,7 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
   Resumed out{lacking(before, book_.consumed_leases()), step, {}};
   if (out.lost > 0)
     out.step = undo(out.lost, step);
-  // Not only of those that were granted here: shards may have had leases that
+  // Not only leases that were granted here count: shards may have had some that
   // an earlier coordinator granted.
   for (auto lease = before.floor(); lease < book_.granted(); ++lease)
     if (book_.is_consumed(lease) && !before.contains(lease))

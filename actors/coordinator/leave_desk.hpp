@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// Roles that were told to leave, and the answers that they wait for. Of the
-/// coordinator's actor.
+/// Roles that were told to leave, and the answers that they wait for. Owner:
+/// the coordinator's actor.
 class LeaveDesk {
 public:
   using Promise = caf::typed_response_promise<Note>;

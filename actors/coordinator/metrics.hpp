@@ -5,6 +5,7 @@
 
 namespace troupe {
 
+/// The metrics that a coordinator feeds (monitoring/names.hpp).
 struct CoordinatorMetrics {
   explicit CoordinatorMetrics(MetricRegistry& registry)
     : registry(registry),

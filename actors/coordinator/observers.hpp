@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// Who watches a run and is told how it goes. Of the coordinator's actor.
+/// Who watches a run and is told how it goes. Owner: the coordinator's actor.
 class Observers {
 public:
   explicit Observers(coordinator_actor::pointer self) : self_(self) {}

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Which roles are on which host, by its mark; of those whose links tell.
+/// Which roles are on which host, by its mark, as far as their links tell.
 inline std::map<std::string, std::set<RoleId>>
 hosts_of(const std::map<RoleId, PresentRole>& present) {
   std::map<std::string, std::set<RoleId>> out;

@@ -123,7 +123,7 @@ void CoordinatorState::retire(RoleId role) {
     else
       finish();
   };
-  // Not before that is written down: another coordinator would wait for it.
+  // It goes once that is written down: another coordinator would wait for it.
   journal_.left(role, [handle, dismiss] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle), Completion{dismiss});
   });

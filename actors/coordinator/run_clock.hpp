@@ -7,9 +7,9 @@
 namespace troupe {
 
 /// The steady clock less what this process stood still for: Ctrl-Z stops a job
-/// and `fg` goes on with it, so no deadline may count the time between. Of an
-/// actor that looks at it steadily: one look that comes far too late tells that
-/// nobody ran.
+/// and `fg` goes on with it, so no deadline may count the time between. Its
+/// owner is an actor that looks at it steadily: a look that comes far too late
+/// tells that nobody ran.
 class RunClock {
 public:
   using Clock = std::chrono::steady_clock;
@@ -21,8 +21,8 @@ public:
     const auto ran = looked_.time_since_epoch() - stood_still_;
     return std::chrono::duration_cast<milliseconds>(ran).count();
   }
-  /// For how long nobody ran, as far as this was not asked before: moments that
-  /// were noted down are to be moved by so much.
+  /// Returns for how long nobody ran since the last call: moments that were
+  /// noted down are to be moved by so much.
   Clock::duration take_pause(Clock::time_point now) {
     look(now);
     return std::exchange(untaken_, {});

@@ -58,7 +58,8 @@ public:
   /// Gradients between replicas, as they travelled and before compression.
   void sent(uint64_t bytes, uint64_t plain_bytes);
 
-  /// Of committed steps from the 11th's start (before: the run's); 0: unknown.
+  /// Counts committed steps from the 11th on, earlier from the run's start; 0:
+  /// not known.
   double samples_per_second() const;
   double last_loss() const { return last_loss_; }
   double seconds_of_last_step() const { return last_step_seconds_; }

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// To one that knows the job: whether it is a member still.
+/// Answers one that knows the job: whether it is a member still.
 JobInfo CoordinatorState::answer_again(const Hello& hello) {
   JobInfo info{options_.job_id, 0, {}, options_.term};
   info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);
@@ -123,8 +123,8 @@ void CoordinatorState::on(const LinkLost& lost) {
   renews_ = true;
 }
 
-/// Of links that are dead for good, where nobody starts roles again: the next
-/// epoch does without the fewest members (PROTOCOL 17).
+/// Leaves out the fewest members that make every needed link work, where links
+/// are dead for good and nobody starts roles again (PROTOCOL 17).
 void CoordinatorState::leave_out_unlinked() {
   if (supervisor_)
     return;

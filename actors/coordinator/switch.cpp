@@ -69,7 +69,7 @@ bool CoordinatorState::is_drained() const {
 void CoordinatorState::switch_if_drained() {
   if (fence_.job == 0 || !is_drained())
     return;
-  // Not here: this may be the middle of an activation.
+  // It is not done here: this may be the middle of an activation.
   self_->send(self_, Completion{[this] {
                 if (fence_.job != 0 && is_drained())
                   perform(membership_.renew(clock_.ms()));

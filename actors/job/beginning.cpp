@@ -87,7 +87,7 @@ void check_layer(const Job& job, const CheckpointSlice& mark,
 /// one to the other.
 void check_mark(const Job& job, const CheckpointSlice& mark, bool all_reduced,
                 const CheckpointManifest& manifest, const std::string& folder) {
-  // Of leases that were out at the time, some had been applied.
+  // Some of the leases that were out at the time had been applied.
   constexpr uint64_t most_ahead = uint64_t{1} << 20;
   constexpr uint64_t most_steps = uint64_t{1} << 52;
   const uint64_t ranks = job.options.virtual_ranks;

@@ -226,7 +226,7 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
 }
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {
-  // Of a whole step, also asynchronously: the run may be switched.
+  // There is room for a whole step, also asynchronously: a run may be switched.
   return std::max<uint64_t>(1, uint64_t{options.global_batch} * graph.ids());
 }
 

@@ -42,9 +42,8 @@ struct Job {
   /// Null: version 0, which the seed makes.
   std::shared_ptr<const Beginning> beginning;
 
-  /// Of options that say how many samples there are, and of what shape; without
-  /// a shape, the plan of a model that fits itself to the data is that of its
-  /// usual data.
+  /// Takes number and shape of the samples from the options; without a shape, a
+  /// model that fits itself to the data is planned for its usual data.
   /// Errors: UsageError when the plan is refused, InputError when the samples
   /// do not have the model's shape.
   explicit Job(JobOptions options);
@@ -63,7 +62,7 @@ struct Job {
   /// Async: a worker pulls for its next lease while it computes one. auto:
   /// where there are rows to wait for, and no push is refused for its age.
   bool prefetches() const;
-  /// Of --priority: a forward pass begins as parameters arrive.
+  /// With --priority on, a forward pass begins as parameters arrive.
   bool begins_early() const { return options.priority == "on"; }
   /// No node of a step reaches over two of them: the virtual ranks of each
   /// worker of the plan, where a step can be made without some (k of n),

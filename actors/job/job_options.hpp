@@ -29,7 +29,7 @@ struct JobOptions {
   int64_t reject_stale = -1;
   std::string staleness_damping = "none"; ///< inverse_sqrt, inverse
   std::string prefetch = "auto";          ///< on, off; Job::prefetches()
-  /// Of parameter_server: on: slices that the next forward pass needs first are
+  /// parameter_server. on: slices that the next forward pass needs first are
   /// sent first, and it begins as they arrive; off.
   std::string priority = "on";
   /// Sync: a step waits for all but so many workers (k of n).
@@ -42,11 +42,11 @@ struct JobOptions {
   uint32_t chain = 1; ///< replicas of a shard
   bool processes = false;
   std::string partitioner = "max_size:1048576";
-  /// Of parameter_server: sparse where the model allows it and no step needs
-  /// norms over all parameters; dense. auto: sparse where that is possible.
+  /// parameter_server. sparse, which a model has to allow; dense; auto: sparse
+  /// where that is possible.
   std::string tables = "auto";
-  /// Of parameter_server with sparse tables: who keeps the dense variables.
-  /// shards; all_reduced: every worker, which reduce the gradients together.
+  /// parameter_server with sparse tables. Who keeps the dense variables:
+  /// shards; or, all_reduced, every worker, and they reduce the gradients.
   std::string dense = "shards";
   uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
   uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
@@ -85,8 +85,8 @@ struct JobOptions {
   /// Without a sign of life for so long a member counts as lost; 0: a second
   /// and more on one host, three and more where members are on several.
   uint64_t loss_ms = 0;
-  /// Of the training part; Job fills them in, so that a role that computes no
-  /// gradient makes the same job without the data.
+  /// Shape and number of the training samples. Job fills them in, so that a
+  /// role that computes no gradient makes the same job without the data.
   SampleShape sample;
   uint64_t samples = 0;
   /// Folder of the checkpoint that the job begins with, readable wherever a

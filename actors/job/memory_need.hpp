@@ -19,8 +19,8 @@ struct MemoryNeed {
   uint64_t bytes() const { return variables + gradients + step; }
 };
 
-/// Of all roles of the plan. `step` is left out where the caller has no use for
-/// it: it takes a while.
+/// What each role of the plan needs. `step` is left out where the caller has no
+/// use for it: it takes a while.
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps = true);
 
 /// "needs about 1.9 GiB (variables 1.2 GiB, gradients 410 MiB, a step 300 MiB)"

@@ -45,7 +45,7 @@ public:
            LinkMemory* memory = nullptr, ListName name = {})
     : words_(payload_words(ids.size(), rows, width), memory),
       values_(write_payload(ids, width, words_.span(), name)) {}
-  /// Of ids that the receiver knows by that name.
+  /// Names ids that the receiver knows, instead of holding them.
   RowWords(ListName name, uint64_t rows, size_t width,
            LinkMemory* memory = nullptr)
     : words_(payload_words(0, rows, width), memory),

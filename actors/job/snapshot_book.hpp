@@ -16,7 +16,7 @@ namespace troupe {
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SnapshotSlice> slices; ///< by slice id
-  /// By slice id: the rows of parts of sparse tables, in chunks.
+  /// The rows of parts of sparse tables, by slice id, in chunks.
   std::vector<std::vector<TensorView>> rows;
   uint64_t table_bytes = 0; ///< of memory that sparse tables take at the shards
   bool evaluated = false;   ///< of rows only what an evaluation reads
@@ -71,7 +71,7 @@ struct TableSizes {
 TableSizes tables_of(const Job& job, const Snapshot& snapshot);
 /// Hashes over weights_of(); one dense tensor is in memory at a time.
 std::string weights_sha256(const Job& job, const Snapshot& snapshot);
-/// Of weights, optimizer state ("adam_m/dense_0/weight") and the step
+/// The hash of weights, optimizer state ("adam_m/dense_0/weight") and the step
 /// (PROTOCOL 22).
 std::string state_sha256(const Job& job, const Snapshot& snapshot);
 

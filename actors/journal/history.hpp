@@ -23,7 +23,7 @@ struct JobHistory {
 
   uint64_t epoch = 0;                 ///< newest that was decided; 0: none
   std::map<RoleId, uint64_t> members; ///< of it, with their incarnations
-  /// Of each slice: replicas, head first, in that epoch; and who shall keep it.
+  /// Each slice's replicas in that epoch, head first; and who shall keep it.
   std::vector<std::vector<uint32_t>> chains;
   std::vector<std::vector<uint32_t>> wanted;
   Consistency consistency;

@@ -77,7 +77,7 @@ public:
                  const std::vector<std::pair<std::string, double>>& measures);
   void fault(StepPhase phase, std::function<void()> synced);
   void over(int status, const std::string& line);
-  /// Of any other kind: history for people.
+  /// Writes an event of any other kind: history for people.
   void note(const std::string& kind, const nlohmann::json& body);
 
 private:

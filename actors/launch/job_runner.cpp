@@ -99,7 +99,7 @@ RunResult run_processes(const RunOptions& options,
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   auto coordinator = spawn_control_line(system, std::move(line));
-  // With the coordinator's, whoever may read it is whoever it likes: an
+  // Whoever may read the coordinator's certificates can be whoever it likes: an
   // operator, or a role that joins.
   if (options.events.note)
     options.events.note("coordinator: " + start.address + ", certificates "

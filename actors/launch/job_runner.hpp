@@ -33,8 +33,9 @@ struct RunEvents {
   /// Asked as often; "sync", "async" or "staleness:N" switches the run to that,
   /// an empty text leaves it as it is. What became of it is a note.
   std::function<std::string()> consistency;
-  /// Of a coordinator process: the run is over, its observers elsewhere may not
-  /// have read so yet. May add to the result what became of other files.
+  /// Told in a coordinator's process: the run is over, and its observers
+  /// elsewhere may not have read so yet. May add to the result what became of
+  /// other files.
   std::function<void(RunResult&)> over;
   /// Asked as often, while no earlier answer is under way; "shards add 1" and
   /// such (strategies/reshape.hpp) changes the run, an empty text does not.
@@ -111,7 +112,7 @@ struct LaunchOptions {
   std::function<std::string(const MemberName&)> certificates;
   std::function<void()> renewed; ///< this process's were; may be empty
   std::string journal; ///< of the coordinator, or of this process's voter
-  /// That are started here, besides the coordinator; empty: all.
+  /// Roles that are started here, besides the coordinator; empty: all.
   std::vector<RoleId> roles;
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;

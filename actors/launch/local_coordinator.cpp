@@ -21,8 +21,9 @@ std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
   }
 }
 
-/// At the address of the coordinator before, so that its observers find it;
-/// elsewhere where that one still has it, being stopped, or on another host.
+/// Makes it at the address of the coordinator before, so that its observers
+/// find it; elsewhere where that one still has it, being stopped, or on another
+/// host.
 std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
                                                     const RunOptions& options) {
   try {

@@ -206,8 +206,8 @@ private:
     });
   }
 
-  /// Until a coordinator has heard it: what is said to one that has just died,
-  /// maybe of its own death, nobody hears.
+  /// Says it until a coordinator has heard it: what is said to one that has
+  /// just died, maybe of its own death, nobody hears.
   void tell_of_death(const RoleDied& death) {
     self_->request(coordinator_, told_deadline, death)
       .then([] {},
@@ -217,7 +217,7 @@ private:
             });
   }
 
-  /// Unless the run is over by then.
+  /// Calls then() that much later, unless the run is over by then.
   template <class Then>
   void after(uint64_t ms, Then then) {
     if (ms == 0) {

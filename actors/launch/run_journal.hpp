@@ -21,9 +21,9 @@ struct RunJournal {
   std::shared_ptr<const JobHistory> past;
   uint64_t job = 0; ///< which one
   uint64_t term = 1;
-  /// That the file is on.
+  /// The disk that the file is on.
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
-  /// That it cannot be written, or can again.
+  /// Says that it cannot be written, or can again.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
 
   /// Writes down that the coordinator listens there.

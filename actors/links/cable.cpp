@@ -19,7 +19,7 @@ bool is_cut(int descriptor, std::chrono::milliseconds patience) {
   socklen_t size = sizeof info;
   if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
     return false;
-  // Of an idle connection the system's own probes count.
+  // On an idle connection the system's own probes count.
   const int tries = info.tcpi_retransmits + info.tcpi_probes;
   const auto silent_ms = std::min(info.tcpi_last_ack_recv,
                                   info.tcpi_last_data_recv);

@@ -8,6 +8,7 @@ namespace troupe {
 /// Tells whether nothing has come on a TCP connection for so long, though the
 /// system asked the other side again and again: a cable is cut, or a host gone.
 /// A peer that merely takes nothing still answers. False of any other socket.
+/// Source: Linux, tcp(7), TCP_INFO.
 bool is_cut(int descriptor, std::chrono::milliseconds patience);
 
 /// That in words: "has not answered for 3.0 s".

@@ -9,6 +9,7 @@
 
 namespace troupe {
 
+/// Whom to reach, over what, and what to say there.
 struct DialOrder {
   LinkEndpoint to;
   std::string whom;   ///< for people

@@ -44,9 +44,9 @@ constexpr size_t frame_header_bytes = 80;
 /// No payload is longer: who says so is refused before anything is allocated.
 constexpr uint32_t most_frame_payload_bytes = 64u << 20;
 
-/// On the wire, little-endian: magic u32, version u16, kind u16, job, term,
-/// epoch, step, begin, opaque u64 each, group, bucket, part, payload bytes,
-/// payload crc32c u32 each, crc32c u32 of the 76 bytes before.
+/// How it stands on the wire, little-endian: magic u32, version u16, kind u16,
+/// job, term, epoch, step, begin, opaque u64 each, group, bucket, part, payload
+/// bytes, payload crc32c u32 each, crc32c u32 of the 76 bytes before.
 using FrameBytes = std::array<std::byte, frame_header_bytes>;
 
 /// The payload is at most most_frame_payload_bytes.
@@ -62,11 +62,13 @@ enum class FrameFault : uint8_t {
   payload,  ///< the payload's checksum is wrong
 };
 
+/// A header taken apart, or why it is none.
 struct DecodedFrame {
   FrameFault fault = FrameFault::none;
   FrameHeader header; ///< when there is no fault
 };
 
+/// Errors: a fault, of the header alone; the payload has not come yet.
 DecodedFrame decode_frame(std::span<const std::byte, frame_header_bytes> bytes);
 
 /// One clause about the fault, for a message that names the peer before it.

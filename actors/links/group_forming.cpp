@@ -192,7 +192,7 @@ std::optional<std::string> GroupForming::admit(LinkVisitor& visitor) {
     const auto line = whom(rank) + " and " + whom(request_.rank)
                       + " were told different " + difference
                       + "; give all roles of a job the same flags";
-    // Not now: the caller still holds the visitor.
+    // It must not be now: the caller still holds the visitor.
     room_.loop->cancel(timer_);
     timer_ = room_.loop->at(IoLoop::Clock::now(),
                             [this, line] { fail(line, true); });

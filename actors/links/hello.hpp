@@ -10,9 +10,10 @@
 
 namespace troupe {
 
-/// Of the handshake and of all that travels on links; both sides must agree.
+/// Counts versions of the handshake and of all that travels on links; both
+/// sides must agree.
 constexpr uint32_t link_revision = 2;
-/// Of a greeting's body; nothing larger is read.
+/// Bytes of a greeting's body; nothing larger is read.
 constexpr uint32_t largest_greeting = 1024;
 constexpr size_t longest_link_name = 128;
 constexpr size_t longest_member_name = 64;
@@ -49,12 +50,12 @@ struct LinkWelcome {
   friend bool operator==(const LinkWelcome&, const LinkWelcome&) = default;
 };
 
-/// With the length in front (4 bytes, little-endian).
+/// Writes it with the length in front (4 bytes, little-endian).
 std::string encode(const LinkHello& hello);
 std::string encode(const LinkWelcome& welcome);
 
-/// Of a body, without the length. Errors: nullopt for anything else than what
-/// encode() makes; a hello of another revision is known by its number alone.
+/// Reads a body, without the length. Errors: nullopt for anything else than
+/// what encode() makes; a hello of another revision has its number alone.
 std::optional<LinkHello> decode_hello(std::span<const char> body);
 std::optional<LinkWelcome> decode_welcome(std::span<const char> body);
 

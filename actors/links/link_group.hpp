@@ -22,6 +22,7 @@ public:
   virtual ~LinkGroup() = default;
 };
 
+/// What a member asks for to be linked to all others of an epoch's group.
 struct GroupRequest {
   Fence fence;
   std::string group; ///< its name in the job, up to 128 characters
@@ -42,6 +43,7 @@ struct GroupRequest {
   std::function<void(uint32_t rank, const std::string& reason)> on_down;
 };
 
+/// The group with its sockets or memory, or which members are missing.
 struct GroupOutcome {
   std::string error; ///< one line that names the member; empty: formed
   std::vector<uint32_t> missing; ///< ranks without a link at the deadline

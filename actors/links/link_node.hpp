@@ -14,6 +14,7 @@
 
 namespace troupe {
 
+/// Where a process listens for links, and how it speaks on them.
 struct LinkOptions {
   /// Without it there is no TCP: links stay on this host.
   std::shared_ptr<const TlsContext> tls;
@@ -36,6 +37,7 @@ struct LinkOptions {
   std::string host_mark;
 };
 
+/// One stream to another process, under a name that it accepts.
 struct ChannelRequest {
   Fence fence;
   std::string channel;  ///< up to 128 characters
@@ -45,6 +47,7 @@ struct ChannelRequest {
   IoLoop::Clock::time_point deadline;
 };
 
+/// This side's end of the stream, or why there is none.
 struct ChannelOutcome {
   std::string error; ///< one line; empty: open
   std::unique_ptr<LinkSocket> socket;
@@ -52,6 +55,7 @@ struct ChannelOutcome {
   std::vector<Descriptor> passed{}; ///< of the peer's LinkMemory
 };
 
+/// The other side's end of a stream that somebody opened.
 struct ChannelArrival {
   Fence fence;
   std::string from;
@@ -60,6 +64,7 @@ struct ChannelArrival {
   std::vector<Descriptor> passed{};
 };
 
+/// Who came to the door so far.
 struct LinkCounters {
   uint64_t accepted = 0;  ///< connections of members
   uint64_t strangers = 0; ///< dropped: not of this job, or garbage
@@ -101,7 +106,7 @@ public:
   const std::shared_ptr<LinkMemory>& memory() const;
   LinkCounters counters() const;
   std::chrono::milliseconds patience() const;
-  /// For those who serve their sockets on the same thread.
+  /// The loop, for those who serve their sockets on the same thread.
   IoLoop& io();
 
 private:

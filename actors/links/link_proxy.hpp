@@ -42,7 +42,7 @@ void deliver(LinkMessage&& message, const caf::strong_actor_ptr& proxy,
 void end_link_proxy(const caf::strong_actor_ptr& proxy,
                     const std::string& line);
 
-/// That line again, of a down message's reason.
+/// That line again, read from a down message's reason.
 std::string why_link_ended(const caf::error& reason);
 
 } // namespace troupe

@@ -20,7 +20,8 @@ struct LentTensor {
   uint32_t slot = 0; ///< of the receiver's table
 };
 
-/// On the wire, little-endian: offset, loan u64, segment, slot u32.
+/// How it stands on the wire, little-endian: offset, loan u64, segment, slot
+/// u32.
 using LentBytes = std::array<std::byte, 24>;
 LentBytes encode_lent(const LentTensor& lent);
 LentTensor decode_lent(std::span<const std::byte, 24> bytes);

@@ -27,13 +27,13 @@ public:
     std::string peer; ///< for people: "worker:1"
     std::vector<MessageKind> accepted;
     uint64_t window_bytes = uint64_t{32} << 20; ///< granted to the peer
-    /// On one host: tensors in it are lent; null: all are sent.
+    /// Tensors in it are lent to peers on this host; null: all are sent.
     std::shared_ptr<LinkMemory> memory{};
     std::shared_ptr<const PeerMemory> peer_memory{};
     SliceRanks ranks{}; ///< of what is sent
   };
   struct Events {
-    /// From the driving thread.
+    /// Called by the driving thread.
     std::function<void(LinkMessage&&)> message;
     /// The driving thread is to look at wants_write(); from any thread.
     std::function<void()> wake;

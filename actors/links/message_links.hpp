@@ -23,7 +23,7 @@ public:
   /// links' thread; empty: nobody is.
   MessageLinks(caf::actor_system& system, LinkNode& node,
                std::shared_ptr<MetricRegistry> metrics, Log log = {});
-  /// As end().
+  /// Does what end() does.
   ~MessageLinks();
   /// Ends all links, which must be before the node and the actor system end.
   /// Whoever asks for a link after it is told so.

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-/// As much is handed to the kernel at a time: enough to keep it busy, little
+/// So much is handed to the kernel at a time: enough to keep it busy, little
 /// enough that a grant does not wait long behind it.
 constexpr size_t batch_bytes = size_t{512} << 10;
 constexpr size_t batch_frames = 16;

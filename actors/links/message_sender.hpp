@@ -19,7 +19,7 @@ namespace troupe {
 /// all in the order in which they are sent.
 using SliceRanks = std::shared_ptr<const std::vector<uint32_t>>;
 
-/// By so much may pass a message that waits; see SendQueue.
+/// A message that waits is passed by so much at most; see SendQueue.
 constexpr uint64_t most_passing_bytes = uint64_t{8} << 20;
 
 /// What goes out on a message link: the messages that wait for credit and the
@@ -40,7 +40,7 @@ public:
   void owe(uint64_t total);
   /// Tells the peer with each grant where the own ReturnTable is.
   void announce(uint64_t returns);
-  /// As Loans.
+  /// What Loans has under these names.
   bool lend_to(std::shared_ptr<const PeerMemory> peer, uint64_t returns);
   void reclaim(std::vector<TensorView>& done);
   std::vector<TensorView> close_loans();

@@ -17,7 +17,7 @@ public:
   explicit PayloadPool(uint64_t most_idle_bytes)
     : most_idle_bytes_(most_idle_bytes) {}
 
-  /// At least `count` values, not initialised.
+  /// Gives memory for at least `count` values, not initialised.
   Buffer take(size_t count);
   void give(Buffer&& block);
   uint64_t idle_bytes() const;

@@ -22,7 +22,7 @@ public:
   /// `root` as of read_control_group().
   explicit RoleDeaths(std::string root = "");
 
-  /// Of each process that ended, once.
+  /// To be called once for each process that ended.
   RoleDeath explain(const ChildProcesses::Exit& exit);
 
 private:

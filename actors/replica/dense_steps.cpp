@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-/// That a shared sum takes of a member.
+/// A shared sum takes so many of a member.
 constexpr uint32_t most_addends = 32;
 
 std::vector<Slice> reduced_slices(const Job& job) {
@@ -61,7 +61,7 @@ DenseSteps::DenseSteps(const RoleContext& context, Executor& executor)
     count_from_(count_from(job_.beginning.get())),
     group_(*context_.faults) {}
 
-/// Of the slices kept here a step is one update, whatever the rows do.
+/// A step is one update of the slices kept here, whatever the rows do.
 uint64_t DenseSteps::count_from(const Beginning* beginning) const {
   return beginning == nullptr
            ? 0
@@ -165,7 +165,7 @@ StepOutcome DenseSteps::take(uint64_t step, const std::vector<NodeSum>& sums,
   return outcome;
 }
 
-/// Of the step after the first of an epoch nobody holds anything.
+/// Nobody holds anything of the steps after the first of an epoch.
 void DenseSteps::divide() {
   bool any = false;
   for (auto& member : start_.members)

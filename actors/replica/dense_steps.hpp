@@ -37,7 +37,7 @@ public:
   const StepShare& share() const { return shares_[start_.rank]; }
   /// Ranks of that step that nobody has.
   std::vector<RankRange> missing() const;
-  /// For the group of the epoch.
+  /// What the group of the epoch needs to know.
   ReducerLayout layout() const;
   std::shared_ptr<FlatArrays> arrays() const { return arrays_; }
 

@@ -27,7 +27,7 @@ public:
   /// before it is let go.
   void join(std::shared_ptr<ReplicaGroup> group);
   bool has_peers() const { return reducer_ != nullptr; }
-  /// Of the group, while has_peers().
+  /// The group's; there is one while has_peers().
   Reducer& reducer() { return *reducer_; }
 
   /// Ends what the group does; from any thread.

@@ -23,6 +23,7 @@ struct ReplicaGroup {
   bool hopeless = false;             ///< the next epoch would end alike
 };
 
+/// What a replica asks for to be in an epoch's group.
 struct GroupWish {
   Fence fence;
   ReducerLayout layout;

@@ -24,7 +24,7 @@ private:
   std::shared_ptr<const Job> job_;
   std::shared_ptr<VariableBanks> variables_;
   std::mutex mutex_;
-  /// By (job, term, epoch); gone with its members.
+  /// Meetings by (job, term, epoch); each goes with its members.
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::weak_ptr<Meeting>>
     meetings_;
 };

@@ -20,7 +20,8 @@ public:
   FlatArrays(const Job& job, uint32_t arrays, bool shared);
 
   float* at(uint32_t array) const { return first_ + array * stride_; }
-  /// Beyond those, made when it is first asked for; in own memory only.
+  /// An array beyond those, made when it is first asked for; in own memory
+  /// only.
   float* more(uint32_t array);
   uint64_t stride() const { return stride_; } ///< elements
   /// Null: own memory.

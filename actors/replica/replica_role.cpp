@@ -151,7 +151,7 @@ private:
       });
   }
 
-  /// On the executor. Returns why it cannot.
+  /// Runs on the executor. Returns why it cannot.
   std::string go_back(const Activate& activation) {
     if (!activation.rollback
         || (activation.checkpoint.empty()

@@ -4,11 +4,14 @@
 
 namespace troupe {
 
-/// Spawns a replica of the mirrored strategy: a copy of all variables on one
-/// local device. Each replica sends its node sums to every other; each
-/// finishes the tree for the slices it owns and sends the result to all
-/// (reduce-scatter by direct exchange, then all-gather); everybody applies the
-/// same update. In one process nothing is copied: messages carry views.
+/// Spawns a replica of the all-reduce strategies (one_device, mirrored,
+/// multi_worker_mirrored, central_storage): all variables on one device. The
+/// actor keeps its executor supplied with turns, each a whole step, and no
+/// message lies on a step's path (ReplicaSteps). The replicas of an epoch sum
+/// their gradients as a group (GroupMaker, Reducer); whoever sums a run of
+/// elements also updates it for all, or hands out the sum. The actor decides
+/// who is in the group, ends it, and reports to the coordinator.
+/// Completion: the actor ends with the job.
 replica_actor spawn_replica(caf::actor_system& system, RoleContext context);
 
 } // namespace troupe

@@ -49,7 +49,7 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   version_ = variables_->version();
 }
 
-/// And variables, unless all replicas of the process have the same.
+/// Makes variables as well, unless all replicas of the process have the same.
 void ReplicaSteps::make_arrays() {
   const auto banks = banks_of(replicas_);
   const auto own = shares_variables_ ? 0

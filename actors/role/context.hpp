@@ -27,7 +27,7 @@ struct RoleContext {
   std::shared_ptr<MetricRegistry> metrics;
   bool own_process = false; ///< then it also reports CAF's metrics and memory
   std::shared_ptr<GroupMaker> groups{}; ///< of replicas
-  /// Of workers and shards to peers elsewhere; null: there are none.
+  /// How workers and shards reach peers elsewhere; null: there are none.
   std::shared_ptr<MessageLinks> links{};
   /// What peers on this host are lent; null where there is none.
   std::shared_ptr<LinkMemory> memory() const;

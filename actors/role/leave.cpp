@@ -27,7 +27,7 @@ void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
     asker->request(coordinator, deadline, request)
       .then([asker](const Note&) { asker->quit(); },
             [asker, caller](const caf::error& why) {
-              // Of a coordinator that is gone: the next one is to be asked.
+              // Where the coordinator is gone, the next one is to be asked.
               asker->send(caller, GiveUp{why == caf::sec::request_receiver_down
                                            ? ""
                                            : line_of(why)});

@@ -16,7 +16,7 @@ uint64_t shard_window(const Job& job) {
                   least_shard_window(job, most_passing_bytes));
 }
 
-/// By slice, the first operator of the forward pass that reads of it.
+/// For each slice the first operator of the forward pass that reads of it.
 SliceRanks ranks_of(const Job& job) {
   if (job.options.priority != "on")
     return nullptr;
@@ -36,7 +36,7 @@ SliceRanks ranks_of(const Job& job) {
 
 uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
   const auto& plan = job.plan;
-  // That one worker pushes of a slice, however many there are: two of a level.
+  // One worker pushes so many of a slice, however many there are: two a level.
   const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
   uint64_t largest = 0;
   uint64_t all = 0;
@@ -47,7 +47,7 @@ uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
     largest = std::max(largest, bytes);
     all += bytes; // it may be given any of them
   }
-  // Also of an asynchronous job: it may be switched.
+  // This holds for an asynchronous job, too: it may be switched.
   const bool waits = !rounds_of(job.options).empty();
   // Twice what must fit: credit comes back when half of a window is free. Not
   // all senders send in one order.

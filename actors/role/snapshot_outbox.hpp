@@ -29,7 +29,7 @@ public:
   void took(const SnapshotTaken& taken);
   /// The epoch of `fence` is proposed. What is on its way may be lost.
   void seal(const Fence& fence);
-  /// That epoch is entered.
+  /// The epoch that was proposed is entered.
   void enter(bool rollback);
 
 private:

@@ -68,10 +68,10 @@ struct ShardFrame {
     };
   }
 
-  /// Of which peers on this host need no copies; null where there is none.
+  /// Memory that peers on this host read in place; null where there is none.
   std::shared_ptr<LinkMemory> memory() const { return context.memory(); }
 
-  /// A view of a copy of `values`, of which peers on this host need no other.
+  /// A view of a copy of `values`, which peers on this host read in place.
   TensorView copy(std::span<const float> values) const {
     const auto lent = memory();
     return lent ? lent->copy(values) : TensorView::copy(values);

@@ -8,9 +8,9 @@
 namespace troupe {
 
 /// A file in the machine's memory in which a shard that nobody supervises keeps
-/// its states: whoever is started again by the same command finds them. Named
-/// after the coordinator's address and the role; locked, so that no other
-/// process writes to it; of this user alone.
+/// its states: whoever is started again by the same command finds them. It is
+/// named after the coordinator's address and the role, belongs to this user
+/// alone, and is locked, so that no other process writes to it.
 class KeptMemory {
 public:
   /// Where there is none to be had, or another process has it, `descriptor` is

@@ -11,8 +11,8 @@
 namespace troupe {
 namespace {
 
-/// Of rows that run free without a bound of the job's own: what a worker has
-/// pushed and no tail has applied yet lies in queues.
+/// Bounds rows that run free where the job has no bound of its own: what a
+/// worker has pushed and no tail has applied yet lies in queues.
 constexpr uint64_t most_steps_behind = 64;
 
 } // namespace

@@ -15,6 +15,8 @@ namespace troupe {
 /// The slices of an asynchronous job: each push is an update of its own,
 /// applied on arrival, once (PROTOCOL 11). The head gives it its place in the
 /// order, which all replicas follow; the tail reports it and is read.
+/// Source: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012
+/// (Downpour SGD), for updates on arrival; that each counts once is our own.
 class LeaseSlices : public ShardPart {
 public:
   explicit LeaseSlices(ShardFrame& shard);

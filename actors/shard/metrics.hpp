@@ -5,6 +5,7 @@
 
 namespace troupe {
 
+/// The metrics that a shard feeds (monitoring/names.hpp).
 struct ShardMetrics {
   explicit ShardMetrics(MetricRegistry& registry)
     : pending(registry.gauge(metrics::pending_nodes)),

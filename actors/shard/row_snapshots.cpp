@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-/// Of the version before the newest the coordinator has had the rows: nobody
-/// pulled the newest before.
+/// The coordinator has had the rows of the version before the newest: nobody
+/// pulled the newest earlier.
 void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
                          uint64_t named, Shown shown) {
   const auto known = read_.find(slice);

@@ -208,7 +208,7 @@ private:
                });
   }
 
-  /// On the executor. Returns why it cannot.
+  /// Runs on the executor. Returns why it cannot.
   std::string go_back(const Activate& activation) {
     try {
       shard_.store->reset(replicated_by(chains_of(activation, shard_.job.plan),

@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint64_t magic = 0x3365726f74735254; // "TRstore3"
 constexpr uint32_t most_rounds = 3;
-/// Of a record's word: the slice is not here; it is at its beginning, which is
-/// being written.
+/// What a record's word says: the slice is not here; it is at its beginning,
+/// which is being written.
 constexpr uint64_t absent = 0;
 constexpr uint64_t unwritten = ~uint64_t{0};
 

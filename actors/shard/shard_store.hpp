@@ -85,7 +85,7 @@ public:
   void begin_again(uint32_t slice) { initialise(slice); }
   /// The slice has moved away: its memory is given back.
   void drop(uint32_t slice);
-  /// As SliceState::epoch; 0 for a slice at its beginning.
+  /// What SliceState::epoch says; 0 for a slice at its beginning.
   uint64_t lineage(uint32_t slice) const;
   void set_lineage(uint32_t slice, uint64_t epoch);
 

@@ -16,6 +16,7 @@ namespace troupe {
 /// updates in order, answers followers with what they lack, and takes what this
 /// shard lacks. Decisions are a ChainReplica's and a ChainFeed's per slice and
 /// follower; what is done with an update is the owner's.
+/// Source: van Renesse and Schneider, OSDI 2004 (strategies/chain_link.hpp).
 class SliceChains {
 public:
   struct Events {

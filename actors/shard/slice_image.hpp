@@ -11,9 +11,9 @@ namespace troupe {
 /// A slice at one version, on its way from one replica to another.
 struct SliceImage {
   uint64_t version = 0;
-  /// Values, then each slot of state. Of a part of a sparse table: the ids of
-  /// rows that go, then chunks of rows that come, to an empty table or, for
-  /// the second of two images, to that of the version before.
+  /// Values, then each slot of state. For a part of a sparse table these are
+  /// the ids of rows that go, then chunks of rows that come, to an empty table
+  /// or, for the second of two images, to that of the version before.
   std::vector<TensorView> tensors;
   LeaseSet leases;
 };

@@ -33,7 +33,7 @@ public:
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.
   void apply_step(uint64_t step, uint32_t samples, const StepScalars& scalars);
-  /// As apply_step() of a sum that another shard has made.
+  /// Does what apply_step() does with a sum that another shard has made.
   void apply_sum(const Addend& sum, uint64_t step, uint32_t samples,
                  const StepScalars& scalars);
   /// Applies one lease's gradient, clipped and damped by `scalars`, as its own

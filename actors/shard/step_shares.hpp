@@ -15,6 +15,7 @@ namespace troupe {
 /// what arrives at that slice; its chain writes the decision down, then it
 /// tells the coordinator and all shards, which asked for it when the epoch
 /// began.
+/// Source: Chen et al., 2016 (strategies/step_quorum.hpp).
 class StepSharesDesk {
 public:
   /// `replicate(step, decision, held)` calls held() once every replica of slice

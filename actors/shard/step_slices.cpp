@@ -212,7 +212,7 @@ void StepSlices::take(const StepShares& decision) {
     push(kept); // it is in now
 }
 
-/// Also what a head knows since it was a follower.
+/// This goes for what a head knows since it was a follower, too.
 void StepSlices::leave_out(uint32_t id) {
   const auto& ledger = slices_.at(id)->ledger;
   const auto step = ledger.version();

@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// Of work that goes through so many values a few times.
+/// How long work takes that goes through so many values a few times.
 inline TaskSize task_size(uint64_t values) {
   constexpr uint64_t most_brief = 4096;
   return values <= most_brief ? TaskSize::brief : TaskSize::any;

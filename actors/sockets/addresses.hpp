@@ -17,7 +17,7 @@ public:
   /// Errors: nullopt unless `host` is an address in digits.
   static std::optional<SocketAddress> of_number(const std::string& host,
                                                 uint16_t port);
-  /// As of_number, but looks names up, which may wait; IPv4 goes first.
+  /// Looks a name up, or reads digits; it may wait. IPv4 goes first.
   static std::optional<SocketAddress> find(const std::string& host,
                                            uint16_t port);
   /// Abstract: no file, gone with the process.

@@ -21,7 +21,7 @@ public:
 
   /// Errors: InputError when the process is out of descriptors.
   IoLoop();
-  /// As stop().
+  /// Does what stop() does.
   ~IoLoop();
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;

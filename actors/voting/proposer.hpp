@@ -16,6 +16,8 @@ namespace troupe {
 ///     ^                                                       |
 ///     |          another's term is higher: deposed -----------+
 ///     (a new process)
+///
+/// Source: Raft (strategies/quorum_log.hpp).
 class Proposer : public JournalSink {
 public:
   Proposer(caf::actor_system& system, ProposerOptions options);

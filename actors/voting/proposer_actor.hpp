@@ -11,6 +11,7 @@
 
 namespace troupe {
 
+/// Who keeps the journal.
 struct ProposerOptions {
   std::vector<std::string> voters; ///< HOST:PORT each, the same for everybody
   uint32_t own = 0;                ///< the one that is in this process
@@ -18,6 +19,7 @@ struct ProposerOptions {
   uint32_t seed = 0; ///< of how long it rests between attempts
 };
 
+/// What a new leader begins with.
 struct Elected {
   uint64_t term = 0;
   std::vector<JournalEvent> events; ///< what was decided, and may have been

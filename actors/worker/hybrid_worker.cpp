@@ -94,7 +94,7 @@ private:
       });
   }
 
-  /// On the executor.
+  /// Runs on the executor.
   StepOutcome begin(const Activate& activation) {
     StepOutcome outcome;
     try {
@@ -234,7 +234,7 @@ private:
     step_.computed(std::move(result.nodes));
     if (phase_ == Phase::computing)
       finish_step();
-    // Else it was sealed meanwhile: the next epoch decides what is sent.
+    // Otherwise it was sealed meanwhile: the next epoch decides what is sent.
   }
 
   /// Rows go to their shards, and come back as the next version; the dense sums

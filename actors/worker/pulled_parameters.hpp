@@ -74,9 +74,9 @@ public:
     buffer_->fill(0);
   }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
-  /// Of the newest pull.
+  /// The gate of the newest pull.
   const std::shared_ptr<ParameterGate>& gate() const { return gate_; }
-  /// By slice, of the newest pull.
+  /// The versions of the newest pull, by slice.
   const std::vector<uint64_t>& versions() const { return versions_; }
   WorkerRows& rows() { return rows_; } ///< of sparse tables
 

@@ -63,7 +63,7 @@ public:
              ? &buckets_
              : nullptr;
   }
-  /// Of all `sums`, this bucket and those before it are final: sends them.
+  /// This bucket and those before it are final in all `sums`: sends them.
   template <class Self>
   void push_bucket(Self* self, const Fence& fence, uint64_t step,
                    const std::vector<NodeSum>& sums, uint32_t bucket) {

@@ -88,7 +88,7 @@ private:
   }
 
   std::shared_ptr<const StepRows> find(Samples samples);
-  /// By whom it is read from.
+  /// What is pulled from each shard that is read.
   std::vector<std::pair<uint32_t, RowPull>> pulls(RowPull pull) const;
 
   const Job& job_;

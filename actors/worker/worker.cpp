@@ -13,8 +13,8 @@
 namespace troupe {
 namespace {
 
-/// Of pushes of leases: a worker that computes faster than a link takes them
-/// would fill its memory.
+/// Bounds the pushes of leases that wait: a worker that computes faster than a
+/// link takes them would fill its memory.
 constexpr uint64_t most_queued_bytes = uint64_t{32} << 20;
 constexpr std::chrono::milliseconds queue_look_period{2};
 
@@ -125,7 +125,7 @@ private:
 
   // --- a synchronous step ---------------------------------------------------
 
-  /// Of a step or, asynchronously, of a lease.
+  /// The samples of a step or, asynchronously, of a lease.
   WorkerRows::Samples samples_of(uint64_t version) const {
     if (!async_)
       return {version, step_.nodes().of(version)};

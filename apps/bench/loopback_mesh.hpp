@@ -25,7 +25,7 @@ public:
   void drop();
   /// The descriptor of `rank` that leads to `peer`; not blocking.
   int descriptor(uint32_t rank, uint32_t peer) const;
-  /// As descriptor(), and leaves it to the caller to close.
+  /// The descriptor, which is the caller's to close from here on.
   int release(uint32_t rank, uint32_t peer);
 
   /// Sends `bytes` to the next member, from `data` over and over, while

@@ -21,10 +21,10 @@ namespace {
 constexpr int trials = 5;
 constexpr uint64_t most_steps = 300;
 constexpr uint64_t fewest_steps = 5;
-/// Of rows: what few workers do takes less time, and a table just filled takes
-/// a while to be as it stays.
+/// Bounds the steps with rows: what few workers do takes less time, and a table
+/// just filled takes a while to be as it stays.
 constexpr uint64_t most_row_steps = 3000;
-/// Of all workers in a run: what is large makes fewer steps.
+/// What all workers send in a run: what is large makes fewer steps.
 constexpr uint64_t run_bytes = uint64_t{4} << 30;
 constexpr uint32_t samples_of_a_worker = 2;
 constexpr uint32_t rows_of_a_worker = 32;

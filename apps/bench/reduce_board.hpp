@@ -40,17 +40,17 @@ public:
                                                  bool exact_in_any_order);
   ~ReduceBoard();
 
-  /// Of a member: takes part in rounds until told to end.
+  /// Called by a member: takes part in rounds until told to end.
   void serve(uint32_t rank, ReduceCarrier& carrier);
-  /// Of a member that cannot serve: says why, which fails the round.
+  /// Called by a member that cannot serve: says why, which fails the round.
   void fail(uint32_t rank, const std::string& why);
 
-  /// Of the driver: lets all members run a round and waits; returns the median
-  /// in microseconds. `alive` is asked now and then, and throws.
+  /// Called by the driver: lets all members run a round and waits; returns the
+  /// median in microseconds. `alive` is asked now and then, and throws.
   /// Errors: InputError with what a member said.
   double run(const ReduceSide::Round& round,
              const std::function<void()>& alive);
-  /// Of the driver: members end.
+  /// Called by the driver: members end.
   void end();
 
 private:

@@ -64,7 +64,7 @@ nlohmann::ordered_json read_json(const std::string& path) {
   return nlohmann::ordered_json::parse(file);
 }
 
-/// Of `--model count:…`: each parameter is the number of its updates.
+/// With `--model count:…` each parameter is the number of its updates.
 void count_updates(const Settings& job, const std::string& weights,
                    ChaosEvidence& evidence) {
   if (!job.job.model.starts_with("count:"))

@@ -10,12 +10,12 @@
 
 namespace troupe {
 
-/// In a role's environment: HOST:PORT of a proxy that its links over TCP are
-/// dialled through.
+/// The variable of a role's environment that names the proxy, HOST:PORT,
+/// through which its links over TCP are dialled.
 inline constexpr const char* link_proxy_variable = "TROUPE_LINK_PROXY";
 
-/// In a role's environment: ROLE=HOST:PORT,…, where those roles reach their
-/// coordinator.
+/// The variable of a role's environment that says where roles reach their
+/// coordinator: ROLE=HOST:PORT,….
 inline constexpr const char* control_proxy_variable = "TROUPE_CONTROL_PROXY";
 /// What that says of a role; empty: nothing.
 std::string control_proxy_of(const std::string& role, const char* addresses);

@@ -47,7 +47,7 @@ public:
   ChaosPlan(const Plan& plan, uint64_t seed,
             std::vector<ChaosKind> kinds = {ChaosKind::kill});
 
-  /// At most `most` faults.
+  /// Draws the next strike, of at most `most` faults.
   Strike next(uint64_t most);
   /// The same strike at another replica of the same chain, for a phase that
   /// only its head or its tail goes through. False: there is no other.

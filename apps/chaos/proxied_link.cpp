@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of a throttled link: so much in each turn of the proxy, which then rests.
+/// So much passes a throttled link in each turn of the proxy, which then rests.
 constexpr size_t slow_bytes = 16 << 10;
 constexpr size_t longest_line = 256;
 constexpr int knock_ms = 50;

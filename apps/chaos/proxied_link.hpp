@@ -55,7 +55,7 @@ struct ProxiedLink {
 Descriptor listen_here(uint16_t port = 0);
 /// Whether somebody accepts connections there.
 bool listens(const SocketAddress& address);
-/// Of a listener of this host: HOST:PORT.
+/// Where a listener of this host is reached: HOST:PORT.
 std::string address_of(const Descriptor& listener);
 
 } // namespace troupe

@@ -37,8 +37,8 @@ struct ChaosEvidence {
   /// order: other workers and shards are linked then.
   uint64_t link_ends = 0;
   std::vector<std::string> left; ///< processes, after the end
-  /// Of a model that counts: what each parameter should be, and the range they
-  /// are in.
+  /// The model counts: what each of its parameters should be, and the range
+  /// they are in.
   bool counts = false;
   double expected_count = 0;
   double least_count = 0;

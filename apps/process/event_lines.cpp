@@ -18,7 +18,7 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Of the kinds that say more than a list of names and values would.
+/// Puts those kinds into words that a list of names and values would not do.
 std::string sentence(const std::string& kind, const Json& body) {
   const auto at = [&](const char* name) { return text_of(body.at(name)); };
   if (kind == "epoch") {

@@ -38,7 +38,7 @@ public:
   const std::string& coordinator() const { return coordinator_; }
   uint64_t steps() const { return steps_; }       ///< committed
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
-  /// Of the workers that were lost, as many ranks as each may have had then.
+  /// The ranks that the workers that were lost may have had then, added up.
   uint64_t leaves_of_the_lost(uint32_t virtual_ranks) const;
 
 private:

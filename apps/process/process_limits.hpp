@@ -13,10 +13,10 @@ struct ProcessNeeds {
   uint64_t threads = 0;     ///< of all processes together
 };
 
-/// Of a launcher and all that it starts, or of a run in one process.
+/// What a launcher with all that it starts needs, or a run in one process.
 ProcessNeeds needs_of_run(const Job& job, bool standby);
-/// Of a role alone, in a process of its own: its peers may be as many as it
-/// takes, so that this is what it begins with.
+/// What a role alone in a process of its own begins with: its peers may be any
+/// number.
 ProcessNeeds needs_of_role();
 
 /// Raises the soft limit of descriptors where it is too low, and finds out

@@ -168,7 +168,7 @@ void check_output(const std::string& flag, const std::string& path,
   }
 }
 
-/// Of what --save writes.
+/// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
   const Job job{options, options.global_batch};
   uint64_t values = 0;
@@ -239,8 +239,8 @@ void check_certificates(const Settings& settings) {
                  "127.0.0.1:7000");
 }
 
-/// Of the commands that look at, or change, a job that runs elsewhere. Returns
-/// whether it is one of them.
+/// Checks the commands that look at, or change, a job that runs elsewhere.
+/// Returns whether it is one of them.
 bool check_observer(const Settings& settings) {
   const auto& command = settings.command;
   if (command.starts_with("ctl ")) {

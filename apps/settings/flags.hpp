@@ -49,7 +49,7 @@ enum class FlagType { text, number, toggle };
 /// at most one of them is a key.
 struct Flag {
   std::string name; ///< without dashes, "global-batch"
-  /// What follows in the help, "N"; of a toggle what it may be given as,
+  /// What follows in the help, "N"; for a toggle what it may be given as,
   /// "[=fresh]".
   std::string value;
   FlagType type = FlagType::text;

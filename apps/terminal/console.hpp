@@ -24,7 +24,7 @@ public:
   /// `out` is borrowed. quiet: nothing at all is shown. color: escape
   /// sequences beyond what redrawing takes, on a terminal only.
   Console(bool quiet, bool color, bool is_tty, std::FILE* out);
-  /// As done().
+  /// Does what done() does.
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

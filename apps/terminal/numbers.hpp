@@ -52,7 +52,7 @@ struct Address {
 };
 /// Errors: UsageError "expected HOST:PORT …".
 Address parse_address(const std::string& text);
-/// Of one, or of several with commas.
+/// Reads one, or several with commas.
 std::vector<Address> parse_addresses(const std::string& text);
 
 } // namespace troupe

@@ -8,6 +8,7 @@ namespace troupe {
 
 /// Continues a CRC-32C (Castagnoli, reflected, as in iSCSI and ext4) over more
 /// bytes; 0 begins one. crc32c(crc32c(0, a), b) is that of a and b in a row.
+/// Source: RFC 3720, section 12.1; examples in its appendix B.4.
 uint32_t crc32c(uint32_t crc, const void* bytes, size_t size);
 
 namespace kernels {

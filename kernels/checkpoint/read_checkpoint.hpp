@@ -51,6 +51,7 @@ private:
   std::map<std::string, int> handles_; ///< by file
 };
 
+/// A folder that is called as a checkpoint is; what is in it was not looked at.
 struct FoundCheckpoint {
   uint64_t step = 0;
   uint32_t turn = 0; ///< of several of one step
@@ -61,6 +62,7 @@ struct FoundCheckpoint {
 /// Errors: FileError where it cannot be read.
 std::vector<FoundCheckpoint> find_checkpoints(const std::string& dir);
 
+/// A checkpoint that is not what was written.
 struct DamagedCheckpoint {
   std::string folder;
   std::string why; ///< one line

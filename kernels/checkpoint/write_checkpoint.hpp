@@ -20,12 +20,14 @@ struct TensorToWrite {
   std::vector<std::span<const std::byte>> parts;
 };
 
+/// A safetensors file of a checkpoint.
 struct FileToWrite {
   std::string name; ///< "parameters.safetensors"
   std::vector<TensorToWrite> tensors;
   CheckpointFacts metadata;
 };
 
+/// All of a checkpoint: its values stay as they are until it is written.
 struct CheckpointToWrite {
   CheckpointManifest manifest; ///< without files and tensors
   std::vector<FileToWrite> files;

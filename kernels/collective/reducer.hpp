@@ -18,6 +18,7 @@ enum class CollectiveEnd : uint8_t {
   mismatch, ///< members brought different things; aborted
 };
 
+/// A verdict and its reason; all members get the same (I8).
 struct CollectiveResult {
   CollectiveEnd end = CollectiveEnd::done;
   std::string reason; ///< unless done: one line that names the member

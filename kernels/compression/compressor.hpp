@@ -17,6 +17,7 @@ enum class CompressionKind : uint8_t {
   topk,
 };
 
+/// --compress taken apart.
 struct Compression {
   CompressionKind kind = CompressionKind::none;
   double fraction = 0; ///< topk: of the values, in (0, 1]
@@ -41,12 +42,20 @@ std::string to_string(const Compression& compression);
 ///             0 where that is not a normal number
 ///   onebit    blocks of 512: float32 mean of the negative values, float32 mean
 ///             of the others, a bit a value from the lowest (1: not negative),
-///             unused bits 0. Source: Seide et al. 2014
+///             unused bits 0
 ///   topk      k = ceil(fraction n) at least 1: k x uint32 index, ascending,
 ///             k x float32; the others are 0. The largest sizes, of equal ones
 ///             the lower index; NaN before all
 /// A value that is not finite spoils its block (int8 and onebit: NaN), so that
 /// the receiver notices; nothing of it stays in the residual.
+///
+/// Source: one bit, and error feedback for it: Seide et al., "1-Bit Stochastic
+/// Gradient Descent and its Application to Data-Parallel Distributed Training
+/// of Speech DNNs", Interspeech 2014; feedback for any format: Karimireddy et
+/// al., "Error Feedback Fixes SignSGD and other Gradient Compression Schemes",
+/// ICML 2019; topk: Aji and Heafield, "Sparse Communication for Distributed
+/// Gradient Descent", EMNLP 2017, and Lin et al., "Deep Gradient Compression",
+/// ICLR 2018, whose momentum correction is left out.
 class Compressor {
 public:
   virtual ~Compressor() = default;

@@ -4,6 +4,7 @@
 
 namespace troupe::kernels {
 
+/// The formats of compressor.hpp, one each.
 std::unique_ptr<Compressor> make_float16();             // halves.cpp
 std::unique_ptr<Compressor> make_bfloat16();            // halves.cpp
 std::unique_ptr<Compressor> make_int8();                // blocks.cpp

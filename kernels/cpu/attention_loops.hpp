@@ -18,6 +18,8 @@ struct AttentionShape {
   size_t head() const { return width / heads; }
 };
 
+/// y = softmax(scale query key^T) value, head by head; causal: a query sees the
+/// keys up to its own place. Shapes: as above; scratch [attention_scratch()].
 struct AttentionForward {
   const float* x;
   float* y;
@@ -27,6 +29,8 @@ struct AttentionForward {
   float* scratch;
 };
 
+/// Gradients of the above: products are computed again from `saved`.
+/// Shapes: those of x and y.
 struct AttentionBackward {
   const float* x;
   const float* y;
@@ -39,6 +43,9 @@ struct AttentionBackward {
 
 /// The kernels compiled for one instruction set; as products of matrices,
 /// their bits differ between sets.
+/// Source: Dao et al., "FlashAttention: Fast and Memory-Efficient Exact
+/// Attention with IO-Awareness", 2022; the running softmax is that of Milakov
+/// and Gimelshein, "Online normalizer calculation for softmax", 2018.
 struct AttentionTable {
   void (*forward)(const AttentionShape& shape, const AttentionForward& to);
   void (*backward)(const AttentionShape& shape, const AttentionBackward& to);

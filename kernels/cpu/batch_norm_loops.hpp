@@ -28,6 +28,7 @@ struct GradientMeans {
 
 /// The loops of batch norm, with the same bits on each instruction set: sums
 /// are taken per channel in the order of positions, in double.
+/// Source: Ioffe and Szegedy, "Batch Normalization", 2015, algorithm 1.
 struct BatchNormTable {
   /// sums [2, channels]: of x and of x^2.
   void (*sums)(const float* x, size_t positions, size_t channels, double* sums);

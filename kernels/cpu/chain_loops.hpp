@@ -28,6 +28,7 @@ struct ChainTile {
   size_t ahead_lines;
 };
 
+/// The kernel compiled for one instruction set; `tile` writes one tile of c.
 struct ChainLoops {
   size_t rows;  ///< of a tile
   size_t width; ///< columns of a tile

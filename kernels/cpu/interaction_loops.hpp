@@ -17,12 +17,15 @@ struct InteractionLoops {
   float (*dot)(const float* a, const float* b, size_t width);
 
   /// x [n, width] -> y [n (n - 1) / 2]: dot products of the pairs i > j.
+  /// Source: Naumov et al., "Deep Learning Recommendation Model for
+  /// Personalization and Recommendation Systems", 2019.
   void (*interact)(const float* x, size_t n, size_t width, float* y);
   /// dx [n, width] from dy of interact; added where `add`.
   void (*interact_back)(const float* x, const float* dy, size_t n, size_t width,
                         float* dx, bool add);
 
   /// x [n, width] -> half of the sum over width of (sum_n x)^2 - sum_n x^2.
+  /// Source: Rendle, "Factorization Machines", ICDM 2010, lemma 3.1.
   float (*factorize)(const float* x, size_t n, size_t width);
   /// dx [n, width] = dy (sum_n x - x), added where `add`.
   void (*factorize_back)(const float* x, float dy, size_t n, size_t width,

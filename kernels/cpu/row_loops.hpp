@@ -15,6 +15,8 @@ struct Moments {
 };
 
 /// y = (x - mean) inverse scale (+ shift), row by row, rows without gaps.
+/// Source: Ba, Kiros, Hinton, "Layer Normalization", 2016; rms norm: Zhang and
+/// Sennrich, "Root Mean Square Layer Normalization", 2019.
 struct NormArgs {
   const float* x;
   const float* scale; ///< [columns]

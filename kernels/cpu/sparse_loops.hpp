@@ -21,6 +21,7 @@ struct SparseBlock {
   bool add;
 };
 
+/// A nonzero element of a, and what it meets.
 struct SparseElement {
   float value;
   uint32_t place; ///< row of b in its block
@@ -45,6 +46,7 @@ struct SparseGroups {
   float* c;
 };
 
+/// to [lines, columns] = from, strides in elements.
 struct LineCopy {
   const float* from;
   size_t from_stride;

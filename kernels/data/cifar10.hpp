@@ -11,6 +11,8 @@ namespace troupe {
 /// (test_batch.bin).
 /// Errors: InputError (missing, cut within a record, label above 9, not a gzip
 /// stream).
+/// Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images",
+/// 2009.
 Dataset read_cifar10(const std::string& folder, const std::string& split);
 
 } // namespace troupe

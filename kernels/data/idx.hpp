@@ -12,6 +12,7 @@ namespace troupe {
 /// before anything of that size is allocated.
 /// Errors: InputError (missing, truncated, longer than its header says, wrong
 /// magic, counts of the two files differ, label above 9, not a gzip stream).
+/// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits".
 Dataset read_mnist(const std::string& folder, const std::string& split);
 
 } // namespace troupe

@@ -13,6 +13,7 @@ namespace troupe {
 void check_libsvm(const DataSpec& spec);
 
 /// Reads indices and labels as they stand in the file.
+/// Source: the format of Chang and Lin, "LIBSVM", 2011.
 /// Errors: InputError with file and line (no label, a label that is not a whole
 /// number, no pair of index and value, indices that do not ascend or pass
 /// 2^27, values that are not finite float32).

@@ -32,6 +32,7 @@ struct Batch {
   ParameterGate* gate = nullptr; ///< null: all parameters are there
 };
 
+/// What a micro-batch gave besides its gradient.
 struct LeafStats {
   double loss_sum = 0;  ///< nats: the samples' mean losses, summed over rows
   uint64_t correct = 0; ///< labels named by the largest logit

@@ -23,7 +23,7 @@ public:
 /// Whether a file of this name is taken for a compressed one.
 bool is_gzip_name(const std::string& path);
 
-/// Opens a file; one named .gz is inflated, of one or more members.
+/// Opens a file; one named .gz is inflated, of one or more members (RFC 1952).
 /// Errors: InputError (missing, not a regular file, not readable).
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 

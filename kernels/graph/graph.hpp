@@ -12,6 +12,8 @@ namespace troupe {
 
 // -- parameters ---------------------------------------------------------------
 
+/// How a parameter begins. he_uniform has the variance 2 / fan_in of He et al.,
+/// "Delving Deep into Rectifiers", 2015, section 2.2.
 enum class Initializer : uint8_t {
   zeros,
   ones,
@@ -47,6 +49,8 @@ struct Parameter {
 
 // -- operators ----------------------------------------------------------------
 
+/// gelu(x) = x times the normal distribution up to x, not approximated
+/// (Hendrycks and Gimpel, 2016); silu(x) = x sigmoid(x).
 enum class Activation : uint8_t { none, relu, gelu, silu, tanh, sigmoid };
 
 /// What an operator computes. Shapes leave out the rows; [..., n] is any shape
@@ -63,6 +67,7 @@ enum class OpKind : uint8_t {
   /// Per channel (the last extent), over rows and the other extents of the
   /// micro-batch; then activation. Evaluation uses the running statistics.
   /// Parameters: scale [c], shift [c], mean [c], variance [c] (statistics).
+  /// Source: Ioffe and Szegedy, "Batch Normalization", 2015, algorithm 1.
   batch_norm,
   layer_norm, ///< over the last extent; parameters: scale, shift (if bias)
   rms_norm,   ///< over the last extent; parameters: scale
@@ -77,11 +82,13 @@ enum class OpKind : uint8_t {
   embedding_bag,
   /// Scaled dot-product attention: x [t, 3 d] holds query, key and value side
   /// by side, each of `heads` heads side by side -> [t, d]. causal or full.
+  /// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.
   attention,
   /// x [n, d] -> [n (n - 1) / 2]: the dot product of each pair i > j, by i,
   /// then j (DLRM).
   interaction,
-  /// x [n, d] -> [1]: half of the sum over d of (sum_n x)^2 - sum_n x^2.
+  /// x [n, d] -> [1]: half of the sum over d of (sum_n x)^2 - sum_n x^2
+  /// (Rendle, "Factorization Machines", 2010).
   factorization,
   concat,    ///< along axis
   slice,     ///< [begin, end) along axis

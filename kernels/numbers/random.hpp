@@ -7,6 +7,8 @@ namespace troupe::kernels {
 /// Counter-based random numbers: element i of a stream is mix(key + i *
 /// golden), SplitMix64's i-th number, so any element is reached directly and
 /// nothing depends on who draws it.
+/// Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC
+/// 2011, for the idea; their generators are others.
 constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; constants of

@@ -52,10 +52,13 @@ double mean_norm(double square_sum, double samples);
 
 /// What a gradient of this norm is multiplied with: 1 up to the limit, else
 /// limit / (norm + 1e-6), as torch.nn.utils.clip_grad_norm_; NaN for NaN.
+/// Source: Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent
+/// neural networks", ICML 2013, algorithm 1.
 float clip_scale(double norm, double limit);
 
 /// LAMB's ||p|| / ||u|| of a variable, from the sums of squares; 1 where
 /// either is 0.
+/// Source: You et al., ICLR 2020, algorithm 2.
 float trust_ratio(double value_squares, double direction_squares);
 
 /// Phases of a step before the update in which slices send block sums: one

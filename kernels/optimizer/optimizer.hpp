@@ -20,6 +20,7 @@ enum class OptimizerKind : uint8_t {
   lamb,
 };
 
+/// Which rule, and its constants: update() says which of them a rule reads.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;
   float momentum = 0.9f;
@@ -92,12 +93,19 @@ void set_parameter(UpdateArgs& args, const Parameter& parameter);
 ///                  + weight_decay * p
 ///             p -= lr * trust_ratio * u
 ///
-/// ftrl: McMahan et al. 2013, algorithm 1, with r = sqrt(n), which saves a
-/// square root, and z times the learning rate: the same weights for a constant
-/// rate, while a schedule does not shrink them all with it. An element whose
-/// gradients have all been 0 keeps its initial value.
+/// ftrl: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD
+/// 2013, algorithm 1, with r = sqrt(n), which saves a square root, and z times
+/// the learning rate: the same weights for a constant rate, while a schedule
+/// does not shrink them all with it. An element whose gradients have all been 0
+/// keeps its initial value.
 ///
-/// lamb: You et al. 2019, algorithm 2, phi the identity.
+/// lamb: You et al., "Large Batch Optimization for Deep Learning: Training BERT
+/// in 76 Minutes", ICLR 2020, algorithm 2, phi the identity.
+///
+/// Papers of the others: momentum, nesterov: Sutskever et al., ICML 2013;
+/// adagrad: Duchi, Hazan, Singer, JMLR 2011; rmsprop: Tieleman and Hinton,
+/// 2012; adam: Kingma and Ba, ICLR 2015, algorithm 1; adamw: Loshchilov and
+/// Hutter, "Decoupled Weight Decay Regularization", ICLR 2019.
 ///
 /// Statistics, whatever the rule: p += statistic_momentum * (gradient_sum /
 /// samples - p); state is passed on.

@@ -13,6 +13,7 @@ namespace troupe {
 /// on the way and in the index, what is scattered one page an id.
 constexpr uint32_t page_ids = 64;
 
+/// Which ids of one page there are.
 struct IdPage {
   uint64_t page = 0; ///< id / 64
   uint64_t bits = 0; ///< bit i: id 64 page + i is there

@@ -19,7 +19,9 @@ namespace troupe {
 /// their name need not be sent again: the name stands for them. Shapes: values
 /// [ids, width], in order of the ids.
 
-/// Names a list of ids by what it holds; zero: no name.
+/// Names a list of ids by what it holds; zero: no name. Source: the cached key
+/// lists of Li et al., "Scaling Distributed Machine Learning with the Parameter
+/// Server", OSDI 2014.
 struct ListName {
   uint64_t low = 0;
   uint64_t high = 0;

@@ -21,6 +21,7 @@ struct Eviction {
   bool any() const { return most_bytes > 0 || idle_steps > 0; }
 };
 
+/// The shape of a table: rows of `width` values and as many of each slot.
 struct TableOptions {
   size_t width = 0;
   uint32_t slots = 0; ///< of optimizer state, which starts at zero

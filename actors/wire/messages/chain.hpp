@@ -55,7 +55,7 @@ struct ChainScalars {
   uint32_t round = 0;
   std::vector<Bits<float>> values;
 };
-/// That chain's tail to its head: all replicas have written it down.
+/// That chain's tail tells its head that all replicas have written it down.
 struct ScalarsHeld {
   Fence fence;
   uint64_t step = 0;

@@ -20,7 +20,7 @@ struct StepShares {
   uint64_t step = 0;
   std::vector<RankRange> shares;
 };
-/// From outside: go on like this; answered once it is so.
+/// Somebody outside asks the job to go on like this; answered once it is so.
 struct SwitchConsistency {
   std::string mode; ///< "sync", "async" or "staleness:N"
 };

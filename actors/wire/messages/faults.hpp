@@ -29,8 +29,8 @@ bool inspect(Inspector& f, FaultKind& x) {
   return f.apply(get, set);
 }
 
-/// From outside: let something happen to a role in a phase. Answered once it
-/// has happened, and, if the role is lost by it, the job is whole again;
+/// Somebody outside lets something happen to a role in a phase. Answered once
+/// it has happened, and, if the role is lost by it, the job is whole again;
 /// refused when the phase does not come in time.
 struct InjectFault {
   RoleId role;
@@ -41,7 +41,8 @@ struct InjectFault {
   FaultKind kind = FaultKind::kill;
   uint32_t amount = 0; ///< stop, slow: milliseconds; cut: which link, modulo
 };
-/// To the role: the next time but `after`; `none` takes it back.
+/// Tells the role to be struck when it passes the phase once more than `after`
+/// times; `none` takes that back.
 struct ArmFault {
   uint64_t job = 0;
   StepPhase phase = StepPhase::none;
@@ -49,7 +50,7 @@ struct ArmFault {
   FaultKind kind = FaultKind::kill;
   uint32_t amount = 0;
 };
-/// From the role: it has happened, and the role lives.
+/// The role says that it has happened, and lives.
 struct FaultStruck {
   uint64_t job = 0;
   RoleId role;

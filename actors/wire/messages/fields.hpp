@@ -23,7 +23,8 @@ struct Fence {
   uint64_t term = 0;
   uint64_t epoch = 0;
   friend bool operator==(const Fence&, const Fence&) = default;
-  /// Of one job: a later epoch, or one of a later coordinator (PROTOCOL 15).
+  /// Tells whether it is a later epoch of one job, or one of a later
+  /// coordinator (PROTOCOL 15).
   bool is_after(const Fence& other) const {
     return term != other.term ? term > other.term : epoch > other.epoch;
   }

@@ -21,6 +21,7 @@ struct Hello {
   std::string host{};       ///< of the process; empty: in the coordinator's
   uint32_t process = 0;
 };
+/// The answer: the job, and as whom the role takes part.
 struct JobInfo {
   uint64_t job = 0;
   uint64_t incarnation = 0; ///< 0: it keeps the one that it has

@@ -10,6 +10,7 @@
 /// Membership epochs.
 namespace troupe {
 
+/// The coordinator proposes an epoch: leave the one before, answer with Sealed.
 struct Propose {
   Fence fence;
   Consistency consistency{}; ///< so far: seals are reported in its terms
@@ -34,6 +35,7 @@ struct SliceChain {
   std::vector<uint32_t> replicas; ///< head (takes pushes) … tail (is pulled)
   std::vector<uint32_t> learners; ///< get a copy from the tail, and updates
 };
+/// A member has left its epoch, and says what it holds.
 struct Sealed {
   Fence fence; ///< of the proposed epoch
   RoleId role;
@@ -43,6 +45,7 @@ struct Sealed {
                         ///< step of which it has, or computes, `nodes`
   std::vector<RankRange> nodes{};
 };
+/// Where a member is reached: on the control plane, and by links.
 struct Member {
   RoleId role;
   std::string endpoint;
@@ -55,6 +58,7 @@ struct WorkerRanks {
   /// Replicas: nodes of the step that the epoch begins with whose sums it has.
   std::vector<RankRange> held{};
 };
+/// The proposed epoch is decided: who is in it, and where all go on.
 struct Activate {
   Fence fence;
   std::vector<Member> members;
@@ -63,14 +67,14 @@ struct Activate {
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
   bool synchronise = false; ///< replicas: all take `version` from `source`
   uint32_t source = 0;      ///< place of a replica that has it
-  /// Of each slice; empty: those that the plan begins with.
+  /// The chain of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch
   Consistency consistency{};        ///< from here on
   /// Ranks of step `version` that nobody has: their owners compute them.
   std::vector<RankRange> missing{};
-  /// Of a rollback: the folder of the checkpoint to restore; empty: what the
-  /// job began with.
+  /// The folder of the checkpoint that a rollback restores; empty: it restores
+  /// what the job began with.
   std::string checkpoint{};
 };
 /// A learner holds all that it was to learn: the next epoch may install it.

@@ -22,18 +22,20 @@ bool inspect(Inspector& f, MetricSample& x) {
   return ok && kind <= static_cast<uint8_t>(MetricSample::Kind::histogram);
 }
 
+/// What a virtual rank's micro-batch gave. Units: nats, summed over samples.
 struct LeafLoss {
   uint32_t virtual_rank = 0;
   double loss_sum = 0;
   uint32_t samples = 0;
 };
+/// A worker, or replica, has computed leaves of a step.
 struct LeafReport {
   Fence fence;
   RoleId worker;
   uint64_t step = 0; ///< async: the lease
   std::vector<LeafLoss> leaves;
-  /// Of the step before: from its first push to the last slice of the version
-  /// that it made; 0: not known.
+  /// How long the exchange of the step before took: from its first push to the
+  /// last slice of the version that it made; 0: not known.
   double exchange_seconds = 0;
   /// The gradient had values that are not finite, and none the second time.
   bool computed_twice = false;
@@ -49,15 +51,18 @@ struct Applied {
   /// Rows that run free: steps that the ones read so far lacked at most.
   uint64_t most_behind = 0;
 };
+/// A worker asks for leases; they come as LeaseGrant, sooner or later.
 struct LeaseRequest {
   Fence fence;
   RoleId worker;
   uint32_t count = 0;
 };
+/// These are the worker's until they are consumed, or the epoch ends.
 struct LeaseGrant {
   Fence fence;
   std::vector<uint64_t> leases;
 };
+/// Every slice that the shard is the tail of has applied the lease.
 struct LeaseApplied {
   Fence fence;
   RoleId shard;
@@ -75,6 +80,7 @@ struct LeaseRefused {
 struct Pause {
   Fence fence;
 };
+/// The answer: so far it has begun.
 struct Paused {
   Fence fence;
   RoleId worker;
@@ -94,6 +100,7 @@ struct Trouble {
   RoleId role;
   std::string line;
 };
+/// A role's metrics, once a second.
 struct MetricsReport {
   RoleId role;
   uint64_t peak_memory_bytes = 0; ///< of its process; 0: not its own

@@ -8,12 +8,12 @@
 /// Changing who takes part in a running job, and who keeps which slice.
 namespace troupe {
 
-/// From outside: change this (strategies/reshape.hpp has the words); answered
-/// once it is so.
+/// Somebody outside asks for a change (strategies/reshape.hpp has the words);
+/// answered once it is so.
 struct ReshapeJob {
   std::string what;
 };
-/// From a role whose process was told to leave (a signal): answered once it is
+/// A role whose process was told to leave (a signal) asks: answered once it is
 /// known how. It leaves, or the run ends, and either way it is told to finish;
 /// or it goes without handing over, and the answer is an error.
 struct LeaveRequest {
@@ -21,12 +21,12 @@ struct LeaveRequest {
   RoleId role;
   std::string why; ///< "terminated"
 };
-/// To a supervisor: start a role that the plan does not have.
+/// Tells a supervisor to start a role that the plan does not have.
 struct StartRole {
   RoleId role;
 };
-/// To a supervisor: the role is about to end, and is not started again.
-/// Answered when that is noted; one that does not end in time is killed.
+/// Tells a supervisor that the role is about to end and not to be started
+/// again. Answered when that is noted; one that does not end in time is killed.
 struct RetireRole {
   RoleId role;
 };

@@ -9,11 +9,13 @@
 /// What workers and shards exchange in a step.
 namespace troupe {
 
+/// A worker asks a shard for all dense slices that it serves, of a version.
 struct Pull {
   Fence fence;
   RoleId worker;
   uint64_t version = 0;
 };
+/// One of them. Shapes: values [count of the slice], or rows (row_payload.hpp).
 struct Pulled {
   Fence fence;
   uint64_t version = 0;

@@ -9,6 +9,7 @@
 /// Evaluation, supervision and observers.
 namespace troupe {
 
+/// A slice of a version that is to be evaluated.
 struct Evaluate {
   uint64_t job = 0;
   uint64_t version = 0;
@@ -20,6 +21,7 @@ struct Measure { ///< loss, accuracy, auc or perplexity
   std::string name;
   double value = 0;
 };
+/// What held-out samples gave, of a version.
 struct Evaluation {
   uint64_t job = 0;
   uint64_t version = 0;
@@ -38,13 +40,14 @@ struct Attach {
   bool supervises = false;
 };
 struct Detach {}; ///< the observer has seen the end and goes
+/// A supervisor tells of the death of a role that it starts again.
 struct RoleDied {
   RoleId role;
   std::string how;
   std::string host{}; ///< of the process that died, as in Hello
   uint32_t process = 0;
 };
-/// To supervisors: that member is left out; end it and start another.
+/// Tells supervisors that a member is left out: end it and start another.
 struct ReplaceRole {
   RoleId role;
   std::string reason;
@@ -53,6 +56,7 @@ struct ReplaceRole {
 struct GiveUp {
   std::string line;
 };
+/// How far a run is; at most ten a second.
 struct Progress {
   uint64_t step = 0;
   uint64_t total = 0;
@@ -72,6 +76,7 @@ struct EpochEnd {
 struct Note {
   std::string line;
 };
+/// The run is over.
 struct Finished {
   int32_t status = 0;  ///< exit status
   std::string line;    ///< the one line of a failure, or what was saved

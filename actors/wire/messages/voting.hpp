@@ -15,6 +15,7 @@ struct AskVote {
   uint64_t term = 0;
   bool trial = false;
 };
+/// The answer: whether it votes so, and where its log ends.
 struct VoteGiven {
   bool granted = false;
   uint64_t promised = 0;
@@ -25,6 +26,7 @@ struct VoteGiven {
 struct ReadLog {
   uint64_t after = 0;
 };
+/// The answer.
 struct LogPage {
   std::vector<JournalEvent> events; ///< the next ones
   bool more = false;
