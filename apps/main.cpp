@@ -123,13 +123,13 @@ bool adopts(const Settings& settings) {
 } // namespace
 
 int main(int argc, char** argv) {
-  settle_in();
-  raise_descriptor_limit();
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "train" || command == "role" || command == "voter")
     hold_signals(); // they watch for them, and end in good order
   else
     let_signals_go();
+  settle_in();
+  raise_descriptor_limit();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto settings = parse_settings(arguments, surroundings_of_process());

@@ -60,7 +60,9 @@ caf::result<Note> CoordinatorState::on(const LeaveRequest& request) {
 }
 
 void CoordinatorState::look_at_leaves() {
-  if (!begun_ || is_ending() || switch_.pending() || reshaping_.pending())
+  if (is_ending() || switch_.pending() || reshaping_.pending())
+    return;
+  if (!begun_ && supervisor_) // it begins soon
     return;
   const auto verdict = leaves_.look(reshaping_.roles(), clock_.ms());
   if (verdict.kind == LeaveBook::Kind::wait)
@@ -68,6 +70,12 @@ void CoordinatorState::look_at_leaves() {
   if (verdict.kind == LeaveBook::Kind::end_run) {
     note(verdict.reason + ": the run ends");
     on(StopRequest{verdict.why});
+    return;
+  }
+  if (!begun_) { // there is nothing to hand over, and it may come again
+    if (const auto found = present_.find(verdict.role); found != present_.end())
+      self_->send(found->second.actor, Finish{options_.job_id});
+    leaves_.answer(verdict.role, Note{"it leaves"});
     return;
   }
   Reshape wish;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -24,13 +25,20 @@ constexpr size_t most_kept = 100'000;
 /// Some minutes of a run's.
 constexpr size_t fold_period = 2'048;
 
-/// Which file has a name; none: nothing is there.
+/// Which file has a name; none: nothing is there, or it cannot be known.
 using Place = std::optional<std::pair<dev_t, ino_t>>;
 Place place_of(const std::string& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0)
     return std::nullopt;
   return std::pair{about.st_dev, about.st_ino};
+}
+
+/// A folder that may not be searched now hides its files and has them still.
+bool is_hidden(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) != 0 && errno != ENOENT
+         && errno != ENOTDIR;
 }
 
 } // namespace
@@ -107,8 +115,8 @@ struct JournalWriter::Impl {
   /// whether it had to be made anew.
   /// Errors: InputError where that cannot be done.
   bool come_back() {
-    if (!place || place_of(path) == place
-        || place_of(path + ".broken") == place)
+    if (!place || place_of(path) == place || place_of(path + ".broken") == place
+        || is_hidden(path))
       return false;
     std::error_code failure; // making the file says why
     const auto folder = std::filesystem::path{path}.parent_path();

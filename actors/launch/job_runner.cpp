@@ -32,7 +32,7 @@ std::vector<RoleId> roles_of(const Plan& plan) {
 void start_with(SupervisorOptions& supervise, const RunOptions& options,
                 const LaunchOptions& launch, const std::string& coordinator) {
   supervise.program = launch.program;
-  supervise.arguments = {"--coordinator", coordinator};
+  supervise.arguments = {"--supervised", "--coordinator", coordinator};
   supervise.certificates = launch.certificates;
   if (options.allow_faults)
     supervise.arguments.emplace_back("--allow-faults");

@@ -159,7 +159,7 @@ int run_role(const Settings& settings) {
   if (settings.coordinator.empty())
     throw UsageError("role " + to_string(*settings.role)
                      + ": --coordinator HOST:PORT is missing");
-  const Interrupt interrupt;
+  const Interrupt interrupt{settings.supervised};
   if (settings.role->kind == RoleKind::evaluator)
     return play_evaluator(settings, interrupt);
   if (!settings.token.empty())

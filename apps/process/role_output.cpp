@@ -40,7 +40,7 @@ void RoleOutput::write(const std::string& role, const std::string& line) {
   const auto path = log_dir_ + "/" + name + ".log";
   auto& log = logs_[role];
   // One that was removed is begun again.
-  if (log.handle >= 0 && ::access(path.c_str(), F_OK) != 0)
+  if (log.handle >= 0 && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT)
     ::close(std::exchange(log.handle, -1));
   if (log.handle < 0)
     log.handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,

@@ -97,6 +97,9 @@ void add_connections(std::vector<Flag>& flags) {
        },
        nullptr});
   flags.back().type = FlagType::number;
+  add(flags, on_role, "", "supervised", "", "", "",
+      {toggle(FIELD(supervised), true).set, nullptr});
+  flags.back().type = FlagType::toggle;
 }
 
 void add_certificates(std::vector<Flag>& flags) {

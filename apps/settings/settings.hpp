@@ -98,7 +98,8 @@ struct Settings {
   /// train: of the job's roles this host has worker 0, the others come from
   /// elsewhere (TF_CONFIG without a chief).
   bool leads = false;
-  int state_fd = -1; ///< inherited memory of a shard's states; -1: none
+  int state_fd = -1;       ///< inherited memory of a shard's states; -1: none
+  bool supervised = false; ///< role: a launcher started it
 
   std::string checkpoint;    ///< evaluate, predict: safetensors file to read
   std::string out;           ///< predict: file to write

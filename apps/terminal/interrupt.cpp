@@ -116,7 +116,8 @@ struct Interrupt::State {
   }
 };
 
-Interrupt::Interrupt() : state_(std::make_shared<State>()) {
+Interrupt::Interrupt(bool supervised) : state_(std::make_shared<State>()) {
+  state_->asked = supervised;
   signal(SIGPIPE, SIG_IGN);
   auto watched = set_of({SIGINT, SIGTERM});
   for (int one : {SIGHUP, SIGTSTP})

@@ -17,12 +17,14 @@ void let_signals_go();
 /// blocked mask. The first signal is a reason to end; it ends the process at
 /// once as long as nobody has asked for the reason (data are still being read).
 /// So does a second one, but for a SIGHUP, or another within a moment: shells,
-/// `timeout` and service managers say the same twice.
+/// `timeout` and service managers say the same twice. Of a role that a launcher
+/// started, which would take that for a failure, the first one waits until the
+/// reason is asked for.
 ///
 /// SIGPIPE is ignored: that nobody reads any more is no reason to end.
 class Interrupt {
 public:
-  Interrupt();
+  explicit Interrupt(bool supervised = false);
 
   /// Empty until a signal came; then "interrupted", "terminated" or "hung up".
   std::string reason() const;

@@ -1,6 +1,7 @@
 // Preloaded into the program by process/file_faults_test.py: while the file
 // FAULT_WHILE exists, calls on files below the folder FAULT_DIR fail with EIO
-// (FAULT_HOW=read or write), or fsync takes FAULT_MS longer (FAULT_HOW=slow).
+// (FAULT_HOW=read, write, or sync: fsync alone), or fsync takes FAULT_MS longer
+// (FAULT_HOW=slow).
 // What the C library calls inside itself is not seen.
 
 #include <dlfcn.h>
@@ -141,13 +142,15 @@ ssize_t pwrite64(int handle, const void* bytes, size_t size, off_t at) {
 int fsync(int handle) {
   static const auto real = next<int(int)>("fsync");
   wait_for_disk(handle);
-  return fails("write", handle) ? -1 : real(handle);
+  const bool broken = fails("write", handle) || fails("sync", handle);
+  return broken ? -1 : real(handle);
 }
 
 int fdatasync(int handle) {
   static const auto real = next<int(int)>("fdatasync");
   wait_for_disk(handle);
-  return fails("write", handle) ? -1 : real(handle);
+  const bool broken = fails("write", handle) || fails("sync", handle);
+  return broken ? -1 : real(handle);
 }
 
 } // extern "C"

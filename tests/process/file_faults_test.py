@@ -6,7 +6,9 @@ machine's mounts are never touched.
 """
 # ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
+import concurrent.futures
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -20,8 +22,8 @@ import unittest
 
 from cluster import TROUPE, Run, wait_for
 
-SHIM = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests",
-                    "libfaulty_disk.so")
+SHIM = os.path.abspath(os.path.join(os.path.dirname(TROUPE), "..", "tests",
+                                    "libfaulty_disk.so"))
 INSIDE = "TROUPE_FILE_FAULTS_INSIDE"
 # Each parameter counts its updates: what was saved tells of how many steps.
 MODEL = ["--data", "synthetic:digits?samples=400", "--model", "count:5ms-100",
@@ -36,6 +38,30 @@ NO_ROOM = "No space left on device|full"
 BROKEN = "Input/output error|I/O error"
 GONE = "No such file or directory"
 READ_ONLY = "Read-only file system"
+FORBIDDEN = "Permission denied"
+REMOVED = "was removed, and is there again|readonly"
+REFUSALS = "|".join((NO_ROOM, BROKEN, GONE, READ_ONLY, FORBIDDEN, REMOVED,
+                     "cannot be written"))
+AT_ONCE = 2
+PLACES = ("save", "summary", "checkpoint", "journal", "log", "temporary")
+# What is said of a fault at each of these places, once; empty: it does no harm.
+TABLE = {
+    "full": (NO_ROOM, NO_ROOM, NO_ROOM, NO_ROOM, NO_ROOM, NO_ROOM),
+    # No room for another file. Journal and logs are open.
+    "crowded": (NO_ROOM, NO_ROOM, NO_ROOM, "", "", ""),
+    # What is open may still be written, here and where modes forbid the rest.
+    "read-only": (READ_ONLY, READ_ONLY, READ_ONLY, "", "", ""),
+    "slow": ("", "", "", "", "", ""),
+    "broken": (BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN),
+    # Logs are not synced.
+    "unsynced": (BROKEN, BROKEN, BROKEN, BROKEN, "", BROKEN),
+    # What is written is not read again.
+    "unreadable": ("", "", "", "", "", ""),
+    "forbidden": (FORBIDDEN, FORBIDDEN, FORBIDDEN, "", "", ""),
+    "removed": (GONE, GONE, "another folder|" + GONE, REMOVED, GONE, REMOVED),
+    # The files alone. What was saved before is written anew anyway.
+    "emptied": ("", "", "", REMOVED, "", REMOVED),
+}
 
 
 def enter_namespace():
@@ -58,40 +84,70 @@ def mount(*arguments):
     subprocess.run(["mount", *arguments], check=True)
 
 
+# Faults that the seam plays at the program's calls, and how it names them.
+SEAM = {"broken": "write", "unsynced": "sync", "unreadable": "read",
+        "slow": "slow"}
+CAPBSET_DROP, OVERRIDES_MODES = 24, (1, 2)
+
+
+def respects_modes():
+    """A preexec_fn after which modes of files hold for root as well."""
+    for capability in OVERRIDES_MODES:
+        ctypes.CDLL(None).prctl(CAPBSET_DROP, capability, 0, 0, 0)
+
+
 class Disk:
     """A small file system of its own, and what may happen to it."""
 
     def __init__(self, folder, size="8m"):
         self.folder = folder
         os.makedirs(folder)
-        mount("-t", "tmpfs", "-o", f"size={size}", "none", folder)
+        mount("-t", "tmpfs", "-o", f"size={size},nr_inodes=200", "none", folder)
         self.switch = folder + ".fault"
         self.closed = False
+        self.modes = {}
 
-    def environment(self, fault):
-        how = {"broken": "write", "slow": "slow", "unreadable": "read"}
-        if fault not in how:
-            return {}
-        return {"LD_PRELOAD": SHIM, "FAULT_DIR": self.folder,
-                "FAULT_HOW": how[fault], "FAULT_WHILE": self.switch,
+    def options(self, fault):
+        """What a run needs for which this fault shall happen."""
+        out = {"environment": {}}
+        if fault in SEAM:
+            out["environment"] = {
+                "LD_PRELOAD": SHIM, "FAULT_DIR": self.folder,
+                "FAULT_HOW": SEAM[fault], "FAULT_WHILE": self.switch,
                 "FAULT_MS": "1200"}
+        if fault == "forbidden":
+            out["preexec_fn"] = respects_modes
+        return out
 
     def begin(self, fault):
-        if fault in ("broken", "slow", "unreadable"):
+        if fault in SEAM:
             open(self.switch, "w").close()
         elif fault == "full":
             with contextlib.suppress(OSError), \
                     open(self.path("filler"), "wb", buffering=0) as file:
                 while True:
                     file.write(bytes(4096))
+        elif fault == "crowded":
+            os.mkdir(self.path("crowd"))
+            with contextlib.suppress(OSError):
+                for name in range(1000):
+                    open(self.path(f"crowd/{name}"), "w").close()
         elif fault == "read-only":
             mount("--bind", self.folder, self.folder)
             mount("-o", "remount,bind,ro", self.folder)
             self.closed = True
+        elif fault == "forbidden":
+            for folder, _, _ in os.walk(self.folder, topdown=False):
+                self.modes[folder] = os.stat(folder).st_mode
+                os.chmod(folder, 0)
         elif fault == "removed":
             for entry in os.listdir(self.folder):
                 path = self.path(entry)
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        elif fault == "emptied":
+            for folder, _, files in os.walk(self.folder):
+                for name in files:
+                    os.remove(os.path.join(folder, name))
         else:
             raise AssertionError(fault)
 
@@ -100,9 +156,13 @@ class Disk:
         if self.closed:
             self.closed = False
             subprocess.run(["umount", "-l", self.folder], check=True)
+        for folder, mode in self.modes.items():
+            os.chmod(folder, mode)
+        self.modes = {}
         for path in (self.switch, self.path("filler")):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
+        shutil.rmtree(self.path("crowd"), ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -149,10 +209,11 @@ class FileFaults(unittest.TestCase):
         """A run whose home and working folder are this test's."""
         home = self.path("home")
         os.makedirs(home, exist_ok=True)
-        surroundings = {"HOME": home, "XDG_STATE_HOME": "",
-                        **(disk.environment(fault) if disk else {}),
-                        **environment}
-        run = Run(*arguments, environment=surroundings, summary=summary)
+        options = disk.options(fault) if disk else {"environment": {}}
+        options["environment"] = {"HOME": home, "XDG_STATE_HOME": "",
+                                  **options["environment"], **environment}
+        run = Run(*arguments, summary=summary, cwd=self.folder,
+                  program=os.path.abspath(TROUPE), **options)
         self.addCleanup(run.__exit__)
         return run
 
@@ -160,7 +221,6 @@ class FileFaults(unittest.TestCase):
         """The file that the run's last line names in place of --save."""
         name = re.search(r"weights saved to (\S+) instead", run.error())
         self.assertIsNotNone(name, run.error())
-        self.addCleanup(os.remove, name.group(1))
         return name.group(1)
 
     def said(self, run, pattern, times=1):
@@ -170,10 +230,25 @@ class FileFaults(unittest.TestCase):
 
     # --- the table ------------------------------------------------------------
 
+    def complaints(self, run):
+        """All that a run says of what the system refused."""
+        text = run.output() + run.error()
+        return [line for line in text.splitlines() if re.search(REFUSALS, line)]
+
+    def check_said(self, run, *patterns):
+        """These complaints and no other, in this order."""
+        found = self.complaints(run)
+        self.assertEqual(len(found), len(patterns), found)
+        for line, pattern in zip(found, patterns):
+            self.assertRegex(line, pattern)
+        self.assertNotRegex(run.output() + run.error(), "terminate called")
+
     def check_save(self, fault, why):
         disk = self.disk()
         os.mkdir(disk.path("out"))
         asked = disk.path("out/w.safetensors")
+        with open(asked, "w") as earlier:
+            earlier.write("what was saved before")
         run = self.start(*JOB, *ONE, "--save", asked, disk=disk, fault=fault)
         run.wait_for_step(10)
         disk.begin(fault)
@@ -181,28 +256,30 @@ class FileFaults(unittest.TestCase):
         disk.end()
         self.assertEqual(summary["steps"], STEPS)
         if why:
-            self.assertRegex(run.error(), rf"\Atroupe: .*(?:{why}).*\n\Z")
+            self.assertRegex(run.error(), r"\Atroupe: .*\n\Z")
+        self.check_said(run, *([rf"instead: .*(?:{why})"] if why else []))
         saved = self.rescued(run) if why else asked
         self.assertEqual(values(saved), {float(STEPS)})
 
-    def check_summary(self, fault, why, strategy):
+    def check_summary(self, fault, why):
         disk = self.disk()
         out = disk.path("out")
         os.mkdir(out)
+        with open(out + "/s.json", "w") as earlier:
+            earlier.write("{}")
         saved = self.path("w.safetensors")
+        strategy = ONE if fault == "full" else PROCESSES
         run = self.start(*JOB, *strategy, "--save", saved, disk=disk,
                          fault=fault, summary=out + "/s.json")
         run.wait_for_step(10)
         disk.begin(fault)
-        run.finish(1 if why else 0)
+        self.assertEqual(run.process.wait(60), 1 if why else 0, run.error())
         disk.end()
         self.assertEqual(values(saved), {float(STEPS)})
-        if why:
-            self.assertRegex(run.error(),
-                             rf"\Atroupe: .*no summary: .*(?:{why}).*\n\Z")
-        else:
-            with open(out + "/s.json") as file:
-                self.assertEqual(json.load(file)["steps"], STEPS)
+        self.check_said(run, *([rf"\Atroupe: .*no summary: .*(?:{why})"]
+                               if why else []))
+        if not why:
+            self.assertEqual(run.summary()["steps"], STEPS)
 
     def check_checkpoint(self, fault, why):
         disk = self.disk()
@@ -218,11 +295,12 @@ class FileFaults(unittest.TestCase):
         self.assertEqual(values(saved), {float(STEPS)})
         self.assertEqual(summary["steps"], STEPS)
         if not why:
+            self.check_said(run)
             self.assertIn(f"step-{STEPS:012d}", os.listdir(kept))
             return
-        self.said(run, rf"no checkpoint of step \d+: .*(?:{why})")
-        self.assertRegex(run.error(), r"\Atroupe: the last checkpoint is "
-                         rf"missing: .*(?:{why}).*; weights saved to .*\n\Z")
+        self.check_said(run, rf"no checkpoint of step \d+: .*(?:{why})",
+                        r"\Atroupe: the last checkpoint is missing: .*"
+                        rf"(?:{why}).*; weights saved to ")
 
     def check_journal(self, fault, why):
         disk = self.disk()
@@ -239,10 +317,11 @@ class FileFaults(unittest.TestCase):
         if fault != "slow":
             disk.end()
         run.finish()
-        self.said(run, f"journal {journal}: .*(?:{why})", 1 if why else 0)
-        if why and fault != "removed":
-            self.said(run, "is written again, nothing is missing")
         disk.end()
+        self.check_said(run, *([f"journal {journal}: .*(?:{why})"]
+                               if why else []))
+        self.said(run, "is (?:written|there) again, nothing is missing",
+                  int(bool(why)))
         found = events(journal)
         self.assertEqual(found[-1]["kind"], "over")
         steps = 0
@@ -263,67 +342,54 @@ class FileFaults(unittest.TestCase):
         with open(os.path.join(logs, "coordinator.log"), "ab") as log:
             log.write(b"\n" * (-log.tell() % 4096))  # its last page has no room
         disk.begin(fault)
+        if why and fault not in ("removed", "emptied"):
+            wait_for(lambda: re.search(why, run.output()), "the log's line")
+            disk.end()
         summary = run.finish()
         disk.end()
-        os.remove(self.path("run.db"))
         self.assertEqual(values(saved), {float(summary["steps"])})
-        self.said(run, rf"log \S+: cannot be written \((?:{why})\)",
-                  1 if why else 0)
+        self.check_said(run, *([rf"log \S+: cannot be written \((?:{why})\)"]
+                               if why else []))
 
     def check_temporary(self, fault, why):
-        """The home cannot be used, so the run's own files are in TMPDIR."""
+        """The home cannot be used, so the run's own files are in TMPDIR; a role
+        that is started again needs some of them."""
         disk = self.disk()
         saved = self.path("w.safetensors")
         run = self.start(*JOB, *PROCESSES, "--save", saved, disk=disk,
                          fault=fault, TMPDIR=disk.folder, HOME="/proc")
         run.wait_for_step(10)
         disk.begin(fault)
-        if fault == "removed":
+        if why:
             wait_for(lambda: re.search(why, run.output()), "the journal's line")
-            run.kill("worker:0")
+        run.kill("worker:0")
         summary = run.finish()
         disk.end()
         self.assertEqual(values(saved), {float(STEPS)})
-        self.assertEqual(len(summary["recoveries"]), int(fault == "removed"))
-        self.said(run, f"journal .*(?:{why})", 1 if why else 0)
+        self.assertEqual(len(summary["recoveries"]), 1)
+        self.check_said(run, *([rf"journal .*(?:{why})"] if why else []))
+        if fault not in ("read-only", "forbidden"):
+            self.assertEqual(os.listdir(disk.folder), [])
 
-    def for_each(self, check, rows):
-        for fault, *expected in rows:
-            with self.subTest(check=check.__name__, fault=fault):
-                check(fault, *expected)
+    @classmethod
+    def play(cls, place, fault, why):
+        """One case, as a test of its own."""
+        case = cls()
+        case.setUp()
+        try:
+            getattr(case, f"check_{place}")(fault, why)
+        finally:
+            case.doCleanups()
 
-    def test_the_weights_find_another_place_and_the_summary_its_own(self):
-        self.for_each(self.check_save, (
-            ("full", NO_ROOM), ("read-only", READ_ONLY), ("slow", ""),
-            ("broken", BROKEN), ("removed", GONE)))
-
-    def test_a_summary_without_a_place_is_said_with_status_1(self):
-        self.for_each(self.check_summary, (
-            ("full", NO_ROOM, ONE), ("read-only", READ_ONLY, PROCESSES),
-            ("slow", "", PROCESSES), ("broken", BROKEN, PROCESSES),
-            ("removed", GONE, PROCESSES)))
-
-    def test_a_checkpoint_costs_a_line_and_the_last_one_the_status(self):
-        self.for_each(self.check_checkpoint, (
-            ("full", NO_ROOM), ("read-only", READ_ONLY), ("slow", ""),
-            ("broken", BROKEN), ("removed", "another folder|" + GONE)))
-
-    def test_a_journal_is_said_once_and_has_everything_at_the_end(self):
-        self.for_each(self.check_journal, (
-            ("full", "cannot be written.*full"), ("read-only", ""),
-            ("slow", ""), ("broken", "cannot be written.*I/O error"),
-            ("removed", "was removed, and is there again|readonly")))
-
-    def test_a_log_costs_its_lines_alone(self):
-        self.for_each(self.check_log, (
-            ("full", NO_ROOM), ("read-only", ""), ("slow", ""),
-            ("broken", BROKEN), ("removed", GONE)))
-
-    def test_the_temporary_folder_is_not_missed(self):
-        self.for_each(self.check_temporary, (
-            ("full", "cannot be written.*full"), ("read-only", ""),
-            ("slow", ""), ("broken", "cannot be written.*I/O error"),
-            ("removed", "was removed, and is there again|readonly")))
+    def test_each_fault_at_each_place(self):
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as rooms:
+            cases = {(place, fault): rooms.submit(self.play, place, fault, why)
+                     for fault, row in TABLE.items()
+                     for place, why in zip(PLACES, row)}
+            for (place, fault), case in cases.items():
+                with self.subTest(place=place, fault=fault):
+                    case.result()
+        self.assertEqual(len(cases), 60)
 
     # --- at the start ---------------------------------------------------------
 
@@ -378,7 +444,7 @@ class FileFaults(unittest.TestCase):
         verdict = subprocess.run(
             [TROUPE, "checkpoint", "verify", kept], capture_output=True,
             text=True, check=False,
-            env={**os.environ, **disk.environment("unreadable")})
+            env={**os.environ, **disk.options("unreadable")["environment"]})
         self.assertEqual(verdict.returncode, 1)
         self.assertNotIn("damaged: ", verdict.stdout)
         disk.end()

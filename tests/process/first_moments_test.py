@@ -1,0 +1,153 @@
+"""SIGTERM in a process's first moments, before it can watch for signals: while
+it is linked, or before its main. A launcher may die of it as long as it has begun
+nothing; a role that a launcher starts never does, and is not taken for a failure.
+"""
+# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+
+import collections
+import contextlib
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from cluster import Run, wait_for
+from endings_test import processes_of
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
+       "--eval-every", "0", "--epochs", "0", "--steps", "60", "--global-batch",
+       "64", "--virtual-ranks", "4", "--seed", "7"]
+ONE_DEVICE = ["--strategy", "one_device"]
+SHAPE = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
+SERVED = [*SHAPE, "--processes"]
+REPLICAS = ["--strategy", "multi_worker_mirrored", "--processes", "--workers",
+            "2"]
+MOMENTS_S = [x / 1000 for x in range(0, 61, 3)]
+TERMINATED = 128 + signal.SIGTERM
+
+
+def children_of(pid):
+    """Ids of its children, also of one that has not begun its program yet."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{pid}/task/{task}/children") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+class FirstMoments(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Run(*JOB, *ONE_DEVICE) as run:
+            cls.undisturbed = run.finish()["weights_sha256"]
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.scratch = self.path("scratch")
+        os.mkdir(self.scratch)
+        self.saved = self.path("w.safetensors")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, *arguments):
+        run = Run(*JOB, *arguments, "--save", self.saved, environment={
+            "TMPDIR": self.scratch, "XDG_STATE_HOME": self.scratch})
+        self.addCleanup(run.__exit__)
+        return run
+
+    def check_nothing_is_left(self):
+        wait_for(lambda: not processes_of(self.scratch), "all have ended", 10)
+        left = [name for _, folders, files in os.walk(self.scratch)
+                for name in folders + files]
+        self.assertIn(left, ([], ["troupe"]))
+
+    def check_end(self, run, *statuses):
+        """One of these, without a role that failed or a file that is left."""
+        status = run.process.wait(60)
+        words = f"status {status}: {run.error()} {run.output()}"
+        self.assertIn(status, statuses, words)
+        self.assertNotRegex(run.output() + run.error(), "died|restart|rolled",
+                            words)
+        self.check_nothing_is_left()
+        if status == 0:
+            summary = run.summary()
+            self.assertEqual(summary["weights_sha256"], self.undisturbed)
+            self.assertEqual(summary["recoveries"], [])
+        elif not os.path.exists(self.saved):
+            self.assertNotRegex(run.output(), r"step [1-9]", words)
+        return status
+
+    def test_a_launcher_ends_well_or_has_begun_nothing(self):
+        for way in (ONE_DEVICE, SERVED, REPLICAS):
+            ends = collections.Counter()
+            for moment in MOMENTS_S:
+                with self.subTest(way=way, moment=moment):
+                    run = self.start(*way)
+                    time.sleep(moment)
+                    run.process.send_signal(signal.SIGTERM)
+                    status = self.check_end(run, TERMINATED, -signal.SIGTERM)
+                    ends[status] += 1
+                    if status < 0:
+                        self.assertEqual(run.output() + run.error(), "")
+            print(way[1], dict(ends), flush=True)
+
+    def test_a_role_that_has_just_begun_leaves_and_does_not_fail(self):
+        for count, moment in enumerate(MOMENTS_S):
+            nth = 1 + count % 5  # the first one is the coordinator
+            with self.subTest(nth=nth, moment=moment):
+                run = self.start(*SERVED)
+                wait_for(lambda: len(children_of(run.process.pid)) >= nth,
+                         "a role begins")
+                newest = max(children_of(run.process.pid))
+                time.sleep(moment)
+                os.kill(newest, signal.SIGTERM)
+                self.check_end(run, TERMINATED if nth == 1 else 0)
+
+    def test_all_who_have_just_begun_end_in_good_order(self):
+        for way in (SERVED, REPLICAS):
+            for count, moment in enumerate(MOMENTS_S):
+                nth = 1 + count % (5 if way is SERVED else 3)
+                with self.subTest(way=way, nth=nth, moment=moment):
+                    run = self.start(*way)
+                    wait_for(lambda: len(children_of(run.process.pid)) >= nth,
+                             "a role begins")
+                    time.sleep(moment)
+                    for pid in (*children_of(run.process.pid), run.process.pid):
+                        os.kill(pid, signal.SIGTERM)
+                    self.check_end(run, TERMINATED)
+
+    def test_a_role_by_hand_may_be_started_again_with_the_same_command(self):
+        certificates = self.path("certificates")
+        summary = self.path("summary.json")
+        head = Role(self.addCleanup, "coordinator", "--certificates",
+                    certificates, "--summary", summary, *JOB, *SHAPE)
+        address = head.address()
+
+        def role(name):
+            return Role(self.addCleanup, name, "--coordinator", address,
+                        "--certificates", certificates)
+
+        ends = collections.Counter()
+        for moment in (*MOMENTS_S, 1.0):  # by then it waits for the others
+            told = role("worker:0")
+            time.sleep(moment)
+            told.process.send_signal(signal.SIGTERM)
+            ends[told.process.wait(20)] += 1
+            self.assertIsNone(head.process.poll(), head.error())
+        print("by hand", dict(ends), flush=True)
+        self.assertLessEqual(set(ends), {TERMINATED, -signal.SIGTERM, 0}, ends)
+        for name in ("ps:0", "ps:1", "worker:0", "worker:1"):
+            role(name)
+        head.finish()
+        with open(summary) as file:
+            self.assertIn(self.undisturbed, file.read())
+
+
+if __name__ == "__main__":
+    unittest.main()
