@@ -3,7 +3,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_request_bytes = 8192;
+constexpr size_t max_request_bytes = 8192;
 
 HttpVerdict refusal(const char* status) {
   return {HttpVerdict::Kind::refuse, true, status};
@@ -13,8 +13,8 @@ HttpVerdict refusal(const char* status) {
 
 HttpVerdict judge_request(std::string_view received, std::string_view path) {
   const auto end = received.find("\r\n\r\n");
-  if (end == received.npos || end > most_request_bytes)
-    return received.size() > most_request_bytes
+  if (end == received.npos || end > max_request_bytes)
+    return received.size() > max_request_bytes
              ? refusal("431 Request Header Fields Too Large")
              : HttpVerdict{};
   const auto line = received.substr(0, received.find("\r\n"));

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t most_clients = 256;
+constexpr size_t max_clients = 256;
 constexpr int accepts_per_turn = 32;
 constexpr size_t part_bytes = 4096;
 constexpr auto request_patience = std::chrono::seconds{2};
@@ -129,7 +129,7 @@ struct PageServer::Impl {
       const int made = ::accept4(listener, nullptr, nullptr,
                                  SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (made >= 0) {
-        if (clients.size() >= most_clients)
+        if (clients.size() >= max_clients)
           drop_oldest();
         clients.push_back({made,
                            Client::State::listening,

@@ -47,7 +47,7 @@ ChainFeed::Verdict ChainFeed::ordered(uint64_t number) {
     return Verdict::send;
   if (stage_ == Stage::copying)
     return Verdict::wait;
-  forgot_ = forgot_ || next_ - first_ > most_waiting;
+  forgot_ = forgot_ || next_ - first_ > max_waiting;
   if (!forgot_)
     return Verdict::wait;
   first_ = next_;

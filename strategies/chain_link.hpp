@@ -48,7 +48,7 @@ class ChainFeed {
 public:
   /// Updates that wait for a follower that has not joined yet; more are not
   /// kept: it gets a copy.
-  static constexpr uint64_t most_waiting = 16;
+  static constexpr uint64_t max_waiting = 16;
 
   /// `next` is the number of the next update to be ordered.
   explicit ChainFeed(uint64_t next) : first_(next), next_(next) {}

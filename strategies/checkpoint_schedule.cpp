@@ -21,7 +21,7 @@ std::optional<uint64_t> CheckpointSchedule::due(uint64_t committed,
       passed_ms_ = now_ms;
     if (now_ms - *passed_ms_ < options_.patience_ms)
       return std::nullopt;
-    lead_ = std::min(2 * lead_, most_lead);
+    lead_ = std::min(2 * lead_, max_lead);
     state_ = State::idle;
     last_ = version_;
   }

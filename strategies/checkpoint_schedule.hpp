@@ -46,7 +46,7 @@ public:
 
 private:
   enum class State { idle, asked, writing };
-  static constexpr uint64_t most_lead = 4096;
+  static constexpr uint64_t max_lead = 4096;
 
   Options options_;
   State state_ = State::idle;

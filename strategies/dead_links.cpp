@@ -9,8 +9,8 @@ namespace {
 
 /// More members than that with dead links are left out one by one, those with
 /// the most first.
-constexpr size_t most_searched = 16;
-constexpr uint32_t most_doublings = 20;
+constexpr size_t max_searched = 16;
+constexpr uint32_t max_doublings = 20;
 
 /// Workers go before shards, whose slices would have to be copied; of equals
 /// the one with the highest number.
@@ -76,7 +76,7 @@ std::vector<RoleId> fewest(const Links& links, const std::set<RoleId>& present,
         roles.push_back(role);
   std::ranges::sort(roles, goes_first);
   std::vector<RoleId> out;
-  if (roles.size() > most_searched) {
+  if (roles.size() > max_searched) {
     out = greedy(roles, links);
     return spares(out, present, viable) ? out : std::vector<RoleId>{};
   }
@@ -136,11 +136,11 @@ std::vector<RoleId> DeadLinks::leave_out(const std::set<RoleId>& present,
         auto& known = links_.at(link);
         known.dead = true;
         known.out = role;
-        const auto again = std::min(known.deaths++, most_doublings);
+        const auto again = std::min(known.deaths++, max_doublings);
         const auto delay = again == 0
                              ? 0
                              : std::min(options_.first_ms << (again - 1),
-                                        options_.most_ms);
+                                        options_.max_ms);
         known.not_before_ms = now_ms + delay;
         break;
       }

@@ -29,7 +29,7 @@ public:
   struct Options {
     uint32_t failures = 2;       ///< in different epochs, in a row
     uint64_t first_ms = 1'000;   ///< the second time; doubled each time
-    uint64_t most_ms = 60'000;   ///< of a delay
+    uint64_t max_ms = 60'000;    ///< of a delay
     uint64_t forget_ms = 60'000; ///< that a link has worked since it died
   };
   /// Whether these members can go on without the others.

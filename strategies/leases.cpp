@@ -11,7 +11,7 @@ namespace {
 
 /// Of leases beyond the first that is not consumed: shards keep a list of what
 /// is out of order, which must not outgrow its place (ShardStore).
-constexpr uint64_t most_ahead = 2'048;
+constexpr uint64_t max_ahead = 2'048;
 
 /// Raises the floor over the exceptions that touch it.
 void settle(uint64_t& floor, std::vector<uint64_t>& above) {
@@ -75,7 +75,7 @@ std::vector<uint64_t> LeaseBook::grant(uint32_t worker, uint32_t count) {
       out.push_back(returned_.extract(returned_.begin()).value());
     else if (!closed_
              && next_
-                  < std::min({total_, hold_, consumed_.floor() + most_ahead}))
+                  < std::min({total_, hold_, consumed_.floor() + max_ahead}))
       out.push_back(next_++);
     else
       break;

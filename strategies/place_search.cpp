@@ -8,14 +8,14 @@ namespace troupe {
 
 PlaceSearch::PlaceSearch(Options options) : options_(options) {
   strategies::require(options_.places > 0 && options_.first_ms > 0
-                        && options_.first_ms <= options_.most_ms,
+                        && options_.first_ms <= options_.max_ms,
                       "nowhere to look, or no time to");
   begin();
 }
 
 void PlaceSearch::begin() {
   patience_.assign(options_.places,
-                   options_.places > 1 ? options_.first_ms : options_.most_ms);
+                   options_.places > 1 ? options_.first_ms : options_.max_ms);
 }
 
 PlaceSearch::Try PlaceSearch::next(bool briefly) {
@@ -25,7 +25,7 @@ PlaceSearch::Try PlaceSearch::next(bool briefly) {
 
 void PlaceSearch::ran_out() {
   auto& patience = patience_[place_];
-  patience = std::min(2 * patience, options_.most_ms);
+  patience = std::min(2 * patience, options_.max_ms);
 }
 
 } // namespace troupe

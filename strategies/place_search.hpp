@@ -14,8 +14,8 @@ class PlaceSearch {
 public:
   struct Options {
     size_t places = 1;
-    uint64_t first_ms = 300;  ///< to connect, and the same to answer
-    uint64_t most_ms = 2'000; ///< the same; of a single place always
+    uint64_t first_ms = 300; ///< to connect, and the same to answer
+    uint64_t max_ms = 2'000; ///< the same; of a single place always
   };
   struct Try {
     size_t place = 0;

@@ -99,7 +99,7 @@ std::optional<std::string> mistake_of_backups(const PlanOptions& x) {
 }
 
 /// Members of a group in shared memory.
-constexpr uint32_t most_reducing = 256;
+constexpr uint32_t max_reducing = 256;
 
 std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   if (!x.dense_reduced)
@@ -110,9 +110,9 @@ std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   if (x.backup_workers > 0)
     return std::string{"--dense all_reduced waits for every worker: drop "
                        "--backup-workers, or use --dense shards"};
-  if (x.workers > most_reducing)
+  if (x.workers > max_reducing)
     return "--dense all_reduced sums between at most "
-           + std::to_string(most_reducing) + " workers: use --dense shards";
+           + std::to_string(max_reducing) + " workers: use --dense shards";
   if (x.compresses)
     return std::string{"--compress packs what is pushed of dense variables: "
                        "drop it, or use --dense shards"};

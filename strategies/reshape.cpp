@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr uint32_t most_members = 4096;
+constexpr uint32_t max_members = 4096;
 
 /// Errors: returns false for what is no number below `end`.
 bool parse_number(std::string_view text, uint32_t end, uint32_t& number) {
@@ -41,11 +41,11 @@ bool parse_members(const Words& words, Reshape& wish, std::string& mistake) {
   if (words.size() > 1 && words[1] == "add" && words.size() <= 3) {
     wish.kind = Reshape::Kind::add;
     if (words.size() == 2
-        || (parse_number(words[2], most_members, wish.count) && wish.count > 0))
+        || (parse_number(words[2], max_members, wish.count) && wish.count > 0))
       return true;
     mistake = words[0] + " add: '" + words[2]
               + "' is not a number of roles from 1 to "
-              + std::to_string(most_members - 1);
+              + std::to_string(max_members - 1);
     return false;
   }
   if (words.size() == 3 && words[1] == "remove") {
@@ -91,7 +91,7 @@ bool parse_member(const std::string& text, RoleId& role) {
   const auto name = text.substr(0, colon);
   role.kind = name == "worker" ? RoleKind::worker : RoleKind::shard;
   return (name == "worker" || name == "ps")
-         && parse_number(std::string_view{text}.substr(colon + 1), most_members,
+         && parse_number(std::string_view{text}.substr(colon + 1), max_members,
                          role.index);
 }
 

@@ -60,15 +60,15 @@ void Reshaping::resume(const std::set<RoleId>& joined,
 }
 
 std::string Reshaping::refusal(RoleId role) const {
-  constexpr uint32_t most_index = 4096;
+  constexpr uint32_t max_index = 4096;
   if (roles_.contains(role))
     return {};
   if (role.kind != RoleKind::worker && role.kind != RoleKind::shard)
     return to_string(role) + " is not a role that joins";
   if (retired_.contains(role))
     return to_string(role) + " has left this job: choose another number";
-  if (role.index >= most_index)
-    return to_string(role) + " is beyond " + std::to_string(most_index - 1);
+  if (role.index >= max_index)
+    return to_string(role) + " is beyond " + std::to_string(max_index - 1);
   Reshape wish;
   wish.kind = Reshape::Kind::add;
   wish.of = role.kind;
@@ -133,9 +133,9 @@ std::string Reshaping::mistake_of_adding(const Reshape& wish) const {
   if (!options_.fixed_workers.empty())
     return options_.fixed_workers;
   const auto workers = count(RoleKind::worker) + wish.count;
-  if (workers > options_.most_workers)
+  if (workers > options_.max_workers)
     return counted(workers, "worker") + " need as many virtual ranks, and the "
-           + "job has " + std::to_string(options_.most_workers)
+           + "job has " + std::to_string(options_.max_workers)
            + ": begin it with --virtual-ranks " + std::to_string(workers);
   return {};
 }
@@ -145,9 +145,9 @@ std::string Reshaping::mistake_of_removing_worker(RoleId role) const {
     return options_.needed_workers;
   if (count(role.kind) == 1)
     return to_string(role) + " is the last worker";
-  if (count(role.kind) <= options_.least_workers)
+  if (count(role.kind) <= options_.min_workers)
     return to_string(role) + " is needed: --workers asks for "
-           + std::to_string(options_.least_workers) + " at least";
+           + std::to_string(options_.min_workers) + " at least";
   return {};
 }
 

@@ -28,10 +28,10 @@ class Reshaping {
 public:
   struct Options {
     std::vector<RoleId> roles; ///< workers and shards of the plan
-    uint32_t most_workers = 0; ///< virtual ranks
+    uint32_t max_workers = 0;  ///< virtual ranks
     uint32_t chain = 1;        ///< replicas of a slice
     std::vector<uint64_t> slice_bytes;
-    uint32_t least_workers = 1;
+    uint32_t min_workers = 1;
     std::string fixed_workers;  ///< why none may come; empty: they may
     std::string needed_workers; ///< why none may go; empty: they may
     std::string fixed_slices;   ///< why no slice moves; empty: they do

@@ -58,7 +58,7 @@ uint64_t RestartBudget::delay_after(Past& past, const Life& life) const {
     return 0;
   }
   const auto delay = std::max(past.next_delay_ms, first_delay_ms);
-  past.next_delay_ms = std::min(4 * delay, most_delay_ms);
+  past.next_delay_ms = std::min(4 * delay, max_delay_ms);
   return delay;
 }
 

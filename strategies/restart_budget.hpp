@@ -46,7 +46,7 @@ private:
   static constexpr uint64_t short_life_ms = 5'000; ///< that ended by itself
   static constexpr uint64_t short_memory_ms = 60'000;
   static constexpr uint64_t first_delay_ms = 100;
-  static constexpr uint64_t most_delay_ms = 2'000;
+  static constexpr uint64_t max_delay_ms = 2'000;
 
   struct Past { ///< of a role
     uint64_t next_delay_ms = 0;

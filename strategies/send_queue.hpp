@@ -13,7 +13,7 @@ namespace troupe {
 /// of those with a larger one; one without a rank keeps its place, and nobody
 /// passes it. So messages of one rank, of one slice that is, stay in order.
 ///
-/// A message is passed by `most_passing_bytes` in all and no more: it does not
+/// A message is passed by `max_passing_bytes` in all and no more: it does not
 /// starve, and what a receiver keeps until a slice's last node is there fits
 /// its window (link_terms()): two senders whose queues differ never fill theirs
 /// with what the other one has not sent.
@@ -25,8 +25,8 @@ namespace troupe {
 template <class Message>
 class SendQueue {
 public:
-  explicit SendQueue(uint64_t most_passing_bytes)
-    : most_passing_bytes_(most_passing_bytes) {}
+  explicit SendQueue(uint64_t max_passing_bytes)
+    : max_passing_bytes_(max_passing_bytes) {}
 
   void put(Message message, uint64_t bytes, std::optional<uint32_t> rank) {
     auto at = queue_.end();
@@ -58,10 +58,10 @@ private:
 
   bool lets_pass(const Waiting& before, uint64_t bytes, uint32_t rank) const {
     return before.rank && *before.rank > rank
-           && before.passed_bytes + bytes <= most_passing_bytes_;
+           && before.passed_bytes + bytes <= max_passing_bytes_;
   }
 
-  uint64_t most_passing_bytes_;
+  uint64_t max_passing_bytes_;
   uint64_t bytes_ = 0;
   std::deque<Waiting> queue_;
 };

@@ -6,8 +6,8 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t least_measured_ms = 2'000;
-constexpr double least_busy_seconds = 0.1;
+constexpr uint64_t min_measured_ms = 2'000;
+constexpr double min_busy_seconds = 0.1;
 constexpr double chance = 1.25;
 constexpr double most = 4;
 
@@ -40,7 +40,7 @@ std::map<uint32_t, double> ShardLoads::costs() const {
   for (const auto& [shard, x] : shards_) {
     const auto ms = x.last_ms - x.first_ms;
     const auto seconds = x.last_seconds - x.first_seconds;
-    if (x.bytes == 0 || ms < least_measured_ms || seconds < least_busy_seconds)
+    if (x.bytes == 0 || ms < min_measured_ms || seconds < min_busy_seconds)
       continue;
     const auto cost = seconds / static_cast<double>(ms)
                       / static_cast<double>(x.bytes);

@@ -49,16 +49,16 @@ bool SilenceWatch::is_late(uint64_t now_ms) const {
 uint64_t SilenceWatch::limit_ms(uint64_t now_ms) const {
   const auto least = now_ms - learning_since_ms_ < options_.learn_ms
                          || learning_since_ms_ == 0
-                       ? std::max(options_.first_ms, options_.least_ms)
-                       : options_.least_ms;
+                       ? std::max(options_.first_ms, options_.min_ms)
+                       : options_.min_ms;
   const auto longest = std::max(longest_ms_, before_ms_);
-  return std::clamp(options_.factor * longest,
-                    std::min(least, options_.most_ms), options_.most_ms);
+  return std::clamp(options_.factor * longest, std::min(least, options_.max_ms),
+                    options_.max_ms);
 }
 
-void SilenceWatch::raise_least(uint64_t least_ms) {
-  options_.least_ms = std::max(options_.least_ms, least_ms);
-  options_.most_ms = std::max(options_.most_ms, least_ms);
+void SilenceWatch::raise_least(uint64_t min_ms) {
+  options_.min_ms = std::max(options_.min_ms, min_ms);
+  options_.max_ms = std::max(options_.max_ms, min_ms);
 }
 
 std::vector<SilenceWatch::Silent> SilenceWatch::tick(uint64_t now_ms) {

@@ -14,15 +14,15 @@ namespace troupe {
 /// busy machines and network are, so the limit follows the longest gap between
 /// two signs of one member that was lately seen:
 ///
-///   limit = factor * longest gap, at least `least_ms`, at most `most_ms`
+///   limit = factor * longest gap, at least `min_ms`, at most `max_ms`
 ///
 /// All members count together, for who shares a machine is late together.
 /// Pure: times are milliseconds of any steady clock.
 class SilenceWatch {
 public:
   struct Options {
-    uint64_t least_ms = 1'000;
-    uint64_t most_ms = 5'000;
+    uint64_t min_ms = 1'000;
+    uint64_t max_ms = 5'000;
     uint64_t factor = 3;
     /// The limit until signs were heard for so long.
     uint64_t first_ms = 2'000;
@@ -53,7 +53,7 @@ public:
 
   uint64_t limit_ms(uint64_t now_ms) const;
   /// From here on the limit is no less than that.
-  void raise_least(uint64_t least_ms);
+  void raise_least(uint64_t min_ms);
 
 private:
   /// Whoever should have called tick() was not running.

@@ -52,7 +52,7 @@ std::vector<StepShare> divide_step(const std::vector<StepMember>& members,
   return out;
 }
 
-uint32_t most_nodes(const DivisionOptions& options) {
+uint32_t max_nodes(const DivisionOptions& options) {
   if (options.any_order)
     return 1;
   // A range of leaves takes at most two nodes of each level of the tree.

@@ -39,7 +39,7 @@ std::vector<StepShare> divide_step(const std::vector<StepMember>& members,
                                    const DivisionOptions& options);
 
 /// The most nodes that a member ever computes of its ranks.
-uint32_t most_nodes(const DivisionOptions& options);
+uint32_t max_nodes(const DivisionOptions& options);
 
 /// What each member brings, in the order of its vectors.
 std::vector<std::vector<RankRange>>

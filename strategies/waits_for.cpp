@@ -7,7 +7,7 @@ namespace {
 
 using Member = StepView::Member;
 
-constexpr uint64_t least_late_ms = 500;
+constexpr uint64_t min_late_ms = 500;
 constexpr uint64_t late_factor = 5;
 /// Members give a sign of life four times as often.
 constexpr uint64_t silent_ms = 1'000;
@@ -89,7 +89,7 @@ void name_culprits(const StepView& view, std::vector<RoleId> awaited,
 
 WaitsFor waits_for(const StepView& view) {
   WaitsFor out;
-  out.late = view.age_ms > std::max(least_late_ms, late_factor * view.usual_ms);
+  out.late = view.age_ms > std::max(min_late_ms, late_factor * view.usual_ms);
   std::vector<RoleId> awaited;
   if (view.stage == StepView::Stage::forming) {
     awaited = view.absent;

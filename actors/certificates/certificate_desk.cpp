@@ -19,7 +19,7 @@ namespace {
 constexpr const char* first_line = "troupe certificates 1";
 constexpr std::string_view last_line = "end\n";
 constexpr std::array kinds{"join", "renew", "revoke"};
-constexpr size_t most_used = 65'536;
+constexpr size_t max_used = 65'536;
 
 std::string refused(const std::string& why) {
   return "refused: " + why + '\n';
@@ -142,7 +142,7 @@ std::string CertificateDesk::sign(const Petition& petition) const {
 bool CertificateDesk::use_up(const std::string& nonce, int64_t expires) {
   const auto now = authority_.source.now();
   std::erase_if(used_, [&](const auto& one) { return one.second < now; });
-  if (used_.size() >= most_used || !used_.try_emplace(nonce, expires).second)
+  if (used_.size() >= max_used || !used_.try_emplace(nonce, expires).second)
     return false;
   if (folder_.empty())
     return true;

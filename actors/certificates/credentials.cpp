@@ -24,7 +24,7 @@ namespace {
 constexpr const char* bundled_certificate = "member.pem";
 constexpr const char* bundled_key = "member.key";
 /// A file may hold so much: a chain of dozens of certificates.
-constexpr off_t most_bytes = off_t{1} << 20;
+constexpr off_t max_bytes = off_t{1} << 20;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InputError("certificates: " + path + ": " + why);
@@ -84,7 +84,7 @@ std::string read_private(const std::string& path, bool secret) {
                    + "); copy the folder that the coordinator made");
   struct stat about {};
   if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)
-      || about.st_size > most_bytes)
+      || about.st_size > max_bytes)
     refuse(path, "is no file of certificates; copy the folder that the "
                  "coordinator made");
   check_private(path, about, secret ? 077 : 022);

@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t most_kept_sums = 4;
+constexpr size_t max_kept_sums = 4;
 
 } // namespace
 
@@ -48,7 +48,7 @@ void CollectiveCall::prepare(uint64_t count) {
       return;
     }
   result_ = std::make_shared<Buffer>(std::max<uint64_t>(count, 1));
-  if (spare_.size() == most_kept_sums)
+  if (spare_.size() == max_kept_sums)
     spare_.erase(spare_.begin());
   spare_.push_back(result_);
 }

@@ -21,7 +21,7 @@ DirectExchange::DirectExchange(StreamParty& party, RunGrid grid,
     // four on two cores take 10.2 ms with 1, 15.2 with 2, 19.5 with 3; 64 MiB
     // 37 and 67 ms; between two 16 MiB 3.3 instead of 3.5. Over a network the
     // way there and back needs more.
-    most_unanswered_(options.one_host ? 1 : 3),
+    max_unanswered_(options.one_host ? 1 : 3),
     slots_per_peer_(options.one_host && !options.everyone ? 1 : 2),
     peers_(party.size()) {
   if (!codec_)
@@ -282,7 +282,7 @@ bool DirectExchange::may_contribute(const Peer& peer) const {
   return at.bucket < ready_
          && at.index < (options_.everyone
                           ? summed_.index + slots_per_peer_
-                          : peer.take_sum.index + most_unanswered_);
+                          : peer.take_sum.index + max_unanswered_);
 }
 
 void DirectExchange::send_contribution(uint32_t p) {

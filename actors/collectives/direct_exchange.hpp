@@ -92,7 +92,7 @@ private:
   Options options_;
   /// Contributions under way to a peer: it has answered all but so many by
   /// sums.
-  uint32_t most_unanswered_;
+  uint32_t max_unanswered_;
   /// Chunks of each peer that wait to be summed. What comes before stays in the
   /// kernel's buffers.
   uint32_t slots_per_peer_;

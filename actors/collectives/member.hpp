@@ -65,7 +65,7 @@ using collective_group_actor =
                    caf::result<void>(RunSummed),
                    caf::result<void>(caf::tick_atom)>;
 
-inline constexpr uint32_t most_collective_members = 1'000;
+inline constexpr uint32_t max_collective_members = 1'000;
 
 /// How many members there are, and how long a call may take.
 struct CollectiveOptions {

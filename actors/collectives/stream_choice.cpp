@@ -46,8 +46,8 @@ bool sums_directly(const StreamOptions& options, uint32_t members,
     return false;
   // It sends as many bytes as a ring, in two steps instead of 2 (members - 1);
   // but many members would send to one at once.
-  constexpr uint32_t most_direct = 8;
-  return members <= most_direct
+  constexpr uint32_t max_direct = 8;
+  return members <= max_direct
          && choose_all_reduce(bytes, hosts_of(options, members)).algorithm
               != AllReduce::hierarchical;
 }

@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t most_farewell_bytes = 1 << 10;
+constexpr size_t max_farewell_bytes = 1 << 10;
 
 std::string member(uint32_t peer) {
   return "member " + std::to_string(peer);
@@ -101,7 +101,7 @@ bool StreamParty::expect(uint32_t peer, const FrameHeader& wanted) {
 void StreamParty::read_farewell(uint32_t peer) {
   auto& stream = *streams_[peer];
   const auto header = *stream.announced();
-  std::string words(std::min<size_t>(header.payload_bytes, most_farewell_bytes),
+  std::string words(std::min<size_t>(header.payload_bytes, max_farewell_bytes),
                     '\0');
   auto end = CollectiveEnd::aborted;
   if (header.part == static_cast<uint32_t>(CollectiveEnd::mismatch))
@@ -124,7 +124,7 @@ void StreamParty::say_farewell(uint32_t peer, CollectiveEnd end,
   // Between frames only: inside one it would be taken for its payload.
   if (!stream.free())
     return;
-  last_words_ = why.substr(0, most_farewell_bytes);
+  last_words_ = why.substr(0, max_farewell_bytes);
   auto header = this->header(FrameKind::farewell);
   header.part = static_cast<uint32_t>(end);
   header.payload_bytes = static_cast<uint32_t>(last_words_.size());

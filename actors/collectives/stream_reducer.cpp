@@ -119,7 +119,7 @@ StreamReducer::State::State(ReducerLayout layout,
     options_.chunk_bytes = stream_chunk_bytes(layout_.members, layout_.buckets);
   kernels::require(!codec_ || !by_program(), "compression in reproducible");
   kernels::require(options_.chunk_bytes >= 4096
-                     && options_.chunk_bytes <= most_frame_payload_bytes / 2,
+                     && options_.chunk_bytes <= max_frame_payload_bytes / 2,
                    "chunk_bytes");
 }
 

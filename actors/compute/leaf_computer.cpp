@@ -54,7 +54,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                     : stacked_rows(job_->worker_graph, device)),
     rows_(whole_nodes_
             ? job_->options.global_batch
-            : std::max(job_->most_rows(),
+            : std::max(job_->max_rows(),
                        std::min(stacked_rows_, job_->options.global_batch))),
     lanes_(executor.threads()),
     memory_(std::move(memory)),

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int backlog = 1024;
 constexpr int accepts_per_turn = 32;
-constexpr size_t most_guests = 1024;
+constexpr size_t max_guests = 1024;
 constexpr std::chrono::milliseconds longest_patience{10'000};
 constexpr auto breath = std::chrono::milliseconds{100};
 
@@ -51,8 +51,8 @@ void prepare_control(int socket, std::chrono::milliseconds patience) {
   // who comes back is not heard before its old connection is gone.
   const bool elsewhere = !is_loopback(SocketAddress::of_peer(socket).host());
   const auto most = elsewhere ? patience : longest_patience;
-  const auto most_ms = static_cast<unsigned>(most.count());
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+  const auto max_ms = static_cast<unsigned>(most.count());
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &max_ms, sizeof max_ms);
 }
 
 ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
@@ -65,7 +65,7 @@ ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
     tls_(std::move(tls)),
     vetted_(std::move(vetted)),
     patience_(patience),
-    list_(guests_allowed(most_guests)),
+    list_(guests_allowed(max_guests)),
     on_stranger_(std::move(on_stranger)),
     desk_(std::move(desk)) {
   const auto address = SocketAddress::find(host, port);

@@ -23,8 +23,8 @@ constexpr std::chrono::milliseconds answer_deadline{2'000};
 constexpr std::chrono::milliseconds away_deadline{1'200};
 constexpr std::chrono::milliseconds listen_period{250};
 constexpr std::chrono::milliseconds silence_deadline{500};
-constexpr size_t most_kept = 4096;
-constexpr size_t most_asked = 64;
+constexpr size_t max_kept = 4096;
+constexpr size_t max_asked = 64;
 
 class ControlLineState {
 public:
@@ -37,7 +37,7 @@ public:
       places_.emplace_back();
     const auto most = options_.hang_up ? away_deadline : answer_deadline;
     search_ = PlaceSearch{{.places = places_.size(),
-                           .most_ms = static_cast<uint64_t>(most.count())}};
+                           .max_ms = static_cast<uint64_t>(most.count())}};
   }
 
   caf::behavior make_behavior() {
@@ -83,7 +83,7 @@ private:
     // Who asks hears that it is away, and asks again.
     if (outlives(message) && !element->mid.is_request()) {
       kept_.push_back(said);
-      if (kept_.size() > most_kept)
+      if (kept_.size() > max_kept)
         kept_.pop_front();
     }
     if (element->mid.is_request())
@@ -94,7 +94,7 @@ private:
   /// Answers come past this actor, so that it does not know which are there.
   void await_answer(const caf::strong_actor_ptr& who, caf::message_id request) {
     asked_.emplace_back(who, request);
-    if (asked_.size() > most_asked)
+    if (asked_.size() > max_asked)
       asked_.pop_front();
   }
 

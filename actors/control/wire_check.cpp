@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_types = 8;
+constexpr size_t max_types = 8;
 
 using caf::io::basp::header;
 using caf::io::basp::message_type;
@@ -87,10 +87,10 @@ std::string WireCheck::take_message(caf::execution_unit* on,
     return "a message by way of others";
   const auto rest = source.remainder();
   size_t count = 0;
-  if (!source.begin_sequence(count) || count > most_types)
+  if (!source.begin_sequence(count) || count > max_types)
     return "a message that cannot be read";
   // CAF's own lists of types are never freed.
-  std::array<caf::type_id_t, most_types + 1> types{
+  std::array<caf::type_id_t, max_types + 1> types{
     static_cast<caf::type_id_t>(count)};
   for (size_t i = 1; i <= count; ++i)
     if (!source.value(types[i])

@@ -43,7 +43,7 @@ void CoordinatorState::on(const Applied& applied) {
   record_.duplicates(applied.owner, present_[applied.owner].incarnation,
                      applied.duplicates);
   record_.sent(applied.sent_bytes, applied.plain_bytes);
-  record_.behind(applied.most_behind);
+  record_.behind(applied.max_behind);
   if (applied.owner.kind == RoleKind::worker)
     faults_.whole({applied.owner}); // it has taken its state
   committed(commits_.applied(owner_key(applied.owner), applied.version));

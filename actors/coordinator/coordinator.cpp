@@ -51,18 +51,18 @@ SilenceWatch::Options silence_options(const Job& job,
                                       const CoordinatorOptions& options) {
   auto out = options.silence;
   if (job.options.loss_ms > 0)
-    out.least_ms = out.most_ms = job.options.loss_ms;
+    out.min_ms = out.max_ms = job.options.loss_ms;
   if (!job.options.processes)
-    out.least_ms = out.most_ms = options.actor_silence_deadline_ms;
+    out.min_ms = out.max_ms = options.actor_silence_deadline_ms;
   out.tick_ms = tick_period.count();
   return out;
 }
 
-Reshaping::Options reshaping_options(const Job& job, uint32_t least_workers) {
+Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   Reshaping::Options options;
-  options.least_workers = std::max(1u, least_workers);
+  options.min_workers = std::max(1u, min_workers);
   options.roles = membership_options(job, EpochPlan{job}, {}).roles;
-  options.most_workers = job.options.virtual_ranks;
+  options.max_workers = job.options.virtual_ranks;
   options.chain = job.options.chain;
   options.join_deadline_ms = job.options.join_deadline_ms;
   for (const auto& slice : job.plan.slices)
@@ -95,8 +95,8 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     journal_(options_.journal, options_.term),
-    epoch_plan_(*job_, options_.least_workers),
-    reshaping_(reshaping_options(*job_, options_.least_workers),
+    epoch_plan_(*job_, options_.min_workers),
+    reshaping_(reshaping_options(*job_, options_.min_workers),
                epoch_plan_.chains()),
     joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
     membership_(membership_options(

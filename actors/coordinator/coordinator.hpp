@@ -35,7 +35,7 @@ struct CoordinatorOptions {
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
   std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};
-  uint32_t least_workers = 0; ///< to begin and go on; 0: all begin, one goes on
+  uint32_t min_workers = 0; ///< to begin and go on; 0: all begin, one goes on
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary

@@ -38,16 +38,16 @@ uint32_t owner_key(RoleId owner) {
   return owner.index + (owner.kind == RoleKind::worker ? workers : 0);
 }
 
-EpochPlan::EpochPlan(const Job& job, uint32_t least_workers)
+EpochPlan::EpochPlan(const Job& job, uint32_t min_workers)
   : job_(job),
-    least_workers_(least_workers),
+    min_workers_(min_workers),
     chains_(job.plan.owner_kind == RoleKind::shard
               ? first_chains(job.plan)
               : std::vector<std::vector<uint32_t>>{},
             decides(job)) {}
 
 bool EpochPlan::viable(const std::set<RoleId>& present) const {
-  const auto least = std::max(1u, least_workers_);
+  const auto least = std::max(1u, min_workers_);
   std::set<uint32_t> shards;
   uint32_t workers = 0;
   for (auto role : present) {
@@ -63,7 +63,7 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
 
 bool EpochPlan::begins(const std::set<RoleId>& present) const {
   const auto shards = job_.plan.of_kind(RoleKind::shard);
-  return least_workers_ > 0 && viable(present)
+  return min_workers_ > 0 && viable(present)
          && std::ranges::all_of(shards, [&](const RolePlan& shard) {
               return present.contains(shard.role);
             });

@@ -28,9 +28,9 @@ uint32_t owner_key(RoleId owner);
 /// slices that every worker keeps beside shards.
 class EpochPlan {
 public:
-  /// `least_workers` go on, and may begin, without the others; 0: one goes on,
+  /// `min_workers` go on, and may begin, without the others; 0: one goes on,
   /// and all are needed to begin.
-  explicit EpochPlan(const Job& job, uint32_t least_workers = 0);
+  explicit EpochPlan(const Job& job, uint32_t min_workers = 0);
 
   /// Tells whether these roles can go on without the others.
   bool viable(const std::set<RoleId>& present) const;
@@ -138,7 +138,7 @@ private:
   Standing resume_both(uint64_t committed, bool rows_free) const;
 
   const Job& job_;
-  uint32_t least_workers_;
+  uint32_t min_workers_;
   ChainBook chains_;
   std::vector<WorkerRanks> ranks_;
   std::vector<SliceState> heads_; ///< of slices on shards

@@ -229,7 +229,7 @@ RunRecord::consistency_json(const Outcome& outcome) const {
       {{"step", x.step}, {"mode", x.mode}, {"ms", ms_between(begin_, x.at)}});
   }
   if (async && job_->plan.dense_reduced) {
-    json["rows_most_behind"] = most_behind_;
+    json["rows_most_behind"] = max_behind_;
   } else if (async) {
     json["max_lead"] = outcome.max_lead;
     json["rejected_too_stale"] = refused_stale_;

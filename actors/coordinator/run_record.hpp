@@ -53,7 +53,7 @@ public:
   /// An epoch change kept a role from its work for so long (EpochPause).
   void paused(uint64_t epoch, RoleId role, double seconds);
   void refused_stale() { ++refused_stale_; }
-  void behind(uint64_t steps) { most_behind_ = std::max(most_behind_, steps); }
+  void behind(uint64_t steps) { max_behind_ = std::max(max_behind_, steps); }
   void peak_memory(RoleId role, uint64_t bytes);
   /// Gradients between replicas, as they travelled and before compression.
   void sent(uint64_t bytes, uint64_t plain_bytes);
@@ -144,7 +144,7 @@ private:
   std::vector<std::string> past_changes_; ///< JSON, of earlier coordinators
   uint64_t past_duplicates_ = 0;
   uint64_t refused_stale_ = 0; ///< pushes
-  uint64_t most_behind_ = 0;   ///< steps, of rows that run free
+  uint64_t max_behind_ = 0;    ///< steps, of rows that run free
   uint64_t sent_bytes_ = 0, plain_bytes_ = 0;
 };
 

@@ -88,20 +88,20 @@ void check_layer(const Job& job, const CheckpointSlice& mark,
 void check_mark(const Job& job, const CheckpointSlice& mark, bool all_reduced,
                 const CheckpointManifest& manifest, const std::string& folder) {
   // Some of the leases that were out at the time had been applied.
-  constexpr uint64_t most_ahead = uint64_t{1} << 20;
-  constexpr uint64_t most_steps = uint64_t{1} << 52;
+  constexpr uint64_t max_ahead = uint64_t{1} << 20;
+  constexpr uint64_t max_steps = uint64_t{1} << 52;
   const uint64_t ranks = job.options.virtual_ranks;
   const auto& period = manifest.period;
   const LeaseSet leases{mark.lease_floor, mark.leases_above};
   const auto least = manifest.step * ranks;
   bool fits =
-    manifest.step <= most_steps / ranks && period.step <= manifest.step
-    && period.updates <= most_steps && period.updates >= period.step
-    && mark.updates <= most_steps && leases.floor() <= least + most_ahead
-    && (leases.above().empty() || leases.above().back() < least + most_ahead)
+    manifest.step <= max_steps / ranks && period.step <= manifest.step
+    && period.updates <= max_steps && period.updates >= period.step
+    && mark.updates <= max_steps && leases.floor() <= least + max_ahead
+    && (leases.above().empty() || leases.above().back() < least + max_ahead)
     && leases.size() >= least;
   if (fits && all_reduced) { // one update a step, whatever the period
-    fits = mark.updates >= manifest.step && mark.updates <= least + most_ahead;
+    fits = mark.updates >= manifest.step && mark.updates <= least + max_ahead;
   } else if (fits && period.async) { // one a lease
     fits = mark.updates >= period.updates
            && mark.updates - period.updates

@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 /// Rows that are read at once.
-constexpr uint64_t most_rows = 8192;
+constexpr uint64_t max_rows = 8192;
 
 std::string ids_name(const std::string& table, uint32_t part) {
   return table + "/part-" + std::to_string(part) + "/ids";
@@ -129,8 +129,8 @@ void read_stored_part(const CheckpointReader& reader, const TableOfJob& table,
   IdCheck check{reader, table, part, table_parts(reader, table.name)};
   std::vector<uint64_t> some;
   std::vector<float> values;
-  for (uint64_t begin = 0; begin < count; begin += most_rows) {
-    some.resize(std::min(most_rows, count - begin));
+  for (uint64_t begin = 0; begin < count; begin += max_rows) {
+    some.resize(std::min(max_rows, count - begin));
     values.resize(some.size() * width);
     reader.read(*ids, begin * sizeof(uint64_t),
                 std::as_writable_bytes(std::span{some}));

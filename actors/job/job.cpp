@@ -322,12 +322,12 @@ std::vector<RankRange> Job::shares() const {
   return out;
 }
 
-uint32_t Job::most_rows() const {
+uint32_t Job::max_rows() const {
   return (options.global_batch + options.virtual_ranks - 1)
          / options.virtual_ranks;
 }
 
-uint64_t Job::most_table_rows() const {
+uint64_t Job::max_table_rows() const {
   return table_rows(options, graph);
 }
 

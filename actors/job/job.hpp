@@ -69,9 +69,9 @@ struct Job {
   /// otherwise all as one.
   std::vector<RankRange> shares() const;
   /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
-  uint32_t most_rows() const;
+  uint32_t max_rows() const;
   /// Rows of a step's tables at most: ids that one worker's samples can have.
-  uint64_t most_table_rows() const;
+  uint64_t max_table_rows() const;
   /// Elements [begin, end) of the flat parameter buffer that a slice takes; of
   /// a part of a sparse table: where its table's rows begin.
   uint64_t flat_offset(const Slice& slice) const;

@@ -74,7 +74,7 @@ constexpr const char* advice = "; give it more memory, or a smaller model, "
 } // namespace
 
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
-  const auto step = with_steps ? step_bytes(job.worker_graph, job.most_rows())
+  const auto step = with_steps ? step_bytes(job.worker_graph, job.max_rows())
                                : uint64_t{0};
   std::vector<MemoryNeed> needs;
   for (const auto& role : job.plan.of_kind(RoleKind::worker)) {

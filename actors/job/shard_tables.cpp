@@ -39,7 +39,7 @@ TableOptions table_options(const Job& job, const Slice& slice) {
     initialize(job.graph, job.options.seed, variable, first * width, out,
                rows * width);
   };
-  options.eviction.most_bytes =
+  options.eviction.max_bytes =
     job.options.table_bytes == 0
       ? 0
       : std::max<uint64_t>(1, share(job, slice, job.options.table_bytes));
@@ -58,7 +58,7 @@ uint64_t table_offset(const Job& job, const Slice& slice) {
   uint64_t before = 0; // tables are few: the range of addresses stays small
   for (uint32_t id = 0; id < slice.id; ++id)
     before += job.plan.slices[id].sparse() ? 1 : 0;
-  return first_table + before * kernels::RowMemory::most_bytes;
+  return first_table + before * kernels::RowMemory::max_bytes;
 }
 
 IdPages all_rows(const Job& job, const Slice& slice) {
@@ -101,14 +101,14 @@ std::optional<TensorView> read_rows(const SparseTable& table, uint64_t version,
 }
 
 std::vector<IdPages> chunks_of(const SparseTable& table, const IdPages& pages) {
-  const auto most_rows = std::max<size_t>(1, chunk_bytes / sizeof(float)
-                                               / table.copy_width() / page_ids)
-                         * page_ids;
+  const auto max_rows = std::max<size_t>(1, chunk_bytes / sizeof(float)
+                                              / table.copy_width() / page_ids)
+                        * page_ids;
   std::vector<IdPages> chunks;
   for (size_t begin = 0; begin < pages.size() || chunks.empty();) {
     uint64_t rows = 0;
     auto end = begin;
-    while (end < pages.size() && rows + pages[end].count() <= most_rows)
+    while (end < pages.size() && rows + pages[end].count() <= max_rows)
       rows += pages[end++].count();
     chunks.emplace_back(pages.begin() + static_cast<ptrdiff_t>(begin),
                         pages.begin() + static_cast<ptrdiff_t>(end));

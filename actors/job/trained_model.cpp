@@ -19,8 +19,8 @@ namespace troupe {
 
 namespace {
 
-constexpr uint64_t most_rows = 256;
-constexpr uint64_t most_elements = 16 << 20; ///< of a micro-batch's values
+constexpr uint64_t max_rows = 256;
+constexpr uint64_t max_elements = 16 << 20; ///< of a micro-batch's values
 
 /// Rows of a micro-batch: a property of the graph, so that scores are too.
 uint32_t rows_of(const Graph& graph) {
@@ -28,7 +28,7 @@ uint32_t rows_of(const Graph& graph) {
   for (const auto& value : graph.values)
     row += value.size();
   return static_cast<uint32_t>(
-    std::clamp<uint64_t>(most_elements / row, 1, most_rows));
+    std::clamp<uint64_t>(max_elements / row, 1, max_rows));
 }
 
 const NamedTensor& tensor_of(const SafetensorsFile& file,

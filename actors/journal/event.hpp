@@ -19,7 +19,7 @@ struct JournalEvent {
 
 /// Brackets in brackets of a body: an event has four. The options of its job
 /// are text.
-inline constexpr size_t most_body_depth = 16;
+inline constexpr size_t max_body_depth = 16;
 
 /// Where a coordinator's journal goes.
 class JournalSink {

@@ -13,10 +13,10 @@ using StrictBody = kernels::StrictJson<>;
 using Lists = std::vector<std::vector<uint32_t>>;
 
 /// Whoever counts up to it by ones has to come to an end.
-constexpr uint64_t most_steps = uint64_t{1} << 52;
+constexpr uint64_t max_steps = uint64_t{1} << 52;
 
 uint64_t bounded(uint64_t steps) {
-  if (steps > most_steps)
+  if (steps > max_steps)
     throw InputError("there are no " + std::to_string(steps) + " steps");
   return steps;
 }
@@ -80,7 +80,7 @@ void read_recovery(const StrictBody& body, JobHistory& history) {
 }
 
 void read_event(const JournalEvent& event, JobHistory& history) {
-  if (kernels::nested_deeper(event.body, most_body_depth))
+  if (kernels::nested_deeper(event.body, max_body_depth))
     throw InputError("it is nested too deeply");
   const auto body = StrictBody::parse(event.body);
   const auto& kind = event.kind;

@@ -234,7 +234,7 @@ struct JournalFile::Impl {
       if (check != found)
         throw InputError("event " + std::to_string(event.id)
                          + " does not fit its checksum");
-      if (kernels::nested_deeper(event.body, most_body_depth))
+      if (kernels::nested_deeper(event.body, max_body_depth))
         throw InputError("event " + std::to_string(event.id)
                          + " is nested too deeply");
       last = event.id;

@@ -21,7 +21,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds retry_period{100};
-constexpr size_t most_kept = 100'000;
+constexpr size_t max_kept = 100'000;
 /// Some minutes of a run's.
 constexpr size_t fold_period = 2'048;
 
@@ -105,7 +105,7 @@ struct JournalWriter::Impl {
         say(std::string{failure.what()}
             + "; the run goes on, but not past its coordinator's death");
       }
-      given_up = kept.size() > most_kept;
+      given_up = kept.size() > max_kept;
       if (given_up)
         kept.clear();
     }

@@ -48,7 +48,7 @@ struct RunOptions {
   JobOptions job;
   std::string save;
   CheckpointOptions checkpoints{};
-  uint32_t least_workers = 0;  ///< as CoordinatorOptions
+  uint32_t min_workers = 0;    ///< as CoordinatorOptions
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   std::string journal;         ///< file; empty: none is kept
   bool allow_faults = false;   ///< InjectFault is obeyed

@@ -87,7 +87,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.began = began;
   how.save = options.save;
   how.checkpoints = options.checkpoints;
-  how.least_workers = options.least_workers;
+  how.min_workers = options.min_workers;
   how.data_fingerprint = fingerprint;
   how.first_notes = checkpoints.notes;
   how.allow_faults = options.allow_faults;

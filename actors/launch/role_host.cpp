@@ -89,7 +89,7 @@ void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
   const auto ids = job.tables.empty()
                      ? graph.sample.vocabulary
                      : std::min<uint64_t>(graph.sample.vocabulary,
-                                          job.most_table_rows());
+                                          job.max_table_rows());
   const auto labels = rows * graph.labels();
   for (size_t i = 0; i < rows * graph.features(); ++i)
     memory.features()[i] = static_cast<float>((i * 7919) % 256) / 255.0f;
@@ -105,7 +105,7 @@ void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
 } // namespace
 
 std::string probe_hash(const Job& job, const std::string& device) {
-  const auto rows = job.most_rows();
+  const auto rows = job.max_rows();
   const auto& graph = job.worker_graph;
   auto replica = make_replica(graph, parse_device(device), rows,
                               job.precision());

@@ -46,7 +46,7 @@ bool known(FrameKind kind) {
 } // namespace
 
 FrameBytes encode_frame(const FrameHeader& header) {
-  kernels::require(header.payload_bytes <= most_frame_payload_bytes,
+  kernels::require(header.payload_bytes <= max_frame_payload_bytes,
                    "a frame's payload beyond the limit");
   FrameBytes bytes;
   auto* at = bytes.data();
@@ -82,7 +82,7 @@ decode_frame(std::span<const std::byte, frame_header_bytes> bytes) {
   });
   if (!known(result.header.kind))
     return {FrameFault::kind, {}};
-  if (result.header.payload_bytes > most_frame_payload_bytes)
+  if (result.header.payload_bytes > max_frame_payload_bytes)
     return {FrameFault::too_long, {}};
   return result;
 }
@@ -101,7 +101,7 @@ std::string to_string(FrameFault fault) {
       return "sent a frame of an unknown kind";
     case FrameFault::too_long:
       return "announced a payload beyond "
-             + std::to_string(most_frame_payload_bytes >> 20) + " MiB";
+             + std::to_string(max_frame_payload_bytes >> 20) + " MiB";
     case FrameFault::payload:
       return "sent a payload that was damaged on the way (crc32c)";
   }

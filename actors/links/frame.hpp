@@ -42,14 +42,14 @@ constexpr uint32_t frame_magic = 0x4b4c5254; ///< "TRLK" on the wire
 constexpr uint16_t frame_version = 1;
 constexpr size_t frame_header_bytes = 80;
 /// No payload is longer: who says so is refused before anything is allocated.
-constexpr uint32_t most_frame_payload_bytes = 64u << 20;
+constexpr uint32_t max_frame_payload_bytes = 64u << 20;
 
 /// How it stands on the wire, little-endian: magic u32, version u16, kind u16,
 /// job, term, epoch, step, begin, opaque u64 each, group, bucket, part, payload
 /// bytes, payload crc32c u32 each, crc32c u32 of the 76 bytes before.
 using FrameBytes = std::array<std::byte, frame_header_bytes>;
 
-/// The payload is at most most_frame_payload_bytes.
+/// The payload is at most max_frame_payload_bytes.
 FrameBytes encode_frame(const FrameHeader& header);
 
 enum class FrameFault : uint8_t {
@@ -58,7 +58,7 @@ enum class FrameFault : uint8_t {
   version,  ///< of another build
   damaged,  ///< the header's checksum is wrong
   kind,     ///< an unknown kind
-  too_long, ///< the payload exceeds most_frame_payload_bytes
+  too_long, ///< the payload exceeds max_frame_payload_bytes
   payload,  ///< the payload's checksum is wrong
 };
 

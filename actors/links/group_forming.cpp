@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_members = 1024;
+constexpr size_t max_members = 1024;
 
 /// A memory file of zeros whose size stays. Errors: invalid, and errno.
 Descriptor make_control(uint64_t bytes) {
@@ -81,7 +81,7 @@ bool GroupForming::encrypted(uint32_t rank) const {
 
 std::string GroupForming::check() {
   const auto members = request_.members.size();
-  if (members == 0 || members > most_members || request_.rank >= members
+  if (members == 0 || members > max_members || request_.rank >= members
       || request_.group.empty() || request_.group.size() > longest_link_name)
     return "a group of " + std::to_string(members)
            + " members cannot be formed";

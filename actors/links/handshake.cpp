@@ -17,7 +17,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t length_bytes = 4;
-constexpr size_t most_passed = 2;
+constexpr size_t max_passed = 2;
 
 bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -36,8 +36,7 @@ Handshake::Handshake(Descriptor descriptor, TlsSession session)
   : descriptor_(std::move(descriptor)), session_(std::move(session)) {}
 
 void Handshake::greet(std::string greeting, std::vector<Descriptor> passed) {
-  kernels::require(passed.size() <= most_passed
-                     && (passed.empty() || !session_),
+  kernels::require(passed.size() <= max_passed && (passed.empty() || !session_),
                    "descriptors that cannot be passed");
   out_ = std::move(greeting);
   sent_ = 0;
@@ -132,7 +131,7 @@ std::optional<size_t> Handshake::write(const char* bytes, size_t size) {
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(most_passed * sizeof(int))>
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(max_passed * sizeof(int))>
     space{};
   if (!passed_.empty()) {
     message.msg_control = space.data();
@@ -141,7 +140,7 @@ std::optional<size_t> Handshake::write(const char* bytes, size_t size) {
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(passed_.size() * sizeof(int));
-    std::array<int, most_passed> numbers{};
+    std::array<int, max_passed> numbers{};
     for (size_t i = 0; i < passed_.size(); ++i)
       numbers[i] = passed_[i].get();
     std::memcpy(CMSG_DATA(head), numbers.data(), passed_.size() * sizeof(int));
@@ -175,7 +174,7 @@ std::optional<size_t> Handshake::read_passed(char* bytes, size_t size) {
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(most_passed * sizeof(int))>
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(max_passed * sizeof(int))>
     space{};
   message.msg_control = space.data();
   message.msg_controllen = space.size();
@@ -202,7 +201,7 @@ std::optional<size_t> Handshake::read_passed(char* bytes, size_t size) {
   if (count == 0)
     fail("it closed the connection");
   else if ((message.msg_flags & MSG_CTRUNC) != 0
-           || received_.size() > most_passed)
+           || received_.size() > max_passed)
     fail("it passed more descriptors than a link does", true);
   else
     return static_cast<size_t>(count);

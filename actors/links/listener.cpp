@@ -14,7 +14,7 @@ namespace {
 
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 32;
-constexpr size_t most_guests = 256;
+constexpr size_t max_guests = 256;
 constexpr auto guest_patience = std::chrono::seconds{2};
 constexpr auto breath = std::chrono::milliseconds{100};
 
@@ -28,7 +28,7 @@ bool same_key(const std::string& one, const std::string& other) {
 LinkListener::LinkListener(IoLoop& loop, ListenerOptions options)
   : loop_(loop),
     options_(std::move(options)),
-    most_guests_(guests_allowed(most_guests)) {
+    max_guests_(guests_allowed(max_guests)) {
   auto local = SocketAddress::of_unix_name(options_.unix_name);
   listen_on(local_door_, options_.unix_name, local->get(), local->size());
   if (options_.tls == nullptr)
@@ -104,7 +104,7 @@ void LinkListener::accept_some(Descriptor& door, uint64_t& watch, bool local) {
 }
 
 void LinkListener::admit(Descriptor made, bool local) {
-  if (guests_.size() >= most_guests_)
+  if (guests_.size() >= max_guests_)
     drop(guests_.begin(), "too many at the door");
   TlsSession session;
   std::string address = options_.unix_name;
@@ -165,7 +165,7 @@ void LinkListener::drop(Guests::iterator guest, const std::string& why) {
 }
 
 void LinkListener::refuse(LinkVisitor visitor, const std::string& why) {
-  if (refused_.size() >= most_guests)
+  if (refused_.size() >= max_guests)
     refused_.pop_front();
   LinkWelcome answer;
   answer.id = options_.id;

@@ -68,7 +68,7 @@ private:
 
   IoLoop& loop_;
   ListenerOptions options_;
-  size_t most_guests_;
+  size_t max_guests_;
   std::string host_;
   uint16_t port_ = 0;
   Descriptor tcp_door_;

@@ -76,7 +76,7 @@ bool Loans::open(std::shared_ptr<const PeerMemory> peer, uint64_t offset) {
 
 std::optional<LentTensor> Loans::lend(TensorView& values) {
   const auto bytes = values.size() * sizeof(float);
-  if (returned_ == nullptr || free_.empty() || bytes < least_bytes)
+  if (returned_ == nullptr || free_.empty() || bytes < min_bytes)
     return std::nullopt;
   const auto place = own_->find(values.data(), bytes);
   if (!place)

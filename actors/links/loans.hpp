@@ -52,7 +52,7 @@ private:
 class Loans {
 public:
   /// Smaller ones are sent: that costs less than a loan.
-  static constexpr size_t least_bytes = 4096;
+  static constexpr size_t min_bytes = 4096;
 
   Loans() = default;
   explicit Loans(std::shared_ptr<LinkMemory> own) : own_(std::move(own)) {}

@@ -11,7 +11,7 @@ namespace troupe {
 MessageReceiver::MessageReceiver(Options options, Events events)
   : options_(std::move(options)),
     events_(std::move(events)),
-    pool_(std::make_shared<PayloadPool>(options_.most_idle_bytes)) {}
+    pool_(std::make_shared<PayloadPool>(options_.max_idle_bytes)) {}
 
 std::span<std::byte> MessageReceiver::room() {
   if (!in_payload_)
@@ -49,7 +49,7 @@ std::string MessageReceiver::header_arrived() {
   const auto& known = options_.accepted;
   if (!kind || std::find(known.begin(), known.end(), *kind) == known.end())
     return "sent a frame that is no message for this role";
-  if (header.payload_bytes > options_.most_payload_bytes
+  if (header.payload_bytes > options_.max_payload_bytes
       || header.payload_bytes % sizeof(float) != 0)
     return "announced a tensor of " + std::to_string(header.payload_bytes)
            + " bytes";

@@ -19,8 +19,8 @@ class MessageReceiver {
 public:
   struct Options {
     std::vector<MessageKind> accepted; ///< beside credit
-    size_t most_payload_bytes = TensorView::max_bytes;
-    uint64_t most_idle_bytes = 0;             ///< that the pool keeps
+    size_t max_payload_bytes = TensorView::max_bytes;
+    uint64_t max_idle_bytes = 0;              ///< that the pool keeps
     std::shared_ptr<const PeerMemory> peer{}; ///< null: it may lend nothing
     std::shared_ptr<ReturnTable> returns{};   ///< where loans are given back
   };

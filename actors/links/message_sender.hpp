@@ -20,7 +20,7 @@ namespace troupe {
 using SliceRanks = std::shared_ptr<const std::vector<uint32_t>>;
 
 /// A message that waits is passed by so much at most; see SendQueue.
-constexpr uint64_t most_passing_bytes = uint64_t{8} << 20;
+constexpr uint64_t max_passing_bytes = uint64_t{8} << 20;
 
 /// What goes out on a message link: the messages that wait for credit and the
 /// frames that are being written, straight from the tensors' memory; tensors in
@@ -84,7 +84,7 @@ private:
   std::vector<iovec> pieces_;
 
   mutable std::mutex mutex_;
-  SendQueue<Waiting> waiting_{most_passing_bytes};
+  SendQueue<Waiting> waiting_{max_passing_bytes};
   CreditWindow window_;
   uint64_t owed_ = 0; ///< total to grant; 0: nothing new
   std::optional<uint64_t> returns_;

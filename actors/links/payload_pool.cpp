@@ -31,7 +31,7 @@ Buffer PayloadPool::take(size_t count) {
 void PayloadPool::give(Buffer&& block) {
   const auto bytes = block.size() * sizeof(float);
   std::lock_guard lock{mutex_};
-  if (idle_bytes_ + bytes > most_idle_bytes_)
+  if (idle_bytes_ + bytes > max_idle_bytes_)
     return; // freed by the caller
   idle_bytes_ += bytes;
   idle_[block.size()].push_back(std::move(block));

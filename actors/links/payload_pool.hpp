@@ -13,9 +13,9 @@ namespace troupe {
 /// into them. All calls are thread-safe.
 class PayloadPool {
 public:
-  /// Keeps at most `most_idle_bytes` that nobody uses.
-  explicit PayloadPool(uint64_t most_idle_bytes)
-    : most_idle_bytes_(most_idle_bytes) {}
+  /// Keeps at most `max_idle_bytes` that nobody uses.
+  explicit PayloadPool(uint64_t max_idle_bytes)
+    : max_idle_bytes_(max_idle_bytes) {}
 
   /// Gives memory for at least `count` values, not initialised.
   Buffer take(size_t count);
@@ -23,7 +23,7 @@ public:
   uint64_t idle_bytes() const;
 
 private:
-  const uint64_t most_idle_bytes_;
+  const uint64_t max_idle_bytes_;
   mutable std::mutex mutex_;
   uint64_t idle_bytes_ = 0;
   std::map<size_t, std::vector<Buffer>> idle_; ///< by elements

@@ -3,7 +3,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_seats = 256;
+constexpr size_t max_seats = 256;
 constexpr auto longest_wait = std::chrono::seconds{60};
 
 } // namespace
@@ -14,7 +14,7 @@ WaitingRoom::~WaitingRoom() {
 }
 
 void WaitingRoom::add(LinkVisitor visitor) {
-  if (seats_.size() >= most_seats)
+  if (seats_.size() >= max_seats)
     leave(seats_.begin());
   auto seat = seats_.insert(seats_.end(), Seat{std::move(visitor), 0});
   auto gone = [this, seat] { leave(seat); };

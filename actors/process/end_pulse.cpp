@@ -8,7 +8,7 @@ namespace {
 
 /// Twice within what a launcher waits for a sign of life.
 constexpr std::chrono::milliseconds period{400};
-constexpr int most_periods = 150;
+constexpr int max_periods = 150;
 
 } // namespace
 
@@ -22,7 +22,7 @@ void EndPulse::begin() {
 
 void EndPulse::run() {
   std::unique_lock guard{mutex_};
-  for (int i = 0; i < most_periods; ++i) {
+  for (int i = 0; i < max_periods; ++i) {
     if (changed_.wait_for(guard, period, [this] { return over_; }))
       return;
     say_("the run is over, its journal is still being written");

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 /// A shared sum takes so many of a member.
-constexpr uint32_t most_addends = 32;
+constexpr uint32_t max_addends = 32;
 
 std::vector<Slice> reduced_slices(const Job& job) {
   std::vector<Slice> out;
@@ -85,7 +85,7 @@ void DenseSteps::begin_epoch(ReplicaStart start) {
   addends_ = 0;
   for (auto* each : {&usual, &start_}) { // the step that comes next is the last
     shares_ = divide_step(each->members,
-                          {job_.options.virtual_ranks, false, 1, most_addends});
+                          {job_.options.virtual_ranks, false, 1, max_addends});
     const auto& own = share();
     addends_ = std::max(
       addends_, static_cast<uint32_t>(own.held.size() + own.left.size()));
@@ -172,7 +172,7 @@ void DenseSteps::divide() {
     any = !std::exchange(member.held, {}).empty() || any;
   if (any)
     shares_ = divide_step(start_.members,
-                          {job_.options.virtual_ranks, false, 1, most_addends});
+                          {job_.options.virtual_ranks, false, 1, max_addends});
 }
 
 /// The node's sum, from sums of nodes below it along the tree; false: it has no

@@ -17,7 +17,7 @@ namespace {
 
 /// Turns that the executor has before it, the running one included: it goes on
 /// by itself, so that no message is on the path of a step.
-constexpr uint32_t most_turns = 2;
+constexpr uint32_t max_turns = 2;
 
 class ReplicaState {
 public:
@@ -185,7 +185,7 @@ private:
   // --- a step ---------------------------------------------------------------
 
   void keep_busy() {
-    while (turns_ < most_turns && !paused_ && begun_ < end_)
+    while (turns_ < max_turns && !paused_ && begun_ < end_)
       turn();
   }
 

@@ -14,7 +14,7 @@ namespace {
 /// pass over its gradients less for each. One pass over all its leaves saves
 /// more.
 constexpr uint32_t shared_addends = 4;
-constexpr uint32_t most_addends = 32; ///< that a shared sum takes of a member
+constexpr uint32_t max_addends = 32; ///< that a shared sum takes of a member
 
 bool any_order(const Job& job) {
   return job.options.reduction == "fast";
@@ -49,10 +49,10 @@ SumProgram tree_program(const Job& job, uint64_t step,
 
 ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows)
   : job_(job), alone_(replicas == 1), most_(1) {
-  const auto usual = most_nodes(division(job, true));
+  const auto usual = max_nodes(division(job, true));
   if (!alone_)
     most_ = std::max(
-      usual, std::min({2 * usual, most_addends, job.options.virtual_ranks}));
+      usual, std::min({2 * usual, max_addends, job.options.virtual_ranks}));
   first_ = grows ? std::min(most_, shared_addends) : most_;
 }
 

@@ -9,11 +9,10 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t least_window_bytes = uint64_t{32} << 20;
+constexpr uint64_t min_window_bytes = uint64_t{32} << 20;
 
 uint64_t shard_window(const Job& job) {
-  return std::max(least_window_bytes,
-                  least_shard_window(job, most_passing_bytes));
+  return std::max(min_window_bytes, min_shard_window(job, max_passing_bytes));
 }
 
 /// For each slice the first operator of the forward pass that reads of it.
@@ -34,7 +33,7 @@ SliceRanks ranks_of(const Job& job) {
 
 } // namespace
 
-uint64_t least_shard_window(const Job& job, uint64_t passing_bytes) {
+uint64_t min_shard_window(const Job& job, uint64_t passing_bytes) {
   const auto& plan = job.plan;
   // One worker pushes so many of a slice, however many there are: two a level.
   const uint64_t nodes = 2 * std::bit_width(job.options.virtual_ranks);
@@ -63,11 +62,11 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::ask_shares, MessageKind::row_pull},
             shard_window(job),
             ranks_of(job)};
-  return {{MessageKind::pulled}, least_window_bytes, ranks_of(job)};
+  return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 
 MessageLinks::Terms shard_peer_terms() {
-  return {{MessageKind::scalars, MessageKind::step_shares}, least_window_bytes};
+  return {{MessageKind::scalars, MessageKind::step_shares}, min_window_bytes};
 }
 
 size_t snapshot_window() {

@@ -18,7 +18,7 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role);
 
 /// The least window of a shard in which every step can end, where a slice is
 /// passed by so much of others on its way. Bytes.
-uint64_t least_shard_window(const Job& job, uint64_t passing_bytes);
+uint64_t min_shard_window(const Job& job, uint64_t passing_bytes);
 
 /// What a shard takes on links that it opened to other shards.
 MessageLinks::Terms shard_peer_terms();

@@ -13,7 +13,7 @@ namespace {
 
 /// Bounds rows that run free where the job has no bound of its own: what a
 /// worker has pushed and no tail has applied yet lies in queues.
-constexpr uint64_t most_steps_behind = 64;
+constexpr uint64_t max_steps_behind = 64;
 
 } // namespace
 
@@ -162,7 +162,7 @@ void LeaseSlices::pull(const RowPull& pull, const worker_actor& worker) {
 void LeaseSlices::give_rows(uint32_t slice, RowDesk::Ready ready) {
   const auto ranks = shard_.job.options.virtual_ranks;
   const auto asked = shard_.period.staleness < 0
-                       ? most_steps_behind
+                       ? max_steps_behind
                        : static_cast<uint64_t>(shard_.period.staleness);
   // Leases of later steps are exceptions of the slice's set.
   const auto bound = std::min<uint64_t>(asked, ShardStore::max_exceptions
@@ -175,8 +175,8 @@ void LeaseSlices::give_rows(uint32_t slice, RowDesk::Ready ready) {
     return;
   }
   if (free_rows_)
-    most_behind_ = std::max(
-      most_behind_, ready.version - std::min(ready.version, through(slice)));
+    max_behind_ = std::max(
+      max_behind_, ready.version - std::min(ready.version, through(slice)));
   send_newest_rows(shard_, slice, std::move(ready));
 }
 
@@ -317,7 +317,7 @@ void LeaseSlices::report_steps() {
   reported_ = version;
   Applied applied{shard_.gate.active(), shard_.context.role, version,
                   shard_.duplicates};
-  applied.most_behind = most_behind_;
+  applied.max_behind = max_behind_;
   shard_.self->send(shard_.context.coordinator, applied);
 }
 

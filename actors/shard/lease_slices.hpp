@@ -82,7 +82,7 @@ private:
   const bool free_rows_;
   uint64_t end_; ///< the version that the run ends at
   uint64_t reported_ = ~uint64_t{0};
-  uint64_t most_behind_ = 0; ///< steps, of the rows that were read
+  uint64_t max_behind_ = 0; ///< steps, of the rows that were read
 };
 
 } // namespace troupe

@@ -19,7 +19,7 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t magic = 0x3365726f74735254; // "TRstore3"
-constexpr uint32_t most_rounds = 3;
+constexpr uint32_t max_rounds = 3;
 /// What a record's word says: the slice is not here; it is at its beginning,
 /// which is being written.
 constexpr uint64_t absent = 0;
@@ -90,10 +90,10 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
     from_(first_period(job).count_from()),
     tables_(job.plan.slices.size()) {
   // One for each variable, or a bit for each worker's share.
-  most_values_ = 1 + job.plan.variables.size() + job.shares().size();
-  scalars_bytes_ = rounded(sizeof(Scalars) + most_values_ * sizeof(float));
+  max_values_ = 1 + job.plan.variables.size() + job.shares().size();
+  scalars_bytes_ = rounded(sizeof(Scalars) + max_values_ * sizeof(float));
   const auto& slices = job_.plan.slices;
-  bytes_ = rounded(rounded(sizeof(Header)) + 2 * most_rounds * scalars_bytes_
+  bytes_ = rounded(rounded(sizeof(Header)) + 2 * max_rounds * scalars_bytes_
                      + slices.size() * rounded(sizeof(Record)),
                    page_bytes());
   for (const auto& slice : slices) {
@@ -149,7 +149,7 @@ ShardStore::~ShardStore() {
 
 ShardStore::Record& ShardStore::record(uint32_t slice) const {
   return *reinterpret_cast<Record*>(memory_ + rounded(sizeof(Header))
-                                    + 2 * most_rounds * scalars_bytes_
+                                    + 2 * max_rounds * scalars_bytes_
                                     + slice * rounded(sizeof(Record)));
 }
 
@@ -168,13 +168,13 @@ std::vector<uint32_t> ShardStore::slices() const {
 
 ShardStore::Scalars& ShardStore::scalars(uint64_t step, uint32_t round) const {
   return *reinterpret_cast<Scalars*>(memory_ + rounded(sizeof(Header))
-                                     + (step % 2 * most_rounds + round)
+                                     + (step % 2 * max_rounds + round)
                                          * scalars_bytes_);
 }
 
 bool ShardStore::decide(uint64_t step, uint32_t round,
                         const std::vector<float>& values) {
-  if (round >= most_rounds || values.size() > most_values_)
+  if (round >= max_rounds || values.size() > max_values_)
     return false;
   auto& record = scalars(step, round);
   record.word.store(0);
@@ -187,7 +187,7 @@ bool ShardStore::decide(uint64_t step, uint32_t round,
 std::vector<ShardStore::Decision> ShardStore::decisions() const {
   std::vector<Decision> all;
   for (uint64_t parity = 0; parity < 2; ++parity)
-    for (uint32_t round = 0; round < most_rounds; ++round) {
+    for (uint32_t round = 0; round < max_rounds; ++round) {
       const auto word = scalars(parity, round).word.load();
       if (word != 0)
         all.push_back({word - 1, round, decided(word - 1, round)});
@@ -196,7 +196,7 @@ std::vector<ShardStore::Decision> ShardStore::decisions() const {
 }
 
 std::vector<float> ShardStore::decided(uint64_t step, uint32_t round) const {
-  if (round >= most_rounds)
+  if (round >= max_rounds)
     return {};
   auto& record = scalars(step, round);
   if (record.word.load() != step + 1)
@@ -260,7 +260,7 @@ void ShardStore::reset(const std::vector<uint32_t>& slices,
                        std::shared_ptr<const Beginning> beginning) {
   beginning_ = std::move(beginning);
   for (uint64_t step = 0; step < 2; ++step)
-    for (uint32_t round = 0; round < most_rounds; ++round)
+    for (uint32_t round = 0; round < max_rounds; ++round)
       scalars(step, round).word.store(0);
   for (const auto& slice : job_.plan.slices)
     if (record(slice.id).word.load() != absent)

@@ -133,7 +133,7 @@ private:
   size_t bytes_ = 0;
   int descriptor_;
   uint32_t slots_ = 0;
-  size_t most_values_ = 0;
+  size_t max_values_ = 0;
   size_t scalars_bytes_ = 0; ///< of one round of one step
   bool taken_over_ = false;
   std::shared_ptr<const Beginning> beginning_; ///< null: version 0

@@ -10,7 +10,7 @@ namespace {
 
 /// Slices that are copied to this shard at a time: what waits in links and
 /// memory stays small.
-constexpr size_t most_asking = 8;
+constexpr size_t max_asking = 8;
 
 } // namespace
 
@@ -100,7 +100,7 @@ void SliceChains::end_pause_if_served() {
 
 /// Asks predecessors for what is missing, some slices at a time.
 void SliceChains::join_next() {
-  while (asking_ < most_asking && !to_join_.empty()) {
+  while (asking_ < max_asking && !to_join_.empty()) {
     const auto slice = to_join_.front();
     to_join_.pop_front();
     ++asking_;

@@ -9,8 +9,8 @@ namespace troupe {
 
 /// How long work takes that goes through so many values a few times.
 inline TaskSize task_size(uint64_t values) {
-  constexpr uint64_t most_brief = 4096;
-  return values <= most_brief ? TaskSize::brief : TaskSize::any;
+  constexpr uint64_t max_brief = 4096;
+  return values <= max_brief ? TaskSize::brief : TaskSize::any;
 }
 
 /// The values of a slice's gradient; `ids`: where it is of rows, null: the

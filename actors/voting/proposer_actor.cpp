@@ -18,12 +18,12 @@ constexpr std::chrono::seconds answer_deadline{2};
 constexpr size_t batch_events = 500;
 /// Ticks without a majority after which a leader steps down: 5 s. A standby
 /// that it cannot hear of may lead before.
-constexpr uint32_t most_silent = 100;
+constexpr uint32_t max_silent = 100;
 /// The same, after which another may lead.
-constexpr uint32_t most_patient = voter_patience / tick_period;
+constexpr uint32_t max_patient = voter_patience / tick_period;
 /// Ticks that a vote is given, and up to as many more: two that ask at once
 /// part soon. A trial disturbs nobody, and comes with every tick.
-constexpr int least_rest = 4;
+constexpr int min_rest = 4;
 
 class ProposerState {
 public:
@@ -74,8 +74,8 @@ private:
       if (!voters_[i].handle && !voters_[i].dialled)
         dial(i);
     if (leadership_) {
-      leadership_->tick(most_silent);
-      if (const bool hears = leadership_->heard(most_patient);
+      leadership_->tick(max_silent);
+      if (const bool hears = leadership_->heard(max_patient);
           std::exchange(hears_, hears) != hears)
         calls_.hears(hears);
       send_all(true);
@@ -134,7 +134,7 @@ private:
       return;
     if (const auto vote = candidacy_.answered(
           voter, wish, {x.granted, x.promised, LogEnd{x.end_term, x.end_id}})) {
-      rest_ = least_rest + static_cast<int>(random_() % least_rest);
+      rest_ = min_rest + static_cast<int>(random_() % min_rest);
       ask(*vote);
     }
     if (const auto best = candidacy_.elected()) {

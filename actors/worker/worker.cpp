@@ -15,7 +15,7 @@ namespace {
 
 /// Bounds the pushes of leases that wait: a worker that computes faster than a
 /// link takes them would fill its memory.
-constexpr uint64_t most_queued_bytes = uint64_t{32} << 20;
+constexpr uint64_t max_queued_bytes = uint64_t{32} << 20;
 constexpr std::chrono::milliseconds queue_look_period{2};
 
 /// Does what WorkerSteps says, step by step, or takes one lease after the
@@ -229,7 +229,7 @@ private:
     if (leases_.ask())
       self_->send(context_.coordinator,
                   LeaseRequest{gate_.active(), context_.role, lease_batch});
-    if (shards_.queued_bytes() > most_queued_bytes)
+    if (shards_.queued_bytes() > max_queued_bytes)
       look_at_queues();
     else if (const auto lease = leases_.pull())
       perform(steps_.pull_lease(*lease));

@@ -188,8 +188,8 @@ int run_bench_all_reduce(const Settings& settings) {
       ReduceGroup group;
       group.link = link;
       group.members = members;
-      group.most_bytes = *std::max_element(options.bytes.begin(),
-                                           options.bytes.end());
+      group.max_bytes = *std::max_element(options.bytes.begin(),
+                                          options.bytes.end());
       measure_group(group, options, table);
     }
   if (!settings.json.empty())

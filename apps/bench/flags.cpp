@@ -10,9 +10,9 @@ namespace {
 using namespace binding;
 
 constexpr uint64_t largest_vector = uint64_t{1} << 30;
-constexpr uint32_t most_workers = 1'000;
+constexpr uint32_t max_workers = 1'000;
 constexpr uint64_t largest_table = uint64_t{1} << 37; // rows have 31 bits
-constexpr uint64_t most_pairs = uint64_t{1} << 27;
+constexpr uint64_t max_pairs = uint64_t{1} << 27;
 
 Flag flag(unsigned commands, const char* name, const char* value,
           const char* fallback, const char* help,
@@ -46,7 +46,7 @@ std::vector<Flag> bench_flags() {
   flags.push_back(
     flag(on_reduce, "members", "N,N…", "2,4", "numbers of members",
          [](Settings& s, const std::string& value) {
-           s.bench.members = whole_list(value, most_collective_members);
+           s.bench.members = whole_list(value, max_collective_members);
          }));
   flags.push_back(flag(
     on_reduce, "bytes", "SIZE,…", "1KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB",
@@ -81,11 +81,11 @@ std::vector<Flag> bench_flags() {
   flags.push_back(flag(on_server, "pairs", "N", "10000000",
                        "pairs of a key and a value that are pushed and pulled; "
                        "0: none",
-                       whole(FIELD(bench.exchanged_pairs), 0, most_pairs).set));
+                       whole(FIELD(bench.exchanged_pairs), 0, max_pairs).set));
   flags.push_back(flag(on_null, "workers", "N,N…", "1,10,100",
                        "numbers of workers",
                        [](Settings& s, const std::string& value) {
-                         s.bench.workers = whole_list(value, most_workers);
+                         s.bench.workers = whole_list(value, max_workers);
                        }));
   flags.push_back(flag(on_null, "bytes", "SIZE,…", "4",
                        "sizes of the parameters that every worker pulls and "
@@ -100,7 +100,7 @@ std::vector<Flag> bench_flags() {
                          s.bench.filled_bytes = size_list(value, largest_table);
                        }));
   flags.push_back(flag(on_null, "ps", "N", "1", "number of shards",
-                       whole(FIELD(bench.shards), 1, most_workers).set));
+                       whole(FIELD(bench.shards), 1, max_workers).set));
   return flags;
 }
 

@@ -19,11 +19,11 @@ namespace troupe {
 namespace {
 
 constexpr int trials = 5;
-constexpr uint64_t most_steps = 300;
+constexpr uint64_t max_steps = 300;
 constexpr uint64_t fewest_steps = 5;
 /// Bounds the steps with rows: what few workers do takes less time, and a table
 /// just filled takes a while to be as it stays.
-constexpr uint64_t most_row_steps = 3000;
+constexpr uint64_t max_row_steps = 3000;
 /// What all workers send in a run: what is large makes fewer steps.
 constexpr uint64_t run_bytes = uint64_t{4} << 30;
 constexpr uint32_t samples_of_a_worker = 2;
@@ -56,7 +56,7 @@ JobOptions job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
   job.rule.kind = parse_optimizer(job.optimizer);
   job.epochs = 0;
   job.steps = std::clamp(run_bytes / (workers * bytes), fewest_steps,
-                         most_steps);
+                         max_steps);
   job.eval_every = 0;
   return job;
 }
@@ -67,7 +67,7 @@ JobOptions table_job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
   auto job = job_of(workers, shards, sizeof(float));
   const auto rows = std::max<uint64_t>(1, bytes / sizeof(float) / row_values);
   job.model = "sleep:0ms-" + std::to_string(row_values);
-  job.steps = std::max(most_steps, most_row_steps / workers);
+  job.steps = std::max(max_steps, max_row_steps / workers);
   job.data = "synthetic:rows?samples=" + std::to_string(job.steps * workers)
              + "&ids=" + std::to_string(rows_of_a_worker)
              + "&vocabulary=" + std::to_string(rows);
@@ -183,9 +183,9 @@ int run_bench_null_step(const Settings& settings) {
     "random rows of 16 values, in %llu steps or, of few workers, %llu in "
     "all.\n",
     bench.shards, trials, static_cast<unsigned long long>(fewest_steps),
-    static_cast<unsigned long long>(most_steps),
-    static_cast<unsigned long long>(most_steps),
-    static_cast<unsigned long long>(most_row_steps));
+    static_cast<unsigned long long>(max_steps),
+    static_cast<unsigned long long>(max_steps),
+    static_cast<unsigned long long>(max_row_steps));
   std::printf("%10s %7s %10s %10s %9s %10s %10s %11s\n", "bytes", "workers",
               "p50 ms", "p99 ms", "spread", "exchange", "p99 ms",
               "us a worker");

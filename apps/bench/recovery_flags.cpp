@@ -17,8 +17,8 @@ Choices names_of_recoveries() {
 } // namespace
 
 std::vector<Flag> recovery_flags() {
-  constexpr uint32_t most_trials = 10'000;
-  constexpr uint64_t most_seconds = 86'400;
+  constexpr uint32_t max_trials = 10'000;
+  constexpr uint64_t max_seconds = 86'400;
   std::vector<Flag> flags;
   const auto add = [&](unsigned on, const char* name, const char* value,
                        const char* fallback, const char* help,
@@ -27,11 +27,11 @@ std::vector<Flag> recovery_flags() {
                      help, std::move(set), nullptr});
   };
   add(on_recovery, "trials", "N", "50", "times that each kind strikes",
-      whole(FIELD(recovery.trials), 1, most_trials).set);
+      whole(FIELD(recovery.trials), 1, max_trials).set);
   add(on_goodput, "kills", "N", "5", "of each kind",
-      whole(FIELD(recovery.kills), 1, most_trials).set);
+      whole(FIELD(recovery.kills), 1, max_trials).set);
   add(on_goodput, "every", "S", "60", "seconds that have one kill, or none",
-      whole(FIELD(recovery.every_s), 1, most_seconds).set);
+      whole(FIELD(recovery.every_s), 1, max_seconds).set);
   add(on_recovery | on_goodput, "kinds", "KIND,…",
       "all; bench goodput: worker,replica",
       "worker, replica, shard, coordinator, standby: kill -9; stopped-worker, "

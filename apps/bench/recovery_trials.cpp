@@ -25,8 +25,8 @@ constexpr std::chrono::seconds end_deadline{600};
 constexpr std::chrono::seconds stopped_for{10};
 constexpr std::chrono::seconds settle{6};
 constexpr milliseconds look_period{50};
-constexpr uint64_t least_wait_ms = 200;
-constexpr uint64_t most_wait_ms = 700;
+constexpr uint64_t min_wait_ms = 200;
+constexpr uint64_t max_wait_ms = 700;
 constexpr int leave_ms = 5'000;
 constexpr int interrupted = 130;
 
@@ -167,8 +167,8 @@ RecoveryTrials::StruckPeriod RecoveryTrials::struck(milliseconds period) {
 }
 
 double RecoveryTrials::strike() {
-  const auto wait_ms = least_wait_ms
-                       + random_() % (most_wait_ms - least_wait_ms + 1);
+  const auto wait_ms = min_wait_ms
+                       + random_() % (max_wait_ms - min_wait_ms + 1);
   std::this_thread::sleep_for(milliseconds{wait_ms});
   std::string role;
   const auto* process = &draw_victim(role);

@@ -46,8 +46,8 @@ bool take(sem_t& semaphore, std::chrono::milliseconds limit) {
 struct alignas(128) ReduceBoard::Member {
   sem_t go;
   char failure[200];
-  int64_t begun[ReduceSide::most_iterations];
-  int64_t ended[ReduceSide::most_iterations];
+  int64_t begun[ReduceSide::max_iterations];
+  int64_t ended[ReduceSide::max_iterations];
 };
 
 ReduceBoard::Member& ReduceBoard::member(uint32_t rank) {
@@ -65,7 +65,7 @@ constexpr size_t board_bytes = 4 << 20; // untouched pages cost nothing
 std::unique_ptr<ReduceBoard, ReduceBoard::Free>
 ReduceBoard::make(uint32_t members, bool exact_in_any_order) {
   static_assert(sizeof(ReduceBoard)
-                  + (BenchOptions::most_members + 1) * sizeof(Member)
+                  + (BenchOptions::max_members + 1) * sizeof(Member)
                 <= board_bytes);
   auto* memory = mmap(nullptr, board_bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);

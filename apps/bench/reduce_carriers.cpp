@@ -25,7 +25,7 @@ struct Vectors {
     SharedReducer::prepare(control.data(), group.members);
     if (processes())
       for (uint32_t i = 0; i < group.members; ++i)
-        segments.emplace_back(group.most_bytes);
+        segments.emplace_back(group.max_bytes);
   }
 
   bool processes() const { return group.link != ReduceLink::memory; }

@@ -13,7 +13,7 @@ enum class ReduceLink : uint8_t { memory, shm, tcp };
 struct ReduceGroup {
   ReduceLink link = ReduceLink::memory;
   uint32_t members = 2;
-  uint64_t most_bytes = 0; ///< of a vector
+  uint64_t max_bytes = 0; ///< of a vector
   bool reproducible = true;
 };
 

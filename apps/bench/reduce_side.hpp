@@ -21,7 +21,7 @@ public:
     std::string algorithm;
   };
 
-  static constexpr uint32_t most_iterations = 1'024;
+  static constexpr uint32_t max_iterations = 1'024;
 
   virtual ~ReduceSide() = default;
 

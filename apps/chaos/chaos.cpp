@@ -75,11 +75,11 @@ void count_updates(const Settings& job, const std::string& weights,
                          : 1;
   evidence.expected_count = evidence.summary.at("steps").get<double>()
                             * updates;
-  evidence.least_count = evidence.expected_count;
+  evidence.min_count = evidence.expected_count;
   evidence.largest_count = evidence.expected_count;
   for (const auto& tensor : read_safetensors(weights).tensors)
     for (double value : tensor.values) {
-      evidence.least_count = std::min(evidence.least_count, value);
+      evidence.min_count = std::min(evidence.min_count, value);
       evidence.largest_count = std::max(evidence.largest_count, value);
     }
 }

@@ -5,7 +5,7 @@ namespace troupe {
 using namespace binding;
 
 std::vector<Flag> chaos_flags() {
-  constexpr uint64_t most_faults = 100'000;
+  constexpr uint64_t max_faults = 100'000;
   std::vector<Flag> flags;
   const auto add = [&](const char* name, const char* value,
                        const char* fallback, const char* help,
@@ -16,7 +16,7 @@ std::vector<Flag> chaos_flags() {
   add("seed", "N", "0", "who is struck where and when is drawn from it",
       whole(FIELD(chaos.seed), 0, ~uint64_t{0} >> 1).set);
   add("faults", "N", "8", "how many",
-      whole(FIELD(chaos.faults), 1, most_faults).set);
+      whole(FIELD(chaos.faults), 1, max_faults).set);
   add("kinds", "KIND,…", "kill",
       "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
       "to a second; cut: a link breaks; nan: a value of a worker's gradient is "

@@ -9,20 +9,20 @@ namespace troupe {
 namespace {
 
 /// Few enough that a phase comes so often in a step or two.
-constexpr uint64_t most_passes = 3;
-constexpr uint64_t least_steps_between = 10;
-constexpr uint64_t most_steps_between = 40;
+constexpr uint64_t max_passes = 3;
+constexpr uint64_t min_steps_between = 10;
+constexpr uint64_t max_steps_between = 40;
 /// One pause in three lasts long enough that the role is left out.
-constexpr uint64_t least_pause_ms = 50;
-constexpr uint64_t least_absence_ms = 1'500;
-constexpr uint64_t most_absence_ms = 4'000;
-constexpr uint64_t least_slow_ms = 200;
-constexpr uint64_t most_slow_ms = 1'000;
-constexpr uint64_t most_links = 64;    ///< that a number tells apart
-constexpr uint64_t least_bad_ms = 100; ///< of a bad link
-constexpr uint64_t most_bad_ms = 2'000;
-constexpr uint64_t least_full_ms = 500; ///< of a disk
-constexpr uint64_t most_full_ms = 2'000;
+constexpr uint64_t min_pause_ms = 50;
+constexpr uint64_t min_absence_ms = 1'500;
+constexpr uint64_t max_absence_ms = 4'000;
+constexpr uint64_t min_slow_ms = 200;
+constexpr uint64_t max_slow_ms = 1'000;
+constexpr uint64_t max_links = 64;   ///< that a number tells apart
+constexpr uint64_t min_bad_ms = 100; ///< of a bad link
+constexpr uint64_t max_bad_ms = 2'000;
+constexpr uint64_t min_full_ms = 500; ///< of a disk
+constexpr uint64_t max_full_ms = 2'000;
 
 } // namespace
 
@@ -129,19 +129,19 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
   switch (kind) {
     case ChaosKind::stop:
       return static_cast<uint32_t>(draw(0, 2) == 0
-                                     ? draw(least_absence_ms, most_absence_ms)
-                                     : draw(least_pause_ms, borne_pause_ms));
+                                     ? draw(min_absence_ms, max_absence_ms)
+                                     : draw(min_pause_ms, borne_pause_ms));
     case ChaosKind::slow:
-      return static_cast<uint32_t>(draw(least_slow_ms, most_slow_ms));
+      return static_cast<uint32_t>(draw(min_slow_ms, max_slow_ms));
     case ChaosKind::stall:
     case ChaosKind::one_way:
     case ChaosKind::throttle:
     case ChaosKind::slow_control:
-      return static_cast<uint32_t>(draw(least_bad_ms, most_bad_ms));
+      return static_cast<uint32_t>(draw(min_bad_ms, max_bad_ms));
     case ChaosKind::full_disk:
-      return static_cast<uint32_t>(draw(least_full_ms, most_full_ms));
+      return static_cast<uint32_t>(draw(min_full_ms, max_full_ms));
     case ChaosKind::cut:
-      return static_cast<uint32_t>(draw(0, most_links));
+      return static_cast<uint32_t>(draw(0, max_links));
     default:
       return 0;
   }
@@ -166,7 +166,7 @@ uint32_t ChaosPlan::chain_of(RoleId role) const {
 ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
   using enum StepPhase;
   Strike strike;
-  strike.steps_before = draw(least_steps_between, most_steps_between);
+  strike.steps_before = draw(min_steps_between, max_steps_between);
   const auto what = kinds_[next_kind_++ % kinds_.size()];
   const auto& cases = cases_[static_cast<size_t>(what)];
   auto [phase,
@@ -179,7 +179,7 @@ ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
     strike.wishes.push_back({role, {at_once, copy}, 0});
     return strike;
   }
-  const auto after = phase == seal ? 0 : draw(0, most_passes);
+  const auto after = phase == seal ? 0 : draw(0, max_passes);
   strike.wishes.push_back(
     {role, {phase}, static_cast<uint32_t>(after), what, draw_amount(what)});
   if (phase != seal)

@@ -15,8 +15,8 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t largest_file = uint64_t{1} << 20;
-constexpr uint64_t most_steps = uint64_t{1} << 40;
-constexpr uint64_t most_amount = 600'000; ///< ten minutes
+constexpr uint64_t max_steps = uint64_t{1} << 40;
+constexpr uint64_t max_amount = 600'000; ///< ten minutes
 
 std::string text_of(const std::string& path) {
   InputFile file{path};
@@ -114,8 +114,8 @@ private:
   ChaosStrike read_strike(const toml::table& table) const {
     know(table, {"after_steps", "at_step", "fault"});
     ChaosStrike strike;
-    strike.steps_before = number(table, "after_steps", most_steps).value_or(0);
-    strike.at_step = number(table, "at_step", most_steps);
+    strike.steps_before = number(table, "after_steps", max_steps).value_or(0);
+    strike.at_step = number(table, "at_step", max_steps);
     if (strike.at_step && table.contains("after_steps"))
       refuse(table, "after_steps and at_step exclude each other; keep one");
     for (const auto* fault : tables(table, "fault"))
@@ -136,9 +136,9 @@ private:
       refuse(table, to_string(wish.kind) + " does not strike "
                       + to_string(wish.role) + " in "
                       + to_string(wish.phases.front()) + where(wish));
-    constexpr auto most_passes = std::numeric_limits<uint32_t>::max();
+    constexpr auto max_passes = std::numeric_limits<uint32_t>::max();
     wish.after =
-      static_cast<uint32_t>(number(table, "passes", most_passes).value_or(0));
+      static_cast<uint32_t>(number(table, "passes", max_passes).value_or(0));
     wish.amount = read_amount(table, wish.kind);
     return wish;
   }
@@ -209,8 +209,8 @@ private:
   }
 
   uint32_t read_amount(const toml::table& table, ChaosKind kind) const {
-    const auto ms = number(table, "ms", most_amount);
-    const auto link = number(table, "link", most_amount);
+    const auto ms = number(table, "ms", max_amount);
+    const auto link = number(table, "link", max_amount);
     if (ms && !lasts(kind))
       refuse(*table.get("ms"), "ms: how long a fault lasts; leave it out of a "
                                  + to_string(kind));

@@ -141,9 +141,9 @@ Json judge(const ChaosEvidence& evidence) {
     }
   if (evidence.counts) {
     verdict["count"] = {{"expected", evidence.expected_count},
-                        {"least", evidence.least_count},
+                        {"least", evidence.min_count},
                         {"largest", evidence.largest_count}};
-    if (evidence.least_count != evidence.expected_count
+    if (evidence.min_count != evidence.expected_count
         || evidence.largest_count != evidence.expected_count)
       failures.push_back("an update was lost or applied twice");
   }

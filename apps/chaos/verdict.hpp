@@ -41,7 +41,7 @@ struct ChaosEvidence {
   /// they are in.
   bool counts = false;
   double expected_count = 0;
-  double least_count = 0;
+  double min_count = 0;
   double largest_count = 0;
 };
 

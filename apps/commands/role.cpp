@@ -71,7 +71,7 @@ int play_coordinator(const Settings& settings) {
   run.job.processes = true;
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
-  run.least_workers = settings.least_workers;
+  run.min_workers = settings.min_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
   run.allow_faults = settings.allow_faults;

@@ -31,7 +31,7 @@ int run_train(const Settings& settings) {
   run.job = settings.job;
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
-  run.least_workers = settings.least_workers;
+  run.min_workers = settings.min_workers;
   run.metrics_address = settings.metrics_address;
   run.journal = settings.journal;
   run.allow_faults = settings.allow_faults;

@@ -98,7 +98,7 @@ std::optional<JournalEvent> both_of(const JournalEvent& earlier,
                                     const JournalEvent& later) {
   for (const auto* event : {&earlier, &later})
     if (event->kind != "commits"
-        || kernels::nested_deeper(event->body, most_body_depth))
+        || kernels::nested_deeper(event->body, max_body_depth))
       return std::nullopt;
   try {
     return merged_commits(earlier, later);
@@ -125,7 +125,7 @@ std::optional<std::string> EventLines::line(const JournalEvent& event) {
   if (!began_)
     began_ = event.unix_ms;
   try {
-    if (kernels::nested_deeper(event.body, most_body_depth))
+    if (kernels::nested_deeper(event.body, max_body_depth))
       throw std::runtime_error{"it is nested too deeply"};
     const auto body = Json::parse(event.body);
     if (!body.is_object())

@@ -18,7 +18,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_bytes = size_t{64} << 20;
+constexpr size_t max_bytes = size_t{64} << 20;
 constexpr std::chrono::seconds timeout{5};
 
 [[noreturn]] void refuse(const std::string& line) {
@@ -110,7 +110,7 @@ public:
       if (got <= 0)
         break;
       answer.append(part, static_cast<size_t>(got));
-      if (answer.size() > most_bytes)
+      if (answer.size() > max_bytes)
         throw std::runtime_error("more than 64 MiB of metrics");
     }
     return answer;

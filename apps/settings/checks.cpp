@@ -17,7 +17,7 @@ namespace {
 
 using Flags = std::map<std::string, std::string>;
 
-constexpr uint64_t least_loss_ms = 500; ///< two signs of life
+constexpr uint64_t min_loss_ms = 500; ///< two signs of life
 
 [[noreturn]] void refuse(const std::string& what) {
   throw UsageError(what);
@@ -54,10 +54,10 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               !served, with + "; add --strategy parameter_server");
   refuse_idle(flags, {"loss-ms"}, !has_workers || flags.count("in-process") > 0,
               "where roles share a process; drop it or add --processes");
-  if (job.loss_ms > 0 && job.loss_ms < least_loss_ms)
+  if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
     refuse("--loss-ms " + std::to_string(job.loss_ms)
            + ": members give signs of life every 250 ms; give at least "
-           + std::to_string(least_loss_ms) + ", or 0 for the default");
+           + std::to_string(min_loss_ms) + ", or 0 for the default");
   if (job.processes && !has_workers)
     refuse("--processes has no effect " + with
            + ", whose roles share a process; drop it or add --strategy "
@@ -183,9 +183,9 @@ void check_bench(const Settings& settings) {
   if (settings.command != "bench all-reduce" || bench.link == "actors")
     return;
   for (auto members : bench.members)
-    if (members > BenchOptions::most_members)
+    if (members > BenchOptions::max_members)
       refuse("--members " + std::to_string(members) + ": at most "
-             + std::to_string(BenchOptions::most_members)
+             + std::to_string(BenchOptions::max_members)
              + " threads or processes; add --link actors");
 }
 

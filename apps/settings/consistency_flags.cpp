@@ -6,14 +6,14 @@ namespace {
 
 using namespace binding;
 
-constexpr uint64_t most_steps = 1'000'000'000'000'000;
-constexpr uint64_t most_workers = 4096;
+constexpr uint64_t max_steps = 1'000'000'000'000'000;
+constexpr uint64_t max_workers = 4096;
 
 /// A bound is one on asynchronous workers; without the flag there is none.
 Binding staleness() {
   return {[](Settings& s, const std::string& value) {
             s.job.staleness =
-              static_cast<int64_t>(parse_whole(value, 0, most_steps));
+              static_cast<int64_t>(parse_whole(value, 0, max_steps));
             s.job.synchronisation = Synchronisation::async;
           },
           [](const Settings& s) {
@@ -27,7 +27,7 @@ Binding slow_worker() {
             const auto colon = value.find(':');
             if (colon == std::string::npos)
               throw UsageError("expected INDEX:FACTOR, for example 1:5");
-            parse_whole(value.substr(0, colon), 0, most_workers);
+            parse_whole(value.substr(0, colon), 0, max_workers);
             parse_whole(value.substr(colon + 1), 1, 1000);
             s.job.slow_worker = value;
           },
@@ -37,7 +37,7 @@ Binding slow_worker() {
 Binding reject_stale() {
   return {[](Settings& s, const std::string& value) {
             s.job.reject_stale =
-              static_cast<int64_t>(parse_whole(value, 0, most_steps));
+              static_cast<int64_t>(parse_whole(value, 0, max_steps));
           },
           [](const Settings& s) {
             return s.job.reject_stale < 0 ? std::string{}
@@ -71,7 +71,7 @@ std::vector<Flag> consistency_flags() {
   add("backup-workers", "K", FlagType::number, "0",
       "with --sync and --reduction fast: a step is made of what all but K "
       "workers have pushed; what comes late is dropped",
-      whole(FIELD(job.backup_workers), 0, most_workers));
+      whole(FIELD(job.backup_workers), 0, max_workers));
   add("slow-worker", "I:F", FlagType::text, "none",
       "for experiments: worker I takes F times as long to compute",
       slow_worker());

@@ -9,8 +9,8 @@ namespace troupe {
 
 namespace {
 
-constexpr uint32_t most_devices = 1024;
-constexpr uint32_t most_virtual_devices = 64;
+constexpr uint32_t max_devices = 1024;
+constexpr uint32_t max_virtual_devices = 64;
 constexpr auto expected =
   "expected cpu:N, cuda:I[,cuda:J], cuda:all or cuda:0*2 (two virtual devices "
   "on one GPU), for example cpu:2";
@@ -44,7 +44,7 @@ std::vector<std::string> cuda_devices(const std::string& item) {
     const auto count = star == std::string::npos
                          ? 1
                          : parse_whole(item.substr(star + 1), 1,
-                                       most_virtual_devices);
+                                       max_virtual_devices);
     std::vector<std::string> out{"cuda:" + std::to_string(index)};
     for (uint64_t slot = 1; slot < count; ++slot)
       out.push_back(out.front() + "." + std::to_string(slot));
@@ -104,10 +104,10 @@ std::vector<std::string> parse_devices(const std::string& text) {
     return {text};
   if (text.rfind("cpu:", 0) == 0) {
     try {
-      return numbered("cpu", parse_whole(text.substr(4), 1, most_devices));
+      return numbered("cpu", parse_whole(text.substr(4), 1, max_devices));
     } catch (const UsageError&) {
       throw UsageError("expected cpu:N with N from 1 to "
-                       + std::to_string(most_devices)
+                       + std::to_string(max_devices)
                        + ", the number of CPU devices");
     }
   }

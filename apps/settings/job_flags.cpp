@@ -10,12 +10,12 @@ namespace {
 
 using namespace binding;
 
-constexpr uint64_t most_steps = 1'000'000'000'000'000;
-constexpr uint64_t most_epochs = 1'000'000'000;
-constexpr uint64_t most_roles = 4096;
-constexpr uint64_t most_ranks = 65'536;
-constexpr uint64_t most_batch = 16'777'216;
-constexpr uint64_t most_table_bytes = uint64_t{1} << 48;
+constexpr uint64_t max_steps = 1'000'000'000'000'000;
+constexpr uint64_t max_epochs = 1'000'000'000;
+constexpr uint64_t max_roles = 4096;
+constexpr uint64_t max_ranks = 65'536;
+constexpr uint64_t max_batch = 16'777'216;
+constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
 
 constexpr auto workers_help = "of parameter_server and multi_worker_mirrored; "
                               "MIN are enough to begin and to go on";
@@ -95,25 +95,25 @@ Binding dropout() {
 }
 
 Binding workers() {
-  auto number = whole(FIELD(job.workers), 1, most_roles);
+  auto number = whole(FIELD(job.workers), 1, max_roles);
   return {[=](Settings& s, const std::string& value) {
             const auto colon = value.find(':');
-            s.least_workers = 0;
+            s.min_workers = 0;
             if (colon == std::string::npos) {
               number.set(s, value);
               return;
             }
-            s.least_workers = static_cast<uint32_t>(
-              parse_whole(value.substr(0, colon), 1, most_roles));
+            s.min_workers = static_cast<uint32_t>(
+              parse_whole(value.substr(0, colon), 1, max_roles));
             number.set(s, value.substr(colon + 1));
-            if (s.job.workers < s.least_workers)
+            if (s.job.workers < s.min_workers)
               throw UsageError("expected MIN:MAX, the smaller one first");
           },
           [=](const Settings& s) {
             const auto most = number.get(s);
-            return s.least_workers == 0
+            return s.min_workers == 0
                      ? most
-                     : std::to_string(s.least_workers) + ':' + most;
+                     : std::to_string(s.min_workers) + ':' + most;
           }};
 }
 
@@ -199,7 +199,7 @@ void add_places(std::vector<Flag>& flags) {
   add(flags, group, on_jobs,
       {{"workers", "N|MIN:MAX", number_flag, "2", workers_help, workers()},
        {"ps", "N", number_flag, "1", "shards of parameter_server",
-        whole(FIELD(job.shards), 1, most_roles)},
+        whole(FIELD(job.shards), 1, max_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard",
         whole(FIELD(job.chain), 1, 16)},
        {"partitioner", "P", text_flag, "max_size:1048576",
@@ -220,10 +220,10 @@ void add_places(std::vector<Flag>& flags) {
        {"table-bytes", "N", number_flag, "no limit",
         "sparse tables: bytes of rows and optimizer state over all tables, "
         "above which the rows that were not used for longest are evicted",
-        whole(FIELD(job.table_bytes), 0, most_table_bytes)},
+        whole(FIELD(job.table_bytes), 0, max_table_bytes)},
        {"table-idle-steps", "N", number_flag, "no limit",
         "sparse tables: rows not used for so many steps are evicted",
-        whole(FIELD(job.table_idle_steps), 0, most_steps)},
+        whole(FIELD(job.table_idle_steps), 0, max_steps)},
        {"table-keep-count", "N", number_flag, "none",
         "sparse tables: rows used so often are not evicted for idleness",
         whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
@@ -259,20 +259,20 @@ void add_steps(std::vector<Flag>& flags) {
   add(flags, group, on_jobs | on_model,
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
-        whole(FIELD(job.virtual_ranks), 1, most_ranks)},
+        whole(FIELD(job.virtual_ranks), 1, max_ranks)},
        {"global-batch", "N", number_flag, "64 samples", "samples of a step",
-        whole(FIELD(job.global_batch), 1, most_batch)}});
+        whole(FIELD(job.global_batch), 1, max_batch)}});
   add(
     flags, group, on_jobs,
     {{"epochs", "N", number_flag, "1, or no limit with --steps",
       "passes over the samples; 0: no limit",
-      whole(FIELD(job.epochs), 0, most_epochs)},
+      whole(FIELD(job.epochs), 0, max_epochs)},
      {"steps", "N", number_flag, "no limit",
       "steps; of epochs and steps the first one reached ends the run",
-      whole(FIELD(job.steps), 0, most_steps)},
+      whole(FIELD(job.steps), 0, max_steps)},
      {"eval-every", "N", number_flag, "1 epoch",
       "epochs between evaluations; 0: at the end only",
-      whole(FIELD(job.eval_every), 0, most_epochs)},
+      whole(FIELD(job.eval_every), 0, max_epochs)},
      {"reduction", "NAME", text_flag, "reproducible",
       "reproducible: the same bits for any number of workers, devices and "
       "threads; fast: sums in any order",
@@ -349,7 +349,7 @@ void add_optimizer(std::vector<Flag>& flags) {
         "constant, step, cosine or inverse_sqrt", schedule()},
        {"warmup-steps", "N", number_flag, "0 steps",
         "steps over which the learning rate grows to its full value",
-        whole(FIELD(job.warmup_steps), 0, most_steps)},
+        whole(FIELD(job.warmup_steps), 0, max_steps)},
        {"min-lr", "X", number_flag, "0", "where cosine ends",
         real(FIELD(job.min_lr), not_negative())}});
 }

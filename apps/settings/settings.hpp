@@ -17,7 +17,7 @@ namespace troupe {
 
 /// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
 struct BenchOptions {
-  static constexpr uint32_t most_members = 64; ///< that share memory
+  static constexpr uint32_t max_members = 64; ///< that share memory
 
   std::vector<uint32_t> members{2, 4};
   std::vector<uint64_t> bytes{1 << 10, 64 << 10, 256 << 10, 1 << 20,
@@ -83,7 +83,7 @@ struct Settings {
   std::string listen = "127.0.0.1:0"; ///< where this role takes connections
   std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
   /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
-  uint32_t least_workers = 0;
+  uint32_t min_workers = 0;
   bool standby = false;      ///< train: start a second coordinator
   bool allow_faults = false; ///< whether InjectFault is obeyed
   std::string voters;        ///< HOST:PORT,… role coordinator; empty: alone

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t most_members = 4096;
+constexpr size_t max_members = 4096;
 
 [[noreturn]] void refuse_cluster(const std::string& what) {
   throw UsageError("TF_CONFIG: " + what);
@@ -24,8 +24,8 @@ std::vector<std::string> addresses_of(const std::string& kind,
   auto where = "cluster." + kind;
   if (!list.is_array())
     refuse_cluster(where + " is not a list: write [\"host:port\", …]");
-  if (list.size() > most_members)
-    refuse_cluster(where + " names more than " + std::to_string(most_members)
+  if (list.size() > max_members)
+    refuse_cluster(where + " names more than " + std::to_string(max_members)
                    + " members");
   std::vector<std::string> out;
   for (const auto& item : list) {
@@ -114,15 +114,15 @@ void read_task(const Json& task, TfConfig& config) {
       "task.type is missing or not a string: use chief, worker, ps or "
       "evaluator");
   if (!task.contains("index") || !task["index"].is_number_unsigned()
-      || task["index"].get<uint64_t>() >= most_members)
+      || task["index"].get<uint64_t>() >= max_members)
     refuse_cluster("task.index is missing or not a whole number from 0 to "
-                   + std::to_string(most_members - 1));
+                   + std::to_string(max_members - 1));
   RoleId role{kind_of(task["type"].get<std::string>()),
               task["index"].get<uint32_t>()};
   auto members = members_of(config, role.kind);
   // The field leaves the evaluator out of the cluster as a rule.
   if (role.kind == RoleKind::evaluator && members == 0)
-    members = most_members;
+    members = max_members;
   if (role.index >= members)
     refuse_cluster("task is " + to_string(role) + " but cluster names "
                    + std::to_string(members) + " of that type");

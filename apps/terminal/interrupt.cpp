@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 /// Two signals that are so close are one wish.
 constexpr std::chrono::milliseconds one_wish{250};
 /// Whoever writes into a folder while it is removed is at it so often at most.
-constexpr int most_removals = 100;
+constexpr int max_removals = 100;
 constexpr int status_of_signal = 128;
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -71,7 +71,7 @@ struct Interrupt::State {
     std::fprintf(stderr, "troupe: %s %s\n", word_of(signal), line);
     const std::lock_guard guard{mutex};
     std::error_code ignored;
-    for (int i = 0; i < most_removals && !folder.empty(); ++i) {
+    for (int i = 0; i < max_removals && !folder.empty(); ++i) {
       std::filesystem::remove_all(folder, ignored);
       if (!std::filesystem::exists(folder, ignored))
         break;

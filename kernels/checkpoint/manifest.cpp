@@ -133,10 +133,10 @@ CheckpointManifest manifest_of(const json& x, const std::string& path) {
 }
 
 /// Brackets in brackets; a manifest has five.
-constexpr size_t most_depth = 8;
+constexpr size_t max_depth = 8;
 
 json parsed(const std::string& text, const std::string& path) {
-  if (kernels::nested_deeper(text, most_depth))
+  if (kernels::nested_deeper(text, max_depth))
     refuse_checkpoint(path, "it is not a manifest");
   return json::parse(text);
 }

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 /// More than any manifest has (this is one of 400 GB of parameters): refused
 /// before it is read. A value of JSON takes up to eight times its text.
-constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
+constexpr uint64_t max_manifest_bytes = uint64_t{64} << 20;
 
 /// What is in it is not known: that is no damage.
 [[noreturn]] void fail_to_read(const std::string& path, int code) {
@@ -35,7 +35,7 @@ constexpr uint64_t most_manifest_bytes = uint64_t{64} << 20;
 
 std::string read_text(const std::string& path) {
   InputFile file{path};
-  if (file.size() > most_manifest_bytes)
+  if (file.size() > max_manifest_bytes)
     refuse_checkpoint(path, "it is longer than any manifest");
   std::string text(file.size(), '\0');
   file.read_all(std::as_writable_bytes(std::span{text}));

@@ -8,8 +8,8 @@ namespace troupe {
 /// What a member brings to a collective, for the others to compare and to
 /// find. Addresses are offsets from the base of its segment.
 struct Brought {
-  static constexpr uint32_t most_vectors = 32;
-  static constexpr uint32_t most_results = 8;
+  static constexpr uint32_t max_vectors = 32;
+  static constexpr uint32_t max_results = 8;
 
   uint64_t step = 0;
   uint64_t layout = 0;   ///< hash of the bucket layout
@@ -20,8 +20,8 @@ struct Brought {
   uint32_t results = 0;
   uint32_t updates = 0; ///< 1: with an update
   uint32_t vectors = 0; ///< members may differ
-  uint64_t result_at[most_results] = {};
-  uint64_t vector_at[most_vectors] = {};
+  uint64_t result_at[max_results] = {};
+  uint64_t vector_at[max_vectors] = {};
 };
 
 std::string member_name(uint32_t rank);

@@ -13,7 +13,7 @@ constexpr uint64_t shortest_chunk = 2'048;
 constexpr uint64_t longest_chunk = 16'384;
 constexpr uint64_t chunks_a_run = 4;
 /// The index of a chunk in its run has 16 bits.
-constexpr uint64_t most_chunks_a_run = 60'000;
+constexpr uint64_t max_chunks_a_run = 60'000;
 } // namespace
 
 Chunks::Chunks(Range range, uint32_t members) : range(range), members(members) {
@@ -21,7 +21,7 @@ Chunks::Chunks(Range range, uint32_t members) : range(range), members(members) {
   const auto count = end - begin;
   auto wanted = std::clamp(count / (members * chunks_a_run), shortest_chunk,
                            longest_chunk);
-  wanted = std::max(wanted, count / (members * most_chunks_a_run));
+  wanted = std::max(wanted, count / (members * max_chunks_a_run));
   length = (wanted + Chunks::line - 1) / Chunks::line * Chunks::line;
   first = begin / length;
   number = count == 0 ? 0 : (end + length - 1) / length - first;

@@ -22,7 +22,7 @@ namespace troupe {
 /// of that word, so all members see the same (I8).
 struct SharedControl {
   static constexpr size_t reason_bytes = 256;
-  static constexpr uint32_t most_members = 256;
+  static constexpr uint32_t max_members = 256;
   static constexpr uint32_t sequence_shift = 16; ///< of `state`
   /// Short plain sums travel in slots.
   static constexpr size_t slot_bytes = 1 << 10;

@@ -40,7 +40,7 @@ size_t SharedReducer::control_bytes(uint32_t members) {
 }
 
 void SharedReducer::prepare(void* control, uint32_t members, uint64_t first) {
-  require(members > 0 && members <= SharedControl::most_members,
+  require(members > 0 && members <= SharedControl::max_members,
           "members of a shared reducer");
   require(reinterpret_cast<uintptr_t>(control) % 128 == 0,
           "control memory is not aligned");
@@ -108,8 +108,8 @@ void SharedReducer::publish(std::span<float* const> vectors,
     return;
   auto& own = control_->member(layout_.rank);
   auto& brought = own.brought[sequence_ & 1];
-  require(vectors.size() <= Brought::most_vectors
-            && results.size() <= Brought::most_results,
+  require(vectors.size() <= Brought::max_vectors
+            && results.size() <= Brought::max_results,
           "too many arrays for a shared reducer");
   const auto base = reinterpret_cast<uintptr_t>(segments_[layout_.rank].data());
   const auto offset = [base](const float* array) {

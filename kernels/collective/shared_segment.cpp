@@ -38,9 +38,9 @@ size_t rounded(size_t bytes, size_t unit) {
 } // namespace
 
 SharedSegment::SharedSegment(size_t bytes) {
-  if (bytes == 0 || bytes > most_bytes)
+  if (bytes == 0 || bytes > max_bytes)
     refuse(std::to_string(bytes) + " bytes asked for; 1 to "
-           + std::to_string(most_bytes) + " are possible");
+           + std::to_string(max_bytes) + " are possible");
   bytes_ = rounded(bytes, bytes < huge_page ? page : huge_page);
   try {
     descriptor_ = memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -68,9 +68,9 @@ SharedSegment SharedSegment::adopt(int descriptor) {
   struct stat status = {};
   if (fstat(descriptor, &status) != 0)
     refuse_with_errno("fstat");
-  if (status.st_size <= 0 || static_cast<uint64_t>(status.st_size) > most_bytes)
+  if (status.st_size <= 0 || static_cast<uint64_t>(status.st_size) > max_bytes)
     refuse("the peer's memfd has " + std::to_string(status.st_size)
-           + " bytes; 1 to " + std::to_string(most_bytes) + " are possible");
+           + " bytes; 1 to " + std::to_string(max_bytes) + " are possible");
   segment.bytes_ = static_cast<size_t>(status.st_size);
   segment.used_ = segment.bytes_; // what lies where is its maker's affair
   segment.map();
@@ -121,9 +121,9 @@ std::byte* SharedSegment::allocate_bytes(size_t bytes) {
 }
 
 float* SharedSegment::allocate(size_t count) {
-  if (count > most_bytes / sizeof(float))
+  if (count > max_bytes / sizeof(float))
     refuse(std::to_string(count) + " floats asked for; "
-           + std::to_string(most_bytes) + " bytes are the most");
+           + std::to_string(max_bytes) + " bytes are the most");
   return reinterpret_cast<float*>(allocate_bytes(count * sizeof(float)));
 }
 

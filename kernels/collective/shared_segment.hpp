@@ -11,14 +11,14 @@ namespace troupe {
 /// that ends. Each process may map it elsewhere.
 class SharedSegment {
 public:
-  static constexpr size_t most_bytes = size_t{1} << 40;
+  static constexpr size_t max_bytes = size_t{1} << 40;
 
   /// Makes a segment of at least `bytes`, all 0, mapped read and write.
-  /// Errors: InputError when the size is 0 or above `most_bytes`, or the
+  /// Errors: InputError when the size is 0 or above `max_bytes`, or the
   /// system refuses.
   explicit SharedSegment(size_t bytes);
   /// Maps a descriptor that a peer sent; takes it over, also when it throws.
-  /// Errors: InputError unless it is a memfd of 1 to `most_bytes`, sealed
+  /// Errors: InputError unless it is a memfd of 1 to `max_bytes`, sealed
   /// against shrinking and growing.
   static SharedSegment adopt(int descriptor);
 

@@ -54,7 +54,7 @@ SharedSum::locate(const std::vector<const Brought*>& brought, uint32_t rank,
   terms.clear();
   for (const auto& term : program) {
     const auto& other = *brought[term.member];
-    if (term.vector >= std::min(other.vectors, Brought::most_vectors))
+    if (term.vector >= std::min(other.vectors, Brought::max_vectors))
       return member_name(term.member) + " brought "
              + std::to_string(other.vectors)
              + " vectors, fewer than are summed";

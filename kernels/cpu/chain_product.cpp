@@ -15,7 +15,7 @@ namespace troupe::kernels {
 namespace {
 
 /// Of a band of b: the second cache holds two, and rows of a.
-constexpr size_t most_elements = 128 << 10;
+constexpr size_t max_elements = 128 << 10;
 
 size_t parts(size_t whole, size_t part) {
   return (whole + part - 1) / part;
@@ -97,7 +97,7 @@ void ChainProduct::multiply_leaves(StackedLeaves leaves, size_t m, size_t n,
     highest = std::max(highest, ++height);
     height -= leaf.merges;
   }
-  require(k <= most_depth && height == 1, "leaves that are no whole tree");
+  require(k <= max_depth && height == 1, "leaves that are no whole tree");
   const auto& loops = chain_loops();
   reserve(stack_, highest * loops.rows * loops.width);
   reserve(a_, m * k);
@@ -108,8 +108,8 @@ void ChainProduct::multiply_leaves(StackedLeaves leaves, size_t m, size_t n,
 /// Each band is copied while the one before it is multiplied.
 void ChainProduct::run(Job job) {
   const auto width = chain_loops().width;
-  job.deep = parts(job.depth, parts(job.depth, most_depth));
-  job.wide = std::max<size_t>(1, most_elements / job.deep / width) * width;
+  job.deep = parts(job.depth, parts(job.depth, max_depth));
+  job.wide = std::max<size_t>(1, max_elements / job.deep / width) * width;
   if (!job.in_panels)
     for (auto& band : bands_)
       reserve(band,

@@ -19,11 +19,11 @@ public:
                 const float* a, const float* b, float* c, bool accumulate);
 
   /// c [m, n] = the sum along the tree of what a^T b is for each leaf's rows.
-  /// a [k, m], b [k, n]; the leaves have at most most_depth rows together.
+  /// a [k, m], b [k, n]; the leaves have at most max_depth rows together.
   void multiply_leaves(StackedLeaves leaves, size_t m, size_t n, const float* a,
                        const float* b, float* c);
 
-  static constexpr size_t most_depth = 512; ///< of a chain in one go
+  static constexpr size_t max_depth = 512; ///< of a chain in one go
 
 private:
   struct Job;

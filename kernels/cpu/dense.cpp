@@ -12,10 +12,10 @@ namespace {
 /// Up to which share of nonzero elements a product is NonzeroMatrix's (EPYC,
 /// AVX-512; what is faster at 16, 64 and 256 rows). With few rows most time
 /// goes into fetching the weight, and oneDNN is slow where it is transposed.
-double most_nonzero_inputs(size_t rows) {
+double max_nonzero_inputs(size_t rows) {
   return rows < 48 ? 0.3 : 0.65;
 }
-double most_nonzero_gradients(size_t) {
+double max_nonzero_gradients(size_t) {
   return 0.65;
 }
 
@@ -48,7 +48,7 @@ public:
     const auto leaves = leaves_of(args);
     const auto* weight = args.parameters[0];
     sparse_ = take(elements_, leaves, args.inputs[0], inputs_, outputs_,
-                   may_be_sparse_ ? &most_nonzero_inputs : nullptr);
+                   may_be_sparse_ ? &max_nonzero_inputs : nullptr);
     if (sparse_.all)
       elements_.multiply(args.inputs[0], Side::as_is, weight, outputs_,
                          args.output, false);
@@ -178,7 +178,7 @@ private:
     auto* gradient = args.parameter_gradients[0];
     const bool added = args.accumulate_parameters[0];
     if (sparse_.all && leaves.size() > 1
-        && args.rows * repeats_ <= ChainProduct::most_depth) {
+        && args.rows * repeats_ <= ChainProduct::max_depth) {
       elements_.multiply_leaves(leaves, x, delta, outputs_, gradient);
       return;
     }
@@ -215,7 +215,7 @@ private:
     const bool added = args.accumulate_inputs[0];
     const bool may_be = kind_ == Activation::relu && may_be_sparse_;
     const auto sparse = take(gradients_, leaves, delta, outputs_, inputs_,
-                             may_be ? &most_nonzero_gradients : nullptr);
+                             may_be ? &max_nonzero_gradients : nullptr);
     if (sparse.all) {
       gradients_.multiply(delta, Side::transposed, weight, inputs_, back,
                           added);

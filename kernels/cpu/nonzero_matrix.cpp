@@ -12,15 +12,15 @@ namespace troupe::kernels {
 
 namespace {
 
-constexpr size_t least_columns = 64; ///< of a product
-constexpr size_t spare = 16; ///< that SparseLoops::compress may overwrite
+constexpr size_t min_columns = 64; ///< of a product
+constexpr size_t spare = 16;       ///< that SparseLoops::compress may overwrite
 
 } // namespace
 
 bool NonzeroMatrix::take(const float* a, size_t rows, size_t columns, size_t n,
                          double most) {
   const auto count = rows * columns;
-  if (n < least_columns || count > std::numeric_limits<uint32_t>::max())
+  if (n < min_columns || count > std::numeric_limits<uint32_t>::max())
     return false;
   const auto found = sparse_loops().nonzeros(a, count);
   if (static_cast<double>(found) > most * static_cast<double>(count))

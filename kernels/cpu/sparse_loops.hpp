@@ -27,14 +27,14 @@ struct SparseElement {
   uint32_t place; ///< row of b in its block
 };
 
-constexpr size_t most_group_rows = 4;
+constexpr size_t max_group_rows = 4;
 
 /// Rows of a whose elements lie side by side: the first of each row, then the
 /// second of each. Shorter rows end with zeros that meet a row of zeros.
 struct SparseGroup {
   size_t begin;
-  size_t count;                   ///< elements of each row
-  uint32_t rows[most_group_rows]; ///< of c
+  size_t count;                  ///< elements of each row
+  uint32_t rows[max_group_rows]; ///< of c
 };
 
 /// c [rows, width] += a b [height, width]

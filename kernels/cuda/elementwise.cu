@@ -12,7 +12,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr uint32_t most_addends = 8;
+constexpr uint32_t max_addends = 8;
 
 bool slope_reads_input(Activation kind) {
   return kind == Activation::gelu || kind == Activation::silu;
@@ -33,7 +33,7 @@ struct Slope {
 
 struct Sum {
   Activation kind;
-  const float* x[most_addends];
+  const float* x[max_addends];
   uint32_t count;
   float* sum; ///< null: not kept
   float* y;
@@ -162,7 +162,7 @@ public:
     return needs;
   }
   void forward(const OpArgs& args) override {
-    require(args.inputs.size() <= most_addends, "too many addends");
+    require(args.inputs.size() <= max_addends, "too many addends");
     Sum sum{kind_,
             {},
             static_cast<uint32_t>(args.inputs.size()),

@@ -43,7 +43,7 @@ struct SpreadRuns {
   }
 };
 
-constexpr uint32_t most_extents = 8;
+constexpr uint32_t max_extents = 8;
 
 struct Permute {
   const float* from;
@@ -51,9 +51,9 @@ struct Permute {
   bool back; ///< from the output's order to the input's
   bool accumulate;
   uint32_t extents_count;
-  uint64_t extents[most_extents]; ///< of the output
-  uint64_t steps[most_extents];   ///< of the input, for each of them
-  uint64_t size;                  ///< of a sample
+  uint64_t extents[max_extents]; ///< of the output
+  uint64_t steps[max_extents];   ///< of the input, for each of them
+  uint64_t size;                 ///< of a sample
 
   __device__ void operator()(uint64_t i) const {
     auto left = i % size;
@@ -210,9 +210,9 @@ public:
   explicit Transpose(const CudaOpSite& site) : CudaOperator(site) {
     const auto& from = site.input(0);
     const auto& order = site.op().attributes.permutation;
-    if (from.size() > most_extents)
+    if (from.size() > max_extents)
       throw InputError("operator " + name_ + ": more than "
-                       + std::to_string(most_extents)
+                       + std::to_string(max_extents)
                        + " extents; join some by a reshape");
     std::vector<uint64_t> steps(from.size(), 1);
     for (size_t i = from.size(); i-- > 1;)

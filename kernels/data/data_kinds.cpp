@@ -24,7 +24,7 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t default_samples = 60'000;
-constexpr uint64_t most_samples = 100'000'000;
+constexpr uint64_t max_samples = 100'000'000;
 constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
 constexpr std::array eval_parts{"drawn", "tail"};
@@ -34,7 +34,7 @@ constexpr std::array orders{"random", "ascending"};
 constexpr std::array spreads{"skewed", "even"};
 
 uint64_t samples_of(const DataSpec& spec) {
-  return whole_option(spec, "samples", default_samples, 1, most_samples);
+  return whole_option(spec, "samples", default_samples, 1, max_samples);
 }
 
 uint64_t seed_of(const DataSpec& spec) {
@@ -74,16 +74,16 @@ Dataset draw_clicks(const DataSpec& spec) {
 }
 
 RowsOptions rows_of(const DataSpec& spec) {
-  constexpr uint64_t most_vocabulary = uint64_t{1} << 31;
+  constexpr uint64_t max_vocabulary = uint64_t{1} << 31;
   RowsOptions rows;
   rows.samples = samples_of(spec);
   rows.seed = seed_of(spec);
-  rows.ids = whole_option(spec, "ids", rows.ids, 1, RowsOptions::most_ids);
+  rows.ids = whole_option(spec, "ids", rows.ids, 1, RowsOptions::max_ids);
   rows.vocabulary = whole_option(spec, "vocabulary", rows.vocabulary, 1,
-                                 most_vocabulary);
+                                 max_vocabulary);
   rows.in_order = choice_option(spec, "order", orders) == "ascending";
-  if (rows.samples > RowsOptions::most_ids / rows.ids)
-    refuse(spec, "has more than " + std::to_string(RowsOptions::most_ids)
+  if (rows.samples > RowsOptions::max_ids / rows.ids)
+    refuse(spec, "has more than " + std::to_string(RowsOptions::max_ids)
                    + " ids; give fewer samples, or ids of each");
   return rows;
 }

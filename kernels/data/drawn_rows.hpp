@@ -16,7 +16,7 @@ struct RowsOptions {
   /// after the last one; else each is drawn alone.
   bool in_order = false;
 
-  static constexpr uint64_t most_ids = uint64_t{1} << 27; ///< of all samples
+  static constexpr uint64_t max_ids = uint64_t{1} << 27; ///< of all samples
 };
 
 /// Draws samples of nothing but ids, whose label is 0: for what it costs to

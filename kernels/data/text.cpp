@@ -16,7 +16,7 @@ namespace {
 constexpr std::array levels{"char", "byte"};
 constexpr int32_t last_code_point = 0x10ffff;
 constexpr size_t chunk_bytes = size_t{1} << 20;
-constexpr uint64_t most_characters = std::numeric_limits<int32_t>::max();
+constexpr uint64_t max_characters = std::numeric_limits<int32_t>::max();
 /// Of the evaluation part, one in so many characters may be unknown.
 constexpr uint64_t known_per_unknown = 100;
 
@@ -109,7 +109,7 @@ Dataset read_text(const DataSpec& spec) {
   result.shape.label = LabelKind::tokens;
   result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
   const auto source = open_bytes(spec.where);
-  if (!is_gzip_name(spec.where) && source->most() <= most_characters)
+  if (!is_gzip_name(spec.where) && source->most() <= max_characters)
     make_room(result.tokens, source->most(), spec.where);
   std::vector<uint8_t> chunk(chunk_bytes);
   Utf8 utf8{spec.where};
@@ -121,7 +121,7 @@ Dataset read_text(const DataSpec& spec) {
       result.tokens.insert(result.tokens.end(), fresh.begin(), fresh.end());
     else
       utf8.decode(fresh, result.tokens);
-    if (result.tokens.size() > most_characters)
+    if (result.tokens.size() > max_characters)
       throw InputError(spec.where
                        + ": holds more than 2147483647 characters; "
                          "take a part of it");

@@ -43,10 +43,10 @@ public:
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void write(std::span<const std::byte> bytes) {
-    constexpr size_t most_per_call = size_t{1} << 30;
+    constexpr size_t max_per_call = size_t{1} << 30;
     while (!bytes.empty()) {
       const auto done = ::write(handle_, bytes.data(),
-                                std::min(bytes.size(), most_per_call));
+                                std::min(bytes.size(), max_per_call));
       if (done >= 0)
         bytes = bytes.subspan(static_cast<size_t>(done));
       else if (errno != EINTR)

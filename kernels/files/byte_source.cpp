@@ -44,10 +44,10 @@ public:
   }
 
   size_t read(std::span<std::byte> out) override {
-    constexpr size_t most_per_call = size_t{1} << 30;
+    constexpr size_t max_per_call = size_t{1} << 30;
     size_t done = 0;
     while (done < out.size() && more_input()) {
-      const auto room = std::min(out.size() - done, most_per_call);
+      const auto room = std::min(out.size() - done, max_per_call);
       stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
       stream_.avail_out = static_cast<uInt>(room);
       const int code = inflate(&stream_, Z_NO_FLUSH);

@@ -34,11 +34,11 @@ InputFile::~InputFile() {
 }
 
 size_t InputFile::read(std::span<std::byte> out) {
-  constexpr size_t most_per_call = size_t{1} << 30;
+  constexpr size_t max_per_call = size_t{1} << 30;
   size_t done = 0;
   while (done < out.size()) {
     const auto got = ::read(handle_, out.data() + done,
-                            std::min(out.size() - done, most_per_call));
+                            std::min(out.size() - done, max_per_call));
     if (got == 0)
       break;
     if (got > 0)

@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 constexpr uint32_t longest_header = 1 << 16;
-constexpr size_t most_extents = 32;
+constexpr size_t max_extents = 32;
 
 [[noreturn]] void
 refuse(const std::string& path, const std::string& what,
@@ -123,7 +123,7 @@ private:
       uint64_t extent = 0;
       const auto* last = rest_.data() + rest_.size();
       const auto [stop, error] = std::from_chars(rest_.data(), last, extent);
-      if (error != std::errc{} || out_.shape.size() == most_extents)
+      if (error != std::errc{} || out_.shape.size() == max_extents)
         refuse(out_.path, "its header is damaged at " + in_quotes(rest_));
       rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
       out_.shape.push_back(extent);

@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little,
               "weights are hashed and stored in the machine's own order");
 
 /// The reference library's limit.
-constexpr uint64_t most_header_bytes = 100'000'000;
+constexpr uint64_t max_header_bytes = 100'000'000;
 constexpr const char* metadata_key = "__metadata__";
 
 /// The product of the dimensions times `factor`; nothing on overflow.
@@ -177,7 +177,7 @@ std::string read_header(InputFile& file) {
   if (file.size() < sizeof(length))
     refuse_tensors(file.path(), "it is shorter than a header");
   file.read_all(std::as_writable_bytes(std::span{&length, 1}));
-  if (length > most_header_bytes || length > file.size() - sizeof(length))
+  if (length > max_header_bytes || length > file.size() - sizeof(length))
     refuse_tensors(file.path(),
                    "its header is said to have " + std::to_string(length)
                      + " bytes, more than the file or the format allows");

@@ -140,13 +140,13 @@ private:
   static void check_inputs(const OpSite& site, const OpRule& rule) {
     const auto kind = std::string{rule.name};
     const auto count = site.inputs();
-    if (count < rule.fewest_inputs || count > rule.most_inputs)
+    if (count < rule.fewest_inputs || count > rule.max_inputs)
       site.refuse(kind + " takes "
-                  + (rule.most_inputs > 2 ? "two or more inputs"
-                     : rule.most_inputs > rule.fewest_inputs
+                  + (rule.max_inputs > 2 ? "two or more inputs"
+                     : rule.max_inputs > rule.fewest_inputs
                        ? "one or two inputs"
-                     : rule.most_inputs == 2 ? "two inputs"
-                                             : "one input")
+                     : rule.max_inputs == 2 ? "two inputs"
+                                            : "one input")
                   + ", not " + std::to_string(count));
     for (size_t i = 0; i < count; ++i) {
       const bool ids = site.input(i).type == ValueType::int32;

@@ -14,7 +14,7 @@ struct OpRule {
   OpKind kind;
   std::string_view name;
   size_t fewest_inputs;
-  size_t most_inputs;
+  size_t max_inputs;
   std::vector<std::string_view> attributes; ///< those that it takes
   /// Checks inputs and attributes, declares parameters and returns the shape of
   /// the output. The first input of embeddings is int32, all others float32:

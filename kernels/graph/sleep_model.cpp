@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view sleeps = "sleep:";
 constexpr std::string_view counts = "count:";
 constexpr uint32_t longest_ms = 60'000;
-constexpr uint64_t most_parameters = uint64_t{1} << 30;
+constexpr uint64_t max_parameters = uint64_t{1} << 30;
 constexpr uint32_t window = 64; // of text
 
 bool read(std::string_view text, uint64_t& number) {
@@ -56,10 +56,10 @@ std::optional<SleepModel> sleep_model(const std::string& model) {
                                parameters);
   const bool alone = second == std::string_view::npos;
   if (!has_unit || !read(time, ms) || ms > longest_ms || !counted
-      || parameters < 1 || parameters > most_parameters
+      || parameters < 1 || parameters > max_parameters
       || (!alone
           && (!read(text.substr(second + 1), beside) || beside < 1
-              || beside > most_parameters)))
+              || beside > max_parameters)))
     throw UsageError("--model " + model
                      + ": expected sleep:Tms or count:Tms with T up to 60000, "
                        "and then -N for N parameters up to 2^30, or -N-M for "

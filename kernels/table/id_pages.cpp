@@ -11,12 +11,12 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t all_ids = ~uint64_t{0};
-constexpr uint64_t most_pages = std::numeric_limits<uint64_t>::max() / page_ids;
+constexpr uint64_t max_pages = std::numeric_limits<uint64_t>::max() / page_ids;
 
 // What follows the distance to the page before.
-constexpr uint8_t bitmap_tag = 0;     // eight bytes
-constexpr uint8_t most_positions = 7; // 1 to 7: so many positions, a byte each
-constexpr uint8_t full_tag = 255;     // how many pages in a row are full
+constexpr uint8_t bitmap_tag = 0;    // eight bytes
+constexpr uint8_t max_positions = 7; // 1 to 7: so many positions, a byte each
+constexpr uint8_t full_tag = 255;    // how many pages in a row are full
 
 void put_number(std::vector<std::byte>& out, uint64_t value) {
   for (; value >= 128; value >>= 7)
@@ -148,7 +148,7 @@ std::vector<std::byte> encode_pages(std::span<const IdPage> pages) {
       out.push_back(static_cast<std::byte>(full_tag));
       put_number(out, end - i);
       i = end;
-    } else if (const auto count = pages[i].count(); count <= most_positions) {
+    } else if (const auto count = pages[i].count(); count <= max_positions) {
       out.push_back(static_cast<std::byte>(count));
       for (auto left = bits; left != 0; left &= left - 1)
         out.push_back(static_cast<std::byte>(std::countr_zero(left)));
@@ -166,7 +166,7 @@ std::vector<std::byte> encode_pages(std::span<const IdPage> pages) {
 }
 
 std::optional<IdPages> decode_pages(std::span<const std::byte> bytes,
-                                    uint64_t most_ids) {
+                                    uint64_t max_ids) {
   IdPages pages;
   Reader reader{bytes};
   uint64_t next = 0;
@@ -174,7 +174,7 @@ std::optional<IdPages> decode_pages(std::span<const std::byte> bytes,
   while (!reader.done()) {
     const auto gap = reader.number();
     const auto tag = reader.byte();
-    if (!gap || !tag || *gap > most_pages - next)
+    if (!gap || !tag || *gap > max_pages - next)
       return std::nullopt;
     const auto page = next + *gap;
     std::optional<uint64_t> bits;
@@ -184,14 +184,14 @@ std::optional<IdPages> decode_pages(std::span<const std::byte> bytes,
       in_a_row = reader.number().value_or(0);
     } else if (*tag == bitmap_tag) {
       bits = reader.word();
-    } else if (*tag <= most_positions) {
+    } else if (*tag <= max_positions) {
       bits = read_positions(reader, *tag);
     }
-    if (!bits || *bits == 0 || in_a_row == 0 || in_a_row > most_ids
-        || in_a_row - 1 > most_pages - page)
+    if (!bits || *bits == 0 || in_a_row == 0 || in_a_row > max_ids
+        || in_a_row - 1 > max_pages - page)
       return std::nullopt;
     ids += in_a_row * static_cast<uint64_t>(std::popcount(*bits));
-    if (ids > most_ids)
+    if (ids > max_ids)
       return std::nullopt;
     for (uint64_t k = 0; k < in_a_row; ++k)
       pages.push_back({page + k, *bits});

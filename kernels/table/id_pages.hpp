@@ -61,8 +61,8 @@ uint32_t partition_of(uint64_t page, uint32_t partitions);
 std::vector<std::byte> encode_pages(std::span<const IdPage> pages);
 
 /// Reads what encode_pages wrote.
-/// Errors: nullopt for anything else, and for more than `most_ids` ids.
+/// Errors: nullopt for anything else, and for more than `max_ids` ids.
 std::optional<IdPages> decode_pages(std::span<const std::byte> bytes,
-                                    uint64_t most_ids);
+                                    uint64_t max_ids);
 
 } // namespace troupe

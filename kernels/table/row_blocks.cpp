@@ -167,7 +167,7 @@ void RowBlocks::replace(Blocks old, std::span<const IdPage> pages,
   uint64_t all = 0;
   for (const auto& page : pages)
     all += page.count();
-  const uint64_t most = shape().most_rows();
+  const uint64_t most = shape().max_rows();
   const auto blocks = (all + most - 1) / most;
   const auto enough = in_order || blocks == 0 ? most
                                               : (all + blocks - 1) / blocks;

@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t magic = 0x33656c626174; // "table3"
 /// A slab holds some sixteen of the largest blocks, as far as these allow.
-constexpr uint64_t least_slab_bytes = uint64_t{16} << 10;
-constexpr uint64_t most_slab_bytes = uint64_t{1} << 20;
+constexpr uint64_t min_slab_bytes = uint64_t{16} << 10;
+constexpr uint64_t max_slab_bytes = uint64_t{1} << 20;
 
 uint64_t rounded(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -49,7 +49,7 @@ uint64_t fingerprint(const RowShape& shape) {
 
 /// Rows of a block: enough for one call of a rule's loop, few enough that a new
 /// row among them costs little.
-uint32_t RowShape::most_rows() const {
+uint32_t RowShape::max_rows() const {
   constexpr size_t usual_bytes = 8192;
   return static_cast<uint32_t>(
     std::clamp<size_t>(usual_bytes / row_bytes(), page_ids, 512));
@@ -63,9 +63,9 @@ size_t RowShape::head_bytes(size_t pages) {
 RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
   : shape_(shape), descriptor_(descriptor), offset_(offset) {
   require(shape.width > 0, "rows without a width");
-  const auto most_rows = shape.most_rows();
-  const auto largest = shape.block_bytes(most_rows, most_rows);
-  if (largest > most_bytes / 64)
+  const auto max_rows = shape.max_rows();
+  const auto largest = shape.block_bytes(max_rows, max_rows);
+  if (largest > max_bytes / 64)
     throw std::runtime_error("a table's rows of "
                              + std::to_string(shape.row_bytes())
                              + " bytes are too wide");
@@ -77,11 +77,11 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
   roomy_.resize(sizes_.size());
   slab_bytes_ =
     rounded(slab_head_bytes
-              + std::max(std::clamp<uint64_t>(largest * 16, least_slab_bytes,
-                                              most_slab_bytes),
+              + std::max(std::clamp<uint64_t>(largest * 16, min_slab_bytes,
+                                              max_slab_bytes),
                          sizes_.back()),
             page_bytes);
-  const auto size = static_cast<off_t>(offset + most_bytes);
+  const auto size = static_cast<off_t>(offset + max_bytes);
   struct stat found {};
   if (descriptor >= 0
       && (fstat(descriptor, &found) != 0
@@ -89,7 +89,7 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
     throw std::runtime_error(std::string{"a table's memory: "}
                              + std::strerror(errno));
   const int flags = descriptor >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-  auto* address = mmap(nullptr, most_bytes, PROT_READ | PROT_WRITE,
+  auto* address = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE,
                        flags | MAP_NORESERVE, descriptor,
                        static_cast<off_t>(descriptor >= 0 ? offset : 0));
   if (address == MAP_FAILED)
@@ -103,7 +103,7 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
 }
 
 RowMemory::~RowMemory() {
-  munmap(memory_, most_bytes);
+  munmap(memory_, max_bytes);
 }
 
 RowMemory::Head& RowMemory::head() const {
@@ -116,7 +116,7 @@ void RowMemory::clear() {
   empty_.clear();
   for (auto& list : roomy_)
     list.clear();
-  madvise(memory_, most_bytes, descriptor_ >= 0 ? MADV_REMOVE : MADV_DONTNEED);
+  madvise(memory_, max_bytes, descriptor_ >= 0 ? MADV_REMOVE : MADV_DONTNEED);
   head().shape = fingerprint(shape_);
   head().end.store(page_bytes);
   head().magic.store(magic);
@@ -124,7 +124,7 @@ void RowMemory::clear() {
 
 void RowMemory::walk() {
   const auto end = head().end.load();
-  if (end < page_bytes || end > most_bytes - most_undo_bytes)
+  if (end < page_bytes || end > max_bytes - max_undo_bytes)
     throw std::runtime_error("a table's memory is damaged");
   slabs_.resize((end - page_bytes) / slab_bytes_);
   for (uint32_t id = 0; id < slabs_.size(); ++id) {
@@ -194,9 +194,9 @@ uint32_t RowMemory::new_slab(uint32_t size) {
       std::atomic_ref{at(next)->filled}.store(0);
   } else {
     id = static_cast<uint32_t>(slabs_.size());
-    if (begin(id) + slab_bytes_ > most_bytes - most_undo_bytes)
+    if (begin(id) + slab_bytes_ > max_bytes - max_undo_bytes)
       throw std::runtime_error("a part of a table is above "
-                               + std::to_string(most_bytes - most_undo_bytes)
+                               + std::to_string(max_bytes - max_undo_bytes)
                                + " bytes; add shards or limit its bytes");
     slabs_.emplace_back();
   }

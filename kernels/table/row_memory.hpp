@@ -23,7 +23,7 @@ struct RowShape {
     return row_floats() * sizeof(float) + (counted ? sizeof(uint64_t) : 0);
   }
   /// Of a block; one page's always fit.
-  uint32_t most_rows() const;
+  uint32_t max_rows() const;
   /// Bytes before the rows, and of a block.
   static size_t head_bytes(size_t pages);
   size_t block_bytes(size_t pages, size_t rows) const {
@@ -61,9 +61,9 @@ struct RowBlock {
 /// taken. Owner: one thread.
 class RowMemory {
 public:
-  static constexpr uint64_t most_bytes = uint64_t{1} << 36;
+  static constexpr uint64_t max_bytes = uint64_t{1} << 36;
 
-  /// Maps the range [offset, offset + most_bytes) of `descriptor`, which is
+  /// Maps the range [offset, offset + max_bytes) of `descriptor`, which is
   /// made long enough; -1: anonymous memory.
   /// Errors: std::runtime_error when it cannot be had.
   RowMemory(RowShape shape, int descriptor, uint64_t offset);
@@ -96,10 +96,10 @@ public:
   bool recovered() const { return !slabs_.empty(); }
 
   /// Room for the rows as they were before an update, apart from all blocks.
-  static constexpr uint64_t most_undo_bytes = most_bytes / 4;
-  std::byte* undo() { return memory_ + (most_bytes - most_undo_bytes); }
+  static constexpr uint64_t max_undo_bytes = max_bytes / 4;
+  std::byte* undo() { return memory_ + (max_bytes - max_undo_bytes); }
   const std::byte* undo() const {
-    return memory_ + (most_bytes - most_undo_bytes);
+    return memory_ + (max_bytes - max_undo_bytes);
   }
 
 private:

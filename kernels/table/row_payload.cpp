@@ -153,13 +153,13 @@ std::optional<RowPayload> read_payload(std::span<const float> words,
 }
 
 std::optional<IdPages> read_wanted(std::span<const float> words, size_t width,
-                                   uint64_t most_ids) {
+                                   uint64_t max_ids) {
   if (words.empty())
     return IdPages{};
   auto ids = ids_in(words, width);
   if (!ids || words.size() != words_before_values(ids->size()))
     return std::nullopt;
-  return decode_pages(*ids, most_ids);
+  return decode_pages(*ids, max_ids);
 }
 
 void sum_rows(const RowsOf& left, const RowsOf& right, size_t width,

@@ -67,9 +67,9 @@ const float* values_in(std::span<const float> words, size_t width,
                        uint64_t rows);
 
 /// The ids of a payload that asks for rows of that width.
-/// Errors: nullopt where it is none, or asks for more than `most_ids`.
+/// Errors: nullopt where it is none, or asks for more than `max_ids`.
 std::optional<IdPages> read_wanted(std::span<const float> words, size_t width,
-                                   uint64_t most_ids);
+                                   uint64_t max_ids);
 
 /// Rows of one node or of several, in order of the ids.
 struct RowsOf {

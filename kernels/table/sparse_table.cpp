@@ -169,8 +169,8 @@ void SparseTable::apply(const OptimizerOptions& rule, UpdateArgs moment,
 /// touch `touched`: a function of what the rows hold alone.
 IdPages SparseTable::due(std::span<const IdPage> touched) const {
   const auto& limit = options_.eviction;
-  const auto most_rows = limit.most_bytes / blocks_.shape().row_bytes();
-  const bool full = limit.most_bytes > 0 && rows() > most_rows;
+  const auto max_rows = limit.max_bytes / blocks_.shape().row_bytes();
+  const bool full = limit.max_bytes > 0 && rows() > max_rows;
   const auto period = std::max<uint64_t>(1, limit.idle_steps / 8);
   const bool looks = limit.idle_steps > 0 && version_ % period == 0;
   if (!full && !looks)
@@ -200,7 +200,7 @@ IdPages SparseTable::due(std::span<const IdPage> touched) const {
     });
   });
   // An eighth more than needed, so that not every step has to look.
-  const auto target = most_rows - most_rows / 8;
+  const auto target = max_rows - max_rows / 8;
   if (full && rows() - gone.size() > target) {
     const auto count = std::min<uint64_t>(rows() - gone.size() - target,
                                           rows_left.size());

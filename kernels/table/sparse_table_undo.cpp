@@ -69,7 +69,7 @@ void SparseTable::write_undo(const RowList& ids, bool blocks_stay) {
       group->block = visit.block;
     else
       most += group->pages * (sizeof(IdPage) + sizeof(uint64_t));
-    if (at + most > kernels::RowMemory::most_undo_bytes)
+    if (at + most > kernels::RowMemory::max_undo_bytes)
       throw std::runtime_error("a step touches more rows of a table than one "
                                "shard can keep; add shards");
     write_group(*group, visit, ids, block);

@@ -14,11 +14,11 @@ using InitialRows =
 /// When rows are given up. Bytes are those of the rows' contents, so that
 /// copies of a table that lie in other memory decide alike.
 struct Eviction {
-  uint64_t most_bytes = 0; ///< 0: no limit
+  uint64_t max_bytes = 0;  ///< 0: no limit
   uint64_t idle_steps = 0; ///< not touched for so many; 0: no limit
   uint32_t kept_count = 0; ///< touched so often: not for idleness
 
-  bool any() const { return most_bytes > 0 || idle_steps > 0; }
+  bool any() const { return max_bytes > 0 || idle_steps > 0; }
 };
 
 /// The shape of a table: rows of `width` values and as many of each slot.

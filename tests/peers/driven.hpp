@@ -98,7 +98,7 @@ int lead(Board& board, const char* version,
   int status = 0;
   while (status == 0 && std::scanf("%llu %d", &bytes, &iterations) == 2) {
     if (bytes < sizeof(float) || iterations < 1
-        || iterations > most_iterations) {
+        || iterations > max_iterations) {
       std::printf("error expected BYTES ITERATIONS\n");
       std::fflush(stdout);
       status = 1;

@@ -15,16 +15,16 @@
 
 namespace driven {
 
-constexpr int most_ranks = 16;
-constexpr int most_iterations = 2'048;
+constexpr int max_ranks = 16;
+constexpr int max_iterations = 2'048;
 
 /// Memory that all ranks map; a file, so that unrelated processes can.
 struct Board {
   struct Rank {
     sem_t go;
     std::atomic<bool> wrong = false;
-    int64_t begun[most_iterations];
-    int64_t ended[most_iterations];
+    int64_t begun[max_iterations];
+    int64_t ended[max_iterations];
   };
 
   explicit Board(int count) : ranks(count) {
@@ -40,7 +40,7 @@ struct Board {
   uint64_t count = 0;
   int iterations = 0;
   int algorithm = 0;
-  Rank rank[most_ranks];
+  Rank rank[max_ranks];
 
   static Board* create(const char* path, int ranks) {
     const int file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);

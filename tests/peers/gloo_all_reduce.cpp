@@ -102,7 +102,7 @@ int run(driven::Board& board, int rank, const std::string& folder) {
 
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
-  if (ranks < 2 || ranks > driven::most_ranks) {
+  if (ranks < 2 || ranks > driven::max_ranks) {
     std::printf("error usage: gloo_all_reduce RANKS\n");
     return 2;
   }

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   char path[] = "/dev/shm/troupe-peer-XXXXXX";
   driven::Board* board = nullptr;
-  if (rank == 0 && ranks <= driven::most_ranks) {
+  if (rank == 0 && ranks <= driven::max_ranks) {
     const int file = mkstemp(path);
     if (file >= 0)
       close(file);

@@ -37,14 +37,14 @@ def crc32c(data, value=0):
     return value ^ 0xffffffff
 
 
-def troupe(*arguments, most_bytes=None, deadline_s=60):
-    """Runs it; `most_bytes` of address space, if any."""
+def troupe(*arguments, max_bytes=None, deadline_s=60):
+    """Runs it; `max_bytes` of address space, if any."""
     def bound():
-        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+        resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
 
     return subprocess.run([TROUPE, *arguments], capture_output=True,
                           timeout=deadline_s, check=False,
-                          preexec_fn=bound if most_bytes else None)
+                          preexec_fn=bound if max_bytes else None)
 
 
 class HostileFiles(unittest.TestCase):
@@ -224,7 +224,7 @@ class HostileFiles(unittest.TestCase):
                 self.refused(
                     troupe("train", "--data", data, "--model", "mlp:1024-10",
                            "--steps", "1", "--in-process",
-                           most_bytes=GIB), ".gz: ", "GiB of memory",
+                           max_bytes=GIB), ".gz: ", "GiB of memory",
                     "take a part")
 
     def test_a_model_beyond_the_memory_is_refused_with_a_line(self):
@@ -234,7 +234,7 @@ class HostileFiles(unittest.TestCase):
                 troupe("train", "--data", "synthetic:digits?samples=64",
                        "--model", "mlp:784-1000000-3000-10", "--strategy",
                        strategy, "--steps", "1", "--in-process",
-                       most_bytes=8 * GIB),
+                       max_bytes=8 * GIB),
                 "needs about", "GiB of memory", "a smaller model")
         self.refused(
             troupe("role", "coordinator", "--listen", "127.0.0.1:0",
@@ -242,7 +242,7 @@ class HostileFiles(unittest.TestCase):
                    "parameter_server", "--data",
                    "synthetic:digits?samples=64", "--model",
                    "mlp:784-1000000-3000-10", "--steps", "1",
-                   most_bytes=8 * GIB),
+                   max_bytes=8 * GIB),
             "parameters", "GiB of memory", "take a smaller model")
 
 

@@ -39,7 +39,7 @@ class IdleStrangers(unittest.TestCase):
 
     def role(self, *arguments, certificates=None):
         return Role(self.addCleanup, *arguments, "--certificates",
-                    certificates or self.own, most_files=FILES)
+                    certificates or self.own, max_files=FILES)
 
     def member(self, name, certificates=None):
         return self.role(name, "--coordinator", self.coordinator.address(),
@@ -147,7 +147,7 @@ class IdleStrangers(unittest.TestCase):
              "--certificates", self.own).finish(1)
         voter = Role(self.addCleanup, "--listen", listen, "--journal",
                      os.path.join(self.folder, "run.db"), "--certificates",
-                     self.own, command="voter", most_files=FILES)
+                     self.own, command="voter", max_files=FILES)
         host, port = voter.address("voter").rsplit(":", 1)
         for one in self.crowd((host, int(port))):
             self.assert_let_go(one)

@@ -34,10 +34,10 @@ class Role:
     of its own; `on` comes before it (Hosts.on)."""
 
     def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
-                 command="role", most_files=None):
-        """`most_files`: descriptors that it may open, as `ulimit -n` says."""
+                 command="role", max_files=None):
+        """`max_files`: descriptors that it may open, as `ulimit -n` says."""
         def bound():
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
 
         self.folder = tempfile.TemporaryDirectory()
         clean_up_with(self.folder.cleanup)
@@ -49,7 +49,7 @@ class Role:
             self.process = subprocess.Popen(
                 [*on, TROUPE, command, *arguments], stdin=subprocess.DEVNULL,
                 stdout=output, stderr=error, env=environment,
-                preexec_fn=bound if most_files else None)
+                preexec_fn=bound if max_files else None)
         clean_up_with(self.stop)
 
     def stop(self):

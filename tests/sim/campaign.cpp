@@ -28,7 +28,7 @@ private:
   void (*before_)(int);
 };
 
-constexpr uint32_t least_faults = 3;
+constexpr uint32_t min_faults = 3;
 
 } // namespace
 
@@ -67,7 +67,7 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   try {
     Random draw{seed};
     verdict.result =
-      cluster->run(static_cast<uint32_t>(draw.between(least_faults, 8)));
+      cluster->run(static_cast<uint32_t>(draw.between(min_faults, 8)));
   } catch (const Violation& violation) {
     verdict.invariant = violation.name;
     verdict.what = violation.what();

@@ -122,7 +122,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
     ;
   const auto left = runtime_.now(); // who joined too late hears of it now
   const auto until = left + 2 * hello_deadline
-                     + (scenario_.kept ? most_away + longest_stop : 0)
+                     + (scenario_.kept ? max_away + longest_stop : 0)
                      + (scenario_.hosts > 0 ? line_ends : 0);
   while (runtime_.now() < until && runtime_.step())
     ;

@@ -80,7 +80,7 @@ coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
   options.address = scenario_.standby ? "host:1,host:2" : "host:1";
   options.role = role;
   if (scenario_.hosts == 0)
-    options.deadline = std::chrono::milliseconds{most_away / 1'000};
+    options.deadline = std::chrono::milliseconds{max_away / 1'000};
   return spawn_control_line(system, std::move(options));
 }
 

@@ -20,7 +20,7 @@
 namespace troupe::sim {
 
 /// How long members wait for another coordinator, in µs.
-inline constexpr uint64_t most_away = 5'000'000;
+inline constexpr uint64_t max_away = 5'000'000;
 
 /// One of two coordinators' processes: it has a voter, stands for election, and
 /// once it leads a coordinator begins in it.

@@ -165,7 +165,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     device_(device),
     sampling_(job_->sampling),
     whole_nodes_(false),
-    rows_(job_->most_rows()),
+    rows_(job_->max_rows()),
     memory_(std::move(memory)),
     faults_(std::move(faults)) {}
 

@@ -21,9 +21,9 @@ constexpr uint64_t regressions[] = {
   297868, 307129, 262801, 290081, 370185, 377510};
 
 /// Enough for each kind of fault to come ten times in one phase.
-constexpr uint64_t least_seeds = 1'500;
+constexpr uint64_t min_seeds = 1'500;
 constexpr uint64_t host_seeds = 300;
-constexpr uint64_t most_seeds = 20'000; ///< what the nightly test draws
+constexpr uint64_t max_seeds = 20'000; ///< what the nightly test draws
 
 } // namespace
 
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 // I1-I6, I11, I12
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   sim::Campaign campaign;
-  const sim::SeedBudget budget{"TROUPE_SIM_SEEDS", least_seeds, most_seeds};
+  const sim::SeedBudget budget{"TROUPE_SIM_SEEDS", min_seeds, max_seeds};
   uint64_t failed = 0, end = 0;
   for (; budget.allows(end) && failed < 5; ++end) {
     const auto seed = end;

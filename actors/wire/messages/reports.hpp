@@ -49,7 +49,7 @@ struct Applied {
   // Replica: gradients of this step, as they travelled and before compression.
   uint64_t sent_bytes = 0, plain_bytes = 0;
   /// Rows that run free: steps that the ones read so far lacked at most.
-  uint64_t most_behind = 0;
+  uint64_t max_behind = 0;
 };
 /// A worker asks for leases; they come as LeaseGrant, sooner or later.
 struct LeaseRequest {
@@ -115,7 +115,7 @@ TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
                TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
                TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes),
-               TROUPE_FIELD(most_behind))
+               TROUPE_FIELD(max_behind))
 TROUPE_INSPECT(LeaseRequest, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(count))
 TROUPE_INSPECT(LeaseGrant, TROUPE_FIELD(fence), TROUPE_FIELD(leases))

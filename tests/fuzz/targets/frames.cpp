@@ -37,7 +37,7 @@ void append_mended(std::vector<std::byte>& wire, fuzz::Input& input) {
   if ((kind & 0x80) != 0)
     header.payload_bytes = static_cast<uint32_t>(input.number(4));
   header.payload_crc = crc32c(0, payload.data(), payload.size());
-  if (header.payload_bytes <= most_frame_payload_bytes)
+  if (header.payload_bytes <= max_frame_payload_bytes)
     append(wire, encode_frame(header));
   append(wire, payload);
 }

@@ -14,7 +14,7 @@ using troupe::fuzz::holds;
 
 namespace {
 
-constexpr size_t most_read = 1 << 12; // elements
+constexpr size_t max_read = 1 << 12; // elements
 
 /// The same text with the digest that belongs to it; as it is if it is no JSON.
 std::string mended(const std::string& text) {
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const auto& line : reader.damages())
       holds(line.find('\n') == line.npos, "a damage is a line");
     for (const auto& tensor : reader.manifest().tensors) {
-      std::vector<std::byte> some(std::min<uint64_t>(tensor.bytes, most_read));
+      std::vector<std::byte> some(std::min<uint64_t>(tensor.bytes, max_read));
       reader.read(tensor, 0, some);
     }
   });

@@ -39,14 +39,14 @@ constexpr Plant plants[] = {
 /// Those from here on show in worlds of hosts.
 constexpr uint32_t first_host_bug = 54;
 /// How far a search goes for a bug that its recorded seed does not show.
-constexpr uint64_t most_seeds = 10'000;
+constexpr uint64_t max_seeds = 10'000;
 /// Too rare for each run: TROUPE_PLANT=10. The first was found once in 14,861
 /// seeds, the second by a count that was wrong itself (54611 in
 /// docs/reliability.md) and not since; the third in 383, and not in 10,000
 /// since slices overtake one another on links; the fourth in 1,512, and not in
 /// 10,000 since there are replicas.
 constexpr uint32_t rare_bugs[] = {10, 27, 31, 35};
-constexpr uint64_t most_rare_seeds = 60'000;
+constexpr uint64_t max_rare_seeds = 60'000;
 
 class Search {
 public:
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(every_planted_bug_is_found) {
   if (!wish.empty() && wish != "all") {
     const auto bug = static_cast<uint32_t>(std::stoul(wish));
     const bool rare = std::ranges::find(rare_bugs, bug) != std::end(rare_bugs);
-    BOOST_TEST(search.find(bug, rare ? most_rare_seeds : most_seeds),
+    BOOST_TEST(search.find(bug, rare ? max_rare_seeds : max_seeds),
                "bug " << bug << " is not found");
     return;
   }
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(every_planted_bug_is_found) {
       std::cout << "bug " << bug << ": seed " << seed
                 << " shows it no more; write down the one that does\n";
     }
-    BOOST_TEST(search.find(bug, most_seeds), "bug " << bug << " is not found");
+    BOOST_TEST(search.find(bug, max_seeds), "bug " << bug << " is not found");
   }
 }
 

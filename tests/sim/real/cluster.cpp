@@ -39,7 +39,7 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, bool trace)
     job_id_(seed + 1) {
   world_.trace = trace;
   if (seed % 4 == 0)
-    network_.narrow(least_shard_window(job_, 0));
+    network_.narrow(min_shard_window(job_, 0));
   network_.tap = [this](uint32_t, uint32_t, const caf::message& x) { see(x); };
   network_.tap_sent = [this](const caf::message& x) { see_sent(x); };
   network_.tap_link = [this](uint32_t, const LinkMessage& message) {

@@ -46,7 +46,7 @@ namespace {
 
 constexpr uint64_t link_deadline = 5'000'000;
 /// What the network takes at once; frames come in pieces now and then.
-constexpr size_t most_bytes = 32 << 10;
+constexpr size_t max_bytes = 32 << 10;
 constexpr size_t small_piece = 40;
 
 std::pair<int, int> sockets() {
@@ -155,7 +155,7 @@ void Network::make_end(size_t number, int side, const std::string& peer,
   };
   link.end[side] = MessageLink::make(
     std::make_unique<LinkSocket>(inner),
-    {peer, terms.accepted, std::min(terms.window_bytes, most_window_)},
+    {peer, terms.accepted, std::min(terms.window_bytes, max_window_)},
     std::move(events));
   caf::actor_config config;
   auto& system = world_.system();
@@ -167,7 +167,7 @@ void Network::make_end(size_t number, int side, const std::string& peer,
 void Network::flush() {
   if (!broken_.empty())
     throw Broken(broken_);
-  if (most_window_ != ~uint64_t{0}) // whoever lets go of a tensor may grant
+  if (max_window_ != ~uint64_t{0}) // whoever lets go of a tensor may grant
     for (size_t link = 0; link < links_.size(); ++link)
       for (int side : {0, 1})
         if (links_[link].end[side])
@@ -185,7 +185,7 @@ void Network::carry(size_t number, int side) {
     auto& link = links_[number];
     if (!link.end[side])
       return;
-    static std::array<std::byte, most_bytes> room;
+    static std::array<std::byte, max_bytes> room;
     auto& draw = world_.random();
     const auto size = draw.chance(5) ? 1 + draw.below(small_piece)
                                      : room.size();

@@ -41,7 +41,7 @@ public:
     std::function<void(caf::strong_actor_ptr peer, const std::string& error)>;
   void link(uint32_t process, MessageLinks::Request request, Linked done);
   /// Links grant no more than so much: little, for jobs as small as these.
-  void narrow(uint64_t window_bytes) { most_window_ = window_bytes; }
+  void narrow(uint64_t window_bytes) { max_window_ = window_bytes; }
   /// Links to nobody, made for the one who spawns.
   static std::shared_ptr<MessageLinks> links(caf::actor_system& system);
 
@@ -118,7 +118,7 @@ private:
   std::vector<Link> links_;
   std::set<std::pair<size_t, int>> touched_;
   std::string broken_;
-  uint64_t most_window_ = ~uint64_t{0};
+  uint64_t max_window_ = ~uint64_t{0};
   uint64_t slow_until_ = 0, slow_extra_ = 0;
   uint64_t corrupted_ = 0, control_messages_ = 0, link_bytes_ = 0;
 };

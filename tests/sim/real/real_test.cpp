@@ -11,8 +11,8 @@ using namespace troupe;
 namespace {
 
 /// Enough for each kind of fault to come ten times in one phase.
-constexpr uint64_t least_seeds = 300;
-constexpr uint64_t most_seeds = 2'000; ///< what the nightly test draws
+constexpr uint64_t min_seeds = 300;
+constexpr uint64_t max_seeds = 2'000; ///< what the nightly test draws
 
 } // namespace
 
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 // I1-I5, I11-I13
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   real::Runs runs;
-  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", least_seeds, most_seeds};
+  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min_seeds, max_seeds};
   uint64_t failed = 0, few = 0, end = 0;
   for (; budget.allows(end) && failed < 5; ++end) {
     const auto seed = end;
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   std::cout << runs.table() << budget.describe(end) << ", " << few
             << " of which ended before three faults had come\n";
   BOOST_TEST(few * 50 <= end);
-  if (end < least_seeds)
+  if (end < min_seeds)
     return;
   BOOST_TEST(runs.corrupted() > 0u);
   for (const auto& fault : runs.coverage())

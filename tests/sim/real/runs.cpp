@@ -10,7 +10,7 @@ namespace troupe::real {
 namespace {
 
 /// One of them may come too late, and three are to take effect.
-constexpr uint32_t least_faults = 4;
+constexpr uint32_t min_faults = 4;
 
 volatile std::sig_atomic_t seed_in_hand = 0;
 
@@ -44,7 +44,7 @@ Runs::Verdict Runs::run(uint64_t seed, bool trace) {
   try {
     sim::Random draw{seed};
     verdict.result =
-      cluster.run(static_cast<uint32_t>(draw.between(least_faults, 8)));
+      cluster.run(static_cast<uint32_t>(draw.between(min_faults, 8)));
     const auto& result = verdict.result;
     if (result.weights_sha256 != expected.weights_sha256
         || result.state_sha256 != expected.state_sha256)

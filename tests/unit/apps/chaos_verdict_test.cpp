@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
   auto counted = good();
   counted.counts = true;
   counted.expected_count = counted.largest_count = 400;
-  counted.least_count = 399;
+  counted.min_count = 399;
   BOOST_TEST(failure_of(counted) == "an update was lost or applied twice");
 }
 

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(every_link_gives_the_sum_in_both_reductions) {
         ReduceGroup group;
         group.link = link;
         group.members = members;
-        group.most_bytes = 1 << 20;
+        group.max_bytes = 1 << 20;
         group.reproducible = reproducible;
         for (auto* make : {&make_own_side, &make_limit}) {
           auto side = (*make)(group);

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_full_segment_and_impossible_sizes_are_refused) {
   made.allocate(1024);
   BOOST_CHECK_THROW(made.allocate(1), InputError);
   BOOST_CHECK_THROW(SharedSegment(0), InputError);
-  BOOST_CHECK_THROW(SharedSegment(SharedSegment::most_bytes + 1), InputError);
+  BOOST_CHECK_THROW(SharedSegment(SharedSegment::max_bytes + 1), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(descriptors_that_could_pull_pages_away_are_refused) {

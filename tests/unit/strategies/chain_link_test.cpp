@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(who_lags_has_another_history_or_nothing_gets_a_copy) {
 BOOST_AUTO_TEST_CASE(no_more_than_a_few_updates_wait) {
   ChainFeed feed{0};
   uint64_t next = 0;
-  while (next < ChainFeed::most_waiting)
+  while (next < ChainFeed::max_waiting)
     BOOST_TEST((feed.ordered(next++) == Feed::wait));
   BOOST_TEST((feed.ordered(next++) == Feed::forget));
   BOOST_TEST((feed.joined({true, 0, 1}, {true, next, 1}) == Answer::copy));

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_SUITE(collective_schedule)
 
 namespace {
 
-constexpr uint32_t most_members = 17;
+constexpr uint32_t max_members = 17;
 constexpr uint64_t counts[] = {1, 2, 7, 16, 33, 101};
 
 /// How often each member's value is in a sum.
@@ -181,7 +181,7 @@ void check_all_have_the_sum(const Cluster& cluster) {
 
 template <class Check>
 void for_every_size(Check check) {
-  for (uint32_t size = 1; size <= most_members; ++size)
+  for (uint32_t size = 1; size <= max_members; ++size)
     for (auto count : counts)
       BOOST_TEST_CONTEXT(size << " members, " << count << " elements")
   check(size, count);
@@ -198,7 +198,7 @@ std::vector<std::vector<uint32_t>> hosts(uint32_t size, uint32_t count) {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(runs_cover_everything_once) {
-  for (uint32_t parts = 1; parts <= most_members; ++parts)
+  for (uint32_t parts = 1; parts <= max_members; ++parts)
     for (auto count :
          {uint64_t{0}, uint64_t{5}, uint64_t{1000}, ~uint64_t{0}}) {
       uint64_t next = 0;

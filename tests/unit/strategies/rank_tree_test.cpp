@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(rank_tree)
 
 namespace {
 
-constexpr uint32_t most_ranks = 17;
+constexpr uint32_t max_ranks = 17;
 
 /// Lists every node of the tree over [0, virtual_ranks), parents first.
 std::vector<RankRange> all_nodes(uint32_t virtual_ranks) {
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_node_splits_at_the_largest_power_of_two_below_its_size) {
 }
 
 BOOST_AUTO_TEST_CASE(exactly_the_ranges_reached_from_the_root_are_nodes) {
-  for (uint32_t v = 1; v <= most_ranks; ++v) {
+  for (uint32_t v = 1; v <= max_ranks; ++v) {
     auto nodes = all_nodes(v);
     BOOST_TEST(nodes.size() == 2 * v - 1);
     for (uint32_t lo = 0; lo <= v + 1; ++lo)
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(no_range_is_a_node_of_an_empty_tree) {
 }
 
 BOOST_AUTO_TEST_CASE(maximal_nodes_cut_any_range_into_its_largest_nodes) {
-  for (uint32_t v = 1; v <= most_ranks; ++v)
+  for (uint32_t v = 1; v <= max_ranks; ++v)
     for (uint32_t lo = 0; lo <= v; ++lo)
       for (uint32_t hi = lo; hi <= v; ++hi) {
         auto range = RankRange{lo, hi};
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_range_is_few_nodes) {
 
 BOOST_AUTO_TEST_CASE(workers_own_each_virtual_rank_once) {
   // I1.
-  for (uint32_t v = 1; v <= most_ranks; ++v)
+  for (uint32_t v = 1; v <= max_ranks; ++v)
     for (uint32_t workers = 1; workers <= v; ++workers) {
       uint32_t next = 0;
       for (uint32_t i = 0; i < workers; ++i) {

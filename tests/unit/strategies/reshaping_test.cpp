@@ -35,7 +35,7 @@ struct Bench {
   Reshaping::Options options(uint32_t chain) const {
     Reshaping::Options out;
     out.roles = {worker(0), worker(1), shard(0), shard(1)};
-    out.most_workers = 4;
+    out.max_workers = 4;
     out.chain = chain;
     out.slice_bytes.assign(book.slices(), 100);
     return out;
@@ -309,8 +309,8 @@ BOOST_AUTO_TEST_CASE(as_many_workers_stay_as_the_job_asks_for) {
   ChainBook book{{{0}, {0}}};
   Reshaping::Options options;
   options.roles = {worker(0), worker(1), worker(2), shard(0)};
-  options.most_workers = 4;
-  options.least_workers = 2;
+  options.max_workers = 4;
+  options.min_workers = 2;
   options.slice_bytes.assign(book.slices(), 100);
   Reshaping machine{options, book};
   const auto refusal = [&](const std::string& text) {

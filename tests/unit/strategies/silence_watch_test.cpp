@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(who_is_gone_is_not_silent_and_who_joins_begins_anew) {
 
 BOOST_AUTO_TEST_CASE(one_bound_makes_a_limit_that_never_changes) {
   SilenceWatch::Options options;
-  options.least_ms = options.most_ms = 5'000;
+  options.min_ms = options.max_ms = 5'000;
   SilenceWatch watch{options, 1'000};
   watch.joined(worker0, 1'000);
   watch.heard(worker0, 5'900);

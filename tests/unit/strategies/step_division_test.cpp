@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(whoever_dies_and_comes_the_tree_is_whole) {
       terms_of(shares, ranks); // asserts
       for (const auto& share : shares)
         BOOST_TEST(share.held.size() + share.left.size()
-                   <= std::max(options.most, most_nodes(options)));
+                   <= std::max(options.most, max_nodes(options)));
       // Some got to the end of what they compute, some die, some are new.
       std::vector<StepMember> next;
       for (size_t i = 0; i < members.size(); ++i) {

@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(tree_terms_)
 
 namespace {
 
-constexpr uint32_t most_ranks = 17;
+constexpr uint32_t max_ranks = 17;
 
 /// The tree over ranks, in words; empty for the identity.
 std::string words(RankRange node, const std::vector<bool>& filled) {
@@ -52,7 +52,7 @@ std::vector<bool> filled_by(uint32_t samples, uint32_t ranks) {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(terms_sum_the_fixed_tree_for_any_members_and_samples) {
-  for (uint32_t ranks = 1; ranks <= most_ranks; ++ranks)
+  for (uint32_t ranks = 1; ranks <= max_ranks; ++ranks)
     for (uint32_t members = 1; members <= ranks; ++members)
       for (uint32_t wanted : {1, 2, 3, 4, 16})
         for (uint32_t samples : {ranks, ranks - 1, ranks / 2 + 1, 1u, 0u}) {
@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(members_may_hold_ranks_in_any_order) {
 }
 
 BOOST_AUTO_TEST_CASE(a_split_gives_the_wanted_number_or_leaves) {
-  for (uint32_t ranks = 1; ranks <= most_ranks; ++ranks)
-    for (uint32_t wanted = 1; wanted <= most_ranks; ++wanted) {
+  for (uint32_t ranks = 1; ranks <= max_ranks; ++ranks)
+    for (uint32_t wanted = 1; wanted <= max_ranks; ++wanted) {
       auto nodes = split_nodes({{0, ranks}}, wanted);
       BOOST_TEST(nodes.size() == std::min(wanted, ranks));
       uint32_t next = 0;

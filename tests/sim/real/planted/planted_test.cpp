@@ -14,7 +14,7 @@ uint32_t sim::planted_bug = 0;
 namespace {
 
 /// How far a search goes for a bug that its recorded seed does not show.
-constexpr uint64_t most_seeds = 5000;
+constexpr uint64_t max_seeds = 5000;
 
 /// Of plants.py, with the first seed whose world each was seen to break; those
 /// that need a journal, k of n or messages that come twice are layer 1's. The
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(planted_bugs_are_found_in_real_worlds) {
                 << " shows it no more; write down the one that does\n";
     }
     bool found = false;
-    for (uint64_t seed = 0; seed < most_seeds && !found; ++seed)
+    for (uint64_t seed = 0; seed < max_seeds && !found; ++seed)
       found = !broken(runs, bug, seed).empty();
     BOOST_TEST(found, "bug " << bug << " is not found");
   }

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(unknown_kinds_and_long_payloads_are_refused) {
     bytes[6] = static_cast<std::byte>(kind);
     BOOST_CHECK(decodes_as(sealed(bytes), FrameFault::none));
   }
-  auto length = most_frame_payload_bytes;
+  auto length = max_frame_payload_bytes;
   std::memcpy(&bytes[68], &length, 4);
   BOOST_CHECK(decodes_as(sealed(bytes), FrameFault::none));
   ++length;

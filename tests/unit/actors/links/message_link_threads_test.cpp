@@ -15,18 +15,18 @@ namespace {
 
 constexpr auto patience = 60s;
 constexpr uint32_t messages_each = 1000;
-constexpr uint64_t most_values = 9'000;
-constexpr size_t most_kept = 2; ///< views, while the next message is awaited
+constexpr uint64_t max_values = 9'000;
+constexpr size_t max_kept = 2; ///< views, while the next message is awaited
 /// What is kept and what is awaited fit in half of it: only then is there
 /// always credit for the next message (link_terms()).
-constexpr uint64_t window =
-  2 * (most_kept + 1) * (frame_header_bytes + most_values * sizeof(float));
+constexpr uint64_t window = 2 * (max_kept + 1)
+                            * (frame_header_bytes + max_values * sizeof(float));
 const Fence fence{1, 2, 3};
 
 /// What the n-th of a sender's messages is, so that the receiver can tell.
 LinkMessage nth(uint32_t sender, uint32_t n) {
   std::mt19937 random{sender * 100'003 + n};
-  const auto size = random() % 8 == 0 ? 0 : random() % most_values;
+  const auto size = random() % 8 == 0 ? 0 : random() % max_values;
   switch (random() % 4) {
     case 0:
       return Pull{fence, {RoleKind::worker, sender}, n};
@@ -87,7 +87,7 @@ struct Threaded {
       ++expected[sender];
       if (random() % 2 == 0 && !std::holds_alternative<Pull>(message))
         kept.push_back(std::move(message));
-      if (kept.size() > most_kept)
+      if (kept.size() > max_kept)
         kept.clear();
     }
   }

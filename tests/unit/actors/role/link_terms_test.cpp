@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {
     largest = std::max(largest, slice.count * sizeof(float));
   // Of 64 virtual ranks: two nodes of each of seven levels.
   BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes / 2
-             >= 14 * largest + most_passing_bytes);
+             >= 14 * largest + max_passing_bytes);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
