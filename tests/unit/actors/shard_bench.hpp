@@ -3,8 +3,8 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/shard/shard.hpp"
-#include "made_up_pushes.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/made_up_pushes.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

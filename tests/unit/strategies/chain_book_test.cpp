@@ -9,10 +9,11 @@
 #include <string>
 
 using namespace troupe;
-using Shards = std::vector<uint32_t>;
-using Held = ChainBook::Held;
 
 BOOST_AUTO_TEST_SUITE(chain_book)
+
+using Shards = std::vector<uint32_t>;
+using Held = ChainBook::Held;
 
 BOOST_AUTO_TEST_CASE(a_newcomer_learns_then_becomes_the_tail) {
   ChainBook book{{{0, 1}}};

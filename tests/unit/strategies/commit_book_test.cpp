@@ -4,9 +4,9 @@
 
 using namespace troupe;
 
-using Leaf = CommitBook::Leaf;
-
 BOOST_AUTO_TEST_SUITE(commit_book)
+
+using Leaf = CommitBook::Leaf;
 
 // I4
 BOOST_AUTO_TEST_CASE(a_step_commits_when_every_owner_has_applied_it) {

@@ -3,9 +3,10 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace troupe;
-using State = Membership::State;
 
 BOOST_AUTO_TEST_SUITE(membership)
+
+using State = Membership::State;
 
 namespace {
 

@@ -8,10 +8,11 @@
 #include <random>
 
 using namespace troupe;
-using Verdict = ScalarRound::Verdict;
-using Key = ScalarRound::Key;
 
 BOOST_AUTO_TEST_SUITE(scalar_round)
+
+using Verdict = ScalarRound::Verdict;
+using Key = ScalarRound::Key;
 
 BOOST_AUTO_TEST_CASE(the_last_slice_completes_a_round) {
   ScalarRound round{3};

@@ -8,9 +8,10 @@
 #include <string>
 
 using namespace troupe;
-using Verdict = StepLedger::Verdict;
 
 BOOST_AUTO_TEST_SUITE(step_ledger)
+
+using Verdict = StepLedger::Verdict;
 
 namespace {
 

@@ -3,9 +3,10 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace troupe;
-using Stage = StepView::Stage;
 
 BOOST_AUTO_TEST_SUITE(waits)
+
+using Stage = StepView::Stage;
 
 namespace {
 

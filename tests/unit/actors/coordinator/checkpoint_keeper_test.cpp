@@ -3,7 +3,7 @@
 #include "actors/replica/memory.hpp"
 #include "actors/shard/shard_store.hpp"
 #include "kernels/base/error.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>

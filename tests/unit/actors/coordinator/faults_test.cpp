@@ -4,7 +4,7 @@
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/launch/local_coordinator.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

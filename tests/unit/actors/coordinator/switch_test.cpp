@@ -3,7 +3,7 @@
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/node_supervisor.hpp"
 #include "actors/launch/run_watch.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

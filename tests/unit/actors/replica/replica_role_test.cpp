@@ -1,8 +1,8 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/replica/replica_role.hpp"
-#include "small_job.hpp"
 #include "strategies/rank_tree.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

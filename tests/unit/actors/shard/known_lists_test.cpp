@@ -3,7 +3,7 @@
 #include "actors/job/shard_tables.hpp"
 #include "actors/job/snapshot_names.hpp"
 #include "actors/shard/known_lists.hpp"
-#include "shard_bench.hpp"
+#include "tests/unit/actors/shard_bench.hpp"
 
 #include <random>
 

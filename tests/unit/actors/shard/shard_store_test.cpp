@@ -1,5 +1,5 @@
 #include "actors/shard/shard_store.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "shard_bench.hpp"
+#include "tests/unit/actors/shard_bench.hpp"
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 

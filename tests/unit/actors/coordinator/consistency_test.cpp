@@ -1,5 +1,5 @@
 #include "kernels/base/error.hpp"
-#include "small_job.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 
