@@ -22,10 +22,10 @@ namespace troupe {
 ///   a step's outcome --can_go_on()--> the next step, or LinkLost, or Trouble
 ///
 /// All that it is made with must live as long as the actor.
-template <class Self, class Steps>
+template <class Pointer, class Steps>
 class GroupMember {
 public:
-  GroupMember(Self* self, const RoleContext& context, const EpochGate& gate,
+  GroupMember(Pointer self, const RoleContext& context, const EpochGate& gate,
               SnapshotOutbox& outbox, const std::shared_ptr<Executor>& executor,
               Steps& steps)
     : self_(self),
@@ -108,7 +108,7 @@ private:
                 Trouble{context_.job_id, context_.role, line});
   }
 
-  Self* self_;
+  Pointer self_;
   const RoleContext& context_;
   const EpochGate& gate_;
   SnapshotOutbox& outbox_;

@@ -271,7 +271,7 @@ private:
   uint32_t turns_ = 0; ///< submitted to the executor, not finished
   std::shared_ptr<Executor> executor_;
   ReplicaSteps steps_;
-  GroupMember<replica_actor::base, ReplicaSteps> member_;
+  GroupMember<replica_actor::pointer, ReplicaSteps> member_;
 };
 
 } // namespace

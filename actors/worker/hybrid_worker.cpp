@@ -344,7 +344,7 @@ private:
   uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
   DenseSteps dense_;
-  GroupMember<worker_actor::base, DenseSteps> member_;
+  GroupMember<worker_actor::pointer, DenseSteps> member_;
   WorkerRows rows_;
   std::vector<bool> arrived_;         ///< by slice
   std::vector<uint64_t> pulled_;      ///< by slice: versions of the rows here

@@ -65,7 +65,7 @@ public:
       own.begin_epoch(start);
       groups_.form({fence_, own.layout(), {}, own.arrays(), {}},
                    [&](std::shared_ptr<ReplicaGroup> group) {
-                     own.join(std::move(group));
+                     own.group().join(std::move(group));
                    });
     }
     return all([&](DenseSteps& own) { return own.begin(version, source); });
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_group_that_ends_leaves_the_version_before) {
   Workers some{2};
   BOOST_REQUIRE(all_taken(some.begin(0)));
   const auto before = some.values(0);
-  some.steps[0].abort("the epoch has ended");
+  some.steps[0].group().abort("the epoch has ended");
   const auto outcomes = some.take(0);
   BOOST_TEST(!outcomes[0].taken);
   BOOST_TEST(!outcomes[1].taken);
