@@ -5,13 +5,13 @@
 namespace troupe {
 
 std::vector<std::string> names_of_faults() {
-  return {"kill", "stop",   "slow",      "cut",
-          "nan",  "device", "full-disk", "cut-control"};
+  return {"kill",   "stop",      "slow",        "cut",       "nan",
+          "device", "full-disk", "cut-control", "slow-disk", "memory-limit"};
 }
 
 bool loses_role(FaultKind kind) {
   return kind == FaultKind::kill || kind == FaultKind::device
-         || kind == FaultKind::cut_control;
+         || kind == FaultKind::cut_control || kind == FaultKind::memory;
 }
 
 std::string to_string(FaultKind kind) {

@@ -16,8 +16,10 @@ enum class FaultKind : uint8_t {
   device,    ///< a worker's device fails while it computes
   full_disk, ///< the coordinator's disk is full for some milliseconds
   cut_control, ///< its connection to the coordinator breaks
+  slow_disk,   ///< what the coordinator writes takes a second, for milliseconds
+  memory,      ///< it gets no more memory
 };
-inline constexpr uint32_t fault_kinds = 8;
+inline constexpr uint32_t fault_kinds = 10;
 
 /// Whether the role is lost by it, always.
 bool loses_role(FaultKind kind);

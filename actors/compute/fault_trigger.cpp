@@ -57,6 +57,9 @@ void FaultTrigger::strike() {
   } else if (kind == FaultKind::device) {
     harm_ = Harm::failure;
     return;
+  } else if (kind == FaultKind::memory) {
+    harm_ = Harm::memory;
+    return;
   } else if (kind == FaultKind::cut_control) {
     if (cut_control)
       cut_control();

@@ -24,7 +24,7 @@ public:
   };
 
   /// What becomes of a computation.
-  enum class Harm : uint8_t { none, nan, failure };
+  enum class Harm : uint8_t { none, nan, failure, memory };
 
   /// Without `obeys` nothing is armed, whoever asks.
   explicit FaultTrigger(bool own_process, bool obeys = true)

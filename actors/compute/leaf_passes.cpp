@@ -4,10 +4,33 @@
 #include "actors/compute/step_rows.hpp"
 #include "kernels/numbers/random.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
 #include <limits>
+#include <new>
 #include <stdexcept>
 
 namespace troupe {
+namespace {
+
+/// As a computation does that does not fit into the process's limit: the kernel
+/// refuses it (RLIMIT_AS).
+[[noreturn]] void ask_for_too_much() {
+  constexpr rlim_t room = rlim_t{64} << 20;
+  rlim_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + room;
+  setrlimit(RLIMIT_AS, &limit);
+  ::operator delete(::operator new(2 * room));
+  throw std::bad_alloc{}; // of a kernel that keeps no such limit
+}
+
+} // namespace
 
 uint64_t LeafComputer::samples(uint64_t step, RankRange ranks) const {
   uint64_t sum = 0;
@@ -39,13 +62,15 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
 }
 
 /// What a fault does to the pass that begins: a value becomes NaN half-way
-/// through its backward part, or the device fails.
+/// through its backward part, the device fails, or there is no memory.
 ParameterReady LeafComputer::harmed(float* gradient,
                                     const ParameterReady& ready) {
   const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
   if (harm == FaultTrigger::Harm::failure)
     throw std::runtime_error("the device fails: uncorrectable memory error, as "
                              "was asked for");
+  if (harm == FaultTrigger::Harm::memory)
+    ask_for_too_much();
   if (harm == FaultTrigger::Harm::none)
     return ready;
   return

@@ -25,6 +25,8 @@ std::deque<StepPhase> read_phases(const std::string& text, RoleKind kind) {
 
 /// What the journal takes, at most, to be written once there is space again.
 constexpr std::chrono::milliseconds settle_period{500};
+/// What a sync takes that began when the disk was slow.
+constexpr std::chrono::milliseconds slow_settle_period{1'500};
 
 std::string list_of(RoleKind kind) {
   std::string out;
@@ -125,6 +127,27 @@ caf::result<Note> FaultDesk::fill_disk(const InjectFault& fault,
     own_promise_.reset();
   }};
   self_->delayed_send(self_, lasts + settle_period, std::move(past));
+  return *own_promise_;
+}
+
+caf::result<Note> FaultDesk::slow_disk(const InjectFault& fault,
+                                       const std::shared_ptr<FullDisk>& disk,
+                                       JobJournal& journal) {
+  if (own_promise_ || disk->slow())
+    return caf::make_error(caf::sec::invalid_argument,
+                           "the coordinator has a fault to come already");
+  const std::chrono::milliseconds lasts{fault.amount};
+  const auto before = disk->waited();
+  disk->slow_down(lasts);
+  own_promise_ = self_->make_response_promise<Note>();
+  journal.note("disk", {{"slow_ms", fault.amount}}); // is slow itself
+  Completion past{[this, disk, before] {
+    own_promise_->deliver(Note{"the coordinator bore slow-disk: "
+                               + std::to_string(disk->waited() - before)
+                               + " syncs took a second"});
+    own_promise_.reset();
+  }};
+  self_->delayed_send(self_, lasts + slow_settle_period, std::move(past));
   return *own_promise_;
 }
 

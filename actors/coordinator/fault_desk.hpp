@@ -39,6 +39,10 @@ public:
   caf::result<Note> fill_disk(const InjectFault& fault,
                               const std::shared_ptr<FullDisk>& disk,
                               JobJournal& journal);
+  /// The same of a disk that is slow.
+  caf::result<Note> slow_disk(const InjectFault& fault,
+                              const std::shared_ptr<FullDisk>& disk,
+                              JobJournal& journal);
   /// The coordinator is in that phase now.
   void pass_own(StepPhase phase) { own_.pass(phase); }
   /// Another process plays the role.

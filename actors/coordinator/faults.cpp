@@ -14,14 +14,17 @@ caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
                            "the run is ending");
   const bool own = fault.role.kind == RoleKind::coordinator;
   const bool fills = fault.kind == FaultKind::full_disk;
+  const bool slows = fault.kind == FaultKind::slow_disk;
   if (own && begun_ && job_->options.processes && fills)
     return faults_.fill_disk(fault, options_.disk, journal_);
+  if (own && begun_ && job_->options.processes && slows)
+    return faults_.slow_disk(fault, options_.disk, journal_);
   if (own && begun_ && job_->options.processes && fault.kind == FaultKind::kill)
     return faults_.inject_own(fault, journal_);
-  if (own || fills)
+  if (own || fills || slows)
     return caf::make_error(caf::sec::invalid_argument,
                            "the coordinator of processes, and it alone, can be "
-                           "killed and have its disk full");
+                           "killed and have its disk full or slow");
   if (fault.kind != FaultKind::kill && !job_->options.processes)
     return caf::make_error(caf::sec::invalid_argument,
                            "roles of one process can only be killed");

@@ -84,6 +84,8 @@ struct JournalWriter::Impl {
       return;
     std::move(batch.begin(), batch.end(), std::back_inserter(kept));
     const bool full = disk && disk->full();
+    if (disk)
+      disk->wait_if_slow();
     try {
       const auto added = kept.size();
       const bool anew = come_back();

@@ -1,3 +1,4 @@
+#include "apps/chaos/endings.hpp"
 #include "apps/chaos/fault_proxy.hpp"
 #include "apps/chaos/plan_file.hpp"
 #include "apps/chaos/run.hpp"
@@ -20,6 +21,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds end_deadline{3600};
+constexpr int terminated_status = 143;
 
 /// What a run of the job leaves.
 struct Files {
@@ -159,8 +161,16 @@ std::vector<std::string> pass_through(const FaultProxy* proxy,
                                : std::vector<std::string>{"--link", "tcp"};
 }
 
-/// A full disk is one that checkpoints are written to.
+/// A full disk is one that checkpoints are written to; a job that is ended goes
+/// on from one.
 void check_disk(const Strikes& strikes, const Settings& job) {
+  if (job.checkpoints.dir.empty()
+      && std::ranges::any_of(strikes.kinds(), ends_job))
+    throw UsageError("signal-all, unreadable: the job would have nothing to go "
+                     "on from; give it --checkpoint-dir DIR");
+  if (job.standby && strikes.kinds().contains(ChaosKind::slow_disk))
+    throw UsageError("slow-disk is that of one coordinator: leave out the "
+                     "job's --standby");
   if (!strikes.kinds().contains(ChaosKind::full_disk))
     return;
   if (job.checkpoints.dir.empty() || job.checkpoints.every == 0)
@@ -176,6 +186,57 @@ void write(const std::string& path, const std::string& text) {
     write_atomically(path, {std::as_bytes(std::span{text})});
 }
 
+/// Of one job after the other, as if they were one.
+void add_summary(nlohmann::ordered_json summary, ChaosEvidence& evidence) {
+  if (!evidence.endings.empty()) {
+    judge_resumption(summary, evidence.endings.back());
+    for (const char* count :
+         {"steps_rolled_back", "leaves_recomputed", "duplicates_dropped"})
+      summary[count] = summary.at(count).get<uint64_t>()
+                       + evidence.summary.at(count).get<uint64_t>();
+    auto recoveries = evidence.summary.at("recoveries");
+    for (const auto& recovery : summary.at("recoveries"))
+      recoveries.push_back(recovery);
+    summary["recoveries"] = std::move(recoveries);
+  }
+  evidence.summary = std::move(summary);
+}
+
+/// The job must not begin as long as its checkpoints cannot be read, by turns
+/// the newest one, the folder and all, nor do anything to them.
+void start_in_vain(const Settings& settings, const Files& files,
+                   const std::vector<std::string>& more,
+                   const ChaosFault& fault, const std::string& folder,
+                   std::vector<ChaosEnding>& endings) {
+  using Clock = std::chrono::steady_clock;
+  auto& ending = endings.back();
+  const auto turn = std::ranges::count(endings, fault.kind, &ChaosEnding::kind)
+                    - 1;
+  const auto which = static_cast<UnreadableCheckpoints::Which>(turn % 3);
+  const auto before = list_checkpoints(folder);
+  const auto until = Clock::now() + std::chrono::milliseconds{fault.amount};
+  {
+    const UnreadableCheckpoints unreadable{folder, which};
+    do {
+      auto vain = files;
+      vain.journal += ".vain-" + std::to_string(ending.refused);
+      LaunchedJob run{job_arguments(settings, vain, more)};
+      const auto exit = run.wait(end_deadline);
+      const auto line = exit.last_lines.empty() ? "" : exit.last_lines.back();
+      if (exit.status != 1
+          || line.find(UnreadableCheckpoints::reason()) == std::string::npos)
+        ending.failures.push_back("a job whose checkpoints cannot be read "
+                                  "ended with "
+                                  + exit.describe() + ": " + line);
+      ++ending.refused;
+    } while (Clock::now() < until);
+  }
+  if (list_checkpoints(folder) != before)
+    ending.failures.push_back(folder
+                              + ": has other files than before its "
+                                "checkpoints could not be read");
+}
+
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
                                const Plan& plan, const Files& files) {
   Strikes strikes{settings.chaos, plan};
@@ -183,23 +244,41 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
   evidence.asked = strikes.faults();
   check_disk(strikes, job);
   const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
-  LaunchedJob run{
-    job_arguments(settings, files, pass_through(proxy.get(), strikes, job))};
-  ChaosRun chaos{run, plan, files.journal, proxy.get()};
-  try {
-    chaos.strike([&](uint64_t left) { return strikes.next(left); },
-                 [&](ChaosStrike& strike) { return strikes.redirect(strike); },
-                 evidence.asked);
-  } catch (const InputError& unreachable) {
-    say(unreachable.what()); // over already: the verdict counts no faults
+  auto more = pass_through(proxy.get(), strikes, job);
+  std::vector<ChaosStrike> done;
+  for (auto life = files;;) {
+    LaunchedJob run{job_arguments(settings, life, more)};
+    ChaosRun chaos{run, plan, life.journal, proxy.get()};
+    try {
+      chaos.strike([&](uint64_t left) { return strikes.next(left); },
+                   [&](ChaosStrike& strike) {
+                     return strikes.redirect(strike);
+                   },
+                   evidence.asked - evidence.faults.size());
+    } catch (const InputError& unreachable) {
+      say(unreachable.what()); // over already: the verdict counts no faults
+    }
+    const auto& ending = chaos.ended_by();
+    run.finish(end_deadline, ending ? terminated_status : 0);
+    chaos.tell(evidence, job.job.virtual_ranks);
+    done.insert(done.end(), chaos.done().begin(), chaos.done().end());
+    add_summary(read_json(life.summary), evidence);
+    if (!ending)
+      break;
+    evidence.endings.push_back(judge_ending(
+      ending->kind, evidence.summary, {life.weights, job.checkpoints.dir}));
+    if (evidence.endings.size() == 1)
+      more.emplace_back("--resume");
+    life.journal = files.journal + '.'
+                   + std::to_string(evidence.endings.size());
+    if (ending->kind == ChaosKind::unreadable)
+      start_in_vain(settings, life, more, *ending, job.checkpoints.dir,
+                    evidence.endings);
   }
-  run.finish(end_deadline);
-  chaos.tell(evidence, job.job.virtual_ranks);
   if (job.job.synchronisation == Synchronisation::async)
     evidence.leaves_of_the_lost.reset(); // leases are
-  evidence.summary = read_json(files.summary);
   count_updates(job, files.weights, evidence);
-  write(settings.chaos.write_plan, to_toml(chaos.done(), settings.chaos.seed));
+  write(settings.chaos.write_plan, to_toml(done, settings.chaos.seed));
   return evidence;
 }
 

@@ -22,10 +22,14 @@ std::vector<Flag> chaos_flags() {
       "to a second; cut: a link breaks; nan: a value of a worker's gradient is "
       "NaN; device: a worker's device fails; full-disk: the coordinator has no "
       "space for up to 2 s; cut-control: a role loses the coordinator; "
+      "slow-disk: what it writes takes a second, for up to 4 s; memory-limit: "
+      "a worker gets no more memory; "
       "stall, one-way, throttle: for up to 2 s nothing, nothing one way, or "
       "little passes a link; flip: a bit changes on the way; slow-control: "
-      "role and coordinator hear of one another late, for up to 2 s; each as "
-      "often as the others",
+      "role and coordinator hear of one another late, for up to 2 s; "
+      "signal-all: SIGTERM to every process, and --resume; unreadable: it "
+      "ends, and its checkpoints cannot be read for a while; each as often as "
+      "the others",
       [](Settings& s, const std::string& value) {
         s.chaos.kinds.clear();
         for (const auto& word : some_of(value, names_of_chaos()))

@@ -23,6 +23,10 @@ constexpr uint64_t min_bad_ms = 100; ///< of a bad link
 constexpr uint64_t max_bad_ms = 2'000;
 constexpr uint64_t min_full_ms = 500; ///< of a disk
 constexpr uint64_t max_full_ms = 2'000;
+constexpr uint64_t min_disk_ms = 1'000; ///< of a slow one
+constexpr uint64_t max_disk_ms = 4'000;
+constexpr uint64_t max_wait_ms = 300; ///< of a signal, after a step
+constexpr uint64_t max_unreadable_ms = 1'000;
 
 } // namespace
 
@@ -96,10 +100,11 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
 void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   using enum StepPhase;
   const bool alone = owners_ + workers_ < 2;
-  if (kind == ChaosKind::full_disk) {
+  if (kind == ChaosKind::full_disk || kind == ChaosKind::slow_disk
+      || ends_job(kind)) {
     cases.push_back({at_once, RoleKind::coordinator});
   } else if (kind == ChaosKind::slow || kind == ChaosKind::nan
-             || kind == ChaosKind::device) {
+             || kind == ChaosKind::device || kind == ChaosKind::memory) {
     cases.push_back({compute, RoleKind::worker});
   } else if (is_of_proxy(kind)) {
     if (!alone || !is_of_links(kind))
@@ -140,6 +145,12 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
       return static_cast<uint32_t>(draw(min_bad_ms, max_bad_ms));
     case ChaosKind::full_disk:
       return static_cast<uint32_t>(draw(min_full_ms, max_full_ms));
+    case ChaosKind::slow_disk:
+      return static_cast<uint32_t>(draw(min_disk_ms, max_disk_ms));
+    case ChaosKind::signal_all:
+      return static_cast<uint32_t>(draw(0, max_wait_ms));
+    case ChaosKind::unreadable:
+      return static_cast<uint32_t>(draw(0, max_unreadable_ms));
     case ChaosKind::cut:
       return static_cast<uint32_t>(draw(0, max_links));
     default:
@@ -164,6 +175,18 @@ uint32_t ChaosPlan::chain_of(RoleId role) const {
 }
 
 ChaosPlan::Strike ChaosPlan::next(uint64_t most) {
+  auto strike = draw_strike(most);
+  for (auto& wish : strike.wishes)
+    if (wish.kind == ChaosKind::memory
+        && !lacked_memory_.insert(wish.role).second)
+      wish.kind = ChaosKind::kill;
+  for (const auto& wish : strike.wishes)
+    if (wish.kind == ChaosKind::kill)
+      lacked_memory_.erase(wish.role);
+  return strike;
+}
+
+ChaosPlan::Strike ChaosPlan::draw_strike(uint64_t most) {
   using enum StepPhase;
   Strike strike;
   strike.steps_before = draw(min_steps_between, max_steps_between);

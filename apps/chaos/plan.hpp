@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace troupe {
@@ -38,7 +39,8 @@ inline constexpr uint32_t borne_pause_ms = 300;
 /// Faults for a job, drawn from a seed: kind after kind, phase after phase,
 /// each as often as the others, at random roles. Where there are several kinds
 /// deaths come more often, as some phases are theirs alone. Never are two roles
-/// of one chain down at once.
+/// of one chain down at once. A worker that had too little memory dies in
+/// another way before it has so again.
 class ChaosPlan {
 public:
   using Strike = ChaosStrike;
@@ -63,6 +65,7 @@ private:
   /// One more turn for each case of deaths whose phase no other kind has.
   void add_turns_of_deaths();
   uint32_t draw_amount(ChaosKind kind);
+  Strike draw_strike(uint64_t most);
   RoleId any(RoleKind kind);
   uint32_t chain_of(RoleId role) const;
   uint64_t draw(uint64_t low, uint64_t high);
@@ -75,6 +78,9 @@ private:
   std::array<std::vector<Case>, chaos_kinds> cases_; ///< by kind
   std::array<size_t, chaos_kinds> next_case_{};
   size_t next_kind_ = 0;
+  /// And have not died in another way since: twice, and it would not be started
+  /// again.
+  std::set<RoleId> lacked_memory_;
   std::mt19937_64 random_;
 };
 

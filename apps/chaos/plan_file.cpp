@@ -118,8 +118,13 @@ private:
     strike.at_step = number(table, "at_step", max_steps);
     if (strike.at_step && table.contains("after_steps"))
       refuse(table, "after_steps and at_step exclude each other; keep one");
-    for (const auto* fault : tables(table, "fault"))
+    const auto faults = tables(table, "fault");
+    for (const auto* fault : faults) {
       strike.wishes.push_back(read_fault(*fault));
+      if (faults.size() > 1 && ends_job(strike.wishes.back().kind))
+        refuse(*fault, to_string(strike.wishes.back().kind)
+                         + " ends the job; give it a strike of its own");
+    }
     return strike;
   }
 
@@ -145,7 +150,8 @@ private:
 
   /// Where such a fault may strike, as the end of a refusal.
   static std::string where(const ChaosWish& wish) {
-    if (wish.kind == ChaosKind::full_disk)
+    if (wish.kind == ChaosKind::full_disk || wish.kind == ChaosKind::slow_disk
+        || ends_job(wish.kind))
       return "; it strikes the coordinator at-once";
     if (wish.role.kind == RoleKind::coordinator)
       return "; the coordinator may be killed, stopped and have a full disk";
@@ -194,7 +200,8 @@ private:
     if (one)
       return {read_phase(*one, wish)};
     if (!more)
-      return {wish.kind == ChaosKind::nan || wish.kind == ChaosKind::device
+      return {!may_strike(wish.kind, wish.role.kind, StepPhase::at_once)
+                  && may_strike(wish.kind, wish.role.kind, StepPhase::compute)
                 ? StepPhase::compute
                 : StepPhase::at_once};
     const auto* list = more->as_array();

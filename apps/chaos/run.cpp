@@ -34,7 +34,8 @@ uint64_t ends_of(const Plan& plan) {
 milliseconds deadline_of(const ChaosStrike& strike) {
   auto deadline = phase_deadline;
   for (const auto& wish : strike.wishes)
-    if (wish.kind == ChaosKind::stop || wish.kind == ChaosKind::full_disk)
+    if (wish.kind == ChaosKind::stop || wish.kind == ChaosKind::full_disk
+        || wish.kind == ChaosKind::slow_disk)
       deadline += milliseconds{wish.amount};
   return deadline;
 }
@@ -140,6 +141,26 @@ FaultAnswer ChaosRun::stop_coordinator(const ChaosWish& wish) {
   return {FaultAnswer::Kind::done, role + " bore stop"};
 }
 
+/// The launcher hears it first or last, as like as not.
+bool ChaosRun::end_job(const ChaosWish& wish) {
+  const bool all = wish.kind == ChaosKind::signal_all;
+  if (all)
+    std::this_thread::sleep_for(milliseconds{wish.amount});
+  processes_.look();
+  if (job_.over())
+    return false;
+  const bool last = all && wish.amount % 2 == 0;
+  if (!last)
+    job_.terminate();
+  if (all)
+    processes_.signal_all(SIGTERM);
+  if (last)
+    job_.terminate();
+  ended_by_ = {wish.kind, StepPhase::at_once, wish.role, wish.amount};
+  faults_.push_back(*ended_by_);
+  return true;
+}
+
 void ChaosRun::strike(const Source& next,
                       const std::function<bool(ChaosStrike&)>& redirect,
                       uint64_t faults) {
@@ -157,6 +178,14 @@ void ChaosRun::strike(const Source& next,
     step = injector.wait_for_step(goal, step_deadline);
     if (step < goal)
       return;
+    if (const auto& wish = strike->wishes.front(); ends_job(wish.kind)) {
+      if (end_job(wish)) {
+        say("step " + std::to_string(step) + ": the job bore "
+            + to_string(wish.kind));
+        done_.push_back(*strike);
+      }
+      return;
+    }
     auto answers = send(injector, *strike);
     for (uint32_t i = 1;
          i < chain_ && answers.front().kind == FaultAnswer::Kind::refused
@@ -182,13 +211,16 @@ void ChaosRun::strike(const Source& next,
 }
 
 void ChaosRun::tell(ChaosEvidence& evidence, uint32_t virtual_ranks) {
-  evidence.faults = faults_;
+  evidence.faults.insert(evidence.faults.end(), faults_.begin(), faults_.end());
   evidence.before = before_;
   evidence.after = after_;
   evidence.link_ends = link_ends_;
-  evidence.left = processes_.left(leave_ms);
+  const auto left = processes_.left(leave_ms);
+  evidence.left.insert(evidence.left.end(), left.begin(), left.end());
   journal_.read();
-  evidence.leaves_of_the_lost = journal_.leaves_of_the_lost(virtual_ranks);
+  evidence.lacked_memory += journal_.lacked_memory();
+  evidence.leaves_of_the_lost = evidence.leaves_of_the_lost.value_or(0)
+                                + journal_.leaves_of_the_lost(virtual_ranks);
 }
 
 } // namespace troupe

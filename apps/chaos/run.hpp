@@ -35,7 +35,9 @@ public:
               uint64_t faults);
   /// Those that took place, as they did.
   const std::vector<ChaosStrike>& done() const { return done_; }
-  /// After the end of the job: into what it is judged by.
+  /// The fault that has ended the job, if one has; the last of all.
+  const std::optional<ChaosFault>& ended_by() const { return ended_by_; }
+  /// After the end of the job: adds to what it is judged by.
   void tell(ChaosEvidence& evidence, uint32_t virtual_ranks);
 
 private:
@@ -45,6 +47,8 @@ private:
   std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
   FaultAnswer strike_from_outside(const ChaosWish& wish);
   FaultAnswer stop_coordinator(const ChaosWish& wish);
+  /// Returns false where it was over before.
+  bool end_job(const ChaosWish& wish);
 
   LaunchedJob& job_;
   uint32_t chain_;
@@ -55,6 +59,7 @@ private:
   FaultProxy* proxy_;
   std::vector<ChaosStrike> done_;
   std::vector<ChaosFault> faults_;
+  std::optional<ChaosFault> ended_by_;
   std::optional<RoleProcesses::Holdings> before_;
   std::optional<RoleProcesses::Holdings> after_;
 };

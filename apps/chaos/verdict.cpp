@@ -83,6 +83,12 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   if (recoveries.size() > killed + may_be_lost && !coordinator_died)
     failures.push_back(std::to_string(recoveries.size() - killed - may_be_lost)
                        + " roles were lost that no fault had struck");
+  const auto starved = static_cast<uint64_t>(
+    std::ranges::count(evidence.faults, ChaosKind::memory, &ChaosFault::kind));
+  if (evidence.lacked_memory < starved)
+    failures.push_back(std::to_string(evidence.lacked_memory) + " of "
+                       + std::to_string(starved)
+                       + " workers without memory were said to be that");
   for (const auto& x : recoveries)
     if (x.at("kind") == "unfinished") {
       failures.push_back("a recovery was not over at the end");
@@ -127,6 +133,9 @@ Json judge(const ChaosEvidence& evidence) {
   Failures failures;
   judge_losses(evidence, failures);
   judge_leaks(evidence, failures);
+  for (const auto& ending : evidence.endings)
+    failures.insert(failures.end(), ending.failures.begin(),
+                    ending.failures.end());
   if (summary.at("steps_rolled_back") != 0)
     failures.push_back(summary.at("steps_rolled_back").dump()
                        + " steps were rolled back");
@@ -148,6 +157,11 @@ Json judge(const ChaosEvidence& evidence) {
       failures.push_back("an update was lost or applied twice");
   }
   verdict["faults"] = by_kind(evidence.faults);
+  verdict["endings"] = Json::array();
+  for (const auto& ending : evidence.endings)
+    verdict["endings"].push_back({{"kind", to_string(ending.kind)},
+                                  {"steps", ending.steps},
+                                  {"refused", ending.refused}});
   verdict["deaths"] = recoveries.size();
   verdict["by_phase"] = by_phase(recoveries);
   verdict["next_commit_ms"] = next_commits(recoveries);

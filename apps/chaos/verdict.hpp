@@ -21,12 +21,22 @@ struct ChaosFault {
   uint32_t amount = 0; ///< as ChaosWish
 };
 
+/// How the job ended by a fault that ends it, and how it went on.
+struct ChaosEnding {
+  ChaosKind kind = ChaosKind::signal_all;
+  uint64_t steps = 0;   ///< that were made by then
+  uint64_t refused = 0; ///< starts, as long as checkpoints could not be read
+  std::vector<std::string> failures;
+};
+
 /// What a run under faults is judged by.
 struct ChaosEvidence {
   uint64_t asked = 0; ///< faults
   std::vector<ChaosFault> faults;
+  std::vector<ChaosEnding> endings;
   nlohmann::ordered_json summary;
   nlohmann::ordered_json undisturbed; ///< summary; null: nothing to compare
+  uint64_t lacked_memory = 0; ///< roles that were said to have had too little
   /// Virtual ranks of the workers that were lost, when they were; none: not to
   /// be compared.
   std::optional<uint64_t> leaves_of_the_lost;
@@ -46,8 +56,9 @@ struct ChaosEvidence {
 };
 
 /// {"verdict": "passed" or "failed", "failures": […], "faults": {kind: {count,
-/// by_phase}}, "deaths", "by_phase", "next_commit_ms": {kind: {count, median,
-/// worst}}, "held": {"before", "after"}, hashes, …}.
+/// by_phase}}, "endings": [{kind, steps, refused}], "deaths", "by_phase",
+/// "next_commit_ms": {kind: {count, median, worst}}, "held": {"before",
+/// "after"}, hashes, …}.
 nlohmann::ordered_json judge(const ChaosEvidence& evidence);
 
 } // namespace troupe

@@ -47,6 +47,9 @@ void FollowedJournal::take(const JournalEvent& event) {
     whole_ = false;
     if (body.at("role").get<std::string>().starts_with("worker:"))
       workers_at_loss_.push_back(workers_);
+  } else if (kind == "restart") {
+    const auto how = body.at("how").get<std::string>();
+    lacked_memory_ += how.find("out of memory") != std::string::npos ? 1 : 0;
   } else if (kind == "epoch") {
     workers_ = 0;
     for (const auto& [role, incarnation] : body.at("members").items())

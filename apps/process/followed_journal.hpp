@@ -38,6 +38,8 @@ public:
   const std::string& coordinator() const { return coordinator_; }
   uint64_t steps() const { return steps_; }       ///< committed
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
+  /// Roles that were started again as they had had too little memory.
+  uint64_t lacked_memory() const { return lacked_memory_; }
   /// The ranks that the workers that were lost may have had then, added up.
   uint64_t leaves_of_the_lost(uint32_t virtual_ranks) const;
 
@@ -53,6 +55,7 @@ private:
   uint64_t steps_ = 0;
   uint64_t steps_ms_ = 0;
   std::vector<Recovery> recoveries_;
+  uint64_t lacked_memory_ = 0;
   size_t workers_ = 0;                  ///< of the newest epoch
   std::vector<size_t> workers_at_loss_; ///< of the epoch that lost one
 };

@@ -54,16 +54,25 @@ void LaunchedJob::interrupt() {
   processes_.signal(launcher_, SIGINT);
 }
 
-void LaunchedJob::finish(std::chrono::milliseconds deadline, int status) {
+void LaunchedJob::terminate() {
+  processes_.signal(launcher_, SIGTERM);
+}
+
+ChildProcesses::Exit LaunchedJob::wait(std::chrono::milliseconds deadline) {
   std::unique_lock guard{lock_};
   if (!changed_.wait_for(guard, deadline, [&] { return exit_.has_value(); }))
     throw InputError("the job did not end within "
                      + std::to_string(deadline.count() / 1000) + " s");
-  if (exit_->signal != 0 || exit_->status != status)
-    throw InputError("the job ended with " + exit_->describe()
-                     + (exit_->last_lines.empty()
+  return *exit_;
+}
+
+void LaunchedJob::finish(std::chrono::milliseconds deadline, int status) {
+  const auto exit = wait(deadline);
+  if (exit.signal != 0 || exit.status != status)
+    throw InputError("the job ended with " + exit.describe()
+                     + (exit.last_lines.empty()
                           ? std::string{}
-                          : ": " + exit_->last_lines.back()));
+                          : ": " + exit.last_lines.back()));
 }
 
 } // namespace troupe

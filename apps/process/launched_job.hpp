@@ -30,7 +30,11 @@ public:
   bool over();
   /// Presses Ctrl-C: the run saves what it has and ends with 130.
   void interrupt();
-  /// Waits for its end. Errors: InputError where it ends with another status,
+  /// Sends it SIGTERM: the same, with 143.
+  void terminate();
+  /// Waits for its end. Errors: InputError where it does not come.
+  ChildProcesses::Exit wait(std::chrono::milliseconds deadline);
+  /// The same. Errors: InputError where it ends with another status,
   /// or does not end.
   void finish(std::chrono::milliseconds deadline, int status = 0);
 

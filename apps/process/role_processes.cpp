@@ -138,6 +138,11 @@ RoleProcesses::listening_at(const std::string& address) const {
   return nullptr;
 }
 
+void RoleProcesses::signal_all(int number) const {
+  for (const auto& [pid, process] : seen_)
+    process.signal(number);
+}
+
 RoleProcesses::Holdings RoleProcesses::count() const {
   Holdings out;
   std::set<std::string> files;

@@ -41,6 +41,8 @@ public:
   const HeldProcess* playing(const std::string& role) const;
   /// Whom --listen HOST:PORT was given to, of those; null: nobody.
   const HeldProcess* listening_at(const std::string& address) const;
+  /// Sends all that live such a signal, but not the launcher; look() first.
+  void signal_all(int number) const;
   /// What they and the launcher hold now; look() first.
   struct Holdings {
     uint64_t processes = 0;

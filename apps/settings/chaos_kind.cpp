@@ -6,41 +6,46 @@ namespace troupe {
 
 std::vector<std::string> names_of_chaos() {
   auto names = names_of_faults();
-  names.insert(names.end(),
-               {"stall", "one-way", "throttle", "flip", "slow-control"});
+  names.insert(names.end(), {"stall", "one-way", "throttle", "flip",
+                             "slow-control", "signal-all", "unreadable"});
   return names;
 }
 
 bool is_of_proxy(ChaosKind kind) {
-  return kind >= ChaosKind::stall;
+  return kind >= ChaosKind::stall && !ends_job(kind);
 }
 
 bool is_of_links(ChaosKind kind) {
   return is_of_proxy(kind) && kind != ChaosKind::slow_control;
 }
 
+bool ends_job(ChaosKind kind) {
+  return kind == ChaosKind::signal_all || kind == ChaosKind::unreadable;
+}
+
 bool loses_role(ChaosKind kind) {
-  return !is_of_proxy(kind) && loses_role(static_cast<FaultKind>(kind));
+  return kind < ChaosKind::stall && loses_role(static_cast<FaultKind>(kind));
 }
 
 bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase) {
   using enum ChaosKind;
   if (kind == kill)
     return true;
-  if (kind == nan || kind == device)
+  if (kind == nan || kind == device || kind == memory)
     return role == RoleKind::worker && phase == StepPhase::compute;
   if (kind == slow)
     return role == RoleKind::worker;
+  const bool of_coordinator = kind == full_disk || kind == slow_disk
+                              || ends_job(kind);
   if (role == RoleKind::coordinator)
-    return (kind == stop || kind == full_disk) && phase == StepPhase::at_once;
-  return kind != full_disk
-         && (!is_of_proxy(kind) || phase == StepPhase::at_once);
+    return (kind == stop || of_coordinator) && phase == StepPhase::at_once;
+  return !of_coordinator && (!is_of_proxy(kind) || phase == StepPhase::at_once);
 }
 
 bool lasts(ChaosKind kind) {
   using enum ChaosKind;
-  return kind == stop || kind == slow || kind == full_disk
-         || (is_of_proxy(kind) && kind != flip);
+  return kind == stop || kind == slow || kind == full_disk || kind == slow_disk
+         || ends_job(kind) || (is_of_proxy(kind) && kind != flip);
 }
 
 std::string to_string(ChaosKind kind) {

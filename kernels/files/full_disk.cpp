@@ -3,16 +3,41 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <thread>
 
 namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds slow_sync{1};
+
+bool is_before(std::chrono::steady_clock::rep until) {
+  return until != 0
+         && std::chrono::steady_clock::now().time_since_epoch().count() < until;
+}
+
+} // namespace
 
 void FullDisk::fill(std::chrono::milliseconds lasts) {
   until_ = (Clock::now() + lasts).time_since_epoch().count();
 }
 
 bool FullDisk::full() const {
-  const auto until = until_.load();
-  return until != 0 && Clock::now().time_since_epoch().count() < until;
+  return is_before(until_);
+}
+
+void FullDisk::slow_down(std::chrono::milliseconds lasts) {
+  slow_until_ = (Clock::now() + lasts).time_since_epoch().count();
+}
+
+bool FullDisk::slow() const {
+  return is_before(slow_until_);
+}
+
+void FullDisk::wait_if_slow() {
+  if (!slow())
+    return;
+  std::this_thread::sleep_for(slow_sync);
+  ++waited_;
 }
 
 void FullDisk::refuse() {
@@ -42,6 +67,7 @@ int FullDisk::mkdir(const char* path, mode_t mode) {
 }
 
 int FullDisk::fsync(int handle) {
+  wait_if_slow();
   return real_files().fsync(handle);
 }
 

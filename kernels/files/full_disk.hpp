@@ -8,9 +8,10 @@
 
 namespace troupe {
 
-/// The machine's files, on a disk that may be full for a while, on purpose:
-/// then nothing is made and nothing written (ENOSPC); what is there can be
-/// read, renamed and removed. Thread-safe.
+/// The machine's files, on a disk that may be full or slow for a while, on
+/// purpose. Full: nothing is made and nothing written (ENOSPC); what is there
+/// can be read, renamed and removed. Slow: what is to be synced takes a second.
+/// Thread-safe.
 class FullDisk final : public FileSystem {
 public:
   void fill(std::chrono::milliseconds lasts);
@@ -18,6 +19,12 @@ public:
   /// Counts a call that had no space, and sets errno.
   void refuse();
   uint64_t refused() const { return refused_; } ///< calls so far
+
+  void slow_down(std::chrono::milliseconds lasts);
+  bool slow() const;
+  /// Takes what a sync does on a slow disk.
+  void wait_if_slow();
+  uint64_t waited() const { return waited_; } ///< syncs that were slow so far
 
   int open(const char* path, int flags, mode_t mode) override;
   ssize_t write(int handle, const void* bytes, size_t size) override;
@@ -33,6 +40,8 @@ private:
 
   std::atomic<Clock::rep> until_{0};
   std::atomic<uint64_t> refused_{0};
+  std::atomic<Clock::rep> slow_until_{0};
+  std::atomic<uint64_t> waited_{0};
 };
 
 } // namespace troupe

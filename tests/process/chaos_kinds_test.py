@@ -190,6 +190,56 @@ ms = 1500
         self.assertEqual(verdict["faults"]["stop"]["count"], 1)
         self.assertEqual(verdict["recoveries"], [])
 
+    def test_a_job_that_ends_and_begins_again_goes_on_as_if_it_had_not(self):
+        kinds = "signal-all,unreadable,slow-disk,memory-limit"
+        for job in (SERVED, REPLICAS):
+            kept = tempfile.mkdtemp(dir=self.folder)
+            plan = self.path("struck.toml")
+            verdict, said = self.chaos(
+                ["--faults", "6", "--kinds", kinds, "--seed", "2",
+                 "--write-plan", plan],
+                ["--model", "count:3ms-5000", "--optimizer", "sgd", "--lr", "1",
+                 "--steps", "1500", "--checkpoint-dir", kept,
+                 "--checkpoint-every", "50", *job], show=True)
+            self.assertEqual({kind: fault["by_phase"] for kind, fault
+                              in verdict["faults"].items()},
+                             {"signal-all": {"at-once": 2},
+                              "unreadable": {"at-once": 2},
+                              "slow-disk": {"at-once": 1},
+                              "memory-limit": {"compute": 1}})
+            self.assertEqual(verdict["weights_sha256"],
+                             verdict["undisturbed"]["weights_sha256"])
+            self.assertEqual(verdict["count"]["least"],
+                             verdict["count"]["expected"])
+            self.assertEqual([ending["kind"] for ending in verdict["endings"]],
+                             ["signal-all", "unreadable"] * 2)
+            steps = [ending["steps"] for ending in verdict["endings"]]
+            self.assertEqual(steps, sorted(steps))
+            self.assertGreater(steps[0], 0)
+            for ending in verdict["endings"]:
+                self.assertEqual(ending["refused"] > 0,
+                                 ending["kind"] == "unreadable")
+            self.assertEqual(len(verdict["recoveries"]), 1)
+            self.assertRegex(said, "slow-disk: [1-9][0-9]* syncs took a second")
+            with open(plan, "rb") as file:
+                strikes = tomllib.load(file)["strike"]
+            self.assertEqual([strike["fault"][0]["kind"] for strike in strikes],
+                             (kinds.split(",") * 2)[:6])
+
+    def test_a_worker_without_memory_is_told_so_and_started_again(self):
+        plan = self.path("memory.toml", """
+[[strike]]
+at_step = 20
+[[strike.fault]]
+role = "worker:1"
+kind = "memory-limit"
+""")
+        for job in (SERVED, REPLICAS):
+            verdict = self.chaos(["--plan", plan], ["--model", "mlp:784-64-10",
+                                                    "--steps", STEPS, *job])
+            self.assertEqual([x["role"] for x in verdict["recoveries"]],
+                             ["worker:1"])
+
     def test_asynchronous_updates_outlive_pauses_and_broken_links(self):
         verdict = self.chaos(["--faults", "4", "--kinds", "stop,cut"],
                              ["--model", "count:1ms-50000", "--async",
@@ -214,6 +264,11 @@ ms = 1500
                  "give it --checkpoint-dir DIR --checkpoint-every N"),
                 (["--kinds", "slow-control"], [*SERVED, "--steps", "9",
                                                "--standby"], 2,
+                 "leave out the job's --standby"),
+                (["--kinds", "signal-all"], [*SERVED, "--steps", "9"], 2,
+                 "give it --checkpoint-dir DIR"),
+                (["--kinds", "slow-disk"], [*SERVED, "--steps", "9",
+                                            "--standby"], 2,
                  "leave out the job's --standby"),
                 (["--plan", wrong, "--faults", "3"], SERVED, 2,
                  "--faults has no effect with --plan"),

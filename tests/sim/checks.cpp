@@ -1,4 +1,4 @@
-#include "tests/sim/cluster.hpp"
+#include "tests/sim/cluster_rough.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -63,6 +63,8 @@ void Cluster::on_message(uint32_t from, uint32_t to, const Letter& letter) {
     if (activation->fence.epoch == activated_)
       begins_at_ = activation->version;
   }
+  if (scenario_.rough && leads(to))
+    ClusterRough{*this}.heard(to, letter);
   if (const auto* sealed = letter.as<Sealed>();
       sealed != nullptr && leads(to)) {
     replicas_.heard(from, *sealed);
@@ -343,10 +345,26 @@ Phase Cluster::phase() const {
   return Phase::quiet;
 }
 
+void Cluster::check_all_ended() const {
+  if (scenario_.standby)
+    check_standby_ended();
+  else if (runtime_.alive(coordinator_process_))
+    throw Violation("I12", "the coordinator does not end");
+  for (const auto& [role, member] : members_)
+    if (member.up && runtime_.alive(member.process)
+        && !runtime_.paused(member.process)
+        && (!scenario_.standby || end_is_decided()))
+      throw Violation("I12", to_string(role) + " does not end");
+}
+
 void Cluster::check_end() const {
   if (status_ != 0 && beyond_ && scenario_.switches > 0
       && outcome_line_.find(learnt_before) != std::string::npos)
     return; // it cannot go back to before the switch
+  if (status_ != 0 && scenario_.rough) {
+    ClusterRough::check_early_end(*this);
+    return check_all_ended();
+  }
   if (status_ != 0)
     throw Violation("I11", "the run failed: " + outcome_line_);
   const auto summary = nlohmann::json::parse(summary_);
@@ -364,15 +382,7 @@ void Cluster::check_end() const {
                               + " leases were lost, and " + std::to_string(told)
                               + " declared");
   }
-  if (scenario_.standby)
-    check_standby_ended();
-  else if (runtime_.alive(coordinator_process_))
-    throw Violation("I12", "the coordinator does not end");
-  for (const auto& [role, member] : members_)
-    if (member.up && runtime_.alive(member.process)
-        && !runtime_.paused(member.process)
-        && (!scenario_.standby || end_is_decided()))
-      throw Violation("I12", to_string(role) + " does not end");
+  check_all_ended();
   check_stores();
   if ((scenario_.gradient() == GradientKind::ordered
        || scenario_.kind == Scenario::Kind::hybrids)

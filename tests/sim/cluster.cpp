@@ -6,6 +6,7 @@
 #include "actors/worker/hybrid_worker.hpp"
 #include "actors/worker/worker.hpp"
 #include "tests/sim/cluster_hosts.hpp"
+#include "tests/sim/cluster_rough.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
@@ -123,7 +124,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
   const auto left = runtime_.now(); // who joined too late hears of it now
   const auto until = left + 2 * hello_deadline
                      + (scenario_.kept ? max_away + longest_stop : 0)
-                     + (scenario_.hosts > 0 ? line_ends : 0);
+                     + (scenario_.hosts > 0 || scenario_.rough ? line_ends : 0);
   while (runtime_.now() < until && runtime_.step())
     ;
   if (oracle_ != nullptr)
@@ -144,6 +145,7 @@ void Cluster::start(RoleId role) {
   const auto process = runtime_.new_process(to_string(role),
                                             role.kind == RoleKind::worker, {});
   member.process = process;
+  member.began = runtime_.now();
   roles_[process] = role;
   memory_of_[std::to_string(process)] = member.memories;
   runtime_.on_end(process, [this, role, process](const std::string& how) {
@@ -204,6 +206,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
   context.coordinator = line_to_coordinator(*member.system, role, from);
   context.metrics = std::make_shared<MetricRegistry>();
   context.links = std::make_shared<MessageLinks>(member.process);
+  member.coordinator = context.coordinator.id;
   runtime_.spawning(member.process);
   Address actor = 0;
   if (role.kind == RoleKind::worker && scenario_.reduces()) {
@@ -235,6 +238,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
                             {},
                             {},
                             std::to_string(member.process)}));
+  ClusterRough{*this}.began(role);
 }
 
 void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
@@ -263,8 +267,14 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
     forget(role);
     return;
   }
-  const auto verdict = budget_.died(role, how);
+  const auto life = ClusterRough{*this}.life_of(role, how);
+  const auto verdict = budget_.died(role, how, life);
   runtime_.after(100, [this, role, verdict] {
+    if (!verdict.restart) {
+      runtime_.send(supervisor_, to_coordinator_,
+                    letter(GiveUp{verdict.reason}));
+      return;
+    }
     if (scenario_.hosts == 0)
       runtime_.send(supervisor_, to_coordinator_,
                     letter(RoleDied{role, verdict.reason}));

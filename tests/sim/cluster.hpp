@@ -50,6 +50,7 @@ public:
 
 private:
   friend class ClusterHosts;
+  friend class ClusterRough;
   // --- the coordinator (cluster_coordinator.cpp) ----------------------------
   void start_coordinator();
   uint64_t silence_deadline_ms() const;
@@ -135,6 +136,7 @@ private:
   bool came_back_late(uint32_t slice) const;
   void check_store(uint32_t shard) const;
   void check_end() const;
+  void check_all_ended() const;
   void note_compute(uint32_t process, uint64_t step, const float* parameters);
 
   Scenario scenario_;

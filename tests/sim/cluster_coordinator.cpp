@@ -11,6 +11,7 @@ namespace {
 /// Before, when, or after a proposal is no longer waited for.
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 constexpr uint64_t silence_between_hosts_ms = 3'000;
+constexpr uint64_t refused_again = 100'000;
 
 } // namespace
 
@@ -20,6 +21,10 @@ uint64_t Cluster::silence_deadline_ms() const {
 }
 
 void Cluster::start_coordinator() {
+  if (runtime_.now() < disk_.unreadable_until) { // it refuses, and begins again
+    runtime_.after(refused_again, [this] { start_coordinator(); });
+    return;
+  }
   coordinator_process_ = runtime_.new_process("coordinator", false,
                                               [this](const std::string& how) {
                                                 coordinator_ended(how);
@@ -79,7 +84,7 @@ coordinator_actor Cluster::line_to_coordinator(caf::actor_system& system,
   // The simulator knows who listens at a port.
   options.address = scenario_.standby ? "host:1,host:2" : "host:1";
   options.role = role;
-  if (scenario_.hosts == 0)
+  if (scenario_.hosts == 0 && !scenario_.rough) // a slow disk takes longer
     options.deadline = std::chrono::milliseconds{max_away / 1'000};
   return spawn_control_line(system, std::move(options));
 }

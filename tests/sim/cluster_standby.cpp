@@ -1,6 +1,7 @@
 #include "actors/journal/history.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/voting/voter.hpp"
+#include "kernels/base/error.hpp"
 #include "tests/sim/cluster.hpp"
 #include "tests/sim/delays.hpp"
 #include "tests/sim/voter_disk.hpp"
@@ -102,8 +103,13 @@ void Cluster::start_third_voter() {
                      [this] { start_third_voter(); });
     });
   third_system_ = std::make_unique<caf::actor_system>(third_voter_);
-  runtime_.listens(voter_port(2),
-                   spawn_voter(*third_system_, voter_path(2), page_events).id);
+  try {
+    runtime_.listens(
+      voter_port(2),
+      spawn_voter(*third_system_, voter_path(2), page_events).id);
+  } catch (const InputError& failure) {
+    runtime_.kill(third_voter_, failure.what());
+  }
 }
 
 void Cluster::start_candidate(uint32_t index) {
@@ -117,8 +123,12 @@ void Cluster::start_candidate(uint32_t index) {
   for (uint32_t i = 0; i < voters; ++i)
     options.voters.push_back("host:" + std::to_string(voter_port(i)));
   options.own = index;
-  options.own_voter = spawn_voter(*candidate.system, voter_path(index),
-                                  page_events);
+  try {
+    options.own_voter = spawn_voter(*candidate.system, voter_path(index),
+                                    page_events);
+  } catch (const InputError& failure) {
+    return runtime_.kill(candidate.process, failure.what());
+  }
   options.seed = static_cast<uint32_t>(runtime_.random().next());
   runtime_.listens(voter_port(index), options.own_voter.id);
   ProposerCalls calls;

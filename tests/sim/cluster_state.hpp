@@ -12,6 +12,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -48,9 +49,11 @@ struct ClusterState {
     uint32_t process = 0;
     std::unique_ptr<caf::actor_system> system;
     std::shared_ptr<ShardStore> store;
-    int memory = -1;       ///< of a shard: outlives its processes
-    uint32_t memories = 0; ///< that are lost
-    bool up = false;       ///< it has joined
+    int memory = -1;         ///< of a shard: outlives its processes
+    uint32_t memories = 0;   ///< that are lost
+    bool up = false;         ///< it has joined
+    uint64_t began = 0;      ///< when its process did
+    Address coordinator = 0; ///< where it sends
   };
 
   ByteLinks byte_links_;
@@ -97,6 +100,12 @@ struct ClusterState {
   bool kills_next_ = false;   ///< as like as not
   uint64_t blocked_until_ = 0;
   std::vector<HostCut> cuts_;
+  // Of rough worlds:
+  bool signalled_ = false;
+  std::optional<uint32_t> told_to_end_; ///< coordinator's process that knows it
+  std::set<RoleId> late_;             ///< they asked to leave after it was told
+  std::set<RoleId> lacking_;          ///< they have too little memory each time
+  std::map<RoleId, uint32_t> lacked_; ///< so often in a row, by now
   bool over_ = false;
   std::string outcome_line_;
   std::string summary_;

@@ -1,4 +1,5 @@
 #include "tests/sim/cluster_hosts.hpp"
+#include "tests/sim/cluster_rough.hpp"
 
 #include <unistd.h>
 
@@ -121,8 +122,11 @@ Fault Cluster::draw_fault() {
     return Fault::kill_worker;
   const auto first = static_cast<uint32_t>(Fault::kill_standby);
   if (scenario_.hosts > 0 && draw.chance(60))
-    return static_cast<Fault>(first_host_fault
-                              + draw.below(fault_kinds - first_host_fault));
+    return static_cast<Fault>(
+      first_host_fault + draw.below(first_rough_fault - first_host_fault));
+  if (scenario_.rough && draw.chance(60))
+    return static_cast<Fault>(first_rough_fault
+                              + draw.below(fault_kinds - first_rough_fault));
   if (scenario_.standby && draw.chance(50)) {
     const auto which = draw.below(first_host_fault - first + 1);
     return which == 0 ? Fault::kill_coordinator
@@ -188,6 +192,11 @@ bool Cluster::inject(Fault fault) {
     case Fault::host_cut:
     case Fault::host_slow:
       return ClusterHosts{*this}.inject(fault);
+    case Fault::signal_all:
+    case Fault::unreadable:
+    case Fault::stuck_disk:
+    case Fault::memory:
+      return ClusterRough{*this}.inject(fault);
   }
   return false;
 }

@@ -8,6 +8,7 @@ namespace {
 /// Of a transaction, in µs.
 constexpr uint64_t sync[2] = {100, 4'000};
 constexpr uint64_t slow_sync[2] = {20'000, 400'000};
+constexpr uint64_t stuck_sync[2] = {1'000'000, 3'000'000};
 
 } // namespace
 
@@ -35,7 +36,9 @@ void SimulatedJournal::write() {
   busy_ = true;
   batch_ = std::exchange(waiting_, {});
   auto& runtime = Runtime::get();
-  const auto& time = runtime.now() < disk_.slow_until ? slow_sync : sync;
+  const auto& time = runtime.now() < disk_.stuck_until  ? stuck_sync
+                     : runtime.now() < disk_.slow_until ? slow_sync
+                                                        : sync;
   runtime.in_process(process_, runtime.random().between(time[0], time[1]),
                      lives_, [this, then = std::exchange(then_, {})] {
                        disk_.add(std::exchange(batch_, {}));

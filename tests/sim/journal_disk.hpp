@@ -16,7 +16,9 @@ namespace troupe::sim {
 struct JournalDisk {
   std::vector<JournalEvent> events;
   uint64_t slow_until = 0;
-  bool full = false; ///< from here on; the file counts as broken
+  uint64_t stuck_until = 0;      ///< a sync takes seconds
+  uint64_t unreadable_until = 0; ///< by a process that begins
+  bool full = false;             ///< from here on; the file counts as broken
 
   void add(std::vector<JournalEvent> batch);
   uint64_t newest_epoch() const { return newest_epoch_; }

@@ -223,6 +223,44 @@ PLANTS = [
     (57, "a role that joins again seals under its old number",
      "actors/control/control_line.cpp", "    tell_role(Readmit{",
      "    if (!PLANTED(57))\n      tell_role(Readmit{"),
+    (58, "an epoch begins although a slow journal does not have it yet",
+     "actors/coordinator/journal.cpp",
+     "  journal_.epoch(row, [this, handle, message = std::move(message)] {",
+     "  const auto begin = [this, message] {\n"
+     "    if (proposed_ != message.fence || fence_ == message.fence\n"
+     "        || membership_.state() != Membership::State::active)\n"
+     "      return;\n"
+     "    fence_ = message.fence;\n"
+     "    announce(message);\n"
+     "  };\n"
+     "  if (PLANTED(58))\n"
+     "    self_->delayed_send(self_, std::chrono::seconds{1},\n"
+     "                        Completion{begin});\n"
+     "  journal_.epoch(row, [this, handle, message = std::move(message)] {"),
+    (59, "a voter whose journal cannot be read begins with a new one",
+     "actors/voting/voter.cpp",
+     "  JournalFile file{path, there ? JournalFile::Open::resume\n"
+     "                               : JournalFile::Open::create};\n",
+     "  auto file = [&]() -> JournalFile {\n"
+     "    try {\n"
+     "      return {path, there ? JournalFile::Open::resume\n"
+     "                          : JournalFile::Open::create};\n"
+     "    } catch (const InputError&) {\n"
+     "      if (!PLANTED(59))\n"
+     "        throw;\n"
+     "      return {path, JournalFile::Open::create};\n"
+     "    }\n"
+     "  }();\n"),
+    (60, "who asks to leave while the run ends is refused",
+     "actors/coordinator/reshape.cpp",
+     "  if (is_ending())\n    return Note{",
+     "  if (PLANTED(60) && is_ending())\n"
+     "    return caf::make_error(caf::sec::invalid_argument,\n"
+     "                           \"the run is ending\");\n"
+     "  if (is_ending())\n    return Note{"),
+    (61, "what does not fit is started again and again",
+     "strategies/restart_budget.cpp", "life.memory && past.memory &&",
+     "life.memory && past.memory && !PLANTED(61) &&"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -31,7 +31,11 @@ std::string to_string(Fault fault) {
                                    "split",
                                    "host kill",
                                    "host cut",
-                                   "host slow"};
+                                   "host slow",
+                                   "signal all",
+                                   "unreadable",
+                                   "stuck disk",
+                                   "memory"};
   return names[static_cast<int>(fault)];
 }
 
@@ -209,6 +213,26 @@ void draw_hosts(Scenario& out, uint64_t seed) {
   out.reckless = out.kept = out.standby = false;
 }
 
+/// … of rough ones.
+void draw_rough(Scenario& out, uint64_t seed) {
+  Random draw{seed + 6'118'033};
+  out.rough = true;
+  if (out.kind == Kind::backup || out.kind == Kind::hybrids)
+    out.kind = Kind::sync;
+  if (out.kind != Kind::replicas) {
+    out.workers = static_cast<uint32_t>(draw.between(2, 3));
+    out.shards = static_cast<uint32_t>(draw.between(1, 2));
+    out.chain = static_cast<uint32_t>(draw.between(1, 2));
+  }
+  if (out.kind != Kind::bounded)
+    out.staleness = -1;
+  out.free_rows = false;
+  out.changes = out.switches = 0;
+  out.reckless = false;
+  out.standby = draw.chance(35);
+  out.kept = out.standby || draw.chance(60);
+}
+
 } // namespace
 
 Scenario scenario_of(uint64_t seed) {
@@ -245,7 +269,10 @@ Scenario scenario_of(uint64_t seed) {
   draw_replicas(out, virtual_ranks, seed);
   draw_hybrids(out, virtual_ranks, seed);
   if (seed >= first_host_seed) {
-    draw_hosts(out, seed);
+    if (seed >= first_rough_seed)
+      draw_rough(out, seed);
+    else
+      draw_hosts(out, seed);
     if (out.gradient() == GradientKind::counted)
       virtual_ranks = 4;
   }
@@ -263,6 +290,7 @@ Scenario undisturbed(const Scenario& scenario) {
   out.kept = false;
   out.standby = false;
   out.hosts = 0;
+  out.rough = false;
   if (out.kind == Kind::backup) // nothing is compared with it
     out.workers = 2;
   if (out.kind == Kind::replicas)
@@ -290,6 +318,7 @@ std::string Scenario::describe() const {
          + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")
          + (hosts > 0 ? ", " + std::to_string(hosts) + " hosts" : "")
+         + (rough ? ", rough" : "")
          + (standby ? ", standby"
             : kept  ? ", kept"
                     : "");

@@ -39,11 +39,19 @@ enum class Fault : uint8_t {
   host_kill, ///< all roles of one
   host_cut,  ///< two from one another, one way or both
   host_slow,
+  // Of rough worlds:
+  signal_all, ///< all processes, or some, are told to end
+  unreadable, ///< a journal, when its process begins
+  stuck_disk, ///< a journal's, which takes seconds
+  memory,     ///< a role has too little, now and then each time
 };
-inline constexpr uint32_t fault_kinds = 23;
+inline constexpr uint32_t fault_kinds = 27;
 inline constexpr uint32_t first_host_fault = 20;
+inline constexpr uint32_t first_rough_fault = 23;
 /// Worlds of these seeds and above are worlds of hosts.
 inline constexpr uint64_t first_host_seed = 10'000'000;
+/// … and rough ones.
+inline constexpr uint64_t first_rough_seed = 20'000'000;
 inline constexpr uint32_t plain_fault_kinds = 15; ///< that any world may have
 std::string to_string(Fault fault);
 
@@ -93,6 +101,7 @@ struct Scenario {
   bool standby = false;
   /// Roles are on so many, started by hand; 0: one, with a supervisor.
   uint32_t hosts = 0;
+  bool rough = false; ///< see ClusterRough
   std::shared_ptr<const Job> job;
   JobData data; ///< of tables: samples with ids
 

@@ -1,5 +1,6 @@
 #include "tests/sim/voter_disk.hpp"
 
+#include "kernels/base/error.hpp"
 #include "tests/sim/runtime.hpp"
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@ namespace {
 /// Of a transaction, in µs.
 constexpr uint64_t sync[2] = {100, 4'000};
 constexpr uint64_t slow_sync[2] = {20'000, 400'000};
+constexpr uint64_t stuck_sync[2] = {1'000'000, 3'000'000};
 
 std::map<std::string, VoterDisk>& disks() {
   static std::map<std::string, VoterDisk> all;
@@ -30,12 +32,24 @@ void VoterDisk::clear() {
   disks().clear();
 }
 
+void VoterDisk::open() const {
+  if (Runtime::get().now() < unreadable_until)
+    throw InputError("the voter's journal cannot be read (EIO)");
+}
+
+void VoterDisk::create() {
+  events.clear();
+  promised = 0;
+}
+
 void VoterDisk::begin(Change change) {
   auto& runtime = Runtime::get();
   const auto now = runtime.now();
   while (!changes_.empty() && changes_.front().end <= now)
     changes_.pop_front();
-  const auto& range = now < slow_until ? slow_sync : sync;
+  const auto& range = now < stuck_until  ? stuck_sync
+                      : now < slow_until ? slow_sync
+                                         : sync;
   const auto time = runtime.random().between(range[0], range[1]);
   change.begin = changes_.empty() ? now : changes_.back().end;
   change.end = change.begin + time;

@@ -15,11 +15,18 @@ struct VoterDisk {
   std::vector<JournalEvent> events;
   uint64_t promised = 0;
   uint64_t slow_until = 0;
+  uint64_t stuck_until = 0;      ///< a change takes seconds
+  uint64_t unreadable_until = 0; ///< by a process that begins
 
   /// The disk at a path, made where there is none.
   static VoterDisk& at(const std::string& path);
   /// Makes all of them empty.
   static void clear();
+  bool empty() const { return events.empty() && promised == 0; }
+  /// Errors: InputError where it cannot be read now.
+  void open() const;
+  /// As if nothing had been there.
+  void create();
 
   void append(std::vector<JournalEvent>& batch);
   void cut(uint64_t keep);

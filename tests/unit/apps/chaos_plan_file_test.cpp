@@ -128,8 +128,9 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
                 "forward, seal, copy");
   BOOST_TEST(refusal(head + "kind = \"burn\"\n")
              == "4:8: kind burn: unknown; use kill, stop, slow, cut, nan, "
-                "device, full-disk, cut-control, stall, one-way, throttle, "
-                "flip, slow-control");
+                "device, full-disk, cut-control, slow-disk, memory-limit, "
+                "stall, one-way, throttle, flip, slow-control, signal-all, "
+                "unreadable");
   BOOST_TEST(refusal(head + "kind = \"nan\"\nphase = \"reduce\"\n")
                .find("nan does not strike ps:1 in reduce; it strikes workers "
                      "in compute")
@@ -155,6 +156,14 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
              != std::string::npos);
   BOOST_TEST(refusal(head + "kind = \"cut\"\nphases = [\"pull\", \"seal\"]\n")
                .find("only who is killed")
+             != std::string::npos);
+  const std::string ends = "[[strike.fault]]\nrole = \"coordinator\"\n"
+                           "kind = \"signal-all\"\nms = 9\n";
+  BOOST_TEST(refusal("[[strike]]\n" + ends + ends)
+               .find("signal-all ends the job; give it a strike of its own")
+             != std::string::npos);
+  BOOST_TEST(refusal(head + "kind = \"unreadable\"\nms = 9\n")
+               .find("it strikes the coordinator at-once")
              != std::string::npos);
   BOOST_TEST(refusal("[[strike]]\nat_step = 1\nafter_steps = 1\n")
                .find("exclude each other")

@@ -189,6 +189,29 @@ BOOST_AUTO_TEST_CASE(kinds_strike_only_whom_and_where_they_can) {
     (loses_role(kill) && loses_role(device) && loses_role(cut_control)));
   BOOST_TEST(
     (!loses_role(nan) && !loses_role(full_disk) && !loses_role(slow_control)));
+  BOOST_TEST((loses_role(memory) && !loses_role(slow_disk)));
+  for (auto kind : {signal_all, unreadable, slow_disk}) {
+    BOOST_TEST(may_strike(kind, RoleKind::coordinator, StepPhase::at_once));
+    BOOST_TEST(!may_strike(kind, RoleKind::worker, StepPhase::at_once));
+    BOOST_TEST((ends_job(kind) == (kind != slow_disk)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_worker_lacks_memory_twice_in_a_row) {
+  using enum ChaosKind;
+  ChaosPlan chaos{served(3, 2, 2), 4, {memory, stop}};
+  std::set<RoleId> lacked;
+  int count = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto wish = chaos.next(9).wishes.front();
+    if (wish.kind == memory) {
+      ++count;
+      BOOST_TEST(lacked.insert(wish.role).second);
+    } else if (wish.kind == kill) {
+      lacked.erase(wish.role);
+    }
+  }
+  BOOST_TEST(count >= 50);
 }
 
 BOOST_AUTO_TEST_CASE(a_strike_goes_to_another_replica_of_its_chain) {

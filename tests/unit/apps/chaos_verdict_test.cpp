@@ -96,6 +96,25 @@ BOOST_AUTO_TEST_CASE(what_is_left_behind_fails_it) {
   BOOST_TEST(judge(fewer).at("verdict") == "passed");
 }
 
+BOOST_AUTO_TEST_CASE(a_job_that_does_not_go_on_where_it_ended_fails_it) {
+  auto ended = good();
+  ended.endings.push_back({ChaosKind::signal_all, 70, 0, {"it began anew"}});
+  const auto verdict = judge(ended);
+  BOOST_TEST(verdict.at("verdict") == "failed");
+  BOOST_TEST(verdict.at("failures")[0] == "it began anew");
+  BOOST_TEST(verdict.at("endings")[0].at("kind") == "signal-all");
+  BOOST_TEST(verdict.at("endings")[0].at("steps") == 70);
+}
+
+BOOST_AUTO_TEST_CASE(want_of_memory_that_is_not_told_as_that_fails_it) {
+  auto starved = good();
+  starved.faults.front().kind = ChaosKind::memory;
+  BOOST_TEST(judge(starved).at("failures")[0]
+             == "0 of 1 workers without memory were said to be that");
+  starved.lacked_memory = 1;
+  BOOST_TEST(judge(starved).at("verdict") == "passed");
+}
+
 BOOST_AUTO_TEST_CASE(a_short_pause_loses_nobody_and_a_long_one_may) {
   auto paused = good();
   paused.asked = 2;

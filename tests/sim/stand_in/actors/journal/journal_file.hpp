@@ -12,8 +12,14 @@ class JournalFile {
 public:
   enum class Open { create, resume, read };
 
-  JournalFile(const std::string& path, Open)
-    : disk_(&sim::VoterDisk::at(path)) {}
+  /// Errors: InputError where it is there and cannot be read.
+  JournalFile(const std::string& path, Open how)
+    : disk_(&sim::VoterDisk::at(path)) {
+    if (how == Open::create)
+      disk_->create();
+    else
+      disk_->open();
+  }
 
   std::vector<JournalEvent> events() const { return disk_->events; }
   void append(std::vector<JournalEvent>& events) { disk_->append(events); }
@@ -25,8 +31,8 @@ private:
   sim::VoterDisk* disk_;
 };
 
-inline bool journal_is_at(const std::string&) {
-  return false; // each is opened in one way
+inline bool journal_is_at(const std::string& path) {
+  return !sim::VoterDisk::at(path).empty();
 }
 
 } // namespace troupe
