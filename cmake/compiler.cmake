@@ -44,6 +44,12 @@ if(TROUPE_UNITY)
 endif()
 # For every target: those that share a precompiled header must agree on it.
 add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERSION}">)
+# Sanitizers have checks of their own, and fuzz targets are built with them.
+if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
+  file(STRINGS "${PROJECT_SOURCE_DIR}/cmake/hardening_flags" hardening REGEX "^-")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${hardening}>")
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
 if(TROUPE_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()

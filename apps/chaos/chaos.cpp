@@ -1,5 +1,6 @@
 #include "apps/chaos/endings.hpp"
 #include "apps/chaos/fault_proxy.hpp"
+#include "apps/chaos/host_chaos.hpp"
 #include "apps/chaos/plan_file.hpp"
 #include "apps/chaos/run.hpp"
 #include "apps/process/launched_job.hpp"
@@ -237,11 +238,54 @@ void start_in_vain(const Settings& settings, const Files& files,
                                 "checkpoints could not be read");
 }
 
+/// What takes a host's memory along must leave a copy on another one.
+void check_hosts(const Strikes& strikes, const Settings& job,
+                 const Plan& plan) {
+  if (!std::ranges::all_of(strikes.kinds(), is_of_hosts))
+    throw UsageError("host-kill, host-cut and host-slow strike a job whose "
+                     "roles are started one by one: leave out the other kinds");
+  if (job.standby)
+    throw UsageError("host-kill, host-cut and host-slow start one coordinator: "
+                     "leave out the job's --standby");
+  const bool copied = plan.owner_kind != RoleKind::shard || plan.chain > 1;
+  if (strikes.kinds().contains(ChaosKind::host_kill) && !copied)
+    throw UsageError("host-kill takes a host's memory along: give the job "
+                     "--chain 2");
+}
+
+/// The flags of a coordinator that is started by hand.
+std::vector<std::string> coordinator_flags(std::vector<std::string> arguments) {
+  arguments.erase(arguments.begin()); // train
+  std::erase(arguments, "--processes");
+  return arguments;
+}
+
+void run_on_hosts(const Settings& settings, const Settings& job,
+                  const Plan& plan, const Files& files, Strikes& strikes,
+                  ChaosEvidence& evidence) {
+  check_hosts(strikes, job, plan);
+  HostNetwork network{settings.chaos.hosts};
+  HostJob run{network, plan, coordinator_flags(job_arguments(settings, files)),
+              files.journal + ".certificates"};
+  HostChaos chaos{network, run, plan, files.journal};
+  chaos.strike([&](uint64_t left) { return strikes.next(left); },
+               evidence.asked);
+  run.finish(end_deadline);
+  chaos.tell(evidence);
+  write(settings.chaos.write_plan, to_toml(chaos.done(), settings.chaos.seed));
+  evidence.summary = read_json(files.summary);
+  count_updates(job, files.weights, evidence);
+}
+
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
                                const Plan& plan, const Files& files) {
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();
+  if (std::ranges::any_of(strikes.kinds(), is_of_hosts)) {
+    run_on_hosts(settings, job, plan, files, strikes, evidence);
+    return evidence;
+  }
   check_disk(strikes, job);
   const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
   auto more = pass_through(proxy.get(), strikes, job);

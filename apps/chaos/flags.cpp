@@ -17,24 +17,31 @@ std::vector<Flag> chaos_flags() {
       whole(FIELD(chaos.seed), 0, ~uint64_t{0} >> 1).set);
   add("faults", "N", "8", "how many",
       whole(FIELD(chaos.faults), 1, max_faults).set);
-  add("kinds", "KIND,…", "kill",
-      "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
-      "to a second; cut: a link breaks; nan: a value of a worker's gradient is "
-      "NaN; device: a worker's device fails; full-disk: the coordinator has no "
-      "space for up to 2 s; cut-control: a role loses the coordinator; "
-      "slow-disk: what it writes takes a second, for up to 4 s; memory-limit: "
-      "a worker gets no more memory; "
-      "stall, one-way, throttle: for up to 2 s nothing, nothing one way, or "
-      "little passes a link; flip: a bit changes on the way; slow-control: "
-      "role and coordinator hear of one another late, for up to 2 s; "
-      "signal-all: SIGTERM to every process, and --resume; unreadable: it "
-      "ends, and its checkpoints cannot be read for a while; each as often as "
-      "the others",
-      [](Settings& s, const std::string& value) {
-        s.chaos.kinds.clear();
-        for (const auto& word : some_of(value, names_of_chaos()))
-          parse(word, s.chaos.kinds.emplace_back());
-      });
+  add(
+    "kinds", "KIND,…", "kill",
+    "kill (-9); stop: stands still for 50 ms to 4 s; slow: a worker, for up "
+    "to a second; cut: a link breaks; nan: a value of a worker's gradient is "
+    "NaN; device: a worker's device fails; full-disk: the coordinator has no "
+    "space for up to 2 s; cut-control: a role loses the coordinator; "
+    "slow-disk: what it writes takes a second, for up to 4 s; memory-limit: "
+    "a worker gets no more memory; "
+    "stall, one-way, throttle: for up to 2 s nothing, nothing one way, or "
+    "little passes a link; flip: a bit changes on the way; slow-control: "
+    "role and coordinator hear of one another late, for up to 2 s; host-kill: "
+    "all roles of a host end, and are started again; host-cut: a cable "
+    "between two hosts, for up to 30 s; host-slow: a host's cable, for up to "
+    "3 s; signal-all: SIGTERM to every process, and --resume; unreadable: it "
+    "ends, and its checkpoints cannot be read for a while; each as often as "
+    "the others",
+    [](Settings& s, const std::string& value) {
+      s.chaos.kinds.clear();
+      for (const auto& word : some_of(value, names_of_chaos()))
+        parse(word, s.chaos.kinds.emplace_back());
+    });
+  add("hosts", "N", "3",
+      "of host-kill, host-cut and host-slow: network namespaces that the job's "
+      "roles are started on one by one",
+      whole(FIELD(chaos.hosts), 2, 64).set);
   add("plan", "FILE", "drawn",
       "TOML that says which role gets which fault when, instead of --seed, "
       "--faults and --kinds",

@@ -28,6 +28,12 @@ constexpr uint64_t max_disk_ms = 4'000;
 constexpr uint64_t max_wait_ms = 300; ///< of a signal, after a step
 constexpr uint64_t max_unreadable_ms = 1'000;
 
+constexpr uint64_t min_away_ms = 200; ///< of a host
+constexpr uint64_t max_away_ms = 3'000;
+constexpr uint64_t min_cut_ms = 500;
+constexpr uint64_t max_cut_ms = 30'000;
+constexpr uint64_t max_cables = 1'000; ///< that a number tells apart
+
 } // namespace
 
 uint64_t ChaosStrike::faults() const {
@@ -100,6 +106,13 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
 void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   using enum StepPhase;
   const bool alone = owners_ + workers_ < 2;
+  if (is_of_hosts(kind)) {
+    cases.push_back({at_once, RoleKind::worker});
+    if (owners_ > 0)
+      cases.push_back({at_once, RoleKind::shard});
+    cases.push_back({at_once, RoleKind::coordinator});
+    return;
+  }
   if (kind == ChaosKind::full_disk || kind == ChaosKind::slow_disk
       || ends_job(kind)) {
     cases.push_back({at_once, RoleKind::coordinator});
@@ -151,6 +164,12 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
       return static_cast<uint32_t>(draw(0, max_wait_ms));
     case ChaosKind::unreadable:
       return static_cast<uint32_t>(draw(0, max_unreadable_ms));
+    case ChaosKind::host_kill:
+    case ChaosKind::host_slow:
+      return static_cast<uint32_t>(draw(min_away_ms, max_away_ms));
+    case ChaosKind::host_cut: // short ones more often than long ones
+      return static_cast<uint32_t>(
+        draw(min_cut_ms, draw(min_cut_ms, max_cut_ms)));
     case ChaosKind::cut:
       return static_cast<uint32_t>(draw(0, max_links));
     default:
@@ -205,6 +224,8 @@ ChaosPlan::Strike ChaosPlan::draw_strike(uint64_t most) {
   const auto after = phase == seal ? 0 : draw(0, max_passes);
   strike.wishes.push_back(
     {role, {phase}, static_cast<uint32_t>(after), what, draw_amount(what)});
+  if (what == ChaosKind::host_cut)
+    strike.wishes.front().cable = static_cast<uint32_t>(draw(0, max_cables));
   if (phase != seal)
     return strike;
   auto other = role;

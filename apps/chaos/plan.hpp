@@ -20,6 +20,7 @@ struct ChaosWish {
   uint32_t after = 0;
   ChaosKind kind = ChaosKind::kill;
   uint32_t amount = 0;
+  uint32_t cable = 0; ///< of host_cut: which, and which way
 };
 
 /// What is to strike at once: one role; or one that dies while it seals and one

@@ -129,7 +129,8 @@ private:
   }
 
   ChaosWish read_fault(const toml::table& table) const {
-    know(table, {"role", "kind", "phase", "phases", "passes", "ms", "link"});
+    know(table,
+         {"role", "kind", "phase", "phases", "passes", "ms", "link", "cable"});
     ChaosWish wish;
     wish.role = read_role(table);
     if (const auto* kind = table.get("kind");
@@ -145,6 +146,12 @@ private:
     wish.after =
       static_cast<uint32_t>(number(table, "passes", max_passes).value_or(0));
     wish.amount = read_amount(table, wish.kind);
+    const auto cable = number(table, "cable", max_amount);
+    if (cable && wish.kind != ChaosKind::host_cut)
+      refuse(*table.get("cable"), "cable: which one a host-cut cuts; leave it "
+                                  "out of a "
+                                    + to_string(wish.kind));
+    wish.cable = static_cast<uint32_t>(cable.value_or(0));
     return wish;
   }
 
@@ -265,6 +272,8 @@ std::string to_toml(const std::vector<ChaosStrike>& strikes, uint64_t seed) {
         out += "ms = " + std::to_string(wish.amount) + '\n';
       if (wish.kind == ChaosKind::cut)
         out += "link = " + std::to_string(wish.amount) + '\n';
+      if (wish.kind == ChaosKind::host_cut)
+        out += "cable = " + std::to_string(wish.cable) + '\n';
     }
   }
   return out;

@@ -18,6 +18,7 @@ namespace troupe {
 ///   passes = 2                # so often the phase is passed unharmed
 ///   ms = 250                  # of what lasts
 ///   link = 3                  # of cut, modulo how many there are
+///   cable = 1                 # of host-cut, the same
 ///
 /// `plan` tells which roles there are.
 /// Errors: InputError for a file that cannot be read; UsageError

@@ -80,7 +80,8 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
     failures.push_back(std::to_string(recoveries.size()) + " losses for "
                        + std::to_string(killed) + " deaths");
   // A coordinator that follows goes on without who is not back in a second.
-  if (recoveries.size() > killed + may_be_lost && !coordinator_died)
+  if (recoveries.size() > killed + may_be_lost && !coordinator_died
+      && evidence.hosts == 0)
     failures.push_back(std::to_string(recoveries.size() - killed - may_be_lost)
                        + " roles were lost that no fault had struck");
   const auto starved = static_cast<uint64_t>(
@@ -136,6 +137,8 @@ Json judge(const ChaosEvidence& evidence) {
   for (const auto& ending : evidence.endings)
     failures.insert(failures.end(), ending.failures.begin(),
                     ending.failures.end());
+  failures.insert(failures.end(), evidence.of_hosts.begin(),
+                  evidence.of_hosts.end());
   if (summary.at("steps_rolled_back") != 0)
     failures.push_back(summary.at("steps_rolled_back").dump()
                        + " steps were rolled back");
@@ -174,6 +177,7 @@ Json judge(const ChaosEvidence& evidence) {
   verdict["held"] = {{"before", json_of(evidence.before)},
                      {"after", json_of(evidence.after)}};
   verdict["left"] = evidence.left;
+  verdict["hosts"] = evidence.hosts;
   verdict["recoveries"] = recoveries;
   verdict["failures"] = failures;
   verdict["verdict"] = failures.empty() ? "passed" : "failed";

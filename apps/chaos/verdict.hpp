@@ -47,6 +47,10 @@ struct ChaosEvidence {
   /// order: other workers and shards are linked then.
   uint64_t link_ends = 0;
   std::vector<std::string> left; ///< processes, after the end
+  /// Hosts that the job is on; 0: this one. Who is lost with a host, or behind
+  /// a cable, is not counted.
+  size_t hosts = 0;
+  std::vector<std::string> of_hosts; ///< what went wrong with them
   /// The model counts: what each of its parameters should be, and the range
   /// they are in.
   bool counts = false;

@@ -51,6 +51,7 @@ void FollowedJournal::take(const JournalEvent& event) {
     const auto how = body.at("how").get<std::string>();
     lacked_memory_ += how.find("out of memory") != std::string::npos ? 1 : 0;
   } else if (kind == "epoch") {
+    ++epochs_;
     workers_ = 0;
     for (const auto& [role, incarnation] : body.at("members").items())
       workers_ += role.starts_with("worker:") ? 1 : 0;

@@ -36,6 +36,7 @@ public:
   const std::vector<Recovery>& recoveries() const { return recoveries_; }
   /// HOST:PORT of the one that leads.
   const std::string& coordinator() const { return coordinator_; }
+  uint64_t epochs() const { return epochs_; }     ///< that there were so far
   uint64_t steps() const { return steps_; }       ///< committed
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
   /// Roles that were started again as they had had too little memory.
@@ -52,6 +53,7 @@ private:
   uint32_t chain_ = 0; ///< replicas of each slice; 0: they have none
   uint64_t seen_ = 0;  ///< newest event
   bool whole_ = false;
+  uint64_t epochs_ = 0;
   uint64_t steps_ = 0;
   uint64_t steps_ms_ = 0;
   std::vector<Recovery> recoveries_;

@@ -7,12 +7,17 @@ namespace troupe {
 std::vector<std::string> names_of_chaos() {
   auto names = names_of_faults();
   names.insert(names.end(), {"stall", "one-way", "throttle", "flip",
-                             "slow-control", "signal-all", "unreadable"});
+                             "slow-control", "signal-all", "unreadable",
+                             "host-kill", "host-cut", "host-slow"});
   return names;
 }
 
 bool is_of_proxy(ChaosKind kind) {
-  return kind >= ChaosKind::stall && !ends_job(kind);
+  return kind >= ChaosKind::stall && !ends_job(kind) && !is_of_hosts(kind);
+}
+
+bool is_of_hosts(ChaosKind kind) {
+  return kind >= ChaosKind::host_kill;
 }
 
 bool is_of_links(ChaosKind kind) {
@@ -31,6 +36,8 @@ bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase) {
   using enum ChaosKind;
   if (kind == kill)
     return true;
+  if (is_of_hosts(kind))
+    return phase == StepPhase::at_once;
   if (kind == nan || kind == device || kind == memory)
     return role == RoleKind::worker && phase == StepPhase::compute;
   if (kind == slow)
@@ -45,7 +52,8 @@ bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase) {
 bool lasts(ChaosKind kind) {
   using enum ChaosKind;
   return kind == stop || kind == slow || kind == full_disk || kind == slow_disk
-         || ends_job(kind) || (is_of_proxy(kind) && kind != flip);
+         || ends_job(kind) || is_of_hosts(kind)
+         || (is_of_proxy(kind) && kind != flip);
 }
 
 std::string to_string(ChaosKind kind) {

@@ -32,8 +32,13 @@ enum class ChaosKind : uint8_t {
                 ///< one another comes late
   signal_all,   ///< SIGTERM to all its processes; it is started again
   unreadable,   ///< it ends, and its checkpoints cannot be read for a while
+  host_kill,    ///< all roles of its host end at once, without a word, and are
+                ///< started again after some milliseconds
+  host_cut,  ///< for some milliseconds nothing gets from its host to another,
+             ///< back, or both
+  host_slow, ///< for some milliseconds its host's cable is slow
 };
-inline constexpr uint32_t chaos_kinds = 17;
+inline constexpr uint32_t chaos_kinds = 20;
 
 /// Whether a proxy between processes does it.
 bool is_of_proxy(ChaosKind kind);
@@ -41,6 +46,8 @@ bool is_of_proxy(ChaosKind kind);
 bool is_of_links(ChaosKind kind);
 /// Whether the job is ended by it, in good order, and started again.
 bool ends_job(ChaosKind kind);
+/// Whether it strikes a whole host, or its cable.
+bool is_of_hosts(ChaosKind kind);
 /// Whether the role is lost by it, always.
 bool loses_role(ChaosKind kind);
 /// What strikes such a role may be, and where it is then.

@@ -39,6 +39,7 @@ struct ChaosOptions {
   uint64_t seed = 0;
   uint64_t faults = 8;
   std::vector<ChaosKind> kinds{ChaosKind::kill};
+  uint32_t hosts = 3;           ///< of the kinds that strike hosts
   std::string plan;             ///< file of strikes; empty: they are drawn
   std::string write_plan;       ///< where to write what struck; empty: nowhere
   std::vector<std::string> job; ///< its arguments: "train", …

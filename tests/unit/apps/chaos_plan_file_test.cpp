@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
              == "4:8: kind burn: unknown; use kill, stop, slow, cut, nan, "
                 "device, full-disk, cut-control, slow-disk, memory-limit, "
                 "stall, one-way, throttle, flip, slow-control, signal-all, "
-                "unreadable");
+                "unreadable, host-kill, host-cut, host-slow");
   BOOST_TEST(refusal(head + "kind = \"nan\"\nphase = \"reduce\"\n")
                .find("nan does not strike ps:1 in reduce; it strikes workers "
                      "in compute")

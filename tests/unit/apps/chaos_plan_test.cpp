@@ -246,4 +246,20 @@ BOOST_AUTO_TEST_CASE(two_workers_that_keep_the_dense_variables_are_a_chain) {
   BOOST_TEST(!both_die());
 }
 
+BOOST_AUTO_TEST_CASE(hosts_are_struck_where_any_role_is) {
+  std::set<RoleKind> kinds;
+  ChaosPlan plan{
+    served(3, 2, 2), 1, {ChaosKind::host_kill, ChaosKind::host_cut}};
+  for (int i = 0; i < 40; ++i) {
+    const auto strike = plan.next(8);
+    const auto& wish = strike.wishes.front();
+    BOOST_TEST((wish.phases == std::vector{StepPhase::at_once}));
+    BOOST_TEST(wish.amount >= 200u);
+    BOOST_TEST(wish.amount <= 30'000u);
+    kinds.insert(wish.role.kind);
+  }
+  BOOST_TEST(kinds.contains(RoleKind::worker));
+  BOOST_TEST(kinds.contains(RoleKind::coordinator));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
