@@ -47,6 +47,9 @@ add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERS
 # Sanitizers have checks of their own, and fuzz targets are built with them.
 if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
   file(STRINGS "${PROJECT_SOURCE_DIR}/cmake/hardening_flags" hardening REGEX "^-")
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug") # libc's checks need optimization
+    list(FILTER hardening EXCLUDE REGEX "FORTIFY")
+  endif()
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${hardening}>")
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
