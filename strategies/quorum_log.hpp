@@ -23,11 +23,26 @@ struct LogEnd {
   auto operator<=>(const LogEnd&) const = default;
 };
 
-/// Entries of a leader, for a voter that has those before them.
+/// A log whose beginning may be folded: what it says is kept in fewer entries.
+struct LogShape {
+  LogEnd base; ///< the last entry of the folded part; {}: nothing is folded
+  std::vector<uint64_t> terms; ///< of the entries after it
+
+  LogEnd end() const;
+  /// Null: the log does not reach so far, or has it folded.
+  std::optional<uint64_t> term_of(uint64_t id) const;
+  /// Folds everything up to this entry; one that is folded changes nothing.
+  void fold(uint64_t id);
+};
+
+/// Entries of a leader, for a voter that has those before them; or what the
+/// leader has folded, for one that has less.
 struct LogBatch {
   uint64_t term = 0; ///< of the leader
   LogEnd after;      ///< the entry before them
   std::vector<uint64_t> terms;
+  bool snapshot = false; ///< of all entries up to `after`, and no other
+  uint64_t decided = 0;  ///< up to this entry
 };
 
 /// One voter's part. Its log and promised() must outlive its process: they are
@@ -44,13 +59,14 @@ public:
     bool fits = false; ///< false: the entry before them is not here
     uint64_t have = 0; ///< fits: as the leader's up to here; else: ask for more
     uint64_t promised = 0;
-    uint64_t keep = 0; ///< fits: entries that stay, of those that there were
+    uint64_t keep = 0; ///< fits: the last entry that stays
     size_t first = 0;  ///< fits: of the batch; it and what follows are written
+    bool replaced = false; ///< fits: a snapshot is written, nothing else stays
   };
 
-  /// `terms`: of the entries that it has. Who leads and was heard of within
-  /// `patience_ms` is not voted out.
-  Voter(uint64_t promised, std::vector<uint64_t> terms, uint64_t patience_ms);
+  /// `log`: what it has. Who leads and was heard of within `patience_ms` is not
+  /// voted out.
+  Voter(uint64_t promised, LogShape log, uint64_t patience_ms);
 
   /// Somebody wishes to lead in `term`. A trial promises nothing.
   Vote asked(uint64_t term, bool trial, uint64_t now_ms);
@@ -61,11 +77,19 @@ public:
 
   /// No leader of a lower term is listened to.
   uint64_t promised() const { return promised_; }
-  LogEnd end() const;
+  LogEnd end() const { return log_.end(); }
+  /// Entries up to this one are here, and will be in every later leader's log.
+  uint64_t decided() const { return decided_; }
+  /// What is decided may be folded, and only that: nobody asks for it to go.
+  void fold(uint64_t id);
 
 private:
+  void take_snapshot(const LogBatch& batch, Verdict& verdict);
+  void take_entries(const LogBatch& batch, Verdict& verdict);
+
   uint64_t promised_;
-  std::vector<uint64_t> terms_; ///< of entry 1 and what follows
+  LogShape log_;
+  uint64_t decided_;
   uint64_t patience_ms_;
   uint64_t leader_until_ms_ = 0;
 };
@@ -103,16 +127,18 @@ private:
 /// A leader's part: what each voter has, and what is decided.
 class Leadership {
 public:
-  /// `terms`: of the entries it goes on with.
-  Leadership(uint32_t voters, uint64_t term, std::vector<uint64_t> terms);
+  /// `log`: what it goes on with.
+  Leadership(uint32_t voters, uint64_t term, LogShape log);
 
   /// Writes one more; returns its number.
   uint64_t append();
-  uint64_t end() const { return terms_.size(); }
+  uint64_t end() const { return log_.end().id; }
+  /// Folds what is decided, up to this entry.
+  void fold(uint64_t id);
 
   /// Entries for a voter: at most `most`, none where it has all or an answer is
   /// awaited; `idle` asks for an empty batch then, which shows that the leader
-  /// lives.
+  /// lives. One that lacks what is folded gets a snapshot first.
   std::optional<LogBatch> next(uint32_t voter, size_t most, bool idle);
   /// Errors: of a voter that does not answer: `lost`.
   void answered(uint32_t voter, const Voter::Verdict& verdict);
@@ -140,9 +166,9 @@ private:
   void decide();
 
   uint64_t term_;
-  std::vector<uint64_t> terms_;
+  LogShape log_;
   std::vector<Follower> followers_;
-  uint64_t decided_ = 0;
+  uint64_t decided_; ///< what is folded was
   bool deposed_ = false;
 };
 

@@ -89,4 +89,16 @@ std::vector<JournalEvent> folded(std::vector<JournalEvent> events,
   return old;
 }
 
+std::vector<JournalEvent>
+folded_until(uint64_t id, std::vector<JournalEvent> events, FoldLimits limits) {
+  const auto border = std::ranges::upper_bound(events, id, {},
+                                               &JournalEvent::id);
+  std::vector<JournalEvent> newer{std::make_move_iterator(border),
+                                  std::make_move_iterator(events.end())};
+  events.erase(border, events.end());
+  auto out = folded(std::move(events), limits);
+  std::ranges::move(newer, std::back_inserter(out));
+  return out;
+}
+
 } // namespace troupe

@@ -3,6 +3,7 @@
 #include "actors/journal/event.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct FoldLimits {
 /// rows that became one it is the last one's.
 std::vector<JournalEvent> folded(std::vector<JournalEvent> events,
                                  FoldLimits limits = {});
+
+/// The same of the events up to this number; those behind it stay.
+std::vector<JournalEvent> folded_until(uint64_t id,
+                                       std::vector<JournalEvent> events,
+                                       FoldLimits limits = {});
 
 /// The later row of commits for both; none: the steps of it do not follow the
 /// earlier one's. Errors: nlohmann::json::exception, for what is no such row.

@@ -286,20 +286,26 @@ void JournalFile::append(std::vector<JournalEvent>& events, bool full) {
   impl_->check = check;
 }
 
-void JournalFile::fold() {
+void JournalFile::fold(uint64_t until, FoldLimits limits) {
   if (!impl_->gaps)
     return;
   std::vector<JournalEvent> all;
   impl_->walk([&](JournalEvent&& x) { all.push_back(std::move(x)); });
   const auto before = all.size();
-  const auto kept = folded(std::move(all));
-  if (kept.size() == before)
-    return;
+  const auto kept = folded_until(until, std::move(all), limits);
+  if (kept.size() < before)
+    replace(kept);
+}
+
+void JournalFile::replace(const std::vector<JournalEvent>& events) {
   auto check = impl_->check;
   impl_->write([&] {
+    impl_->set_pragma("user_version", schema);
     impl_->run("DELETE FROM events");
-    check = impl_->insert(kept, 0);
+    check = impl_->insert(events, 0);
   });
+  impl_->gaps = true;
+  impl_->last = events.empty() ? 0 : events.back().id;
   impl_->check = check;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/journal/event.hpp"
+#include "actors/journal/folding.hpp"
 
 #include <memory>
 #include <string>
@@ -36,15 +37,19 @@ public:
   /// Errors: InputError with the system's reason (disk full).
   void append(std::vector<JournalEvent>& events, bool full = false);
 
-  /// Leaves out what nobody needs any more (folding.hpp).
+  /// Leaves out what nobody needs any more (folding.hpp) of the events up to
+  /// this number.
   /// Errors: InputError with the system's reason.
-  void fold();
+  void fold(uint64_t until = UINT64_MAX, FoldLimits limits = {});
+  /// Has these instead, with the numbers that they have.
+  /// Errors: InputError with the system's reason.
+  void replace(const std::vector<JournalEvent>& events);
   /// Another file with the same events, also of one that was removed while it
   /// is open.
   /// Errors: InputError (it cannot be made; an event is damaged).
   JournalFile copied_to(const std::string& path) const;
 
-  /// Removes all events but the first `keep`.
+  /// Removes all events after number `keep`.
   /// Errors: InputError with the system's reason.
   void cut(uint64_t keep);
   /// The highest term that this file's voter has promised; 0: none.

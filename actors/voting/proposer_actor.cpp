@@ -6,6 +6,7 @@
 #include "actors/wire/messages.hpp"
 #include "strategies/quorum_log.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <utility>
@@ -149,7 +150,9 @@ private:
       give_way();
       return;
     }
-    self_->request(voters_[best].handle, answer_deadline, ReadLog{log_.size()})
+    self_
+      ->request(voters_[best].handle, answer_deadline,
+                ReadLog{log_.empty() ? 0 : log_.back().id})
       .then(
         [this, best](LogPage& page) {
           for (auto& event : page.events)
@@ -170,14 +173,12 @@ private:
 
   void lead() {
     reading_ = false;
-    std::vector<uint64_t> terms;
-    for (const auto& event : log_)
-      terms.push_back(event.term);
-    if (!terms.empty() && terms.back() >= candidacy_.term()) {
+    auto shape = shape_of(log_);
+    if (shape.end().term >= candidacy_.term()) {
       give_way();
       return;
     }
-    leadership_.emplace(count(), candidacy_.term(), std::move(terms));
+    leadership_.emplace(count(), candidacy_.term(), std::move(shape));
     calls_.leads(
       std::make_shared<const Elected>(Elected{candidacy_.term(), log_}));
   }
@@ -189,7 +190,21 @@ private:
     if (synced)
       waiting_.push_back({event.id, std::move(synced)});
     log_.push_back(std::move(event));
+    if (++unfolded_ >= options_.folding.period)
+      fold();
     send_all(false);
+  }
+
+  void fold() {
+    unfolded_ = 0;
+    log_ = folded_until(leadership_->decided(), std::move(log_),
+                        options_.folding.limits);
+    leadership_->fold(shape_of(log_).base.id);
+  }
+
+  /// The first one after this number.
+  std::vector<JournalEvent>::const_iterator after(uint64_t id) const {
+    return std::ranges::upper_bound(log_, id, {}, &JournalEvent::id);
   }
 
   void send_all(bool idle) {
@@ -203,11 +218,14 @@ private:
     const auto batch = leadership_->next(voter, batch_events, idle);
     if (!batch)
       return;
-    AppendLog append{batch->term, batch->after.term, batch->after.id, {}};
-    const auto first = log_.begin()
-                       + static_cast<std::ptrdiff_t>(batch->after.id);
-    append.events.assign(
-      first, first + static_cast<std::ptrdiff_t>(batch->terms.size()));
+    AppendLog append{batch->term, batch->after.term, batch->after.id,
+                     {},          batch->snapshot,   batch->decided};
+    const auto border = after(batch->after.id);
+    if (batch->snapshot)
+      append.events.assign(log_.cbegin(), border);
+    else
+      append.events.assign(
+        border, border + static_cast<std::ptrdiff_t>(batch->terms.size()));
     self_->request(voters_[voter].handle, answer_deadline, std::move(append))
       .then(
         [this, voter](const LogTaken& x) {
@@ -241,7 +259,8 @@ private:
   std::vector<Other> voters_;
   Candidacy candidacy_;
   std::optional<Leadership> leadership_;
-  std::vector<JournalEvent> log_; ///< from event 1 on
+  std::vector<JournalEvent> log_; ///< all; its beginning may be folded
+  size_t unfolded_ = 0;           ///< events since it was
   bool reading_ = false;          ///< elected, the log not read yet
   bool hears_ = true;             ///< from a majority
   int rest_ = 0;                  ///< ticks until the next attempt

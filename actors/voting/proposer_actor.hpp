@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/journal/event.hpp"
+#include "actors/voting/log_folding.hpp"
 #include "actors/wire/messages/voting.hpp"
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct ProposerOptions {
   uint32_t own = 0;                ///< the one that is in this process
   voter_actor own_voter;
   uint32_t seed = 0; ///< of how long it rests between attempts
+  LogFolding folding{};
 };
 
 /// What a new leader begins with.

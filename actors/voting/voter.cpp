@@ -11,22 +11,18 @@
 namespace troupe {
 namespace {
 
-std::vector<uint64_t> terms_of(const JournalFile& file) {
-  std::vector<uint64_t> terms;
-  for (const auto& event : file.events())
-    terms.push_back(event.term);
-  return terms;
-}
-
 class VoterState {
 public:
   static inline const char* name = "voter";
 
-  VoterState(voter_actor::pointer self, JournalFile file, size_t page_events)
+  VoterState(voter_actor::pointer self, JournalFile file, size_t page_events,
+             const LogFolding& folding)
     : self_(self),
       file_(std::move(file)),
       page_events_(page_events),
-      voter_(file_.promised(), terms_of(file_), voter_patience.count()) {}
+      folding_(folding),
+      voter_(file_.promised(), shape_of(file_.events()),
+             voter_patience.count()) {}
 
   voter_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& down) {
@@ -55,20 +51,26 @@ private:
     if (read.after == 0 || read_.empty()) // another one has read to the end
       read_ = file_.events();
     LogPage page;
-    const auto first = std::min<size_t>(read.after, read_.size());
-    const auto end = std::min(first + page_events_, read_.size());
-    page.events.assign(read_.begin() + static_cast<std::ptrdiff_t>(first),
-                       read_.begin() + static_cast<std::ptrdiff_t>(end));
-    page.more = end < read_.size();
+    const auto first = std::ranges::upper_bound(read_, read.after, {},
+                                                &JournalEvent::id);
+    const auto left = static_cast<size_t>(read_.end() - first);
+    page.events.assign(
+      first, first + static_cast<std::ptrdiff_t>(std::min(left, page_events_)));
+    page.more = left > page_events_;
     if (!page.more)
       read_.clear();
     return page;
   }
 
   caf::result<LogTaken> on(AppendLog& append) {
-    LogBatch batch{append.term, {append.after_term, append.after_id}, {}};
-    for (const auto& event : append.events)
-      batch.terms.push_back(event.term);
+    LogBatch batch{append.term,
+                   {append.after_term, append.after_id},
+                   {},
+                   append.snapshot,
+                   append.decided};
+    if (!append.snapshot)
+      for (const auto& event : append.events)
+        batch.terms.push_back(event.term);
     const auto before = voter_.promised();
     const auto entries = voter_.end().id;
     const auto verdict = voter_.take(batch, steady_ms());
@@ -76,20 +78,40 @@ private:
       return failure;
     if (verdict.led)
       follow(self_->current_sender());
-    if (verdict.fits) {
-      append.events.erase(append.events.begin(),
-                          append.events.begin()
-                            + static_cast<std::ptrdiff_t>(verdict.first));
-      try {
-        if (verdict.keep < entries)
-          file_.cut(verdict.keep);
-        if (!append.events.empty())
-          file_.append(append.events);
-      } catch (const InputError& failure) {
-        return broken(failure.what());
-      }
+    try {
+      if (verdict.replaced)
+        file_.replace(append.events);
+      else if (verdict.fits && !append.snapshot)
+        write(append.events, verdict, entries);
+    } catch (const InputError& failure) {
+      return broken(failure.what());
     }
     return LogTaken{verdict.led, verdict.fits, verdict.have, verdict.promised};
+  }
+
+  void write(std::vector<JournalEvent>& events, const Voter::Verdict& verdict,
+             uint64_t entries) {
+    events.erase(events.begin(),
+                 events.begin() + static_cast<std::ptrdiff_t>(verdict.first));
+    if (verdict.keep < entries)
+      file_.cut(verdict.keep);
+    if (events.empty())
+      return;
+    file_.append(events);
+    unfolded_ += events.size();
+    if (unfolded_ >= folding_.period)
+      fold();
+  }
+
+  /// What cannot be folded now may be later.
+  void fold() {
+    unfolded_ = 0;
+    try {
+      file_.fold(voter_.decided(), folding_.limits);
+    } catch (const InputError&) { // it is whole as it was
+      return;
+    }
+    voter_.fold(shape_of(file_.events()).base.id);
   }
 
   caf::error keep_promise(uint64_t before) {
@@ -121,6 +143,8 @@ private:
   voter_actor::pointer self_;
   JournalFile file_;
   size_t page_events_;
+  LogFolding folding_;
+  size_t unfolded_ = 0; ///< events since it was folded
   Voter voter_;
   caf::actor_addr leader_;         ///< whose process is watched
   std::vector<JournalEvent> read_; ///< by who is about to lead, page by page
@@ -129,12 +153,12 @@ private:
 } // namespace
 
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        size_t page_events) {
+                        size_t page_events, const LogFolding& folding) {
   const bool there = journal_is_at(path);
   JournalFile file{path, there ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(
-    std::move(file), page_events);
+    std::move(file), page_events, folding);
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/certificates/credentials.hpp"
+#include "actors/voting/log_folding.hpp"
 #include "actors/wire/messages/voting.hpp"
 
 #include <chrono>
@@ -17,10 +18,12 @@ inline constexpr std::chrono::milliseconds voter_patience{700};
 /// Spawns a voter that keeps its copy of a job's journal in the file at `path`,
 /// which is made, or gone on with. It syncs what it answers for, in a thread of
 /// its own, and ends with one line where the file cannot be written: then the
-/// others must be enough. Who is about to lead reads so many events at a time.
-/// Errors: InputError with one line (JournalFile).
+/// others must be enough. What is decided it folds now and then. Who is about
+/// to lead reads so many events at a time. Errors: InputError with one line
+/// (JournalFile).
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        size_t page_events = 1'000);
+                        size_t page_events = 1'000,
+                        const LogFolding& folding = {});
 
 /// A voter alone in its process.
 struct VoterProcess {

@@ -27,6 +27,8 @@ constexpr uint64_t stop[2] = {500'000, 8'000'000};
 constexpr uint64_t apart[2] = {50'000, 8'000'000};
 /// So that the short journals of simulated runs are read in many goes.
 constexpr size_t page_events = 1;
+/// And folded, which a run of days would be.
+constexpr LogFolding often{3, {2, 1}};
 /// How a process ends that finds the run's end in the journal.
 const std::string found_over = "the run is over";
 
@@ -106,7 +108,7 @@ void Cluster::start_third_voter() {
   try {
     runtime_.listens(
       voter_port(2),
-      spawn_voter(*third_system_, voter_path(2), page_events).id);
+      spawn_voter(*third_system_, voter_path(2), page_events, often).id);
   } catch (const InputError& failure) {
     runtime_.kill(third_voter_, failure.what());
   }
@@ -125,10 +127,11 @@ void Cluster::start_candidate(uint32_t index) {
   options.own = index;
   try {
     options.own_voter = spawn_voter(*candidate.system, voter_path(index),
-                                    page_events);
+                                    page_events, often);
   } catch (const InputError& failure) {
     return runtime_.kill(candidate.process, failure.what());
   }
+  options.folding = often;
   options.seed = static_cast<uint32_t>(runtime_.random().next());
   runtime_.listens(voter_port(index), options.own_voter.id);
   ProposerCalls calls;

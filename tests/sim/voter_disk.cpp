@@ -60,15 +60,33 @@ void VoterDisk::begin(Change change) {
 void VoterDisk::append(std::vector<JournalEvent>& batch) {
   begin({0, 0, promised, events.size()});
   for (auto& event : batch) {
-    event.id = events.size() + 1;
+    event.id = events.empty() ? 1 : events.back().id + 1;
     events.push_back(event);
   }
 }
 
+void VoterDisk::fold(uint64_t until, FoldLimits limits) {
+  replace(folded_until(until, events, limits));
+}
+
+void VoterDisk::replace(std::vector<JournalEvent> with) {
+  begin({0, 0, promised, 0, std::exchange(events, std::move(with))});
+}
+
 void VoterDisk::cut(uint64_t keep) {
-  const auto from = events.begin() + static_cast<std::ptrdiff_t>(keep);
-  begin({0, 0, promised, keep, {from, events.end()}});
+  const auto from = std::ranges::upper_bound(events, keep, {},
+                                             &JournalEvent::id);
+  begin({0,
+         0,
+         promised,
+         static_cast<size_t>(from - events.begin()),
+         {from, events.end()}});
   events.erase(from, events.end());
+}
+
+void VoterDisk::undo(const Change& change, std::vector<JournalEvent>& events) {
+  events.resize(change.kept);
+  events.insert(events.end(), change.removed.begin(), change.removed.end());
 }
 
 void VoterDisk::promise(uint64_t term) {
@@ -83,24 +101,28 @@ void VoterDisk::crash() {
     if (last.begin <= runtime.now() && runtime.random().chance(50))
       break;
     promised = last.promised;
-    events.resize(last.kept);
-    events.insert(events.end(), last.removed.begin(), last.removed.end());
+    undo(last, events);
     changes_.pop_back();
   }
   changes_.clear();
 }
 
 bool VoterDisk::has_epoch(uint64_t term, uint64_t epoch) const {
-  auto end = events.size();
-  for (const auto& change : changes_)
-    if (change.end > Runtime::get().now())
-      end = std::min(end, change.kept);
-  const auto is_it = [&](const JournalEvent& x) {
-    return x.term == term && x.kind == "epoch"
-           && nlohmann::json::parse(x.body)["epoch"] == epoch;
+  const auto is_in = [&](const std::vector<JournalEvent>& all) {
+    return std::any_of(all.rbegin(), all.rend(), [&](const JournalEvent& x) {
+      return x.term == term && x.kind == "epoch"
+             && nlohmann::json::parse(x.body)["epoch"] == epoch;
+    });
   };
-  return std::any_of(events.rend() - static_cast<std::ptrdiff_t>(end),
-                     events.rend(), is_it);
+  auto after_crash = events;
+  auto known = is_in(after_crash);
+  for (auto change = changes_.rbegin();
+       known && change != changes_.rend() && change->end > Runtime::get().now();
+       ++change) {
+    undo(*change, after_crash);
+    known = is_in(after_crash);
+  }
+  return known;
 }
 
 bool VoterDisk::knows_end() const {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/journal/event.hpp"
+#include "actors/journal/folding.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -29,6 +29,8 @@ struct VoterDisk {
   void create();
 
   void append(std::vector<JournalEvent>& batch);
+  void fold(uint64_t until, FoldLimits limits);
+  void replace(std::vector<JournalEvent> with);
   void cut(uint64_t keep);
   void promise(uint64_t term);
   /// The voter's process has died.
@@ -47,6 +49,7 @@ private:
     std::vector<JournalEvent> removed{};
   };
   void begin(Change change);
+  static void undo(const Change& change, std::vector<JournalEvent>& events);
 
   std::deque<Change> changes_; ///< the newest, which may be under way
 };

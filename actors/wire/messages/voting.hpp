@@ -22,7 +22,7 @@ struct VoteGiven {
   uint64_t end_term = 0; ///< of the voter's newest event
   uint64_t end_id = 0;
 };
-/// Reads a voter's events after this one.
+/// Reads a voter's events after this number.
 struct ReadLog {
   uint64_t after = 0;
 };
@@ -31,12 +31,15 @@ struct LogPage {
   std::vector<JournalEvent> events; ///< the next ones
   bool more = false;
 };
-/// A leader's events for a voter; none: the leader lives.
+/// A leader's events for a voter; none: the leader lives. A snapshot has the
+/// folded beginning of the journal, up to the event that they come after.
 struct AppendLog {
   uint64_t term = 0;
   uint64_t after_term = 0; ///< of the event before them
   uint64_t after_id = 0;
   std::vector<JournalEvent> events;
+  bool snapshot = false;
+  uint64_t decided = 0; ///< up to this event
 };
 /// They are synced, or were not taken.
 struct LogTaken {
@@ -54,7 +57,8 @@ TROUPE_INSPECT(VoteGiven, TROUPE_FIELD(granted), TROUPE_FIELD(promised),
 TROUPE_INSPECT(ReadLog, TROUPE_FIELD(after))
 TROUPE_INSPECT(LogPage, TROUPE_FIELD(events), TROUPE_FIELD(more))
 TROUPE_INSPECT(AppendLog, TROUPE_FIELD(term), TROUPE_FIELD(after_term),
-               TROUPE_FIELD(after_id), TROUPE_FIELD(events))
+               TROUPE_FIELD(after_id), TROUPE_FIELD(events),
+               TROUPE_FIELD(snapshot), TROUPE_FIELD(decided))
 TROUPE_INSPECT(LogTaken, TROUPE_FIELD(led), TROUPE_FIELD(fits),
                TROUPE_FIELD(have), TROUPE_FIELD(promised))
 

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t patience = 100;
 
 LogBatch batch(uint64_t term, LogEnd after, std::vector<uint64_t> terms) {
-  return {term, after, std::move(terms)};
+  return {term, after, std::move(terms), false, 0};
 }
 
 } // namespace
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_leader_that_was_heard_of_is_not_voted_out) {
 }
 
 BOOST_AUTO_TEST_CASE(entries_that_nobody_decided_are_cut) {
-  Voter voter{3, {1, 1, 2, 2, 3}, patience};
+  Voter voter{3, {{}, {1, 1, 2, 2, 3}}, patience};
   const auto gap = voter.take(batch(4, {3, 7}, {4}), 0);
   BOOST_TEST(!gap.fits);
   BOOST_TEST(gap.have == 5u);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(entries_that_nobody_decided_are_cut) {
 
 // One that comes twice, or late, changes nothing.
 BOOST_AUTO_TEST_CASE(an_old_batch_cuts_nothing) {
-  Voter voter{3, {1, 3, 3, 3}, patience};
+  Voter voter{3, {{}, {1, 3, 3, 3}}, patience};
   const auto old = voter.take(batch(3, {1, 1}, {3}), 0);
   BOOST_TEST(old.keep == 4u);
   BOOST_TEST(old.have == 2u);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(who_is_refused_tries_a_later_term) {
 
 // Raft, figure 8: an entry of an earlier term is decided only with a later one.
 BOOST_AUTO_TEST_CASE(only_an_entry_of_its_own_term_is_decided_by_a_leader) {
-  Leadership leader{3, 4, {1, 2}};
+  Leadership leader{3, 4, {{}, {1, 2}}};
   leader.answered(0, {true, true, 2, 4, 2, 0});
   leader.answered(1, {true, true, 2, 4, 2, 0});
   BOOST_TEST(leader.decided() == 0u);
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(only_an_entry_of_its_own_term_is_decided_by_a_leader) {
 }
 
 BOOST_AUTO_TEST_CASE(a_voter_that_lacks_entries_gets_them) {
-  Leadership leader{3, 4, {1, 1, 2}};
+  Leadership leader{3, 4, {{}, {1, 1, 2}}};
   leader.append();
   const auto first = leader.next(1, 10, false);
   BOOST_REQUIRE(first.has_value());
@@ -160,6 +160,69 @@ BOOST_AUTO_TEST_CASE(a_refused_leader_sends_nothing_more) {
   BOOST_TEST(!leader.next(0, 10, true).has_value());
 }
 
+// --- folded logs ------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_voter_learns_what_is_decided_and_may_fold_it) {
+  Voter voter{2, {{}, {1, 1, 2}}, patience};
+  BOOST_TEST(voter.decided() == 0u);
+  voter.take({2, {2, 3}, {2}, false, 3}, 0);
+  BOOST_TEST(voter.decided() == 3u);
+  voter.fold(3);
+  BOOST_TEST((voter.end() == LogEnd{2, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(entries_that_are_folded_are_known) {
+  Voter voter{2, {{1, 5}, {2, 2}}, patience};
+  const auto late = voter.take(batch(2, {1, 2}, {1, 1}), 0);
+  BOOST_TEST(late.fits);
+  BOOST_TEST(late.first == 2u);
+  BOOST_TEST(late.have == 4u);
+  BOOST_TEST(late.keep == 7u);
+  const auto over = voter.take(batch(3, {1, 4}, {1, 2, 3}), 0);
+  BOOST_TEST(over.fits);
+  BOOST_TEST(over.first == 2u);
+  BOOST_TEST(over.keep == 6u);
+  BOOST_TEST((voter.end() == LogEnd{3, 7}));
+}
+
+BOOST_AUTO_TEST_CASE(a_voter_that_is_behind_gets_a_snapshot_and_then_the_rest) {
+  Leadership leader{3, 4, {{2, 6}, {2, 3}}};
+  leader.append();
+  leader.answered(1, {true, false, 2, 4, 0, 0});
+  const auto snapshot = leader.next(1, 10, false);
+  BOOST_REQUIRE(snapshot.has_value());
+  BOOST_TEST(snapshot->snapshot);
+  BOOST_TEST((snapshot->after == LogEnd{2, 6}));
+  BOOST_TEST(snapshot->terms.empty());
+  Voter voter{3, {{}, {1, 1, 3}}, patience};
+  const auto verdict = voter.take(*snapshot, 0);
+  BOOST_TEST(verdict.replaced);
+  BOOST_TEST((voter.end() == LogEnd{2, 6}));
+  leader.answered(1, verdict);
+  const auto rest = leader.next(1, 10, false);
+  BOOST_TEST((rest->after == LogEnd{2, 6}));
+  BOOST_TEST((rest->terms == std::vector<uint64_t>{2, 3, 4}));
+  leader.answered(1, voter.take(*rest, 0));
+  leader.answered(0, {true, true, 9, 4, 9, 0});
+  BOOST_TEST(leader.decided() == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(a_snapshot_that_comes_late_replaces_nothing) {
+  const LogBatch old{4, {2, 4}, {}, true, 4};
+  for (const LogShape& log : {LogShape{{}, {1, 1, 2, 2, 4}},
+                              LogShape{{2, 4}, {4}}, LogShape{{4, 5}, {}}}) {
+    Voter voter{4, log, patience};
+    const auto verdict = voter.take(old, 0);
+    BOOST_TEST(verdict.fits);
+    BOOST_TEST(!verdict.replaced);
+    BOOST_TEST(verdict.have == 4u);
+    BOOST_TEST((voter.end() == LogEnd{4, 5}));
+  }
+  Voter other{5, {}, patience};
+  BOOST_TEST(!other.take(old, 0).led);
+  BOOST_TEST((other.end() == LogEnd{}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
@@ -173,7 +236,7 @@ public:
       disks_(voters),
       candidates_(candidates, Candidate{voters}) {
     for (uint32_t i = 0; i < voters; ++i)
-      voters_.emplace_back(0, std::vector<uint64_t>{}, patience);
+      voters_.emplace_back(0, LogShape{}, patience);
     cut_.resize(candidates, std::vector<bool>(voters));
   }
 
@@ -195,6 +258,7 @@ public:
 
   uint64_t decided() const { return decided_.size(); }
   uint64_t leaders() const { return leaders_.size(); }
+  uint64_t snapshots() const { return snapshots_; }
 
 private:
   struct Candidate {
@@ -210,8 +274,15 @@ private:
   };
   struct Disk {
     uint64_t promised = 0;
-    std::vector<uint64_t> log;
+    LogEnd base;               ///< up to here it is folded
+    std::vector<uint64_t> log; ///< all, so that a fault can be seen
     std::vector<uint64_t> payload;
+
+    LogShape shape() const {
+      return {base,
+              {log.begin() + static_cast<std::ptrdiff_t>(base.id), log.end()}};
+    }
+    void fold(uint64_t id) { base = {log[id - 1], id}; }
   };
 
   bool chance(uint64_t one_in) { return random_() % one_in == 0; }
@@ -235,8 +306,13 @@ private:
     const auto voter = random_() % voters_.size();
     const auto who = random_() % candidates_.size();
     if (chance(2)) // its process dies; its disk does not
-      voters_[voter] = Voter{disks_[voter].promised, disks_[voter].log,
+      voters_[voter] = Voter{disks_[voter].promised, disks_[voter].shape(),
                              patience};
+    if (const auto id = voters_[voter].decided();
+        id > disks_[voter].base.id && chance(2)) {
+      voters_[voter].fold(id);
+      disks_[voter].fold(id);
+    }
     if (chance(3))
       restart(candidates_[who]);
     cut_[random_() % cut_.size()][voter] = chance(2);
@@ -252,6 +328,8 @@ private:
   void act(uint32_t i) {
     auto& self = candidates_[i];
     if (self.leads && !self.leads->deposed()) {
+      if (chance(50))
+        self.leads->fold(self.leads->decided());
       if (chance(20)) {
         self.leads->append();
         self.log.push_back(self.term);
@@ -304,7 +382,7 @@ private:
     for (size_t at = 0; at < decided_.size(); ++at)
       BOOST_REQUIRE(self.payload[at] == decided_[at]);
     self.leads.emplace(static_cast<uint32_t>(voters_.size()), self.term,
-                       self.log);
+                       disks_[best].shape());
     self.leads->append();
     self.log.push_back(self.term);
     self.payload.push_back(self.term << 32 | i << 16);
@@ -315,11 +393,14 @@ private:
     auto batch = self.leads->next(v, 1 + random_() % 4, chance(20));
     if (!batch)
       return;
-    const auto first = batch->after.id;
-    std::vector<uint64_t> payload(
+    const auto first = batch->snapshot ? 0 : batch->after.id;
+    const auto last = batch->after.id + batch->terms.size();
+    const std::vector<uint64_t> payload(
       self.payload.begin() + static_cast<std::ptrdiff_t>(first),
-      self.payload.begin()
-        + static_cast<std::ptrdiff_t>(first + batch->terms.size()));
+      self.payload.begin() + static_cast<std::ptrdiff_t>(last));
+    const std::vector<uint64_t> terms(
+      self.log.begin() + static_cast<std::ptrdiff_t>(first),
+      self.log.begin() + static_cast<std::ptrdiff_t>(last));
     const auto life = self.life;
     const auto term = self.term;
     auto back = [this, i, v, life, term](auto then) {
@@ -331,17 +412,22 @@ private:
     flying_.emplace(now_ + 60, [back] { // its deadline
       back([](Leadership& x, uint32_t voter) { x.lost(voter); });
     });
-    send([this, i, v, batch = *batch, payload, back] {
+    send([this, i, v, batch = *batch, payload, terms, back] {
       if (cut_[i][v])
         return;
       const auto verdict = voters_[v].take(batch, now_);
       auto& disk = disks_[v];
       disk.promised = voters_[v].promised();
-      if (verdict.fits) {
+      if (verdict.replaced) {
+        ++snapshots_;
+        disk.base = batch.after;
+        disk.log = terms;
+        disk.payload = payload;
+      } else if (verdict.fits && !batch.snapshot) {
         disk.log.resize(verdict.keep);
         disk.payload.resize(verdict.keep);
         for (size_t at = verdict.first; at < payload.size(); ++at) {
-          disk.log.push_back(batch.terms[at]);
+          disk.log.push_back(terms[at]);
           disk.payload.push_back(payload[at]);
         }
       }
@@ -375,6 +461,7 @@ private:
   std::multimap<uint64_t, std::function<void()>> flying_;
   std::vector<uint64_t> decided_;
   std::set<uint64_t> leaders_;
+  uint64_t snapshots_ = 0;
 };
 
 } // namespace
@@ -383,6 +470,7 @@ BOOST_AUTO_TEST_SUITE(quorum_log_in_a_bad_network)
 
 BOOST_AUTO_TEST_CASE(no_entry_is_decided_twice_and_work_goes_on) {
   uint64_t leaders = 0;
+  uint64_t snapshots = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       World world{seed, seed % 3 == 0 ? 5u : 3u, seed % 2 == 0 ? 3u : 2u};
@@ -392,9 +480,11 @@ BOOST_AUTO_TEST_CASE(no_entry_is_decided_twice_and_work_goes_on) {
       world.calm();
       world.run(6'000);
       BOOST_TEST(world.decided() > before + 20);
+      snapshots += world.snapshots();
     }
   }
   BOOST_TEST(leaders > 60u * 3);
+  BOOST_TEST(snapshots > 60u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -324,6 +324,35 @@ BOOST_AUTO_TEST_CASE(a_journal_that_was_folded_is_gone_on_with) {
   BOOST_TEST(has(refused(), "does not fit its checksum"));
 }
 
+BOOST_AUTO_TEST_CASE(events_that_are_not_decided_stay_as_they_are) {
+  JournalFile file{path, JournalFile::Open::create};
+  auto events = many(2'000);
+  file.append(events);
+  file.fold(1'200, {100, 40});
+  const auto kept = file.events();
+  BOOST_TEST(kept.size() < 1'200u);
+  for (size_t i = 1; i <= 900; ++i)
+    BOOST_TEST(kept[kept.size() - i].id == 2'001 - i);
+}
+
+// What a voter does that is behind: nothing of its own stays.
+BOOST_AUTO_TEST_CASE(another_journal_takes_the_place_of_this_one) {
+  auto other = three();
+  for (size_t i = 0; i < 3; ++i)
+    other[i].id = 10 + 7 * i;
+  {
+    write_three();
+    JournalFile file{path, JournalFile::Open::resume};
+    file.replace(other);
+    auto more = three();
+    file.append(more);
+    BOOST_TEST(more.front().id == 25u);
+  }
+  const auto found = JournalFile{path, JournalFile::Open::resume}.events();
+  BOOST_TEST(found.size() == 6u);
+  BOOST_TEST(found.front().id == 10u);
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_file_is_a_name_that_was_taken) {
   std::ofstream{path};
   BOOST_TEST(!journal_is_at(path));

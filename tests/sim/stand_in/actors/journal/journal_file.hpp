@@ -23,6 +23,8 @@ public:
 
   std::vector<JournalEvent> events() const { return disk_->events; }
   void append(std::vector<JournalEvent>& events) { disk_->append(events); }
+  void fold(uint64_t until, FoldLimits limits) { disk_->fold(until, limits); }
+  void replace(const std::vector<JournalEvent>& with) { disk_->replace(with); }
   void cut(uint64_t keep) { disk_->cut(keep); }
   uint64_t promised() const { return disk_->promised; }
   void promise(uint64_t term) { disk_->promise(term); }

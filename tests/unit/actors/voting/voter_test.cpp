@@ -1,0 +1,95 @@
+#include "actors/control/actor_node.hpp"
+#include "actors/journal/journal_file.hpp"
+#include "actors/voting/voter.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+
+using namespace troupe;
+
+namespace voter_test {
+namespace {
+
+constexpr LogFolding soon{100, {20, 10}};
+
+/// A voter's file, and what a leader of term 1 says to it.
+struct Kept {
+  Kept() {
+    std::string name = "/tmp/troupe-voter-XXXXXX";
+    folder = mkdtemp(name.data());
+    path = folder + "/journal.db";
+  }
+  ~Kept() { std::filesystem::remove_all(folder); }
+
+  /// The next events; all before them are decided.
+  AppendLog next(uint64_t count) {
+    AppendLog out{1, end > 0 ? 1U : 0U, end, {}, false, end};
+    for (uint64_t i = 0; i < count; ++i, ++end)
+      out.events.push_back(
+        {end + 1, 0, 1, "commits",
+         R"({"first":)" + std::to_string(end) + R"(,"count":1})"});
+    return out;
+  }
+  LogTaken tell(const AppendLog& batch) {
+    LogTaken out;
+    self->request(voter, std::chrono::seconds{10}, batch)
+      .receive([&](const LogTaken& x) { out = x; },
+               [](const caf::error& why) { BOOST_ERROR(to_string(why)); });
+    return out;
+  }
+  void end_voter() {
+    self->send_exit(voter, caf::exit_reason::user_shutdown);
+    self->wait_for(voter);
+    voter = nullptr;
+  }
+  std::vector<JournalEvent> events() const {
+    return JournalFile{path, JournalFile::Open::read}.events();
+  }
+
+  std::string folder;
+  std::string path;
+  ActorConfig config{Credentials{}};
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+  voter_actor voter;
+  uint64_t end = 0;
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(voter, Kept)
+
+BOOST_AUTO_TEST_CASE(a_voter_keeps_a_bounded_journal_and_goes_on_with_it) {
+  for (int turn = 0; turn < 2; ++turn) {
+    voter = spawn_voter(system, path, 1'000, soon);
+    for (int i = 0; i < 50; ++i)
+      BOOST_TEST(tell(next(30)).have == end);
+    end_voter();
+  }
+  BOOST_TEST(end == 3'000u);
+  const auto found = events();
+  BOOST_TEST(found.size() < 300u);
+  BOOST_TEST(found.back().id == end);
+}
+
+BOOST_AUTO_TEST_CASE(a_voter_takes_a_snapshot_and_what_follows_it) {
+  voter = spawn_voter(system, path, 1'000, soon);
+  tell(next(3));
+  AppendLog snapshot{1, 1, 90, {}, true, 90};
+  for (uint64_t id : {40U, 80U, 90U})
+    snapshot.events.push_back({id, 0, 1, "note", "{}"});
+  BOOST_TEST(tell(snapshot).fits);
+  end = 90;
+  BOOST_TEST(tell(next(2)).have == 92u);
+  BOOST_TEST(tell(snapshot).have == 90u); // late, it takes nothing away
+  end_voter();
+  const auto found = events();
+  BOOST_TEST(found.size() == 5u);
+  BOOST_TEST(found.back().id == 92u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace voter_test
