@@ -82,6 +82,10 @@ Endpoint parse(const std::string& address) {
   return out;
 }
 
+bool leaves_host(const Endpoint& endpoint) {
+  return endpoint.host != "::1" && !endpoint.host.starts_with("127.");
+}
+
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -156,23 +160,39 @@ struct MetricExporter::Impl {
   std::shared_ptr<SampleTable> table = std::make_shared<SampleTable>();
   std::unique_ptr<PageServer> server;
 
-  explicit Impl(const std::string& address) : endpoint(parse(address)) {
+  Impl(const std::string& address, const std::function<PageGuard()>& guard)
+    : endpoint(parse(address)) {
+    const bool guarded = leaves_host(endpoint);
+    auto before = guarded && guard ? guard() : PageGuard{};
     const int listener = listen_at(endpoint, address);
+    if (guarded && !guard) {
+      close(listener);
+      refuse(address, "leaves this host, and there are no certificates; give "
+                      "127.0.0.1:0");
+    }
     endpoint.port = port_of(listener);
-    server =
-      std::make_unique<PageServer>(listener, "/metrics", [table = table] {
+    server = std::make_unique<PageServer>(
+      listener, "/metrics",
+      [table = table] {
         return prometheus::TextSerializer{}.Serialize(table->Collect());
-      });
+      },
+      std::move(before));
   }
 };
 
-MetricExporter::MetricExporter(const std::string& address)
-  : impl_(std::make_unique<Impl>(address)) {}
+MetricExporter::MetricExporter(const std::string& address,
+                               const std::function<PageGuard()>& guard)
+  : impl_(std::make_unique<Impl>(address, guard)) {}
 
 MetricExporter::~MetricExporter() = default;
 
 std::string MetricExporter::address() const {
   return to_string(impl_->endpoint);
+}
+
+std::string MetricExporter::url() const {
+  return (leaves_host(impl_->endpoint) ? "https://" : "http://") + address()
+         + "/metrics";
 }
 
 void MetricExporter::publish(const std::string& role,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -88,6 +89,8 @@ private:
 /// ("caf.system.running-actors" -> "caf_system_running_actors").
 std::string metric_name(std::string_view raw);
 
+struct PageGuard;
+
 /// Serves /metrics over HTTP. Every series gets a label `role`; series of
 /// other processes arrive by publish(). All calls are thread-safe.
 ///
@@ -100,12 +103,15 @@ class MetricExporter {
 public:
   /// Binds `address`, HOST:PORT, port 0 for any; HOST is an address (of IPv6 in
   /// brackets) or a name, of whose addresses IPv4 goes first.
+  /// Unless that is a loopback address, over HTTPS behind what `guard` makes.
   /// Errors: std::runtime_error, one line ("metrics address 127.0.0.1:9100:
-  /// in use"; what to do).
-  explicit MetricExporter(const std::string& address);
+  /// in use"; what to do); also where that leaves the host without a guard.
+  explicit MetricExporter(const std::string& address,
+                          const std::function<PageGuard()>& guard = {});
   ~MetricExporter();
 
   std::string address() const; ///< HOST:PORT really bound, HOST as numbers
+  std::string url() const;     ///< "http://HOST:PORT/metrics", or https
   /// Replaces all that `role` (e.g. "worker:0") has published before; no
   /// samples: forgets the role.
   void publish(const std::string& role, std::vector<MetricSample> samples);

@@ -36,13 +36,16 @@ struct Client {
   enum class State { listening, speaking, leaving, gone };
 
   int socket = -1;
+  std::unique_ptr<PageStream> stream;
   State state = State::listening;
   Clock::time_point deadline;
   std::string received;
   std::string answer;
   size_t said = 0;
 
-  short events() const { return state == State::speaking ? POLLOUT : POLLIN; }
+  short events() const {
+    return state == State::leaving ? short{POLLIN} : stream->awaits();
+  }
 };
 
 } // namespace
@@ -52,15 +55,18 @@ struct PageServer::Impl {
   int wake;
   std::string path;
   std::function<std::string()> page;
+  PageGuard guard;
   std::list<Client> clients; // in the order in which they came
   Clock::time_point accept_again{};
   std::thread thread;
 
-  Impl(int listening, std::string where, std::function<std::string()> make)
+  Impl(int listening, std::string where, std::function<std::string()> make,
+       PageGuard who)
     : listener(listening),
       wake(::eventfd(0, EFD_CLOEXEC)),
       path(std::move(where)),
-      page(std::move(make)) {
+      page(std::move(make)),
+      guard(std::move(who)) {
     if (wake < 0)
       throw std::runtime_error(std::strerror(errno));
     thread = std::thread{[this] { run(); }};
@@ -129,9 +135,15 @@ struct PageServer::Impl {
       const int made = ::accept4(listener, nullptr, nullptr,
                                  SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (made >= 0) {
+        auto stream = guard.open(made);
+        if (!stream) {
+          ::close(made);
+          continue;
+        }
         if (clients.size() >= max_clients)
           drop_oldest();
         clients.push_back({made,
+                           std::move(stream),
                            Client::State::listening,
                            Clock::now() + request_patience,
                            {},
@@ -165,25 +177,35 @@ struct PageServer::Impl {
   void go_on(Client& client) {
     if (client.state == Client::State::speaking)
       speak(client);
+    else if (client.state == Client::State::leaving)
+      leave(client);
     else
       listen(client);
   }
 
-  void listen(Client& client) {
+  /// Has had its answer: what it still says is passed over.
+  static void leave(Client& client) {
     char part[part_bytes];
     const auto got = ::recv(client.socket, part, sizeof part, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-      return;
-    if (got <= 0) {
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
       client.state = Client::State::gone;
-      return;
+  }
+
+  void listen(Client& client) {
+    HttpVerdict verdict;
+    // All that there is: a cipher may hold more than the socket shows.
+    while (verdict.kind == HttpVerdict::Kind::wait) {
+      char part[part_bytes];
+      const auto got = client.stream->read(part, sizeof part);
+      if (got == PageStream::not_now)
+        return;
+      if (got == 0) {
+        client.state = Client::State::gone;
+        return;
+      }
+      client.received.append(part, static_cast<size_t>(got));
+      verdict = judge_request(client.received, path, guard.token);
     }
-    if (client.state == Client::State::leaving)
-      return; // has had its answer
-    client.received.append(part, static_cast<size_t>(got));
-    const auto verdict = judge_request(client.received, path);
-    if (verdict.kind == HttpVerdict::Kind::wait)
-      return;
     client.answer = answer_to(verdict);
     client.received = {};
     client.state = Client::State::speaking;
@@ -204,20 +226,17 @@ struct PageServer::Impl {
 
   static void speak(Client& client) {
     while (client.said < client.answer.size()) {
-      const auto sent =
-        ::send(client.socket, client.answer.data() + client.said,
-               client.answer.size() - client.said, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR)
-        continue;
-      if (sent < 0 && errno == EAGAIN)
+      const auto sent = client.stream->write(
+        client.answer.data() + client.said, client.answer.size() - client.said);
+      if (sent == PageStream::not_now)
         return;
-      if (sent < 0) {
+      if (sent == 0) {
         client.state = Client::State::gone;
         return;
       }
       client.said += static_cast<size_t>(sent);
     }
-    ::shutdown(client.socket, SHUT_WR);
+    client.stream->end();
     client.answer = {};
     client.state = Client::State::leaving;
     client.deadline = Clock::now() + farewell;
@@ -225,8 +244,9 @@ struct PageServer::Impl {
 };
 
 PageServer::PageServer(int listener, std::string path,
-                       std::function<std::string()> page)
-  : impl_(std::make_unique<Impl>(listener, std::move(path), std::move(page))) {}
+                       std::function<std::string()> page, PageGuard guard)
+  : impl_(std::make_unique<Impl>(listener, std::move(path), std::move(page),
+                                 std::move(guard))) {}
 
 PageServer::~PageServer() = default;
 

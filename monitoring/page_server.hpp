@@ -1,23 +1,34 @@
 #pragma once
 
+#include "monitoring/page_stream.hpp"
+
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace troupe {
 
+/// Who may read a page that leaves the host, and how.
+struct PageGuard {
+  /// Makes the bytes of an accepted socket, which is not owned; null: there is
+  /// no memory.
+  std::function<std::unique_ptr<PageStream>(int socket)> open = plain_stream;
+  std::string token{}; ///< asked for as a bearer's; empty: none is
+};
+
 /// Answers GET with a page that is made anew for each, over HTTP/1.1, one
 /// request a connection. One thread looks after all connections, so nobody who
 /// is slow keeps others waiting: a request has to be there within two seconds,
 /// its answer taken within ten more, and of more than 256 connections the one
 /// that has been silent longest has to go, never one that is being answered
-/// while there are others. Requests beyond 8 KiB and those with a body are
-/// refused.
+/// while there are others. A handshake is part of the request. Requests beyond
+/// 8 KiB and those with a body are refused.
 class PageServer {
 public:
   /// Takes over a listening socket. `page` is called on the server's thread.
   /// Errors: std::runtime_error with the system's reason.
-  PageServer(int listener, std::string path, std::function<std::string()> page);
+  PageServer(int listener, std::string path, std::function<std::string()> page,
+             PageGuard guard = {});
   /// Ends at once, whoever is connected.
   ~PageServer();
   PageServer(const PageServer&) = delete;

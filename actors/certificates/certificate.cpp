@@ -111,7 +111,8 @@ Certificate issue(const MemberName& name, EVP_PKEY* key, X509* authority,
   X509_set_issuer_name(made.get(), X509_get_subject_name(authority));
   extend(made.get(), authority, NID_basic_constraints, "critical,CA:FALSE");
   extend(made.get(), authority, NID_ext_key_usage, "serverAuth,clientAuth");
-  extend(made.get(), authority, NID_subject_alt_name, "URI:" + uri_of(name));
+  extend(made.get(), authority, NID_subject_alt_name,
+         "URI:" + uri_of(name) + ",DNS:" + host_of(name));
   check(X509_sign(made.get(), authority_key, EVP_sha256()) != 0, "signing");
   return made;
 }

@@ -1,15 +1,13 @@
 #include "actors/certificates/credentials.hpp"
 
 #include "actors/certificates/certificate.hpp"
-#include "actors/sockets/descriptor.hpp"
+#include "actors/certificates/private_file.hpp"
 #include "kernels/base/error.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -21,52 +19,25 @@
 namespace troupe {
 namespace {
 
-constexpr const char* bundled_certificate = "member.pem";
-constexpr const char* bundled_key = "member.key";
-/// A file may hold so much: a chain of dozens of certificates.
-constexpr off_t max_bytes = off_t{1} << 20;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw InputError("certificates: " + path + ": " + why);
-}
-
 std::string reason() {
   return std::strerror(errno);
 }
 
-std::string octal(mode_t mode) {
-  char text[8];
-  std::snprintf(text, sizeof text, "%04o", mode & 07777);
-  return text;
-}
-
-/// Refuses, as ssh does, a key that others may read and a place where others
-/// may put one: it is no secret and no identity.
-void check_private(const std::string& path, const struct stat& about,
-                   mode_t others) {
-  if (about.st_uid != ::geteuid() && about.st_uid != 0)
-    refuse(path, "belongs to another user (number "
-                   + std::to_string(about.st_uid)
-                   + "); copy it as your own, or let its owner start the role");
-  if ((about.st_mode & others) != 0)
-    refuse(path, std::string{"others may "}
-                   + (others == 077 ? "read" : "write to") + " it (mode "
-                   + octal(about.st_mode) + "): chmod "
-                   + (others == 077 ? "600 " : "go-w ") + path
-                   + ", or make new ones if somebody may have");
-}
+constexpr const char* bundled_certificate = "member.pem";
+constexpr const char* bundled_key = "member.key";
 
 /// Tells whether it is a folder; a file has everything in one.
 bool check_place(const std::string& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0)
-    refuse(path,
-           reason()
-             + "; name the folder that the coordinator made, or join with "
-               "--token");
+    refuse_certificate(
+      path, reason()
+              + "; name the folder that the coordinator made, or join with "
+                "--token");
   const bool folder = S_ISDIR(about.st_mode);
   if (!folder && !S_ISREG(about.st_mode))
-    refuse(path, "is no folder; name the one that the coordinator made");
+    refuse_certificate(path,
+                       "is no folder; name the one that the coordinator made");
   check_private(path, about, folder ? 022 : 077);
   return folder;
 }
@@ -74,43 +45,6 @@ bool check_place(const std::string& path) {
 bool is_there(const std::string& path) {
   struct stat about {};
   return ::lstat(path.c_str(), &about) == 0;
-}
-
-std::string read_private(const std::string& path, bool secret) {
-  const Descriptor file{
-    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (!file)
-    refuse(path, "cannot be read (" + reason()
-                   + "); copy the folder that the coordinator made");
-  struct stat about {};
-  if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)
-      || about.st_size > max_bytes)
-    refuse(path, "is no file of certificates; copy the folder that the "
-                 "coordinator made");
-  check_private(path, about, secret ? 077 : 022);
-  std::string text(static_cast<size_t>(about.st_size), '\0');
-  if (::pread(file.get(), text.data(), text.size(), 0) != about.st_size)
-    refuse(path, "cannot be read; try again");
-  return text;
-}
-
-/// A file that is whole, or not there.
-void write_private(const std::string& path, const std::string& text) {
-  const auto early = path + ".new-" + std::to_string(::getpid());
-  ::unlink(early.c_str());
-  Descriptor file{::open(
-    early.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  const bool whole = file
-                     && ::write(file.get(), text.data(), text.size())
-                          == static_cast<ssize_t>(text.size())
-                     && ::fsync(file.get()) == 0
-                     && ::rename(early.c_str(), path.c_str()) == 0;
-  if (whole)
-    return;
-  const int code = errno;
-  ::unlink(early.c_str());
-  errno = code;
-  refuse(path, "cannot be written (" + reason() + ")");
 }
 
 using Files = std::vector<std::pair<std::string, std::string>>;
@@ -136,8 +70,9 @@ bool make_folder(const std::string& folder, const Files& files) {
     fs::create_directories(parent, failure);
   auto early = folder + ".new-XXXXXX";
   if (failure || ::mkdtemp(early.data()) == nullptr)
-    refuse(folder,
-           "cannot be made (" + (failure ? failure.message() : reason()) + ")");
+    refuse_certificate(folder, "cannot be made ("
+                                 + (failure ? failure.message() : reason())
+                                 + ")");
   try {
     write_all(early, files);
   } catch (...) {
@@ -150,7 +85,7 @@ bool make_folder(const std::string& folder, const Files& files) {
   remove_all(early, files);
   errno = code;
   if (code != EEXIST && code != ENOTEMPTY)
-    refuse(folder, "cannot be made (" + reason() + ")");
+    refuse_certificate(folder, "cannot be made (" + reason() + ")");
   return false;
 }
 
@@ -176,29 +111,30 @@ void check_dates(const std::string& where, const std::string& whose, X509* x,
                  const CertificateSource& source) {
   const auto why = why_not_now(period_of(x), source.now());
   if (!why.empty())
-    refuse(where, whose + ' ' + why
-                    + ": set the clock if it is wrong, or have the certificate "
-                      "renewed (troupe certificates renew)");
+    refuse_certificate(
+      where, whose + ' ' + why
+               + ": set the clock if it is wrong, or have the certificate "
+                 "renewed (troupe certificates renew)");
 }
 
 /// Whether it is the member's, now.
 void check_member(const std::string& where, const Credentials& out) {
   const auto authority = certificate_in(out.authority);
   if (!authority)
-    refuse(where, "has no certificate of an authority");
+    refuse_certificate(where, "has no certificate of an authority");
   check_dates(where, "its authority", authority.get(), out.source);
   const auto certificate = certificate_in(out.certificate);
   if (!certificate)
-    refuse(where, "has no certificate");
+    refuse_certificate(where, "has no certificate");
   const auto name = name_in(certificate.get());
   if (!name)
-    refuse(where, "its certificate names no member of a job (URI "
-                    + uri_of(out.name)
-                    + "); have it made anew, or signed with that name");
+    refuse_certificate(
+      where, "its certificate names no member of a job (URI " + uri_of(out.name)
+               + "); have it made anew, or signed with that name");
   if (*name != out.name)
-    refuse(where, "the certificate is that of " + to_string(*name)
-                    + ", and this is " + to_string(out.name)
-                    + ": take its own, or join with --token");
+    refuse_certificate(where, "the certificate is that of " + to_string(*name)
+                                + ", and this is " + to_string(out.name)
+                                + ": take its own, or join with --token");
   check_dates(where, "the certificate of " + to_string(*name),
               certificate.get(), out.source);
 }
@@ -252,26 +188,28 @@ Credentials load_folder(Credentials out) {
       stem = one;
   const bool signs = is_there(path(authority_key_file));
   if (!is_there(path(authority_file)))
-    refuse(folder, (signs || !stem.empty() ? "is half a set: ca.pem is missing"
-                                           : "has no ca.pem")
-                     + std::string{
-                       "; copy the whole folder, or remove it where no other "
-                       "host has one"});
+    refuse_certificate(
+      folder,
+      (signs || !stem.empty() ? "is half a set: ca.pem is missing"
+                              : "has no ca.pem")
+        + std::string{"; copy the whole folder, or remove it where no other "
+                      "host has one"});
   out.authority = read_private(path(authority_file), false);
   if (signs) {
     out.authority_key = read_private(path(authority_key_file), true);
     return made_here(std::move(out));
   }
   if (stem.empty())
-    refuse(folder,
-           "has no certificate for " + to_string(out.name) + " (" + own
-             + ".pem), nor the authority's key: it has " + listed(folder)
-             + "; make one where ca.key is (troupe certificates new), or "
-               "join with --token");
+    refuse_certificate(
+      folder, "has no certificate for " + to_string(out.name) + " (" + own
+                + ".pem), nor the authority's key: it has " + listed(folder)
+                + "; make one where ca.key is (troupe certificates new), or "
+                  "join with --token");
   if (!is_there(path(stem + ".key")))
-    refuse(folder, "is half a set: " + stem
-                     + ".key is missing; copy the whole folder, or remove it "
-                       "where no other host has one");
+    refuse_certificate(
+      folder, "is half a set: " + stem
+                + ".key is missing; copy the whole folder, or remove it "
+                  "where no other host has one");
   out.certificate = read_private(path(stem + ".pem"), false);
   out.key = read_private(path(stem + ".key"), true);
   check_member(path(stem + ".pem"), out);
@@ -297,8 +235,9 @@ Credentials make_member(const Credentials& of, const MemberName& name) {
   const auto authority_key = key_in(of.authority_key);
   if (!authority || !authority_key
       || X509_check_private_key(authority.get(), authority_key.get()) != 1)
-    refuse(of.folder, "ca.key is not the key of ca.pem; copy both from where "
-                      "they were made");
+    refuse_certificate(of.folder,
+                       "ca.key is not the key of ca.pem; copy both from where "
+                       "they were made");
   Credentials out = blank(of.source, name);
   out.folder = of.folder;
   out.authority = of.authority;
@@ -353,10 +292,11 @@ void save_credentials(const std::string& given, const Credentials& member) {
   if (!is_there(folder) && make_folder(folder, files))
     return;
   if (!check_place(folder))
-    refuse(folder, "is a file; name a folder");
+    refuse_certificate(folder, "is a file; name a folder");
   const auto authority = folder + '/' + authority_file;
   if (is_there(authority) && read_private(authority, false) != member.authority)
-    refuse(authority, "is another authority's: name another folder");
+    refuse_certificate(authority,
+                       "is another authority's: name another folder");
   write_all(folder, files);
 }
 

@@ -78,6 +78,10 @@ std::string uri_of(const MemberName& name) {
   return std::string{scheme} + to_string(name);
 }
 
+std::string host_of(const MemberName& name) {
+  return file_stem(name) + ".troupe.internal";
+}
+
 std::optional<MemberName> name_of_uri(const std::string& uri) {
   if (!uri.starts_with(scheme))
     return std::nullopt;

@@ -45,6 +45,8 @@ std::optional<MemberName> parse_member_name(const std::string& text);
 std::string file_stem(const MemberName& name);
 /// What a certificate has as subject alternative name: "troupe:worker:1".
 std::string uri_of(const MemberName& name);
+/// The same for those who know hosts only: "worker-1.troupe.internal".
+std::string host_of(const MemberName& name);
 std::optional<MemberName> name_of_uri(const std::string& uri);
 
 } // namespace troupe

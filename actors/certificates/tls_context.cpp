@@ -147,6 +147,23 @@ void show_authority(SSL_CTX* context, const Credentials& credentials) {
         credentials.folder + "/ca.pem");
 }
 
+/// TLS that shows those credentials and asks for nothing.
+std::shared_ptr<SSL_CTX> begin(const Credentials& credentials) {
+  std::shared_ptr<SSL_CTX> made{SSL_CTX_new(TLS_method()), SSL_CTX_free};
+  auto* context = made.get();
+  check(context != nullptr, "TLS");
+  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+  // A session that goes on in plain bytes must have no record under way, and a
+  // watcher must not be woken by one.
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_read_ahead(context, 0);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE
+                              | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  show(context, credentials);
+  return made;
+}
+
 } // namespace
 
 void petition_by(ssl_st* session) {
@@ -168,29 +185,19 @@ TlsContext::TlsContext(const Credentials& credentials)
   : revocations_(std::make_shared<Revocations>()),
     source_(credentials.source),
     credentials_(credentials),
-    context_(make(credentials)) {}
+    contexts_(make(credentials)) {}
 
 TlsContext::~TlsContext() = default;
 
-TlsContext::Context TlsContext::make(const Credentials& credentials) const {
+TlsContext::Contexts TlsContext::make(const Credentials& credentials) const {
   ERR_clear_error();
   refused.clear();
-  Context made{SSL_CTX_new(TLS_method()), SSL_CTX_free};
-  auto* context = made.get();
-  check(context != nullptr, "TLS");
-  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
-  // A session that goes on in plain bytes must have no record under way, and a
-  // watcher must not be woken by one.
-  SSL_CTX_set_num_tickets(context, 0);
-  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_read_ahead(context, 0);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE
-                              | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  Contexts made{begin(credentials), begin(credentials)};
+  auto* context = made.members.get();
   trust(context, credentials);
   // An authority below a company's is one, too.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context),
                               X509_V_FLAG_PARTIAL_CHAIN);
-  show(context, credentials);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                      judge);
   SSL_CTX_set_verify_depth(context, 4);
@@ -203,16 +210,16 @@ TlsContext::Context TlsContext::make(const Credentials& credentials) const {
   return made;
 }
 
-TlsContext::Context TlsContext::current() const {
+TlsContext::Contexts TlsContext::current() const {
   const std::lock_guard guard{mutex_};
-  return context_;
+  return contexts_;
 }
 
 void TlsContext::renew(const Credentials& credentials) {
   auto made = make(credentials);
   const std::lock_guard guard{mutex_};
   credentials_ = credentials;
-  context_ = std::move(made);
+  contexts_ = std::move(made);
 }
 
 Credentials TlsContext::credentials() const {
@@ -221,7 +228,7 @@ Credentials TlsContext::credentials() const {
 }
 
 TlsSession TlsContext::open(int descriptor, bool connecting) const {
-  TlsSession session{SSL_new(current().get())};
+  TlsSession session{SSL_new(current().members.get())};
   if (!session || SSL_set_fd(session.get(), descriptor) != 1)
     return nullptr;
   X509_VERIFY_PARAM_set_time(SSL_get0_param(session.get()),
@@ -230,6 +237,14 @@ TlsSession TlsContext::open(int descriptor, bool connecting) const {
     SSL_set_connect_state(session.get());
   else
     SSL_set_accept_state(session.get());
+  return session;
+}
+
+TlsSession TlsContext::open_to_anyone(int descriptor) const {
+  TlsSession session{SSL_new(current().anyone.get())};
+  if (!session || SSL_set_fd(session.get(), descriptor) != 1)
+    return nullptr;
+  SSL_set_accept_state(session.get());
   return session;
 }
 

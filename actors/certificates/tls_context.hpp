@@ -35,6 +35,10 @@ public:
   /// null when there is no memory.
   TlsSession open(int descriptor, bool connecting) const;
 
+  /// The same for those who are no members: this side alone shows its
+  /// certificate.
+  TlsSession open_to_anyone(int descriptor) const;
+
   /// What sessions show from now on; those that are open go on.
   /// Errors: InputError naming the file.
   void renew(const Credentials& credentials);
@@ -49,14 +53,19 @@ public:
 private:
   using Context = std::shared_ptr<ssl_ctx_st>;
 
-  Context make(const Credentials& credentials) const;
-  Context current() const;
+  struct Contexts {
+    Context members;
+    Context anyone;
+  };
+
+  Contexts make(const Credentials& credentials) const;
+  Contexts current() const;
 
   std::shared_ptr<Revocations> revocations_;
   const CertificateSource source_;
   mutable std::mutex mutex_;
   Credentials credentials_;
-  Context context_;
+  Contexts contexts_;
 };
 
 /// Makes the session one in which a certificate is asked for: before its

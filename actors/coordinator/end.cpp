@@ -306,8 +306,7 @@ void CoordinatorState::on(const Attach& attach) {
   if (options_.term > 1 && !options_.past) // that line came before it did
     self_->send(observer, Note{back_line(options_.term)});
   if (exporter_)
-    self_->send(observer,
-                Note{"metrics: http://" + exporter_->address() + "/metrics"});
+    self_->send(observer, Note{"metrics: " + exporter_->url()});
   for (const auto& line : options_.first_notes)
     self_->send(observer, Note{line});
   if (ending_.outcome)

@@ -4,7 +4,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
-#include "kernels/optimizer/server_code.hpp"
+#include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
 
 #include <nlohmann/json.hpp>

@@ -58,9 +58,8 @@ struct JobOptions {
   std::string reduction = "reproducible";
   std::string all_reduce = "auto";
   std::string compress = "none";
-  std::string plugin; ///< shared object that roles load; empty: none
-  std::string
-    server_filter; ///< of parameter_server; kernels/optimizer/server_code.hpp
+  std::string plugin;        ///< shared object that roles load; empty: none
+  std::string server_filter; ///< of parameter_server; kernels/server_code.hpp
   std::string server_rule;
   double bucket_mb = 0;                 ///< 0: tuned
   std::string link = "auto";            ///< tcp or shm: no other will do

@@ -3,6 +3,7 @@
 #include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
+#include "actors/control/metrics_guard.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -13,6 +14,7 @@
 #include "actors/wire/ends_with_scope.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace troupe {
 namespace {
@@ -53,8 +55,14 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto coordinator = start_coordinator(system, options, data, journal,
-                                       options.began);
+  std::optional<CertificateRenewal> renewal;
+  auto coordinator =
+    start_coordinator(system, options, data, journal, options.began, [&] {
+      const auto tls = std::make_shared<TlsContext>(
+        make_credentials(options.certificates, coordinator_name));
+      renewal.emplace(CertificateRenewal::Options{tls, {}, {}, {}});
+      return metrics_guard(tls, options.metrics_token);
+    });
   SupervisorOptions supervise;
   supervise.roles = roles_of(coordinator.job->plan);
   supervise.job = coordinator.job;

@@ -50,8 +50,11 @@ struct RunOptions {
   CheckpointOptions checkpoints{};
   uint32_t min_workers = 0;    ///< as CoordinatorOptions
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
-  std::string journal;         ///< file; empty: none is kept
-  bool allow_faults = false;   ///< InjectFault is obeyed
+  std::string metrics_token;   ///< file; made where metrics leave the host
+  /// Of a run without processes, whose metrics alone leave the host.
+  CertificateSource certificates{};
+  std::string journal;       ///< file; empty: none is kept
+  bool allow_faults = false; ///< InjectFault is obeyed
   /// When this process began: one that follows a coordinator that died knows of
   /// no earlier moment. A standby counts from when it leads.
   std::chrono::steady_clock::time_point began =

@@ -12,10 +12,15 @@
 namespace troupe {
 namespace {
 
-std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
+using Guard = std::function<PageGuard()>;
+
+std::shared_ptr<MetricExporter> make_exporter(const std::string& address,
+                                              const Guard& guard) {
   try {
     return address.empty() ? nullptr
-                           : std::make_shared<MetricExporter>(address);
+                           : std::make_shared<MetricExporter>(address, guard);
+  } catch (const InputError&) {
+    throw; // of the guard
   } catch (const std::runtime_error& failure) {
     throw InputError(failure.what());
   }
@@ -25,11 +30,12 @@ std::shared_ptr<MetricExporter> make_exporter(const std::string& address) {
 /// find it; elsewhere where that one still has it, being stopped, or on another
 /// host.
 std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
-                                                    const RunOptions& options) {
+                                                    const RunOptions& options,
+                                                    const Guard& guard) {
   try {
-    return make_exporter(address);
+    return make_exporter(address, guard);
   } catch (const InputError&) {
-    return make_exporter(options.metrics_address);
+    return make_exporter(options.metrics_address, guard);
   }
 }
 
@@ -58,7 +64,8 @@ uint64_t make_job_id() {
 LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
-                  std::chrono::steady_clock::time_point began) {
+                  std::chrono::steady_clock::time_point began,
+                  const Guard& guard) {
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
@@ -73,8 +80,9 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
     try_checkpoints(*started.job, options.checkpoints);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);
   check_resumed(*started.job, fingerprint, checkpoints.notes);
-  auto exporter = past ? make_exporter_again(past->metrics_address, options)
-                       : make_exporter(options.metrics_address);
+  auto exporter = past
+                    ? make_exporter_again(past->metrics_address, options, guard)
+                    : make_exporter(options.metrics_address, guard);
   started.metrics_address = exporter ? exporter->address() : std::string{};
   CoordinatorOptions how;
   how.job_id = journal.job;

@@ -4,8 +4,10 @@
 #include "actors/launch/job_runner.hpp"
 #include "actors/launch/run_journal.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "monitoring/page_server.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,11 +23,13 @@ struct LocalCoordinator {
 
 /// Spawns the coordinator of the job in `options`, or of the one in the past of
 /// `journal`, which it goes on with. `began`: when it, or its process, did.
+/// `guard`: before metrics that leave the host.
 /// Errors: InputError where folder, address or data are not as they should.
 LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
-                  std::chrono::steady_clock::time_point began);
+                  std::chrono::steady_clock::time_point began,
+                  const std::function<PageGuard()>& guard = {});
 
 /// Random, never 0.
 uint64_t make_job_id();

@@ -1,5 +1,6 @@
 #include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control/actor_node.hpp"
+#include "actors/control/metrics_guard.hpp"
 #include "actors/coordinator/run_stage.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -103,7 +104,8 @@ RunResult run_coordinator_process(const RunOptions& options,
     return {0, "", ""}; // by the one that led
   auto coordinator = start_coordinator(
     system, options, data, *journal,
-    proposer ? std::chrono::steady_clock::now() : options.began);
+    proposer ? std::chrono::steady_clock::now() : options.began,
+    [&] { return metrics_guard(config.tls(), options.metrics_token); });
   const auto deposed = std::make_shared<std::atomic<bool>>(false);
   if (proposer)
     proposer->on_deposed([deposed, actor = coordinator.actor] {

@@ -5,7 +5,7 @@
 #include "actors/shard/slice_addend.hpp"
 #include "actors/wire/messages.hpp"
 #include "kernels/base/buffer.hpp"
-#include "kernels/optimizer/server_code.hpp"
+#include "kernels/server_code.hpp"
 #include "strategies/step_ledger.hpp"
 
 #include <map>

@@ -73,6 +73,7 @@ int play_coordinator(const Settings& settings) {
   run.checkpoints = settings.checkpoints;
   run.min_workers = settings.min_workers;
   run.metrics_address = settings.metrics_address;
+  run.metrics_token = metrics_token_of(settings);
   run.journal = settings.journal;
   run.allow_faults = settings.allow_faults;
   run.began = began;

@@ -33,6 +33,8 @@ int run_train(const Settings& settings) {
   run.checkpoints = settings.checkpoints;
   run.min_workers = settings.min_workers;
   run.metrics_address = settings.metrics_address;
+  run.metrics_token = metrics_token_of(settings);
+  run.certificates = certificate_source(settings);
   run.journal = settings.journal;
   run.allow_faults = settings.allow_faults;
   run.events = shown_on(console, interrupt, settings.log_every);

@@ -1,5 +1,6 @@
 #include "apps/process/scrape.hpp"
 
+#include "actors/links/tls_page.hpp"
 #include "apps/terminal/numbers.hpp"
 
 #include <netdb.h>
@@ -70,7 +71,8 @@ using Clock = std::chrono::steady_clock;
 /// A connection whose every wait ends with the deadline.
 class Connection {
 public:
-  Connection(const addrinfo& where, Clock::time_point deadline)
+  Connection(const addrinfo& where, const std::string& authority,
+             Clock::time_point deadline)
     : socket_(
       ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
       deadline_(deadline) {
@@ -85,6 +87,10 @@ public:
       failure = errno;
     if (failure != 0)
       why_ = std::strerror(failure);
+    else
+      stream_ = authority.empty() ? plain_stream(socket_)
+                                  : read_page(authority, socket_);
+    secret_ = !authority.empty();
   }
   ~Connection() {
     if (socket_ >= 0)
@@ -98,17 +104,18 @@ public:
   /// What comes until the other side ends.
   std::string ask(const std::string& request) {
     std::string answer;
-    // A request fits a socket's buffer.
-    if (send(socket_, request.data(), request.size(), MSG_NOSIGNAL)
-        != static_cast<ssize_t>(request.size()))
+    if (!stream_)
       return answer;
+    // A request fits a socket's buffer.
+    if (once([&] { return stream_->write(request.data(), request.size()); })
+        != static_cast<ssize_t>(request.size())) {
+      if (secret_)
+        throw std::runtime_error("TLS: " + take_tls_error());
+      return answer;
+    }
     char part[16 << 10];
-    for (;;) {
-      if (!wait(POLLIN))
-        throw std::runtime_error("no answer in time");
-      const auto got = recv(socket_, part, sizeof part, 0);
-      if (got <= 0)
-        break;
+    while (
+      const auto got = once([&] { return stream_->read(part, sizeof part); })) {
       answer.append(part, static_cast<size_t>(got));
       if (answer.size() > max_bytes)
         throw std::runtime_error("more than 64 MiB of metrics");
@@ -117,6 +124,18 @@ public:
   }
 
 private:
+  /// Does it once it can be done.
+  template <class Move>
+  ssize_t once(Move move) {
+    for (;;) {
+      const auto moved = move();
+      if (moved != PageStream::not_now)
+        return moved;
+      if (!wait(stream_->awaits()))
+        throw std::runtime_error("no answer in time");
+    }
+  }
+
   bool wait(short what) const {
     const auto rest =
       std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
@@ -131,10 +150,13 @@ private:
   int socket_;
   Clock::time_point deadline_;
   std::string why_;
+  std::unique_ptr<PageStream> stream_;
+  bool secret_ = false;
 };
 
 /// Errors: std::runtime_error with the reason of the last address tried.
-std::string ask_at(const Address& place, const std::string& request) {
+std::string ask_at(const Address& place, const std::string& authority,
+                   const std::string& request) {
   addrinfo wish{};
   wish.ai_socktype = SOCK_STREAM;
   addrinfo* first = nullptr;
@@ -147,7 +169,7 @@ std::string ask_at(const Address& place, const std::string& request) {
                                                                  freeaddrinfo};
   std::string why;
   for (const auto* one = first; one != nullptr; one = one->ai_next) {
-    Connection connection{*one, Clock::now() + timeout};
+    Connection connection{*one, authority, Clock::now() + timeout};
     if (connection.why().empty())
       return connection.ask(request);
     why = connection.why();
@@ -171,15 +193,24 @@ std::vector<ScrapedValue> parse_exposition(const std::string& text) {
   return values;
 }
 
-std::vector<ScrapedValue> scrape(const std::string& address) {
+std::vector<ScrapedValue> scrape(const std::string& address,
+                                 const ScrapeCredentials& credentials) {
   const auto what = "metrics at " + address + ": ";
   std::string answer;
   try {
-    answer = ask_at(parse_address(address),
-                    "GET /metrics HTTP/1.0\r\nHost: " + address + "\r\n\r\n");
+    answer = ask_at(parse_address(address), credentials.authority,
+                    "GET /metrics HTTP/1.0\r\nHost: " + address
+                      + (credentials.token.empty()
+                           ? ""
+                           : "\r\nAuthorization: Bearer " + credentials.token)
+                      + "\r\n\r\n");
   } catch (const std::runtime_error& failure) {
     throw std::runtime_error(what + failure.what());
   }
+  if (answer.starts_with("HTTP/1.1 401 "))
+    throw std::runtime_error(what
+                             + "the run asks for another token: copy its "
+                               "metrics-token");
   const auto body = answer.find("\r\n\r\n");
   if (body == answer.npos || !answer.starts_with("HTTP/1.")
       || answer.substr(8, 5) != " 200 ")

@@ -283,6 +283,7 @@ bool check_observer(const Settings& settings) {
     if (settings.given.count("metrics-address") == 0)
       refuse("'troupe status' needs the address that the run printed as "
              "metrics, for example troupe status 127.0.0.1:9400");
+    check_address(settings, "metrics-address", settings.metrics_address);
     return true;
   }
   return false;

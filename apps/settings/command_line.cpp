@@ -129,9 +129,9 @@ void take_job(CommandLine& line, Words& rest) {
 
 /// What a run prints is taken as well: http://HOST:PORT/metrics.
 std::string address_of(std::string text) {
-  const std::string scheme = "http://";
-  if (text.rfind(scheme, 0) == 0)
-    text.erase(0, scheme.size());
+  for (const std::string scheme : {"http://", "https://"})
+    if (text.starts_with(scheme))
+      text.erase(0, scheme.size());
   return text.substr(0, text.find('/'));
 }
 

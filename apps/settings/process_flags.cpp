@@ -52,8 +52,14 @@ void add_connections(std::vector<Flag>& flags) {
   add(flags, on_runs | on_status, group, "metrics-address", "HOST:PORT",
       "127.0.0.1:0, a free port",
       "where Prometheus finds the metrics, over plain HTTP; printed at the "
-      "start; not local: needs --certificates; status: of which run",
+      "start; not local: HTTPS with a token, needs --certificates; status: of "
+      "which run",
       address(FIELD(metrics_address)));
+  add(flags, on_runs | on_status, group, "metrics-token", "FILE",
+      "metrics-token in --certificates",
+      "what readers of metrics show where these leave the host; a coordinator "
+      "makes it where there is none",
+      text(FIELD(metrics_token)));
   add(flags, on_runs | on_voter, group, "listen", "HOST:PORT",
       "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
@@ -105,8 +111,8 @@ void add_connections(std::vector<Flag>& flags) {
 void add_certificates(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
   add(
-    flags, on_runs | on_control | on_voter | on_members, group, "certificates",
-    "DIR", "the job makes its own",
+    flags, on_runs | on_control | on_voter | on_members | on_status, group,
+    "certificates", "DIR", "the job makes its own",
     "folder with the job's authority, and its key or a certificate and key of "
     "one's own; or a file with all of it",
     text(FIELD(certificates)));

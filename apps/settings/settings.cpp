@@ -1,5 +1,6 @@
 #include "apps/settings/settings.hpp"
 
+#include "actors/certificates/metrics_token.hpp"
 #include "apps/settings/checks.hpp"
 #include "apps/settings/command_line.hpp"
 #include "apps/settings/config_file.hpp"
@@ -184,6 +185,12 @@ void settle(Settings& settings, const Surroundings& surroundings) {
 }
 
 } // namespace
+
+std::string metrics_token_of(const Settings& settings) {
+  return settings.metrics_token.empty()
+           ? settings.certificates + '/' + metrics_token_file
+           : settings.metrics_token;
+}
 
 CertificateSource certificate_source(const Settings& settings) {
   CertificateSource out{settings.certificates};

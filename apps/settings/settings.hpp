@@ -75,6 +75,7 @@ struct Settings {
   std::string summary;
   std::string journal;
   std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
+  std::string metrics_token; ///< file; empty: in `certificates`
   std::string log_dir;
   std::string log_level = "warning"; ///< error, warning, info or debug
   uint64_t log_every = 0;            ///< steps; 0: a line an epoch
@@ -143,6 +144,9 @@ Surroundings surroundings_of_process();
 /// and for a public address without certificates.
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings);
+
+/// The file of what readers of metrics that leave the host show.
+std::string metrics_token_of(const Settings& settings);
 
 /// Where this process finds its certificates.
 CertificateSource certificate_source(const Settings& settings);

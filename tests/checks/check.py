@@ -89,7 +89,7 @@ RULES = {
 # room's own files.
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
-               "compression data cuda checkpoint table devices".split(),
+               "compression data cuda checkpoint table devices".split() + [""],
     "actors": "process journal wire sockets certificates links collectives "
               "control job compute role replica worker shard voting "
               "coordinator launch".split() + [""],

@@ -1,6 +1,6 @@
 // A plug-in for tests: rules that are known in other words.
 
-#include "kernels/optimizer/server_code.hpp"
+#include "kernels/server_code.hpp"
 
 extern "C" void troupe_register();
 

@@ -6,6 +6,7 @@ Grafana dashboard. TROUPE is the program under test; TROUPE_SOURCE the
 repository, by default the one this file lies in.
 """
 
+import http
 import json
 import math
 import os
@@ -249,6 +250,8 @@ class Prometheus(Process):
                                         timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE:
+                raise  # it starts
             raise AssertionError(
                 f"{parameters}: {error.read().decode()}") from error
 

@@ -362,6 +362,9 @@ MetricExporter::~MetricExporter() = default;
 std::string MetricExporter::address() const {
   return {};
 }
+std::string MetricExporter::url() const {
+  return {};
+}
 void MetricExporter::publish(const std::string&, std::vector<MetricSample>) {}
 void MetricExporter::attach(const std::string&, const MetricRegistry&) {}
 

@@ -108,6 +108,27 @@ BOOST_AUTO_TEST_CASE(other_requests_are_refused_with_a_status) {
              == "431");
 }
 
+BOOST_AUTO_TEST_CASE(where_there_is_a_token_it_is_asked_for_first) {
+  const auto status = [](const std::string& headers) {
+    return std::string{
+      judge_request("GET /metrics HTTP/1.1\r\n" + headers + "\r\n", "/metrics",
+                    "s3cret")
+        .status}
+      .substr(0, 3);
+  };
+  for (const char* headers :
+       {"Authorization: Bearer s3cret\r\n",
+        "Host: x\r\nauthorization:bearer  s3cret \r\nAccept: */*\r\n"})
+    BOOST_TEST(status(headers) == "200");
+  for (const char* headers :
+       {"", "Authorization: Bearer s3cre\r\n",
+        "Authorization: Bearer s3cret0\r\n", "Authorization: s3cret\r\n",
+        "Authorization: Bearer\r\n", "Authorization:\r\n",
+        "Authorization: Basic s3cret\r\n", "X-Authorization: Bearer s3cret\r\n",
+        "Authorization: Bearer no\r\nAuthorization: Bearer s3cret\r\n"})
+    BOOST_TEST(status(headers) == "401");
+}
+
 // 64 clients that send a byte now and then held both threads of the web server
 // that was here, each for as long as its deadline: a scrape took half a minute.
 BOOST_AUTO_TEST_CASE(clients_that_drip_keep_no_scrape_waiting) {

@@ -1,4 +1,4 @@
-#include "kernels/optimizer/server_code.hpp"
+#include "kernels/server_code.hpp"
 
 #include "kernels/base/error.hpp"
 
