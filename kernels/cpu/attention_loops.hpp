@@ -41,8 +41,8 @@ struct AttentionBackward {
   float* scratch;
 };
 
-/// The kernels compiled for one instruction set; as products of matrices,
-/// their bits differ between sets.
+/// The kernels compiled for one instruction set. Those that have fused
+/// multiplications and additions give the same bits.
 /// Source: Dao et al., "FlashAttention: Fast and Memory-Efficient Exact
 /// Attention with IO-Awareness", 2022; the running softmax is that of Milakov
 /// and Gimelshein, "Online normalizer calculation for softmax", 2018.

@@ -11,7 +11,8 @@ namespace {
 
 /// Up to which share of nonzero elements a product is NonzeroMatrix's (EPYC,
 /// AVX-512; what is faster at 16, 64 and 256 rows). With few rows most time
-/// goes into fetching the weight, and oneDNN is slow where it is transposed.
+/// goes into fetching the weight. They decide bits: the other products' chains
+/// have blocks.
 double max_nonzero_inputs(size_t rows) {
   return rows < 48 ? 0.3 : 0.65;
 }

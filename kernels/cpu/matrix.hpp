@@ -9,8 +9,18 @@ namespace troupe::kernels {
 
 enum class Side : char { as_is = 'N', transposed = 'T' };
 
+/// Blocks that k is cut into, in float32, are all so long but the last: as few
+/// as may be, and about as long as each other.
+constexpr size_t max_chain_length = 256;
+constexpr size_t chain_length(size_t k) {
+  const auto blocks = (k + max_chain_length - 1) / max_chain_length;
+  return k <= max_chain_length ? k : (k + 4 * blocks - 1) / (4 * blocks) * 4;
+}
+
 /// c [m, n] = a [m, k] b [k, n] (+ c where accumulate), row-major without gaps;
-/// a transposed operand lies as [k, m] or [n, k]. On this thread alone.
+/// a transposed operand lies as [k, m] or [n, k]. On this thread alone. The
+/// bits of an element follow from its operands and k, as
+/// docs/numeric_classes.md says.
 void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
               const float* a, const float* b, float* c,
               bool accumulate = false);

@@ -27,7 +27,7 @@ OperatorCase attention(uint32_t rows, Size size, bool causal) {
   given.rows = rows;
   given.inputs = {{size.length, 3 * d}};
   given.output = {size.length, d};
-  given.same_on_every_isa = false;
+  given.same_bits = SameBits::with_fma;
   given.differences = 30;
   given.name = std::to_string(size.length) + " x " + std::to_string(size.heads)
                + " x " + std::to_string(size.head)

@@ -71,7 +71,7 @@ OperatorCase convolution(const Sizes& s, bool bias = true, bool relu = false) {
   given.parameters = {{s.kernel, s.kernel, s.channels / s.groups, s.units}};
   if (bias)
     given.parameters.push_back({s.units});
-  given.same_on_every_isa = false;
+  given.same_bits = SameBits::nowhere;
   given.reference = [=](const Operands& x) {
     return convolve(s, bias, relu, x);
   };

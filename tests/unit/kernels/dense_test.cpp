@@ -32,7 +32,7 @@ OperatorCase dense(uint32_t rows, Shape input, uint64_t units, Form form) {
   given.parameters = {form.transposed ? Shape{units, n} : Shape{n, units}};
   if (form.bias)
     given.parameters.push_back({units});
-  given.same_on_every_isa = false;
+  given.same_bits = SameBits::with_fma;
   given.reference = [=](const Operands& x) {
     const auto vectors = x.inputs[0].size() / n;
     std::vector<double> y(vectors * units);
@@ -96,6 +96,7 @@ BOOST_AUTO_TEST_CASE(dense_in_bfloat16_is_as_near_as_its_operands) {
           dense(rows, {2, inputs}, units,
                 {.activation = activation, .transposed = transposed});
         given.precision = Precision::bfloat16;
+        given.same_bits = SameBits::nowhere;
         // Each of up to 98 products is off by 2^-8 of up to 1, either way.
         given.forward = given.backward = {6e-2, 1e-2};
         check_operator(given);

@@ -17,6 +17,13 @@ struct Operands {
   std::vector<std::vector<double>> parameters;
 };
 
+/// Where an operator's bits are those of the set selected.
+enum class SameBits {
+  on_every_isa,
+  with_fma, ///< on every set but sse4: matrix products take part
+  nowhere,  ///< oneDNN computes
+};
+
 /// One operator at one shape, with its float64 forward. Gradients are checked
 /// against central differences of the reference.
 struct OperatorCase {
@@ -42,8 +49,8 @@ struct OperatorCase {
   bool training = true;      ///< false: the forward pass of an evaluation
   double low = -1, high = 1; ///< of drawn inputs
   double parameter_low = -1, parameter_high = 1;
-  uint64_t key = 7;              ///< of dropout
-  bool same_on_every_isa = true; ///< false where matrix products take part
+  uint64_t key = 7; ///< of dropout
+  SameBits same_bits = SameBits::on_every_isa;
   Precision precision = Precision::float32;
   Tolerance forward = float32_sum;
   Tolerance backward = float32_sum;
