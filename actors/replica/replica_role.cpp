@@ -146,8 +146,8 @@ private:
         self_->send(context_.coordinator,
                     Applied{fence, context_.role, version_, 0, 0, 0});
         member_.show(outcome.snapshot);
+        gate_.replay(); // first: a step past the end would wait for ever
         rest(!outcome.snapshot.empty());
-        gate_.replay();
       });
   }
 
