@@ -18,10 +18,12 @@
 // orders and copies; an element's chain is the same in all of them, because a
 // tile's depth is a whole block of it.
 //
-// Variants that were slower (EPYC, Zen 4, AVX-512): c's lines fetched at a
-// tile's begin instead of one tile's worth of time ahead (95 to 104 GFLOP/s at
-// 1024x1024x1024), all columns of b packed at once rather than 128 (104 to
-// 110 at 768x768x768), b read in place by each tile (91).
+// On the way, GFLOP/s at 768x768x768 (EPYC, Zen 4, AVX-512, a shared machine):
+// each panel of b copied from where it lies by the first of 24 tiles, c fetched
+// at a tile's begin 91; b packed before, 256 columns at once, c and the next b
+// fetched beside some tiles 104; 128 columns 106; a packed block by block 110.
+// Packing a costs more than it gives below 640 columns: 109 rather than 114 at
+// 2048x128x128.
 
 namespace troupe::kernels {
 
@@ -34,7 +36,7 @@ constexpr size_t fetched_lines = 8;   ///< of b, ahead of use
 
 // Limits between ways that give the same bits.
 constexpr size_t min_tiles_to_pack_b = 9;
-constexpr size_t min_columns_to_pack_a = 128;
+constexpr size_t min_columns_to_pack_a = 640;
 // Tiles of six rows use less than half of a line of a turned a.
 constexpr size_t min_columns_to_pack_turned_a[] = {256, 1024};
 constexpr size_t min_tiles_to_pack_turned_a = 24;
