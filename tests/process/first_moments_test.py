@@ -17,8 +17,10 @@ from endings_test import processes_of
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
-       "--eval-every", "0", "--epochs", "0", "--steps", "60", "--global-batch",
-       "64", "--virtual-ranks", "4", "--seed", "7"]
+       "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
+       "--virtual-ranks", "4", "--seed", "7"]
+SHORT = ["--steps", "60"]
+LONG = ["--steps", "100000"]  # whoever is told to end ends before
 ONE_DEVICE = ["--strategy", "one_device"]
 SHAPE = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 SERVED = [*SHAPE, "--processes"]
@@ -41,7 +43,7 @@ def children_of(pid):
 class FirstMoments(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with Run(*JOB, *ONE_DEVICE) as run:
+        with Run(*JOB, *SHORT, *ONE_DEVICE) as run:
             cls.undisturbed = run.finish()["weights_sha256"]
 
     def setUp(self):
@@ -88,7 +90,7 @@ class FirstMoments(unittest.TestCase):
             ends = collections.Counter()
             for moment in MOMENTS_S:
                 with self.subTest(way=way, moment=moment):
-                    run = self.start(*way)
+                    run = self.start(*way, *LONG)
                     time.sleep(moment)
                     run.process.send_signal(signal.SIGTERM)
                     status = self.check_end(run, TERMINATED, -signal.SIGTERM)
@@ -101,7 +103,7 @@ class FirstMoments(unittest.TestCase):
         for count, moment in enumerate(MOMENTS_S):
             nth = 1 + count % 5  # the first one is the coordinator
             with self.subTest(nth=nth, moment=moment):
-                run = self.start(*SERVED)
+                run = self.start(*SERVED, *(LONG if nth == 1 else SHORT))
                 wait_for(lambda: len(children_of(run.process.pid)) >= nth,
                          "a role begins")
                 newest = max(children_of(run.process.pid))
@@ -114,7 +116,7 @@ class FirstMoments(unittest.TestCase):
             for count, moment in enumerate(MOMENTS_S):
                 nth = 1 + count % (5 if way is SERVED else 3)
                 with self.subTest(way=way, nth=nth, moment=moment):
-                    run = self.start(*way)
+                    run = self.start(*way, *LONG)
                     wait_for(lambda: len(children_of(run.process.pid)) >= nth,
                              "a role begins")
                     time.sleep(moment)
@@ -126,7 +128,7 @@ class FirstMoments(unittest.TestCase):
         certificates = self.path("certificates")
         summary = self.path("summary.json")
         head = Role(self.addCleanup, "coordinator", "--certificates",
-                    certificates, "--summary", summary, *JOB, *SHAPE)
+                    certificates, "--summary", summary, *JOB, *SHORT, *SHAPE)
         address = head.address()
 
         def role(name):
