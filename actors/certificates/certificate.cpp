@@ -1,5 +1,7 @@
 #include "actors/certificates/certificate.hpp"
 
+#include "kernels/base/hex.hpp"
+
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -8,6 +10,7 @@
 
 #include <array>
 #include <climits>
+#include <span>
 #include <stdexcept>
 
 namespace troupe {
@@ -199,12 +202,7 @@ std::string fingerprint(X509* certificate) {
   unsigned size = 0;
   check(X509_digest(certificate, EVP_sha256(), bytes.data(), &size) == 1,
         "hashing a certificate");
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) {
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 15];
-  }
-  return text;
+  return to_hex(std::span{bytes}.first(size));
 }
 
 std::string date(int64_t unix_seconds) {

@@ -2,6 +2,7 @@
 
 #include "actors/certificates/certificate.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/hex.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -10,6 +11,7 @@
 
 #include <array>
 #include <charconv>
+#include <span>
 #include <vector>
 
 namespace troupe {
@@ -17,15 +19,6 @@ namespace {
 
 constexpr size_t nonce_bytes = 8;
 constexpr size_t proof_digits = 32;
-
-std::string hex(const unsigned char* bytes, size_t size) {
-  std::string text;
-  for (size_t i = 0; i < size; ++i) {
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 15];
-  }
-  return text;
-}
 
 bool is_hex(const std::string& text, size_t digits) {
   return text.size() == digits
@@ -58,7 +51,7 @@ std::string prove(const JoinToken& token, const Credentials& authority) {
        reinterpret_cast<const unsigned char*>(text.data()), text.size(),
        mac.data(), &bytes);
   OPENSSL_cleanse(secret.data(), secret.size());
-  return hex(mac.data(), bytes).substr(0, proof_digits);
+  return to_hex(std::span{mac}.first(bytes)).substr(0, proof_digits);
 }
 
 } // namespace
@@ -72,7 +65,7 @@ JoinToken make_token(const Credentials& authority, const MemberName& name,
                      + ": no token can be made; check openssl's set-up");
   JoinToken token{name,
                   authority.source.now() + valid_seconds,
-                  hex(nonce.data(), nonce.size()),
+                  to_hex(nonce),
                   fingerprint(certificate.get()),
                   {}};
   token.proof = prove(token, authority);

@@ -1,6 +1,7 @@
 #include "actors/certificates/metrics_token.hpp"
 
 #include "actors/certificates/private_file.hpp"
+#include "kernels/base/hex.hpp"
 
 #include <openssl/rand.h>
 
@@ -25,12 +26,7 @@ std::string keep_metrics_token(const std::string& path) {
     std::array<unsigned char, 32> bytes{};
     if (RAND_bytes(bytes.data(), bytes.size()) != 1)
       refuse_certificate(path, "no random bytes to be had");
-    std::string text;
-    for (auto byte : bytes) {
-      text += "0123456789abcdef"[byte >> 4];
-      text += "0123456789abcdef"[byte & 15];
-    }
-    write_private(path, text + '\n');
+    write_private(path, to_hex(bytes) + '\n');
   }
   return metrics_token_in(path);
 }

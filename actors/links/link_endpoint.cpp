@@ -2,6 +2,7 @@
 
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/hex.hpp"
 
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <fstream>
 #include <map>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -112,16 +114,10 @@ std::string own_host_mark() {
 }
 
 std::string random_hex(size_t bytes) {
-  std::string result;
-  for (size_t i = 0; i < bytes; ++i) {
-    unsigned char byte = 0;
-    if (::getrandom(&byte, 1, 0) != 1)
-      throw InputError("links: the system gives no random bytes");
-    constexpr auto digits = "0123456789abcdef";
-    result += digits[byte >> 4];
-    result += digits[byte & 15];
-  }
-  return result;
+  std::vector<unsigned char> drawn(bytes); // 256 at most: they come at once
+  if (::getrandom(drawn.data(), bytes, 0) != static_cast<ssize_t>(bytes))
+    throw InputError("links: the system gives no random bytes");
+  return to_hex(drawn);
 }
 
 LinkPlan plan_links(const std::vector<LinkEndpoint>& members, LinkChoice link) {

@@ -19,7 +19,7 @@ void last(const ChaosWish& wish) {
   std::this_thread::sleep_for(milliseconds{wish.amount});
 }
 
-std::string seconds_of(const ChaosWish& wish) {
+std::string time_of(const ChaosWish& wish) {
   return std::to_string(wish.amount) + " ms";
 }
 
@@ -47,7 +47,7 @@ void HostChaos::kill(size_t host, const ChaosWish& wish) {
   network_.plug(host);
   job_.start(host);
   say("host " + std::to_string(host) + " died and was back after "
-      + seconds_of(wish));
+      + time_of(wish));
 }
 
 /// Which cable, and which way: a number modulo how many there are.
@@ -66,8 +66,7 @@ void HostChaos::cut(size_t host, const ChaosWish& wish) {
   last(wish);
   each([&](size_t from, size_t to) { network_.unblock(from, to); });
   say("host " + std::to_string(host) + " was cut off host "
-      + std::to_string(other) + ", " + words[way] + ", for "
-      + seconds_of(wish));
+      + std::to_string(other) + ", " + words[way] + ", for " + time_of(wish));
 }
 
 void HostChaos::slow(size_t host, const ChaosWish& wish) {
@@ -75,7 +74,7 @@ void HostChaos::slow(size_t host, const ChaosWish& wish) {
   last(wish);
   network_.hurry(host);
   say("host " + std::to_string(host) + " had a slow cable for "
-      + seconds_of(wish));
+      + time_of(wish));
 }
 
 void HostChaos::strike(const ChaosWish& wish) {

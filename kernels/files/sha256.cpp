@@ -1,3 +1,4 @@
+#include "kernels/base/hex.hpp"
 #include "kernels/files/tensor_hash.hpp"
 
 #include <openssl/evp.h>
@@ -31,12 +32,7 @@ public:
     unsigned length = 0;
     check(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1
           && length == digest.size());
-    std::string result;
-    for (auto byte : digest) {
-      result += "0123456789abcdef"[byte >> 4];
-      result += "0123456789abcdef"[byte & 15];
-    }
-    return result;
+    return to_hex(digest);
   }
 
 private:

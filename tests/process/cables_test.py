@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import time
 import unittest
 
 from cluster import DEADLINE_S, TROUPE, Run, wait_for
-from hosts import Hosts, skip_unless_possible
+from hosts import Hosts, certificates_on, skip_unless_possible
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -49,13 +48,6 @@ class Cables(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def certificates(self, host):
-        """Each host's own copy of what the coordinator made."""
-        copy = self.path(f"certificates-{host}")
-        if not os.path.exists(copy):
-            shutil.copytree(self.path("certificates-0"), copy)
-        return copy
-
     def begin(self, flags, places):
         """Starts a job that only a signal ends."""
         self.flags = flags
@@ -68,7 +60,8 @@ class Cables(unittest.TestCase):
         address = self.coordinator.address()
         self.members = {
             role: Role(self.addCleanup, role, "--coordinator", address,
-                       "--certificates", self.certificates(host), "--listen",
+                       "--certificates", certificates_on(host, self.folder.name),
+                       "--listen",
                        f"{self.hosts.address(host)}:0",
                        on=self.hosts.on(host))
             for role, host in places.items()}
@@ -220,7 +213,7 @@ class FullMeasure(unittest.TestCase):
         self.draw = random.Random(20)
         self.cut_long_ago = {}
 
-    path, certificates = Cables.path, Cables.certificates
+    path = Cables.path
 
     def start(self, name):
         """Starts one process where it belongs, with the same command as
@@ -230,7 +223,7 @@ class FullMeasure(unittest.TestCase):
         voters = ",".join(f"{self.hosts.address(x)}:7001" for x in range(3))
         both = ",".join(f"{self.hosts.address(x)}:7000" for x in range(2))
         common = ["--certificates", self.path("certificates-0") if host == 0
-                  else self.certificates(host)]
+                  else certificates_on(host, self.folder.name)]
         journal = ["--journal", self.path(f"vote-{host}.db")]
         if name == "voter":
             arguments = ["--listen", f"{at}:7001", *journal, *common]
@@ -256,7 +249,7 @@ class FullMeasure(unittest.TestCase):
         self.roles = set(places)
         self.start("coordinator 0")
         wait_for(lambda: os.path.exists(
-            self.path("certificates-0/node.pem")), "certificates")
+            self.path("certificates-0/ca.pem")), "certificates")
         for name in list(self.places)[1:]:
             self.start(name)
         self.wait_for_steps("the first steps")

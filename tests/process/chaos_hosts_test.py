@@ -3,14 +3,10 @@ cables, under roles that were started by hand: everybody is back, and the weight
 are those of a run without a fault."""
 # ctest: TIMEOUT 900 RUN_SERIAL TRUE
 
-import json
-import os
-import subprocess
-import tempfile
 import tomllib
 import unittest
 
-from cluster import TROUPE
+from chaos_runs import ChaosRuns
 from hosts import skip_unless_possible
 
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
@@ -38,32 +34,11 @@ ms = {ms}
         for role, kind, ms, cable in faults)
 
 
-class ChaosHosts(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as file:
-                file.write(text)
-        return path
-
-    def run_chaos(self, flags, job):
-        return subprocess.run([TROUPE, "chaos", *flags, "--", "train", *job],
-                              capture_output=True, text=True, timeout=400)
-
-    def chaos(self, flags, job):
-        path = self.path("verdict.json")
-        done = self.run_chaos([*flags, "--json", path], job)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        with open(path) as file:
-            return json.load(file)
+class ChaosHosts(ChaosRuns):
+    deadline_s = 400
 
     def check(self, job, faults):
-        verdict = self.chaos(["--plan", self.path("plan.toml",
+        verdict, _ = self.passed(["--plan", self.path("plan.toml",
                                                   plan_of(faults))],
                              [*JOB, *MLP, "--steps", "6000", *job])
         self.assertEqual(sum(kind["count"] for kind
@@ -83,7 +58,7 @@ class ChaosHosts(unittest.TestCase):
                               if not fault[0].startswith("ps:")])
 
     def test_asynchronous_updates_are_applied_once(self):
-        verdict = self.chaos(
+        verdict, _ = self.passed(
             ["--plan", self.path("plan.toml", plan_of(FAULTS[:3]))],
             [*JOB, "--model", "count:1ms-50000", "--async", "--optimizer",
              "sgd", "--lr", "1", "--steps", "3000", *SERVED])
@@ -97,7 +72,7 @@ class ChaosHosts(unittest.TestCase):
         flags = ["--hosts", "2", "--faults", "2", "--kinds",
                  "host-kill,host-slow", "--seed", "3"]
         job = [*JOB, *MLP, "--steps", "3000", *SERVED]
-        self.chaos([*flags, "--write-plan", plan], job)
+        self.passed([*flags, "--write-plan", plan], job)
         with open(plan, "rb") as file:
             kinds = [fault["kind"] for strike in tomllib.load(file)["strike"]
                      for fault in strike["fault"]]

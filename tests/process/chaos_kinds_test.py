@@ -2,13 +2,13 @@
 a link, by a seed and by a plan; nothing is lost, and nothing is left behind."""
 # ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
-import json
 import os
 import subprocess
 import tempfile
 import tomllib
 import unittest
 
+from chaos_runs import ChaosRuns
 from cluster import TROUPE
 
 FAULTS = os.environ.get("TROUPE_FAULTS", "8")
@@ -43,35 +43,15 @@ ms = 300
 """
 
 
-class ChaosKinds(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as file:
-                file.write(text)
-        return path
-
-    def run_chaos(self, flags, job):
-        return subprocess.run([TROUPE, "chaos", *flags, "--", "train", *job],
-                              capture_output=True, text=True, timeout=180)
-
+class ChaosKinds(ChaosRuns):
     def chaos(self, flags, job, show=False):
-        path = self.path("verdict.json")
-        done = self.run_chaos([*flags, "--json", path], job)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        with open(path) as file:
-            verdict = json.load(file)
+        verdict, said = self.passed(flags, job)
         self.assertEqual(verdict["left"], [])
         self.assertIsNotNone(verdict["held"]["after"])
         for what in ("processes", "descriptors", "memory_files"):
             self.assertLessEqual(verdict["held"]["after"][what],
                                  verdict["held"]["before"][what], what)
-        return (verdict, done.stdout) if show else verdict
+        return (verdict, said) if show else verdict
 
     def test_faults_of_all_kinds_change_no_bit_and_leave_nothing(self):
         plan = self.path("faults.toml")

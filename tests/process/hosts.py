@@ -20,6 +20,15 @@ DYING_TOO = ["setpriv", "--pdeathsig", "KILL"]
 KEPT_S = "3600"
 
 
+def certificates_on(host, folder):
+    """A host's own copy of what the coordinator, on host 0, has made."""
+    made = os.path.join(folder, "certificates-0")
+    copy = os.path.join(folder, f"certificates-{host}")
+    if not os.path.exists(copy):
+        shutil.copytree(made, copy)
+    return copy
+
+
 def skip_unless_possible():
     """Ends the program with status 77 where namespaces are not to be had.
     Without root's rights it goes on as root of a user namespace of its own."""

@@ -4,12 +4,11 @@ announces its host's address, and the weights are those of one process (I3)."""
 
 import json
 import os
-import shutil
 import tempfile
 import unittest
 
 from cluster import Run, wait_for
-from hosts import Hosts, skip_unless_possible
+from hosts import Hosts, certificates_on, skip_unless_possible
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -37,13 +36,6 @@ class LinkHosts(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def certificates(self, host):
-        """Each host's own copy of what the coordinator made."""
-        copy = self.path(f"certificates-{host}")
-        if not os.path.exists(copy):
-            shutil.copytree(self.path("certificates-0"), copy)
-        return copy
-
     def coordinator(self, *arguments, listen="{}:0"):
         return Role(self.addCleanup, "coordinator", "--certificates",
                     self.path("certificates-0"), "--summary",
@@ -53,7 +45,8 @@ class LinkHosts(unittest.TestCase):
 
     def member(self, role, host, address, listen="{}:0"):
         return Role(self.addCleanup, role, "--coordinator", address,
-                    "--certificates", self.certificates(host), "--listen",
+                    "--certificates", certificates_on(host, self.folder.name),
+                    "--listen",
                     listen.format(self.hosts.address(host)),
                     on=self.hosts.on(host))
 

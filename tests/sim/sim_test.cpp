@@ -80,12 +80,14 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   }
 }
 
-// I1-I4, I11, I12, and PROTOCOL 17
-BOOST_AUTO_TEST_CASE(no_world_of_hosts_breaks_an_invariant) {
+namespace {
+
+/// Runs worlds of one kind, which strike with the faults of [from, to).
+void check_worlds(const char* kind, uint64_t first, uint64_t count,
+                  uint32_t from, uint32_t to) {
   sim::Campaign campaign;
   uint64_t failed = 0;
-  for (auto seed = sim::first_host_seed;
-       seed < sim::first_host_seed + host_seeds && failed < 5; ++seed) {
+  for (auto seed = first; seed < first + count && failed < 5; ++seed) {
     const auto verdict = campaign.run(seed);
     if (verdict.what.empty())
       continue;
@@ -93,35 +95,27 @@ BOOST_AUTO_TEST_CASE(no_world_of_hosts_breaks_an_invariant) {
     BOOST_ERROR("seed " << seed << ": " << verdict.what << " (test_sim --seed "
                         << seed << " --trace)");
   }
-  std::cout << campaign.table() << host_seeds << " worlds of hosts, "
+  std::cout << campaign.table() << count << ' ' << kind << ", "
             << campaign.faults() << " faults\n";
-  BOOST_TEST(campaign.beyond() * 100 <= host_seeds);
-  for (auto i = sim::first_host_fault; i < sim::first_rough_fault; ++i) {
+  BOOST_TEST(campaign.beyond() * 100 <= count);
+  for (auto i = from; i < to; ++i) {
     const auto& fault = campaign.coverage()[i];
     BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
   }
 }
 
+} // namespace
+
+// I1-I4, I11, I12, and PROTOCOL 17
+BOOST_AUTO_TEST_CASE(no_world_of_hosts_breaks_an_invariant) {
+  check_worlds("worlds of hosts", sim::first_host_seed, host_seeds,
+               sim::first_host_fault, sim::first_rough_fault);
+}
+
 // I1-I4, I11, I12
 BOOST_AUTO_TEST_CASE(no_rough_world_breaks_an_invariant) {
-  sim::Campaign campaign;
-  uint64_t failed = 0;
-  for (auto seed = sim::first_rough_seed;
-       seed < sim::first_rough_seed + rough_seeds && failed < 5; ++seed) {
-    const auto verdict = campaign.run(seed);
-    if (verdict.what.empty())
-      continue;
-    ++failed;
-    BOOST_ERROR("seed " << seed << ": " << verdict.what << " (test_sim --seed "
-                        << seed << " --trace)");
-  }
-  std::cout << campaign.table() << rough_seeds << " rough worlds, "
-            << campaign.faults() << " faults\n";
-  BOOST_TEST(campaign.beyond() * 100 <= rough_seeds);
-  for (auto i = sim::first_rough_fault; i < sim::fault_kinds; ++i) {
-    const auto& fault = campaign.coverage()[i];
-    BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
-  }
+  check_worlds("rough worlds", sim::first_rough_seed, rough_seeds,
+               sim::first_rough_fault, sim::fault_kinds);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
