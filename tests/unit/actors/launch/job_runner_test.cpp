@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_leases_are_each_consumed_once) {
   auto summary = run(job);
   BOOST_TEST(summary["samples"].get<int>() == 40 * 500); // I6
   BOOST_TEST(summary["duplicates_dropped"].get<int>() == 0);
-  BOOST_TEST(summary["eval"]["accuracy"].get<double>() > 0.8);
+  BOOST_TEST(summary["eval"]["accuracy"].get<double>() > learnt_in_any_order);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_names_step_and_virtual_rank) {
