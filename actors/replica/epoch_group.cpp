@@ -17,30 +17,50 @@ constexpr std::chrono::seconds collective_deadline{60};
 EpochGroup::EpochGroup(FaultTrigger& faults, std::function<void()> spoilt)
   : faults_(faults), spoilt_(std::move(spoilt)) {}
 
+void EpochGroup::expect() {
+  std::lock_guard lock{mutex_};
+  forming_ = true;
+  lost_early_.clear();
+}
+
 void EpochGroup::join(std::shared_ptr<ReplicaGroup> group) {
   std::lock_guard lock{mutex_};
   aborted_ = false;
   group_ = std::move(group);
   reducer_ = group_ ? group_->reducer.get() : nullptr;
   traffic_ = {};
+  forming_ = false;
+  if (reducer_ != nullptr)
+    for (const auto& [rank, reason] : lost_early_)
+      lose(rank, reason);
+  lost_early_.clear();
 }
 
 void EpochGroup::abort(const std::string& reason) {
   std::lock_guard lock{mutex_};
+  call_off(reason);
+}
+
+void EpochGroup::lost(uint32_t rank, const std::string& reason) {
+  std::lock_guard lock{mutex_};
+  if (forming_)
+    lost_early_.emplace_back(rank, reason);
+  else
+    lose(rank, reason);
+}
+
+void EpochGroup::lose(uint32_t rank, const std::string& reason) {
+  if (reducer_ != nullptr)
+    reducer_->lost(rank);
+  call_off(reason);
+}
+
+void EpochGroup::call_off(const std::string& reason) {
   if (!aborted_)
     why_aborted_ = reason;
   aborted_ = true;
   if (reducer_ != nullptr)
     reducer_->abort(reason);
-}
-
-void EpochGroup::lost(uint32_t rank, const std::string& reason) {
-  {
-    std::lock_guard lock{mutex_};
-    if (reducer_ != nullptr)
-      reducer_->lost(rank);
-  }
-  abort(reason);
 }
 
 bool EpochGroup::can_begin(StepOutcome& outcome) {

@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -23,8 +25,11 @@ public:
   /// that this one brought.
   explicit EpochGroup(FaultTrigger& faults, std::function<void()> spoilt = {});
 
+  /// The group of the next epoch is being formed: a rank that is lost from now
+  /// on is one of that group.
+  void expect();
   /// Joins the group of an epoch, null where nobody else is there; the one
-  /// before it is let go.
+  /// before it is let go. Members lost while it was formed are lost to it.
   void join(std::shared_ptr<ReplicaGroup> group);
   bool has_peers() const { return reducer_ != nullptr; }
   /// The group's; there is one while has_peers().
@@ -32,7 +37,7 @@ public:
 
   /// Ends what the group does; from any thread.
   void abort(const std::string& reason);
-  /// The same: a member's process has ended.
+  /// The same: the process of a member of the newest group has ended.
   void lost(uint32_t rank, const std::string& reason);
   /// Returns whether nothing was called off between two steps, of which no
   /// step would tell.
@@ -49,11 +54,15 @@ public:
   bool all_reduce(float* values, size_t count, StepOutcome& outcome);
 
 private:
+  void lose(uint32_t rank, const std::string& reason);
+  void call_off(const std::string& reason);
   bool is_done(const CollectiveResult& result, StepOutcome& outcome);
 
   FaultTrigger& faults_;
   std::function<void()> spoilt_;
-  std::mutex mutex_; ///< of the four below against abort()
+  std::mutex mutex_; ///< of the six below against abort() and lost()
+  bool forming_ = false;
+  std::vector<std::pair<uint32_t, std::string>> lost_early_; ///< while forming
   bool aborted_ = false;
   std::string why_aborted_;
   std::shared_ptr<ReplicaGroup> group_;

@@ -54,6 +54,7 @@ public:
   template <class Then>
   void meet(GroupWish wish, Then then) {
     const auto fence = wish.fence;
+    steps_.group().expect();
     form_group(
       self_, *context_.groups, std::move(wish), met_, cut_off_,
       [this](uint32_t rank, const std::string& reason) {

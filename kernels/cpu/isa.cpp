@@ -3,8 +3,8 @@
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 
+#include <dlfcn.h>
 #include <immintrin.h>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <atomic>
@@ -124,8 +124,14 @@ void prepare_compute_thread() {
   // Denormals are kept: flushing would make bits depend on the thread.
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_OFF);
   _mm_setcsr(_mm_getcsr() & ~0x0040u); // denormals are zero: off
-  // oneDNN gives other bits for other thread counts.
-  omp_set_num_threads(1);
+  // oneDNN gives other bits for other thread counts. Which OpenMP it was linked
+  // with, GCC's or LLVM's, is found out here: the compiler of this file may
+  // come with another one, or with none.
+  using SetThreads = void (*)(int);
+  static const auto set_threads =
+    reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set_threads != nullptr)
+    set_threads(1);
 }
 
 } // namespace troupe
