@@ -15,7 +15,7 @@ import unittest
 
 from cluster import Run, wait_for
 from roles import Role, certificate_of
-from sockets import connections, listening_addresses
+from sockets import connections, held_by_doors, listening_addresses
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
@@ -126,20 +126,21 @@ class IdleStrangers(unittest.TestCase):
         self.kill("worker:1")
         crowds.append(self.crowd(doors[0]))
         self.bring_back("worker:1")
-        for crowd in crowds:
-            for one in crowd:
-                self.assert_let_go(one)
+        self.wait_until_let_go([one for crowd in crowds for one in crowd])
         self.check(["worker:1"])
 
-    def assert_let_go(self, one):
-        """A half-open handshake is closed after two seconds, by whom it was
+    def wait_until_let_go(self, strangers):
+        """Half-open handshakes are closed after two seconds, by whom they were
         opened to."""
-        one.settimeout(20)
-        try:
-            while one.recv(4096):
-                pass
-        except ConnectionError:
-            pass
+        pairs = set()
+        for one in strangers:
+            try:
+                pairs.add((one.getpeername()[1], one.getsockname()[1]))
+            except OSError:
+                pass  # not connected, or over
+        ports = {door for door, _ in pairs}
+        wait_for(lambda: not pairs & held_by_doors(ports),
+                 "strangers are let go", 20)
 
     def test_a_voter_stands_as_well(self):
         listen = "127.0.0.1:0"
@@ -149,8 +150,10 @@ class IdleStrangers(unittest.TestCase):
                      os.path.join(self.folder, "run.db"), "--certificates",
                      self.own, command="voter", max_files=FILES)
         host, port = voter.address("voter").rsplit(":", 1)
-        for one in self.crowd((host, int(port))):
-            self.assert_let_go(one)
+        strangers = self.crowd((host, int(port)))
+        wait_for(lambda: held_by_doors({int(port)}),
+                 "strangers are there")
+        self.wait_until_let_go(strangers)
         self.assertIsNone(voter.process.poll(), voter.error())
 
     def test_certificates_are_read_once(self):

@@ -4,21 +4,27 @@ import os
 import re
 
 ESTABLISHED = "01"
+CLOSE_WAIT = "08"
 LISTENING = "0A"
 
 
-def sockets(pids, state):
-    """[((own address in hexadecimal, own port), (peer's, peer's))] of the TCP
-    sockets of these processes in a state, IPv6 ones too."""
-    known = {}
+def rows(of, state):
+    """(inode, ends) of each TCP socket in a state, as process `of` sees them,
+    IPv6 ones too; ends are ((own address in hexadecimal, own port), (peer's,
+    peer's))."""
     for table in ("tcp", "tcp6"):
-        with open(f"/proc/{pids[0]}/net/{table}") as file:
+        with open(f"/proc/{of}/net/{table}") as file:
             for line in file.read().splitlines()[1:]:
                 words = line.split()
                 if words[3] == state:
-                    known[words[9]] = tuple(
+                    yield words[9], tuple(
                         (address, int(port, 16)) for address, port in
                         (end.split(":") for end in words[1:3]))
+
+
+def sockets(pids, state):
+    """The ends of the TCP sockets of these processes in a state, in order."""
+    known = dict(rows(pids[0], state))
     found = set()
     for pid in pids:
         try:
@@ -44,3 +50,12 @@ def listening_addresses(pids):
 def connections(pids):
     """[(own port, peer's port)] of these processes' connections."""
     return [(own[1], peer[1]) for own, peer in sockets(pids, ESTABLISHED)]
+
+
+def held_by_doors(ports):
+    """{(door's port, stranger's port)} of what was connected to these ports and
+    has not been closed there, accepted or not. The other side may think so of
+    more: a system whose queue is full forgets whom it answered with a cookie,
+    and says nothing."""
+    return {(own[1], peer[1]) for state in (ESTABLISHED, CLOSE_WAIT)
+            for _, (own, peer) in rows("self", state) if own[1] in ports}
