@@ -21,18 +21,33 @@ struct StepSamples {
 /// Computer Programming 2, 3.4.2, algorithm P) by a counter-based generator.
 class Sampling {
 public:
+  /// A virtual rank gets at least `least` samples (1 or 2) of a step, or none,
+  /// as long as the step has so many.
   /// Errors: zero samples or a zero batch is a bug and asserts.
   Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
-           uint32_t virtual_ranks);
+           uint32_t virtual_ranks, uint32_t least = 1);
 
   uint64_t steps_per_epoch() const;
 
   /// Returns the positions that `step` (from 0) takes; the last step of an
-  /// epoch may be shorter.
+  /// epoch may be shorter. One that would be left with fewer than `least` takes
+  /// one from the step before, where that has one to spare.
   StepSamples step(uint64_t step) const;
 
   /// Returns [floor(v n / V), floor((v + 1) n / V)) of a step of n samples.
+  /// Where that would be fewer than `least`, every so many virtual ranks have
+  /// none, and the others share their samples out likewise.
   StepSamples rank(uint64_t step, uint32_t virtual_rank) const;
+
+  /// How many virtual ranks have samples of a step.
+  uint32_t filled(uint64_t step) const;
+
+  /// The most samples that a virtual rank, or a step, ever has.
+  uint32_t max_of_rank() const;
+  uint32_t max_of_step() const;
+
+  /// How many steps of an epoch have fewer samples than `least`.
+  uint64_t short_steps() const;
 
   /// Writes the sample indices of one virtual rank of one step, in order.
   /// The permutation of the data epoch is kept until another one is asked for.
@@ -40,10 +55,13 @@ public:
                std::vector<uint32_t>& out);
 
 private:
+  uint32_t shared_by(uint32_t samples) const;
+
   uint64_t seed_;
   uint64_t samples_;
   uint32_t global_batch_;
   uint32_t virtual_ranks_;
+  uint32_t least_;
   uint64_t permuted_epoch_ = ~uint64_t{0};
   std::vector<uint32_t> permutation_;
 };

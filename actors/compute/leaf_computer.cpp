@@ -53,9 +53,9 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                     ? 0
                     : stacked_rows(job_->worker_graph, device)),
     rows_(whole_nodes_
-            ? job_->options.global_batch
+            ? sampling_.max_of_step()
             : std::max(job_->max_rows(),
-                       std::min(stacked_rows_, job_->options.global_batch))),
+                       std::min(stacked_rows_, sampling_.max_of_step()))),
     lanes_(executor.threads()),
     memory_(std::move(memory)),
     faults_(std::move(faults)) {}

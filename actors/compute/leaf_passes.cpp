@@ -58,7 +58,18 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
   const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
   auto batch = lane.batch->batch(rows, key);
   batch.gate = gate_;
+  batch.step = whole_step(step);
   return batch;
+}
+
+/// What the running statistics of a step's leaves are taken over. An update
+/// that is made of one leaf alone, or of those that came in time, or of leaves
+/// that depend on who is there: over each leaf.
+WholeStep LeafComputer::whole_step(uint64_t step) const {
+  if (whole_nodes_ || job_->options.backup_workers > 0
+      || job_->options.synchronisation == Synchronisation::async)
+    return {};
+  return {sampling_.step(step).count, sampling_.filled(step)};
 }
 
 /// What a fault does to the pass that begins: a value becomes NaN half-way

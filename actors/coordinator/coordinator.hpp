@@ -36,6 +36,8 @@ struct CoordinatorOptions {
   std::string save; ///< safetensors file; empty: nothing is saved
   CheckpointOptions checkpoints{};
   uint32_t min_workers = 0; ///< to begin and go on; 0: all begin, one goes on
+  /// Progress is told at each multiple of so many steps; 0: as time goes by.
+  uint64_t log_every = 0;
   std::string data_fingerprint;
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary

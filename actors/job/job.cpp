@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 namespace troupe {
@@ -56,6 +57,11 @@ JobData load_job_data(const JobOptions& options) {
 
 namespace {
 
+/// Buffers follow the samples, where those are fewer than the batch.
+uint64_t max_step_rows(const JobOptions& options) {
+  return std::clamp<uint64_t>(options.samples, 1, options.global_batch);
+}
+
 std::vector<Variable> variables_of(const JobOptions& options,
                                    const Graph& graph,
                                    const std::vector<uint32_t>& tables) {
@@ -63,8 +69,8 @@ std::vector<Variable> variables_of(const JobOptions& options,
   for (const auto& parameter : graph.parameters)
     variables.push_back({parameter.name, parameter.shape});
   for (auto table : tables)
-    variables[table].partitions = table_partitions(
-      variables[table], uint64_t{options.global_batch} * graph.ids());
+    variables[table].partitions =
+      table_partitions(variables[table], max_step_rows(options) * graph.ids());
   return variables;
 }
 
@@ -216,6 +222,12 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
   if (options.tables == "sparse" && tables.empty() && told)
     throw UsageError("--tables sparse: --model " + options.model
                      + " has no table that only ids read; use --tables dense");
+  const bool limited = options.table_fill || options.table_bytes > 0
+                       || options.table_idle_steps > 0;
+  if (limited && tables.empty() && options.sample.known())
+    throw UsageError("--table-fill, --table-bytes and --table-idle-steps are "
+                     "of sparse tables, and --model "
+                     + options.model + " has none; drop them");
   return own_code ? std::vector<uint32_t>{} : tables;
 }
 
@@ -227,7 +239,7 @@ std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
 
 uint64_t table_rows(const JobOptions& options, const Graph& graph) {
   // There is room for a whole step, also asynchronously: a run may be switched.
-  return std::max<uint64_t>(1, uint64_t{options.global_batch} * graph.ids());
+  return std::max<uint64_t>(1, max_step_rows(options) * graph.ids());
 }
 
 uint64_t some(uint64_t samples) {
@@ -252,7 +264,7 @@ Job::Job(JobOptions given)
     layout(worker_graph),
     plan(plan_of(options, graph, tables)),
     sampling(options.seed, some(options.samples), options.global_batch,
-             options.virtual_ranks),
+             options.virtual_ranks, least_rows(graph)),
     total_steps(steps_of(options, sampling)) {
   lr.schedule = options.lr_schedule;
   lr.base = options.learning_rate;
@@ -322,9 +334,20 @@ std::vector<RankRange> Job::shares() const {
   return out;
 }
 
+std::string Job::lone_samples() const {
+  const auto lone = sampling.short_steps();
+  if (lone == 0)
+    return {};
+  return "note: " + std::to_string(lone) + " of "
+         + std::to_string(sampling.steps_per_epoch())
+         + " steps of an epoch have one sample, of which a batch norm over "
+           "plain features learns nothing; "
+         + (options.samples == 1 ? "take two samples or more"
+                                 : "take --global-batch 3 or more");
+}
+
 uint32_t Job::max_rows() const {
-  return (options.global_batch + options.virtual_ranks - 1)
-         / options.virtual_ranks;
+  return sampling.max_of_rank();
 }
 
 uint64_t Job::max_table_rows() const {

@@ -68,7 +68,10 @@ struct Job {
   /// worker of the plan, where a step can be made without some (k of n),
   /// otherwise all as one.
   std::vector<RankRange> shares() const;
-  /// Rows of the largest micro-batch: ceil(global batch / virtual ranks).
+  /// Says that steps have one sample, of which a batch norm learns nothing, and
+  /// which sizes fit; empty: none has.
+  std::string lone_samples() const;
+  /// Rows of the largest micro-batch.
   uint32_t max_rows() const;
   /// Rows of a step's tables at most: ids that one worker's samples can have.
   uint64_t max_table_rows() const;

@@ -49,6 +49,7 @@ struct RunOptions {
   std::string save;
   CheckpointOptions checkpoints{};
   uint32_t min_workers = 0;    ///< as CoordinatorOptions
+  uint64_t log_every = 0;      ///< the same
   std::string metrics_address; ///< HOST:PORT; empty: no exporter
   std::string metrics_token;   ///< file; made where metrics leave the host
   /// Of a run without processes, whose metrics alone leave the host.

@@ -96,8 +96,11 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.save = options.save;
   how.checkpoints = options.checkpoints;
   how.min_workers = options.min_workers;
+  how.log_every = options.log_every;
   how.data_fingerprint = fingerprint;
   how.first_notes = checkpoints.notes;
+  if (const auto line = started.job->lone_samples(); !line.empty() && !past)
+    how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);

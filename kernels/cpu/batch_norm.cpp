@@ -1,4 +1,4 @@
-#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cpu/batch_norm_loops.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
@@ -24,11 +24,9 @@ public:
       channels_(site.input(0).back()),
       places_(elements(site.input(0)) / channels_),
       sums_(2 * channels_) {
-    if (attributes_.activation != Activation::none
-        && attributes_.activation != Activation::relu)
-      throw InputError("operator " + site.op.name
-                       + ": a batch norm computes no activation but relu; put "
-                         "the activation into an operator of its own");
+    require(attributes_.activation == Activation::none
+              || attributes_.activation == Activation::relu,
+            "build_graph() gives other activations an operator of their own");
   }
 
   Needs needs() const override {
@@ -96,9 +94,10 @@ private:
   void take_statistics(const OpArgs& args) {
     batch_norm_loops().sums(args.inputs[0], args.rows * places_, channels_,
                             sums_.data());
-    const auto count = static_cast<double>(exchanged(args) * places_);
+    const auto all = exchanged(args);
+    const auto count = static_cast<double>(all * places_);
     const auto rows = static_cast<double>(args.rows);
-    const auto unbiased = count > 1 ? count / (count - 1) : 1.0;
+    const auto share = variance_share(args, all, places_);
     for (size_t c = 0; c < channels_; ++c) {
       const auto mean_of_c = sums_[c] / count;
       const auto spread = sums_[channels_ + c] / count - mean_of_c * mean_of_c;
@@ -107,7 +106,10 @@ private:
       mean(args)[c] = static_cast<float>(mean_of_c);
       inverse(args)[c] = inverse_of(variance);
       statistic(args, 0)[c] = static_cast<float>(rows * mean_of_c);
-      statistic(args, 1)[c] = static_cast<float>(rows * variance * unbiased);
+      // One value alone says nothing of a variance: the running one stays.
+      statistic(args, 1)[c] =
+        static_cast<float>(share > 0 ? count * variance * share
+                                     : rows * double{args.parameters[3][c]});
     }
   }
 

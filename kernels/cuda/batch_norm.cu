@@ -1,4 +1,4 @@
-#include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
@@ -90,9 +90,11 @@ struct AddChannelChunks {
 /// Mean and variance of the sums, kept, and what the running ones are to get.
 struct TakeStatistics {
   const double* sums;
-  float* kept; ///< mean, inverse, two statistics: [4, channels]
+  float* kept;          ///< mean, inverse, two statistics: [4, channels]
+  const float* running; ///< variance, which stays where there is no share
   double count;
   double rows;
+  double share; ///< variance_share()
   double epsilon;
   uint32_t channels;
 
@@ -100,11 +102,12 @@ struct TakeStatistics {
     const auto mean = sums[c] / count;
     const auto spread = sums[channels + c] / count - mean * mean;
     const auto variance = spread < 0 ? 0.0 : spread; // a NaN stays
-    const auto unbiased = count > 1 ? count / (count - 1) : 1.0;
     kept[c] = static_cast<float>(mean);
     kept[channels + c] = static_cast<float>(1.0 / sqrt(variance + epsilon));
     kept[2 * channels + c] = static_cast<float>(rows * mean);
-    kept[3 * channels + c] = static_cast<float>(rows * variance * unbiased);
+    kept[3 * channels + c] =
+      static_cast<float>(share > 0 ? count * variance * share
+                                   : rows * static_cast<double>(running[c]));
   }
 };
 
@@ -178,11 +181,9 @@ public:
       channels_(site.input(0).back()),
       places_(elements(site.input(0)) / channels_),
       max_rows_(site.max_rows * places_) {
-    if (attributes_.activation != Activation::none
-        && attributes_.activation != Activation::relu)
-      throw InputError("operator " + name_
-                       + ": a batch norm computes no activation but relu; put "
-                         "the activation into an operator of its own");
+    require(attributes_.activation == Activation::none
+              || attributes_.activation == Activation::relu,
+            "build_graph() gives other activations an operator of their own");
   }
 
   Needs needs() const override {
@@ -201,9 +202,10 @@ public:
       add_up(channels, args);
       const auto rows = exchanged(args);
       launch_each(channels_,
-                  TakeStatistics{sums(args), args.saved,
+                  TakeStatistics{sums(args), args.saved, args.parameters[3],
                                  static_cast<double>(rows * places_),
                                  static_cast<double>(args.rows),
+                                 variance_share(args, rows, places_),
                                  attributes_.epsilon, channels.channels},
                   stream());
     } else {

@@ -76,6 +76,7 @@ Engine::Pass DeviceBatch::pass(const Batch& batch,
   pass.key = key_.device;
   pass.totals = totals_.device;
   pass.exchange = batch.exchange;
+  pass.step = batch.step;
   if (predictions.classes != nullptr)
     pass.classes = classes_.device;
   if (predictions.scores != nullptr)

@@ -113,7 +113,7 @@ private:
       return work();
     passes_.run({pass.rows, pass.training, pass.labels != nullptr,
                  pass.targets != nullptr, pass.classes != nullptr,
-                 pass.scores != nullptr},
+                 pass.scores != nullptr, pass.step.rows, pass.step.leaves},
                 work);
   }
 

@@ -100,7 +100,7 @@ public:
     const CurrentDevice current(device_.context().index());
     send_terms(step);
     const bool clips = step.clip_norm != 0;
-    passes_.run({pass_.rows, clips}, [&] {
+    passes_.run({pass_.rows, clips, pass_.step.rows, pass_.step.leaves}, [&] {
       engine_.forward(pass_);
       engine_.backward(pass_, gradient_.data());
       cuda::update_all({rule_.kind, terms_.data(), runs_.data(), run_count_,

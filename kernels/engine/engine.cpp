@@ -70,6 +70,7 @@ void Engine::bind(const Pass& pass) {
       args.parameters[k] = pass.parameters + layout_.offsets[op.parameters[k]];
     args.key = pass.key;
     args.exchange = pass.exchange;
+    args.step = pass.step;
   }
   auto& loss = args_.back();
   loss.labels = pass.labels;

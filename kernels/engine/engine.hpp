@@ -2,6 +2,7 @@
 
 #include "kernels/engine/device.hpp"
 #include "kernels/engine/memory_plan.hpp"
+#include "kernels/engine/whole_step.hpp"
 #include "kernels/graph/graph.hpp"
 
 #include <functional>
@@ -38,6 +39,7 @@ public:
     float* scores = nullptr;
     StatisticsExchange* exchange = nullptr;
     ParameterGate* gate = nullptr;
+    WholeStep step;
   };
 
   /// Waits at the gate, where there is one, for the parameters of each operator

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/engine/whole_step.hpp"
 #include "kernels/graph/stacked_leaves.hpp"
 
 #include <array>
@@ -58,7 +59,7 @@ struct OpArgs {
   StackedLeaves leaves;
 
   /// Predictions, null where not wanted: the best class of each label's place
-  /// [rows, labels]; probability (sigmoid) or value (squared error) [rows, n].
+  /// [rows, labels]; logit (sigmoid) or value (squared error) [rows, n].
   int32_t* classes = nullptr;
   float* scores = nullptr;
 
@@ -66,11 +67,20 @@ struct OpArgs {
   /// pass runs, so that a captured pass sees the new one.
   const uint64_t* key = nullptr;
   StatisticsExchange* exchange = nullptr;
+  WholeStep step; ///< for running statistics
 
   const int32_t* ids(size_t input) const {
     return reinterpret_cast<const int32_t*>(inputs[input]);
   }
 };
+
+/// What the squared deviations of a micro-batch's values from their mean are
+/// multiplied with, so that their sum over the micro-batches of a step, divided
+/// by the step's rows, is the variance that they have together: pooled by
+/// values less one. A row has `places` values; `rows` are the micro-batch's, or
+/// those of all that exchanged. 0: nothing has two values.
+/// Source: the pooled variance, for example Cochran, Sampling Techniques, 5.
+double variance_share(const OpArgs& args, uint64_t rows, uint64_t places);
 
 /// Memory in elements: so many for each row, and so many besides.
 struct Extent {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/engine/whole_step.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/graph/stacked_leaves.hpp"
 
@@ -30,6 +31,7 @@ struct Batch {
   uint64_t key = 0; ///< kernels::batch_key of (seed, step, virtual rank)
   kernels::StatisticsExchange* exchange = nullptr;
   ParameterGate* gate = nullptr; ///< null: all parameters are there
+  WholeStep step;                ///< for running statistics
 };
 
 /// What a micro-batch gave besides its gradient.
@@ -40,7 +42,7 @@ struct LeafStats {
 
 /// Where to put predictions; null: not wanted.
 /// Shapes: classes [rows, graph.labels()]; scores [rows, graph.labels()], the
-/// probability of 1 (sigmoid) or the value (mean squared error).
+/// logit (sigmoid) or the value (mean squared error).
 struct Predictions {
   int32_t* classes = nullptr;
   float* scores = nullptr;

@@ -49,6 +49,16 @@ uint64_t Graph::parameter_count() const {
   return result;
 }
 
+uint32_t least_rows(const Graph& graph) {
+  for (const auto& op : graph.ops)
+    if (op.kind == OpKind::batch_norm) {
+      const auto& shape = graph.values[op.output].shape;
+      if (elements(shape) == shape.back())
+        return 2;
+    }
+  return 1;
+}
+
 namespace {
 
 /// Multiply-adds times two of a sample's forward pass.

@@ -182,6 +182,11 @@ struct Graph {
   uint64_t flops_of(size_t op) const; ///< the part of one operator
 };
 
+/// How many rows a micro-batch needs for each of them to count in training: two
+/// where a batch norm sees one value of each channel in a sample, which alone
+/// is its own mean.
+uint32_t least_rows(const Graph& graph);
+
 /// Where each parameter lies in one flat buffer: in order, each start aligned
 /// to 16 elements (64 bytes); gaps are zero and belong to nobody.
 struct Layout {

@@ -68,8 +68,8 @@ OperatorCase batch_norm(uint32_t rows, Shape shape, Activation activation,
     for (size_t c = 0; c < channels; ++c) {
       const auto of = moments(x.inputs[0], channels, c);
       result[0].push_back(rows * of.mean);
-      result[1].push_back(rows * of.variance
-                          * (count > 1 ? count / (count - 1) : 1));
+      result[1].push_back(count > 1 ? rows * of.variance * count / (count - 1)
+                                    : rows * x.parameters[3][c]);
     }
     return result;
   };
@@ -120,7 +120,7 @@ private:
 };
 
 constexpr Shape::value_type channels = 5;
-const Shape image = {3, 4, channels};
+const Shape test_image = {3, 4, channels};
 
 using Values = std::vector<float>;
 
@@ -138,8 +138,10 @@ struct Outcome {
   std::array<Values, 4> gradients;
 };
 
-/// Both passes over rows [first, first + rows) of the same big batch.
-Outcome trained(uint32_t first, uint32_t rows, StatisticsExchange* exchange) {
+/// Both passes over rows [first, first + rows) of the same big batch, as a part
+/// of a step.
+Outcome trained(uint32_t first, uint32_t rows, StatisticsExchange* exchange,
+                WholeStep step = {}, const Shape& image = test_image) {
   Graph graph;
   graph.values = {{"x", image, ValueType::float32},
                   {"y", image, ValueType::float32}};
@@ -163,6 +165,7 @@ Outcome trained(uint32_t first, uint32_t rows, StatisticsExchange* exchange) {
   const auto scale = drawn(channels, 3);
   const auto shift = drawn(channels, 4);
   const Values none(channels, 0);
+  const Values running(channels, 3);
   Outcome outcome;
   outcome.output.resize(rows * size);
   outcome.input_gradient.resize(rows * size);
@@ -171,10 +174,11 @@ Outcome trained(uint32_t first, uint32_t rows, StatisticsExchange* exchange) {
   args.training = true;
   args.inputs = {x.data()};
   args.output = outcome.output.data();
-  args.parameters = {scale.data(), shift.data(), none.data(), none.data()};
+  args.parameters = {scale.data(), shift.data(), none.data(), running.data()};
   args.saved = device->allocate(made->needs().saved.of(rows));
   args.scratch = device->allocate(made->needs().scratch.of(rows));
   args.exchange = exchange;
+  args.step = step;
   made->forward(args);
   args.output_gradient = dy.data();
   args.input_gradients = {outcome.input_gradient.data()};
@@ -201,7 +205,7 @@ BOOST_AUTO_TEST_CASE(batch_norm_follows_its_reference) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(one_position_gives_the_shift_and_a_biased_variance) {
+BOOST_AUTO_TEST_CASE(one_position_gives_the_shift_and_no_variance) {
   auto given = batch_norm(1, {1, 1, 5}, Activation::none);
   given.reference = [](const Operands& x) { return x.parameters[1]; };
   check_operator(given);
@@ -261,6 +265,36 @@ BOOST_AUTO_TEST_CASE(replicas_that_exchange_sums_equal_one_big_batch) {
     apart = std::max(apart,
                      std::abs(double{alone.output[i]} - whole.output[i]));
   BOOST_TEST(apart > 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(squared_deviations_are_pooled_by_count_less_one) {
+  // Micro-batches of 3, 1 and 4 rows were averaged as if each had as much to
+  // say as it has rows, and the one of a single value as a variance of 0.
+  const std::vector<uint32_t> rows = {3, 1, 4};
+  const Shape plain{channels};
+  const auto x = drawn(64 * channels, 1);
+  std::vector<double> deviations(channels);
+  Values given(channels);
+  uint32_t first = 0;
+  for (auto count : rows) {
+    const std::vector<double> part(&x[first * channels],
+                                   &x[first * channels] + count * channels);
+    const auto leaf = trained(first, count, nullptr, {8, 3}, plain);
+    for (size_t c = 0; c < channels; ++c) {
+      deviations[c] += moments(part, channels, c).variance * count;
+      given[c] += leaf.gradients[3][c];
+    }
+    first += count;
+  }
+  for (size_t c = 0; c < channels; ++c)
+    BOOST_TEST(given[c] / 8 == deviations[c] / (8 - 3),
+               boost::test_tools::tolerance(1e-5));
+}
+
+BOOST_AUTO_TEST_CASE(one_value_alone_leaves_the_running_variance) {
+  const auto alone = trained(0, 1, nullptr, {}, {channels});
+  for (size_t c = 0; c < channels; ++c)
+    BOOST_TEST(alone.gradients[3][c] == 3.0f);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -78,6 +78,57 @@ BOOST_AUTO_TEST_CASE(virtual_ranks_cut_a_step_evenly_and_in_order) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(no_rank_gets_a_sample_alone_where_it_needs_two) {
+  // A batch norm learns nothing of one: it is its own mean.
+  for (uint32_t v = 1; v <= 9; ++v)
+    for (uint32_t batch = 1; batch <= 20; ++batch)
+      for (uint64_t samples = 1; samples <= 45; ++samples) {
+        auto sampling = Sampling{0, samples, batch, v, 2};
+        uint64_t next = 0;
+        uint64_t lone = 0;
+        uint32_t most = 0;
+        for (uint64_t step = 0; step < sampling.steps_per_epoch(); ++step) {
+          const auto all = sampling.step(step);
+          BOOST_REQUIRE(all.first == next && all.count <= batch);
+          lone += all.count == 1;
+          uint32_t filled = 0;
+          for (uint32_t rank = 0; rank < v; ++rank) {
+            const auto part = sampling.rank(step, rank);
+            BOOST_REQUIRE(part.first == next);
+            BOOST_REQUIRE(part.count != 1 || all.count == 1);
+            filled += part.count > 0;
+            most = std::max(most, part.count);
+            next += part.count;
+          }
+          BOOST_REQUIRE(filled == sampling.filled(step));
+          BOOST_REQUIRE(next == all.first + all.count);
+        }
+        BOOST_REQUIRE(next == samples);
+        BOOST_REQUIRE(most == sampling.max_of_rank());
+        BOOST_REQUIRE(lone == sampling.short_steps());
+        BOOST_REQUIRE(lone == 0 || samples == 1 || batch < 3);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_need_one_sample_have_what_they_had) {
+  for (uint32_t v : {1u, 3u, 4u, 7u})
+    for (uint64_t samples : {1, 5, 65, 70}) {
+      auto sampling = Sampling{0, samples, 16, v};
+      BOOST_TEST(sampling.short_steps() == 0u);
+      for (uint64_t step = 0; step < sampling.steps_per_epoch(); ++step) {
+        const auto all = sampling.step(step);
+        uint32_t filled = 0;
+        for (uint32_t rank = 0; rank < v; ++rank) {
+          const auto part = sampling.rank(step, rank);
+          BOOST_TEST(part.first == all.first + uint64_t{rank} * all.count / v);
+          filled += part.count > 0;
+          BOOST_TEST(part.count <= sampling.max_of_rank());
+        }
+        BOOST_TEST(filled == sampling.filled(step));
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(each_sample_comes_once_in_a_data_epoch) {
   // I6.
   for (uint64_t samples : {1, 2, 63, 64, 65, 1000})
