@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -270,6 +271,9 @@ Trainer::Prediction Trainer::predict(TrainerSamples samples) const {
   data->labels.assign(graph_.classes() > 0 ? rows : 0, 0);
   data->targets.assign(graph_.classes() > 0 ? 0 : rows, 0);
   auto scores = score(*model_, *data, {}, 1);
+  if (graph_.loss().kind == OpKind::sigmoid_cross_entropy)
+    for (auto& value : scores.scores)
+      value = static_cast<float>(1 / (1 + std::exp(-double{value})));
   return {std::move(scores.predictions), std::move(scores.scores)};
 }
 

@@ -44,7 +44,7 @@ struct Scores {
   /// perplexity, accuracy. Numbers: the loss alone, the mean squared error.
   std::vector<Measure> measures;
   std::vector<int32_t> predictions; ///< class index of each label
-  std::vector<float> scores;        ///< probability of 1, or value; else empty
+  std::vector<float> scores;        ///< logit of 1, or value; else empty
 };
 
 /// Gives ids the numbers that a graph's tables have them under.

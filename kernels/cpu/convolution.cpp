@@ -1,5 +1,4 @@
 #include "kernels/base/buffer.hpp"
-#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/onednn.hpp"
@@ -264,10 +263,8 @@ public:
     require(attributes.groups > 0 && units_ % attributes.groups == 0
               && site.input(0)[2] % attributes.groups == 0,
             "channels of a convolution not divisible by its groups");
-    if (attributes.activation != Activation::none && !relu())
-      throw InputError("operator " + site.op.name
-                       + ": a convolution computes no activation but relu; "
-                         "put the activation into an operator of its own");
+    require(attributes.activation == Activation::none || relu(),
+            "build_graph() gives other activations an operator of their own");
     weights_ = site.parameter(0).size();
     if (Stem::takes(site))
       stem_.emplace(site);

@@ -92,7 +92,7 @@ public:
     elementwise_loops().bias(Activation::sigmoid,
                              {z, nullptr, nullptr, args.saved, 1, count});
     if (args.scores != nullptr)
-      std::memcpy(args.scores, args.saved, count * sizeof(float));
+      std::memcpy(args.scores, z, count * sizeof(float));
     if (args.classes != nullptr)
       for (size_t i = 0; i < count; ++i)
         args.classes[i] = z[i] > 0;

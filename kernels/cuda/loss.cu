@@ -218,8 +218,7 @@ __global__ void __launch_bounds__(1024)
     if (args.classes != nullptr)
       args.classes[i] = args.sigmoid && z > 0;
     if (args.scores != nullptr)
-      args.scores[i] = args.sigmoid ? activate(Activation::sigmoid, args.x[i])
-                                    : args.x[i];
+      args.scores[i] = args.x[i];
     if (args.sigmoid && args.labels != nullptr) {
       const bool one = args.labels[i] != 0;
       const auto away = one ? -z : z; // the loss is log(1 + exp(away))

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace troupe {
 
@@ -183,8 +184,36 @@ private:
     check_size(shape, where);
     for (auto input : site.op.inputs)
       used_[input] = 1;
-    site.op.output = add_value({name, std::move(shape), ValueType::float32});
+    const auto after = activation_after(site.op);
+    const auto sums = after == Activation::none ? name : name + ".sums";
+    if (sums != name)
+      check_name(sums);
+    site.op.output = add_value({sums, shape, ValueType::float32});
     graph_.ops.push_back(std::move(site.op));
+    if (sums != name)
+      add_activation(name, after, std::move(shape));
+  }
+
+  /// Takes away the activation that an operator does not compute itself, for
+  /// one of its own to compute.
+  static Activation activation_after(Op& op) {
+    const bool splits = op.kind == OpKind::conv2d
+                        || op.kind == OpKind::batch_norm;
+    if (!splits || op.attributes.activation == Activation::relu)
+      return Activation::none;
+    return std::exchange(op.attributes.activation, Activation::none);
+  }
+
+  void add_activation(const std::string& name, Activation activation,
+                      Shape shape) {
+    Op op;
+    op.kind = OpKind::activation;
+    op.name = name + "." + to_string(activation);
+    op.inputs = {graph_.ops.back().output};
+    op.attributes.activation = activation;
+    used_[op.inputs[0]] = 1;
+    op.output = add_value({name, std::move(shape), ValueType::float32});
+    graph_.ops.push_back(std::move(op));
   }
 
   void check_all() const {

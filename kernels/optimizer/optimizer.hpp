@@ -24,8 +24,8 @@ enum class OptimizerKind : uint8_t {
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;
   float momentum = 0.9f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
+  double beta1 = 0.9; ///< in double, for 1 - beta
+  double beta2 = 0.999;
   float epsilon = 1e-8f;
   /// adamw, lamb: decoupled; others: added to the gradient.
   float weight_decay = 0.0f;

@@ -80,8 +80,8 @@ UpdateTerms update_terms(const OptimizerOptions& options,
   terms.weight_decay = weight_decay;
   terms.keep = 1;
   terms.step_size = args.learning_rate;
-  terms.decay[0] = options.beta1;
-  terms.decay[1] = options.beta2;
+  terms.decay[0] = static_cast<float>(options.beta1);
+  terms.decay[1] = static_cast<float>(options.beta2);
   terms.fresh[0] = static_cast<float>(1.0 - options.beta1);
   terms.fresh[1] = static_cast<float>(1.0 - options.beta2);
   terms.root_scale = 1;

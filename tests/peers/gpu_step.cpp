@@ -139,7 +139,7 @@ DeviceId device_of(const std::string& text) {
 nlohmann::json measure(const Flags& flags, Work& work) {
   OptimizerOptions rule;
   rule.kind = parse_optimizer(flags.text("--optimizer"));
-  rule.beta2 = static_cast<float>(flags.number("--beta2"));
+  rule.beta2 = flags.number("--beta2");
   rule.weight_decay = static_cast<float>(flags.number("--decay"));
   auto trainer = make_resident_trainer(
     work.graph, device_of(flags.text("--device")), rule, work.rows,

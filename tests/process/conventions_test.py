@@ -5,10 +5,11 @@ import json
 import os
 import random
 import struct
+import subprocess
 import tempfile
 import unittest
 
-from cluster import Run
+from cluster import TROUPE, Run
 
 NORM = """name = "norm"
 [sample]
@@ -17,6 +18,28 @@ classes = 2
 [[operators]]
 kind = "batch_norm"
 name = "norm"
+[[operators]]
+kind = "dense"
+units = "classes"
+[[operators]]
+kind = "softmax_cross_entropy"
+"""
+IMAGES = """name = "images"
+[sample]
+features = [28, 28, 1]
+classes = 10
+[[operators]]
+kind = "conv2d"
+units = 4
+kernel = 5
+stride = 4
+activation = "%(activation)s"
+initializer = "fan_in_uniform"
+[[operators]]
+kind = "batch_norm"
+activation = "%(activation)s"
+[[operators]]
+kind = "reshape"
 [[operators]]
 kind = "dense"
 units = "classes"
@@ -108,6 +131,31 @@ class Conventions(unittest.TestCase):
                          batch, "--epochs", "2", *flags) as run:
                     hashes.add(run.finish()["weights_sha256"])
             self.assertEqual(len(hashes), 1, batch)
+
+    def test_convolutions_and_norms_take_every_activation(self):
+        for activation in ("gelu", "silu", "tanh", "sigmoid"):
+            model = self.write("images.toml",
+                               IMAGES % {"activation": activation})
+            shown = subprocess.run(
+                [TROUPE, "model", "show", model], capture_output=True,
+                text=True, timeout=60, check=False)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            hashes = set()
+            for flags in STRATEGIES.values():
+                with Run("--data", "synthetic:digits?samples=300", "--model",
+                         model, "--steps", "6", *flags) as run:
+                    hashes.add(run.finish()["weights_sha256"])
+            self.assertEqual(len(hashes), 1, activation)
+
+    def test_the_area_under_the_curve_is_that_of_the_logits(self):
+        # Probabilities of logits from 17 on are 1, one and all.
+        lines = [f"{int(i >= 20)} 1:{i / 10 + 0.1:.1f}\n" for i in range(40)]
+        data = "libsvm:" + self.write("line.svm", "".join(lines))
+        with Run("--data", data, "--model", "logreg", "--strategy",
+                 "one_device", "--optimizer", "sgd", "--lr", "30", "--steps",
+                 "1", "--eval-data", data) as run:
+            summary = run.finish()
+        self.assertEqual(summary["eval"]["auc"], 1)
 
 
 if __name__ == "__main__":

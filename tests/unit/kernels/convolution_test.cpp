@@ -113,29 +113,6 @@ BOOST_AUTO_TEST_CASE(groups_and_depthwise_follow_their_reference) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_activation_that_is_not_fused_is_named) {
-  auto given = convolution({1, 3, 3, 1, 1, 3, 1, 1, 1});
-  Graph graph;
-  graph.values = {{"x", given.inputs[0], ValueType::float32},
-                  {"y", given.output, ValueType::float32}};
-  Op op;
-  op.kind = OpKind::conv2d;
-  op.name = "first";
-  op.attributes = given.attributes;
-  op.attributes.activation = Activation::tanh;
-  op.inputs = {0};
-  op.output = 1;
-  op.parameters = {0, 1};
-  graph.parameters.resize(2);
-  graph.ops = {op};
-  auto device = kernels::make_device({}, Precision::float32);
-  BOOST_CHECK_EXCEPTION(
-    device->make_operator(graph, 0, 1), InputError,
-    [](const InputError& error) {
-      return std::string(error.what()).find("operator first: ") == 0;
-    });
-}
-
 BOOST_AUTO_TEST_CASE(bfloat16_follows_the_reference_as_closely_as_it_can) {
   if (!kernels::has_bfloat16()) {
     BOOST_TEST_MESSAGE("bfloat16 is not supported here");

@@ -383,4 +383,27 @@ BOOST_AUTO_TEST_CASE(a_graph_that_makes_no_sense_is_refused) {
                 "nothing uses ids");
 }
 
+BOOST_AUTO_TEST_CASE(any_activation_may_follow_a_convolution_or_a_norm) {
+  // All but relu were refused, late, by the operators of a device.
+  for (const std::string activation : {"gelu", "silu", "tanh", "sigmoid"})
+    for (const std::string kind : {"conv2d", "batch_norm"}) {
+      Attributes attributes{{"activation", activation}};
+      if (kind == "conv2d") {
+        attributes.push_back({"units", int64_t{2}});
+        attributes.push_back({"kernel", int64_t{3}});
+      }
+      const auto graph = build_graph(
+        closed(features({4, 4, 3}), {{kind, "op", {}, attributes}}));
+      BOOST_REQUIRE_EQUAL(graph.ops.size(), 5u);
+      BOOST_TEST((graph.ops[0].attributes.activation == Activation::none));
+      BOOST_TEST((graph.ops[1].kind == OpKind::activation));
+      BOOST_TEST(to_string(graph.ops[1].attributes.activation) == activation);
+      BOOST_TEST(graph.values[graph.ops[1].output].name == "op");
+      BOOST_TEST(graph.ops[2].inputs[0] == graph.ops[1].output);
+    }
+  const auto relu = build_graph(closed(
+    features({4, 4, 3}), {{"batch_norm", "op", {}, {{"activation", "relu"}}}}));
+  BOOST_TEST(relu.ops.size() == 4u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
