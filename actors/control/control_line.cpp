@@ -4,6 +4,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/control/secure_middleman.hpp"
 #include "actors/wire/error_line.hpp"
+#include "strategies/incarnation.hpp"
 #include "strategies/place_search.hpp"
 
 #include <algorithm>
@@ -50,12 +51,9 @@ public:
     self_
       ->request(options_.first, answer_deadline,
                 Hello{options_.role, message_revision, true})
-      .then(
-        [this](const JobInfo& info) {
-          job_ = info.job;
-          term_ = info.term;
-        },
-        [](const caf::error&) {}); // it may be another build: not ours to say
+      .then([this](const JobInfo& info) { belongs_to(info.job, info.term); },
+            [](const caf::error&) {
+            }); // it may be another build: not ours to say
     if (places_.size() > 1 || options_.tell)
       listen();
     return {[this](caf::tick_atom) { reach(); },
@@ -64,6 +62,13 @@ public:
   }
 
 private:
+  /// A coordinator that could not say so yet is known by what the role says:
+  /// one that was deposed and awakes must not be taken for the next.
+  void belongs_to(uint64_t job, uint64_t term) {
+    job_ = job;
+    term_ = std::max(term_, term);
+  }
+
   /// Would be missed, and has no epoch that is over.
   static bool outlives(const caf::message& x) {
     return x.match_elements<LeafReport>() || x.match_elements<GiveUp>()
@@ -74,6 +79,10 @@ private:
     const auto* element = self_->current_mailbox_element();
     const Said said{element->sender, message};
     introductions_.remember(said);
+    if (message.match_elements<Join>()) {
+      const auto& join = message.get_as<Join>(0);
+      belongs_to(join.job, term_of(join.incarnation));
+    }
     if (real_) {
       if (element->mid.is_request())
         await_answer(element->sender, element->mid);
@@ -158,6 +167,7 @@ private:
   void heard(const JobInfo& info, uint64_t as) {
     silent_ = false;
     misses_ = 0;
+    belongs_to(info.job, info.term);
     loss_ = std::chrono::milliseconds{info.loss_ms};
     if (info.over && options_.tell)
       tell_role(Finish{info.job}); // it may have been left out at the end

@@ -176,8 +176,16 @@ void CoordinatorState::pause() {
 }
 
 void CoordinatorState::on(const Paused& paused) {
+  if (!current(paused.fence))
+    return;
+  if (stage_ == Stage::ending) { // the wish to pause reached it once more
+    if (const auto worker = present_.find(paused.worker);
+        worker != present_.end())
+      self_->send(worker->second.actor, EndAt{fence_, end_});
+    return;
+  }
   const bool drains = stage_ == Stage::running && switch_.pending();
-  if (!current(paused.fence) || (stage_ != Stage::pausing && !drains))
+  if (stage_ != Stage::pausing && !drains)
     return;
   paused_[paused.worker] = paused.next_step;
   if (paused_.size() < epoch_plan_.workers())

@@ -2,6 +2,7 @@
 #include "actors/job/first_period.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/process/steady_ms.hpp"
+#include "strategies/incarnation.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +35,7 @@ std::vector<std::vector<uint32_t>> wanted_of(const ChainBook& chains) {
 /// The members keep the incarnations that they were given; new ones get larger
 /// ones.
 void CoordinatorState::resume(const JobHistory& past) {
-  incarnations_ = options_.term << 32;
+  incarnations_ = first_incarnation(options_.term);
   if (past.epoch == 0)
     return; // nothing was decided: it begins anew, but for its address
   switch_ = ConsistencySwitch{past.consistency, job_->options.virtual_ranks};
