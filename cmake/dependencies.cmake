@@ -4,6 +4,8 @@
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(CAF REQUIRED)
 find_package(tomlplusplus REQUIRED)
@@ -31,6 +33,7 @@ function(troupe_external name header)
 endfunction()
 
 troupe_external(dnnl dnnl.hpp dnnl)
+troupe_external(zstd zstd.h zstd)
 troupe_external(hwy hwy/highway.h hwy)
 troupe_external(prometheus prometheus/registry.h
                 prometheus-cpp-core)

@@ -4,6 +4,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
+#include "kernels/records/record_index.hpp"
 #include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
 
@@ -20,16 +21,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
-  JobOptions, model, data, eval_data, eval_fraction, strategy, synchronisation,
-  staleness, reject_stale, staleness_damping, prefetch, priority,
-  backup_workers, slow_worker, devices, threads_per_device, workers, shards,
-  chain, processes, partitioner, tables, dense, table_bytes, table_idle_steps,
-  table_keep_count, table_fill, digests, reduction, all_reduce, compress,
-  plugin, server_filter, server_rule, bucket_mb, link, link_encryption,
-  virtual_ranks, global_batch, epochs, steps, optimizer, rule, clip_norm,
-  dropout, precision, lr_schedule, learning_rate, min_lr, warmup_steps, seed,
-  isa, eval_every, join_deadline_ms, loss_ms, sample, samples, resume_from,
-  evaluates)
+  JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
+  synchronisation, staleness, reject_stale, staleness_damping, prefetch,
+  priority, backup_workers, slow_worker, devices, threads_per_device, workers,
+  shards, chain, processes, partitioner, tables, dense, table_bytes,
+  table_idle_steps, table_keep_count, table_fill, digests, reduction,
+  all_reduce, compress, plugin, server_filter, server_rule, bucket_mb, link,
+  link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
+  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
+  warmup_steps, seed, isa, eval_every, join_deadline_ms, loss_ms, sample,
+  samples, resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -43,11 +44,19 @@ JobOptions job_from_json(const std::string& text) {
   }
 }
 
-JobData load_job_data(const JobOptions& options) {
+SplitData load_samples(const JobOptions& options) {
   HeldOut held_out{options.eval_fraction, {}};
   if (!options.eval_data.empty())
     held_out.spec = parse_data_spec(options.eval_data);
-  auto parts = load_data(parse_data_spec(options.data), held_out);
+  ReadLimits limits;
+  if (options.data_memory > 0)
+    limits.memory = options.data_memory;
+  limits.index_folder = index_folder();
+  return load_data(parse_data_spec(options.data), held_out, limits);
+}
+
+JobData load_job_data(const JobOptions& options) {
+  auto parts = load_samples(options);
   const auto graph = make_graph(options.model, parts.train->shape);
   cut_windows(*parts.train, graph, false);
   if (parts.eval)

@@ -25,7 +25,10 @@ struct JobData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;
 };
-JobData load_job_data(const JobOptions& options);
+/// The samples that the options name, as they say to hold them. Errors: those
+/// of load_data.
+SplitData load_samples(const JobOptions& options);
+JobData load_job_data(const JobOptions& options); ///< text cut into windows
 
 /// A job's options with all that follows from them; equal in every process.
 struct Job {

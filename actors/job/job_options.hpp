@@ -20,6 +20,7 @@ struct JobOptions {
   std::string data;
   std::string eval_data;      ///< empty: none
   double eval_fraction = 0.0; ///< excludes eval_data
+  uint64_t data_memory = 0;   ///< bytes of samples a process holds; 0: any
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
   /// Async: largest lead over the slowest worker, in leases; -1: no bound.

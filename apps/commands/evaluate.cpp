@@ -25,10 +25,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 /// The whole data set, or the part that training held out.
 std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
-  HeldOut held_out{job.eval_fraction, {}};
-  if (!job.eval_data.empty())
-    held_out.spec = parse_data_spec(job.eval_data);
-  auto parts = load_data(parse_data_spec(job.data), held_out);
+  auto parts = load_samples(job);
   return parts.eval ? parts.eval : parts.train;
 }
 

@@ -16,6 +16,7 @@ constexpr uint64_t max_roles = 4096;
 constexpr uint64_t max_ranks = 65'536;
 constexpr uint64_t max_batch = 16'777'216;
 constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
+constexpr uint64_t max_data_bytes = uint64_t{1} << 48;
 
 constexpr auto workers_help = "of parameter_server and multi_worker_mirrored; "
                               "MIN are enough to begin and to go on";
@@ -160,6 +161,7 @@ void add_inputs(std::vector<Flag>& flags) {
        {"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
+        "tfrecord:FILES, tar:FILES, jsonl:FILES, images:DIR, "
         "synthetic:digits|clicks|rows|text; for example "
         "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
         text(FIELD(job.data))}});
@@ -170,7 +172,12 @@ void add_inputs(std::vector<Flag>& flags) {
        {"eval-fraction", "F", number_flag, "0",
         "hold out F of the samples (0 to below 1), drawn unless the data say "
         "?eval=tail; evaluate and predict take that part alone",
-        eval_fraction()}});
+        eval_fraction()},
+       {"data-memory", "N", number_flag, "a quarter of the free memory",
+        "bytes of samples that a process holds; of tfrecord, tar, jsonl and "
+        "images what is more is left in the files and read from there, of "
+        "other kinds it is refused",
+        whole(FIELD(job.data_memory), 0, max_data_bytes)}});
   add(flags, group, on_jobs,
       {{"seed", "N", number_flag, "0",
         "of initial values and the order of samples",

@@ -21,7 +21,7 @@ constexpr uint8_t classes = 10;
 
 std::optional<std::string> find(const std::string& folder,
                                 const std::string& name) {
-  for (const char* suffix : {"", ".gz"}) {
+  for (const char* suffix : {"", ".gz", ".zst"}) {
     const auto path = fs::path{folder} / (name + suffix);
     std::error_code ignored;
     if (fs::exists(path, ignored))

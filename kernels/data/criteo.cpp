@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/files/fields.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/natural_log.hpp"
 #include "kernels/numbers/random.hpp"
@@ -43,6 +44,38 @@ int32_t label(std::string_view text, const TextLines& lines) {
   return static_cast<int32_t>(*value);
 }
 
+void add_clicks(TextLines& lines, uint64_t buckets, Dataset& out,
+                std::vector<float>& values) {
+  std::optional<Fields> fields;
+  std::string_view line;
+  while (lines.next(line)) {
+    if (trimmed(line).empty())
+      continue;
+    const bool first = !fields;
+    if (first)
+      fields.emplace(line.find('\t') == line.npos ? ',' : '\t');
+    const auto& row = fields->split(line, lines);
+    if (row.size() != columns)
+      lines.refuse("has " + std::to_string(row.size()) + " fields, not "
+                     + std::to_string(columns),
+                   "a line holds a label, 13 numbers and 26 categories, "
+                   "separated by tabs or commas");
+    if (first && trimmed(row[0]) == "label")
+      continue;
+    make_room(values, click_numbers, lines.path());
+    make_room(out.ids, click_categories, lines.path());
+    out.labels.push_back(label(row[0], lines));
+    for (size_t i = 1; i <= click_numbers; ++i)
+      values.push_back(number(row[i], i, lines));
+    for (size_t i = 0; i < click_categories; ++i) {
+      const auto category = trimmed(row[1 + click_numbers + i]);
+      const auto bucket =
+        category.empty() ? 0 : 1 + hash_of(category) % (buckets - 1);
+      out.ids.push_back(static_cast<int32_t>(i * buckets + bucket));
+    }
+  }
+}
+
 } // namespace
 
 uint64_t click_buckets(const DataSpec& spec) {
@@ -63,34 +96,9 @@ Dataset read_criteo(const DataSpec& spec) {
   result.shape.vocabulary = static_cast<uint32_t>(click_categories * buckets);
   result.shape.label = LabelKind::binary;
   std::vector<float> values;
-  TextLines lines{spec.where};
-  std::optional<Fields> fields;
-  std::string_view line;
-  while (lines.next(line)) {
-    if (trimmed(line).empty())
-      continue;
-    const bool first = !fields;
-    if (first)
-      fields.emplace(line.find('\t') == line.npos ? ',' : '\t');
-    const auto& row = fields->split(line, lines);
-    if (row.size() != columns)
-      lines.refuse("has " + std::to_string(row.size()) + " fields, not "
-                     + std::to_string(columns),
-                   "a line holds a label, 13 numbers and 26 categories, "
-                   "separated by tabs or commas");
-    if (first && trimmed(row[0]) == "label")
-      continue;
-    make_room(values, click_numbers, spec.where);
-    make_room(result.ids, click_categories, spec.where);
-    result.labels.push_back(label(row[0], lines));
-    for (size_t i = 1; i <= click_numbers; ++i)
-      values.push_back(number(row[i], i, lines));
-    for (size_t i = 0; i < click_categories; ++i) {
-      const auto category = trimmed(row[1 + click_numbers + i]);
-      const auto bucket =
-        category.empty() ? 0 : 1 + hash_of(category) % (buckets - 1);
-      result.ids.push_back(static_cast<int32_t>(i * buckets + bucket));
-    }
+  for (const auto& path : list_files(spec.where)) {
+    TextLines lines{path};
+    add_clicks(lines, buckets, result, values);
   }
   if (result.labels.empty())
     throw InputError(spec.where + ": holds no samples; is it the right file?");

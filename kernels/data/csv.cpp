@@ -4,6 +4,7 @@
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/files/fields.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace troupe {
 
@@ -48,24 +50,18 @@ bool is_index(const std::string& label) {
                         [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The rows of one file, one after another.
+/// The rows of one file after another.
 class Table {
 public:
   Table(const DataSpec& spec)
     : spec_(spec),
-      lines_(spec.where),
       fields_(separator_of(spec)),
       regression_(is_regression(spec)) {}
 
   Dataset read() {
-    std::string_view line;
-    while (lines_.next(line)) {
-      if (trimmed(line).empty())
-        continue;
-      const auto& fields = fields_.split(line, lines_);
-      if (width_ == 0 && start(fields))
-        continue;
-      add(fields);
+    for (const auto& path : list_files(spec_.where)) {
+      lines_.emplace(path);
+      read_file();
     }
     if (values_.empty())
       throw InputError(spec_.where
@@ -80,21 +76,46 @@ public:
 private:
   using Row = std::vector<std::string_view>;
 
+  void read_file() {
+    std::string_view line;
+    bool first = true;
+    while (lines_->next(line)) {
+      if (trimmed(line).empty())
+        continue;
+      const auto& fields = fields_.split(line, *lines_);
+      const bool names = first && (width_ == 0 ? start(fields) : again(fields));
+      first = false;
+      if (!names)
+        add(fields);
+    }
+  }
+
+  /// Whether the first line of a further file is its header, which has to be
+  /// that of the first file.
+  bool again(const Row& first) {
+    if (names_.empty())
+      return false;
+    if (!std::equal(first.begin(), first.end(), names_.begin(), names_.end()))
+      lines_->refuse("is not the header of the first file",
+                     "take files of the same columns in the same order");
+    return true;
+  }
+
   /// Learns the columns from the first line; true where that is all it says.
   bool start(const Row& first) {
     width_ = first.size();
     if (width_ < 2)
-      lines_.refuse("has one column, a label without features",
-                    "give sep=… if another character separates");
+      lines_->refuse("has one column, a label without features",
+                     "give sep=… if another character separates");
     const bool header = has_header(spec_);
     if (header && !option(spec_, "header")
         && std::all_of(first.begin(), first.end(), [](auto field) {
              return parse_real(field).has_value();
            }))
-      lines_.refuse("holds numbers alone, so it may be a sample and not the "
-                    "columns' names",
-                    "add header=false where it is one, header=true where it "
-                    "is not");
+      lines_->refuse("holds numbers alone, so it may be a sample and not the "
+                     "columns' names",
+                     "add header=false where it is one, header=true where it "
+                     "is not");
     label_ = width_ - 1;
     if (const auto wanted = option(spec_, "label"))
       label_ = find_label(*wanted, first);
@@ -111,27 +132,27 @@ private:
     if (is_index(wanted)) {
       const auto index = static_cast<size_t>(std::stoul(wanted));
       if (index >= width_)
-        lines_.refuse("has " + std::to_string(width_) + " columns, no column "
-                        + wanted,
-                      "count from 0");
+        lines_->refuse("has " + std::to_string(width_) + " columns, no column "
+                         + wanted,
+                       "count from 0");
       return index;
     }
     const auto found = std::find_if(first.begin(), first.end(), [&](auto name) {
       return trimmed(name) == wanted;
     });
     if (found == first.end())
-      lines_.refuse("has no column " + in_quotes(wanted),
-                    "give label= one of the header's names, or an index");
+      lines_->refuse("has no column " + in_quotes(wanted),
+                     "give label= one of the header's names, or an index");
     return static_cast<size_t>(found - first.begin());
   }
 
   void add(const Row& row) {
     if (row.size() != width_)
-      lines_.refuse("has " + std::to_string(row.size()) + " fields, the first "
-                      + "line " + std::to_string(width_),
-                    "mend the line, or give sep=… if another character "
-                    "separates");
-    make_room(values_, width_, lines_.path());
+      lines_->refuse("has " + std::to_string(row.size()) + " fields, the first "
+                       + "line " + std::to_string(width_),
+                     "mend the line, or give sep=… if another character "
+                     "separates");
+    make_room(values_, width_, lines_->path());
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(number(row[i], i));
@@ -142,21 +163,21 @@ private:
   }
 
   int32_t class_of(std::string_view text) const {
-    const auto label = class_label(text, lines_);
+    const auto label = class_label(text, *lines_);
     if (label < 0)
-      lines_.refuse("the label " + in_quotes(text) + " is below 0",
-                    "number the classes from 0, or add task=regression");
+      lines_->refuse("the label " + in_quotes(text) + " is below 0",
+                     "number the classes from 0, or add task=regression");
     return label;
   }
 
   float number(std::string_view text, size_t column) const {
     const auto value = parse_real(text);
     if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-      lines_.refuse("column " + name(column) + " holds " + in_quotes(text)
-                      + ", not a finite float32 number",
-                    trimmed(text).empty()
-                      ? "fill the gap or remove the line"
-                      : "number what is text, or remove the column");
+      lines_->refuse("column " + name(column) + " holds " + in_quotes(text)
+                       + ", not a finite float32 number",
+                     trimmed(text).empty()
+                       ? "fill the gap or remove the line"
+                       : "number what is text, or remove the column");
     return static_cast<float>(*value);
   }
 
@@ -166,7 +187,7 @@ private:
   }
 
   const DataSpec& spec_;
-  TextLines lines_;
+  std::optional<TextLines> lines_;
   Fields fields_;
   bool regression_;
   size_t width_ = 0;

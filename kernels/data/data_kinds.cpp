@@ -11,6 +11,7 @@
 #include "kernels/data/libsvm.hpp"
 #include "kernels/data/markov_text.hpp"
 #include "kernels/data/npy.hpp"
+#include "kernels/data/record_data.hpp"
 #include "kernels/data/text.hpp"
 #include "kernels/files/text_lines.hpp"
 
@@ -130,6 +131,27 @@ constexpr DataKey npy_keys[]{{"labels", own},
                              {"scale", shared},
                              eval_key,
                              eval_seed_key};
+constexpr DataKey tfrecord_keys[]{{"features", inherited},
+                                  {"label", inherited},
+                                  {"task", shared},
+                                  {"shape", shared},
+                                  {"size", shared},
+                                  {"channels", shared},
+                                  {"scale", shared},
+                                  eval_key,
+                                  eval_seed_key};
+constexpr DataKey json_lines_keys[]{{"features", inherited},
+                                    {"label", inherited},
+                                    {"task", shared},
+                                    {"shape", shared},
+                                    {"scale", shared},
+                                    eval_key,
+                                    eval_seed_key};
+constexpr DataKey image_folder_keys[]{{"size", shared},
+                                      {"channels", shared},
+                                      {"scale", shared},
+                                      eval_key,
+                                      eval_seed_key};
 constexpr DataKey digits_keys[]{{"samples", own},
                                 {"seed", own},
                                 {"scale", shared},
@@ -153,6 +175,14 @@ constexpr DataKind kinds[]{
   {"criteo", "FILE", criteo_keys, check_criteo, read_criteo, nullptr},
   {"text", "FILE", text_keys, check_text, read_text, fit_text},
   {"npy", "FILE", npy_keys, check_npy, read_npy, fit_npy},
+  {"tfrecord", "FILES", tfrecord_keys, check_records, nullptr, fit_records,
+   read_tfrecord},
+  {"tar", "FILES", tfrecord_keys, check_records, nullptr, fit_records,
+   read_tar},
+  {"jsonl", "FILES", json_lines_keys, check_records, nullptr, fit_records,
+   read_json_lines},
+  {"images", "DIR", image_folder_keys, check_records, nullptr, fit_records,
+   read_image_folder},
   {"synthetic:digits", "", digits_keys, check_generator, draw_digits, nullptr},
   {"synthetic:clicks", "", clicks_keys, check_clicks, draw_clicks, nullptr},
   {"synthetic:rows", "", drawn_rows_keys, check_rows, draw_rows, nullptr},

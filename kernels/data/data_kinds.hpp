@@ -31,6 +31,8 @@ struct DataKind {
   /// Derives from the training part what it alone decides (vocabulary, classes,
   /// widths) and brings both parts to it; may be null. `eval` may be null.
   void (*fit)(const DataSpec&, Dataset& train, Dataset* eval);
+  /// Instead of `read` for kinds whose samples can be left in their files.
+  Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
 };
 
 /// Errors: UsageError for a kind that does not exist.

@@ -35,19 +35,34 @@ uint64_t Dataset::samples() const {
   return shape.label == LabelKind::number ? targets.size() : labels.size();
 }
 
-void Dataset::gather_features(uint64_t row, float* out) const {
+void Dataset::raw_features(uint64_t sample, float* out) const {
   // Locals: `out` might point at members for all the compiler knows.
   const auto width = features();
   const auto factor = scale;
-  if (!bytes.empty()) {
-    const auto* from = bytes.data() + place(row) * width;
+  const auto widen = [=](const uint8_t* from) {
     for (uint64_t k = 0; k < width; ++k)
       out[k] = static_cast<float>(from[k]) * factor;
+  };
+  const auto row = place(sample);
+  if (in_files && files_hold_bytes) {
+    thread_local std::vector<uint8_t> read;
+    read.resize(width);
+    in_files->read(row, read.data());
+    widen(read.data());
+  } else if (in_files) {
+    in_files->read(row, out);
+  } else if (!bytes.empty()) {
+    widen(bytes.data() + row * width);
   } else if (!values.empty()) {
-    std::copy_n(values.data() + place(row) * width, width, out);
+    std::copy_n(values.data() + row * width, width, out);
   }
+}
+
+void Dataset::gather_features(uint64_t row, float* out) const {
+  raw_features(row, out);
   if (mean.empty())
     return;
+  const auto width = features();
   const auto* middle = mean.data();
   const auto* inverse = inverse_deviation.data();
   for (uint64_t k = 0; k < width; ++k)
@@ -123,6 +138,11 @@ void cut_tail(Dataset& all, Dataset& tail, uint64_t kept) {
     tail.bytes = all.bytes.cut(values);
   if (!all.values.empty())
     tail.values = all.values.cut(values);
+  if (all.in_files) {
+    tail.in_files = all.in_files;
+    for (uint64_t i = kept; i < all.samples(); ++i)
+      tail.places.push_back(static_cast<uint32_t>(i));
+  }
   cut(all.ids, tail.ids, ids);
   cut(all.labels, tail.labels, kept);
   cut(all.targets, tail.targets, kept);
@@ -214,7 +234,9 @@ void draw(Dataset& all, Dataset& drawn, const std::vector<bool>& held_out) {
     return;
   }
   part(all.ids, drawn.ids, held_out, all.shape.ids);
-  if (share(all.bytes, drawn.bytes) || share(all.values, drawn.values)) {
+  drawn.in_files = all.in_files;
+  if (all.in_files || share(all.bytes, drawn.bytes)
+      || share(all.values, drawn.values)) {
     for (uint32_t i = 0; i < held_out.size(); ++i)
       (held_out[i] ? drawn : all).places.push_back(i);
     return;
@@ -249,6 +271,7 @@ SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
     eval->name = all.name;
     eval->shape = all.shape;
     eval->scale = all.scale;
+    eval->files_hold_bytes = all.files_hold_bytes;
     eval->columns = all.columns;
     if (rule.tail || all.shape.label == LabelKind::tokens)
       cut_tail(all, *eval, kept);

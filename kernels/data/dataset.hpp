@@ -3,6 +3,7 @@
 #include "kernels/base/buffer.hpp"
 #include "kernels/data/column.hpp"
 #include "kernels/data/data_spec.hpp"
+#include "kernels/data/sample_source.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
 
@@ -39,16 +40,22 @@ private:
   std::vector<float> targets_;
 };
 
-/// Labelled samples in memory. Features are bytes times `scale` (images) or
-/// float32, and where they are standardised (value - mean) * inverse_deviation.
+/// Labelled samples. Features are in memory or left in their files; they are
+/// bytes times `scale` (images) or float32, and where they are standardised
+/// (value - mean) * inverse_deviation.
 struct Dataset {
   std::string name;
   SampleShape shape;
   Column<uint8_t> bytes; ///< [samples, features], or empty
   float scale = 1.0f;    ///< of `bytes`
   Column<float> values;  ///< [samples, features], or empty
-  /// Where the features of sample i are in `bytes` or `values`; empty: at i.
-  /// A part of a mapped file has this, since the file is not copied.
+  /// Where features are that are not held: null where they are in `bytes` or
+  /// `values`.
+  std::shared_ptr<const SampleSource> in_files;
+  bool files_hold_bytes = false; ///< else float32
+  /// Where the features of sample i are in `bytes`, `values` or `in_files`;
+  /// empty: at i. A part of what is mapped or in files has this, since it is
+  /// not copied.
   std::vector<uint32_t> places;
   std::vector<float> mean;
   std::vector<float> inverse_deviation; ///< [features] each, or empty
@@ -79,6 +86,9 @@ struct Dataset {
   /// Which row of `bytes` or `values` sample i has.
   uint64_t place(uint64_t i) const { return places.empty() ? i : places[i]; }
 
+  /// The features of a sample before they are standardised, [features()].
+  void raw_features(uint64_t sample, float* out) const;
+
 private:
   void gather_features(uint64_t row, float* out) const;
   void gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const;
@@ -95,13 +105,26 @@ struct HeldOut {
   std::optional<DataSpec> spec;
 };
 
+/// What reading may take.
+struct ReadLimits {
+  /// Bytes of features that are held. Samples of kinds that can be left in
+  /// their files are, where they are more; other kinds are refused. None: a
+  /// quarter of the free memory for the former, no limit for the latter.
+  std::optional<uint64_t> memory;
+  /// Where it is kept which sample lies where; empty: nowhere.
+  std::string index_folder;
+};
+
 /// Loads what a specification names. Vocabulary, classes, widths and
 /// statistics come from the training part alone; the evaluation part is brought
 /// to them, and has the same shape. Of another specification, keys that it
 /// leaves out are those of the first where they say how to read.
 /// Errors: InputError naming the file, what is wrong with it and what to do;
-/// UsageError where the two specifications cannot belong together.
-SplitData load_data(const DataSpec& spec, const HeldOut& held_out = {});
+/// UsageError where the two specifications cannot belong together. InputError
+/// where what has to be held is more than
+/// `limits.memory`.
+SplitData load_data(const DataSpec& spec, const HeldOut& held_out = {},
+                    const ReadLimits& limits = {});
 
 /// load_data without an evaluation part.
 Dataset load_dataset(const DataSpec& spec);

@@ -38,8 +38,13 @@ public:
   IdxFile(const std::string& path, uint32_t magic)
     : path_(path), bytes_(open_bytes(path)) {
     const auto found = next_number();
-    if (!is_gzip_name(path) && (found >> 16) == 0x1f8b)
-      refuse(path, "is a gzip stream", "add .gz to its name");
+    const std::array start{static_cast<char>(found >> 24),
+                           static_cast<char>(found >> 16),
+                           static_cast<char>(found >> 8),
+                           static_cast<char>(found)};
+    if (const auto why = unnamed_packing(path, {start.data(), start.size()});
+        !why.empty())
+      throw InputError(path + ": " + why);
     if (found != magic)
       refuse(path, "starts with the magic number " + std::to_string(found)
                      + ", not " + std::to_string(magic));
@@ -89,7 +94,7 @@ private:
 std::optional<std::string> existing_file(const std::string& folder,
                                          const std::string& start,
                                          const std::string& end) {
-  for (const char* suffix : {"", ".gz"})
+  for (const char* suffix : {"", ".gz", ".zst"})
     for (const char* joint : {"-", "."}) {
       auto name = start;
       name.append(joint).append(end).append(suffix);

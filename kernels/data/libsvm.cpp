@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/files/text_lines.hpp"
 
@@ -84,6 +85,25 @@ void parse_pairs(std::string_view line, int32_t first_index,
   }
 }
 
+void add_lines(TextLines& lines, int32_t first_index, Dataset& out,
+               std::vector<float>& values) {
+  std::string_view line;
+  while (lines.next(line)) {
+    line = line.substr(0, line.find('#'));
+    const auto word = next_word(line);
+    if (word.empty())
+      continue;
+    if (word.find(':') != word.npos)
+      lines.refuse("starts with " + in_quotes(word) + " and has no label",
+                   "write LABEL INDEX:VALUE …");
+    make_room(out.labels, 1, lines.path());
+    make_room(out.starts, 1, lines.path());
+    out.labels.push_back(class_label(word, lines));
+    parse_pairs(line, first_index, lines, out, values);
+    out.starts.push_back(out.ids.size());
+  }
+}
+
 int32_t base_of(const DataSpec& spec, const Dataset& train) {
   const auto base = choice_option(spec, "base", bases);
   if (base != "auto")
@@ -156,21 +176,9 @@ Dataset read_libsvm(const DataSpec& spec) {
   result.name = "libsvm:" + spec.where;
   result.starts.push_back(0);
   std::vector<float> values;
-  TextLines lines{spec.where};
-  std::string_view line;
-  while (lines.next(line)) {
-    line = line.substr(0, line.find('#'));
-    const auto word = next_word(line);
-    if (word.empty())
-      continue;
-    if (word.find(':') != word.npos)
-      lines.refuse("starts with " + in_quotes(word) + " and has no label",
-                   "write LABEL INDEX:VALUE …");
-    make_room(result.labels, 1, spec.where);
-    make_room(result.starts, 1, spec.where);
-    result.labels.push_back(class_label(word, lines));
-    parse_pairs(line, first_index, lines, result, values);
-    result.starts.push_back(result.ids.size());
+  for (const auto& path : list_files(spec.where)) {
+    TextLines lines{path};
+    add_lines(lines, first_index, result, values);
   }
   if (result.labels.empty())
     throw InputError(spec.where + ": holds no samples; is it the right file?");

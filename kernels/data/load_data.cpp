@@ -32,9 +32,28 @@ bool fits_itself(const DataSpec& spec) {
   return kind_of(spec).fit != nullptr || option(spec, "scale") == "standard";
 }
 
-Dataset read(const DataSpec& spec) {
+/// What the samples take that are held: what is mapped can be given back.
+uint64_t held_bytes(const Dataset& data) {
+  uint64_t result = data.ids.size() * sizeof(int32_t)
+                    + data.tokens.size() * sizeof(int32_t);
+  if (!data.bytes.is_view())
+    result += data.bytes.size();
+  if (!data.values.is_view())
+    result += data.values.size() * sizeof(float);
+  return result;
+}
+
+Dataset read(const DataSpec& spec, const ReadLimits& limits) {
   check(spec);
-  auto result = kind_of(spec).read(spec);
+  const auto& kind = kind_of(spec);
+  auto result = kind.read_within != nullptr ? kind.read_within(spec, limits)
+                                            : kind.read(spec);
+  if (const auto held = held_bytes(result);
+      limits.memory && held > *limits.memory)
+    throw InputError(result.name + ": takes " + std::to_string(held)
+                     + " bytes, more than --data-memory, and data of this kind "
+                       "are read whole; raise it, take a part of them, or "
+                       "write tfrecord, tar or jsonl files");
   const auto samples = result.shape.label == LabelKind::tokens
                          ? result.tokens.size()
                          : result.samples();
@@ -67,11 +86,12 @@ void check_fit(const Dataset& train, Dataset& eval, const DataSpec& eval_spec) {
 
 } // namespace
 
-SplitData load_data(const DataSpec& spec, const HeldOut& held_out) {
+SplitData load_data(const DataSpec& spec, const HeldOut& held_out,
+                    const ReadLimits& limits) {
   if (held_out.fraction == 0 && without_split(spec) != spec)
     refuse(spec, "says which samples are held out, but none are; add "
                  "--eval-fraction F, or leave it out");
-  auto parts = split(read(spec), held_out.fraction, split_rule(spec));
+  auto parts = split(read(spec, limits), held_out.fraction, split_rule(spec));
   std::optional<DataSpec> eval_spec;
   if (held_out.spec) {
     eval_spec = completed(*held_out.spec, spec);
@@ -82,7 +102,7 @@ SplitData load_data(const DataSpec& spec, const HeldOut& held_out) {
         && (fits_itself(spec) || fits_itself(*eval_spec)))
       refuse(*eval_spec, "is of another kind than --data " + to_string(spec)
                            + "; take the same kind");
-    parts.eval = std::make_shared<Dataset>(read(*eval_spec));
+    parts.eval = std::make_shared<Dataset>(read(*eval_spec, limits));
     if (parts.eval->samples() == 0 && parts.eval->tokens.empty())
       throw InputError(parts.eval->name + ": holds no samples");
   }

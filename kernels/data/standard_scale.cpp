@@ -3,20 +3,9 @@
 #include "kernels/base/error.hpp"
 
 #include <cmath>
+#include <vector>
 
 namespace troupe {
-
-namespace {
-
-double value(const Dataset& data, uint64_t sample, uint64_t feature) {
-  const auto& fixed = data; // a mapped column stays mapped
-  const auto i = data.place(sample) * data.features() + feature;
-  if (!fixed.bytes.empty())
-    return static_cast<float>(fixed.bytes[i]) * fixed.scale;
-  return fixed.values[i];
-}
-
-} // namespace
 
 void fit_standard_scale(Dataset& train, Dataset* eval) {
   const auto width = train.features();
@@ -28,16 +17,21 @@ void fit_standard_scale(Dataset& train, Dataset* eval) {
   const auto count = static_cast<double>(samples);
   std::vector<double> mean(width);
   std::vector<double> squares(width);
-  for (uint64_t i = 0; i < samples; ++i)
+  std::vector<float> row(width);
+  for (uint64_t i = 0; i < samples; ++i) {
+    train.raw_features(i, row.data());
     for (uint64_t k = 0; k < width; ++k)
-      mean[k] += value(train, i, k);
+      mean[k] += row[k];
+  }
   for (auto& sum : mean)
     sum /= count;
-  for (uint64_t i = 0; i < samples; ++i)
+  for (uint64_t i = 0; i < samples; ++i) {
+    train.raw_features(i, row.data());
     for (uint64_t k = 0; k < width; ++k) {
-      const auto away = value(train, i, k) - mean[k];
+      const auto away = row[k] - mean[k];
       squares[k] += away * away;
     }
+  }
   train.mean.assign(mean.begin(), mean.end());
   train.inverse_deviation.resize(width);
   for (uint64_t k = 0; k < width; ++k) {

@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/files/byte_source.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
@@ -81,6 +82,31 @@ private:
   int missing_ = 0;
 };
 
+void add_characters(const std::string& path, bool bytes_only,
+                    std::vector<int32_t>& out) {
+  const auto source = open_bytes(path);
+  if (!is_packed_name(path) && source->most() <= max_characters)
+    make_room(out, source->most(), path);
+  std::vector<uint8_t> chunk(chunk_bytes);
+  Utf8 utf8{path};
+  while (true) {
+    const auto got = source->read(std::as_writable_bytes(std::span{chunk}));
+    const auto fresh = std::span{chunk}.first(got);
+    make_room(out, got, path);
+    if (bytes_only)
+      out.insert(out.end(), fresh.begin(), fresh.end());
+    else
+      utf8.decode(fresh, out);
+    if (out.size() > max_characters)
+      throw InputError(path
+                       + ": holds more than 2147483647 characters; "
+                         "take a part of it");
+    if (got < chunk.size())
+      break;
+  }
+  utf8.end();
+}
+
 /// ids[code point]: its place among those that occur, or -1.
 std::vector<int32_t> numbered(const std::vector<int32_t>& characters,
                               uint32_t& count) {
@@ -108,27 +134,8 @@ Dataset read_text(const DataSpec& spec) {
   result.name = "text:" + spec.where;
   result.shape.label = LabelKind::tokens;
   result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
-  const auto source = open_bytes(spec.where);
-  if (!is_gzip_name(spec.where) && source->most() <= max_characters)
-    make_room(result.tokens, source->most(), spec.where);
-  std::vector<uint8_t> chunk(chunk_bytes);
-  Utf8 utf8{spec.where};
-  while (true) {
-    const auto got = source->read(std::as_writable_bytes(std::span{chunk}));
-    const auto fresh = std::span{chunk}.first(got);
-    make_room(result.tokens, got, spec.where);
-    if (bytes_only)
-      result.tokens.insert(result.tokens.end(), fresh.begin(), fresh.end());
-    else
-      utf8.decode(fresh, result.tokens);
-    if (result.tokens.size() > max_characters)
-      throw InputError(spec.where
-                       + ": holds more than 2147483647 characters; "
-                         "take a part of it");
-    if (got < chunk.size())
-      break;
-  }
-  utf8.end();
+  for (const auto& path : list_files(spec.where))
+    add_characters(path, bytes_only, result.tokens);
   if (result.tokens.empty())
     throw InputError(spec.where + ": is empty; name a file with text");
   return result;

@@ -4,9 +4,12 @@
 #include "kernels/files/input_file.hpp"
 
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <new>
 
 namespace troupe {
@@ -96,7 +99,98 @@ private:
   bool between_members_ = false;
 };
 
+/// Takes a file of zstd's frames apart, one after another.
+class ZstdBytes : public ByteSource {
+public:
+  explicit ZstdBytes(const std::string& path)
+    : file_(path), stream_(ZSTD_createDCtx()) {
+    // What a frame may make its reader keep; zstd -1 to -19 want 8 MiB.
+    constexpr int most_window_log = 26;
+    if (stream_ == nullptr
+        || ZSTD_isError(ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax,
+                                               most_window_log)))
+      throw std::bad_alloc{};
+  }
+
+  ~ZstdBytes() override { ZSTD_freeDCtx(stream_); }
+
+  ZstdBytes(const ZstdBytes&) = delete;
+  ZstdBytes& operator=(const ZstdBytes&) = delete;
+
+  uint64_t most() const override {
+    // The best: a block of 128 KiB from the four bytes of a run.
+    constexpr uint64_t best_ratio = (1 << 17) / 4;
+    constexpr auto all = std::numeric_limits<uint64_t>::max();
+    return file_.size() > all / best_ratio ? all : file_.size() * best_ratio;
+  }
+
+  size_t read(std::span<std::byte> out) override {
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    // What stays in its buffers comes out before there is more input.
+    while (to.pos < to.size && (held_back_ || more_input())) {
+      const auto before = to.pos;
+      const auto left = ZSTD_decompressStream(stream_, &to, &from_);
+      if (ZSTD_isError(left))
+        refuse(complaint(left));
+      between_frames_ = left == 0;
+      ++calls_;
+      held_back_ = !between_frames_ && to.pos == to.size && to.pos > before;
+    }
+    return to.pos;
+  }
+
+private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InputError(file_.path() + ": " + what
+                     + "; copy or download it again");
+  }
+
+  /// False at the end, which has to be that of a frame.
+  bool more_input() {
+    if (from_.pos < from_.size)
+      return true;
+    const auto got = file_.read(std::as_writable_bytes(std::span{input_}));
+    from_ = {input_.data(), got, 0};
+    if (got == 0 && !between_frames_)
+      refuse("its zstd stream ends too early");
+    return got > 0;
+  }
+
+  std::string complaint(size_t code) const {
+    const auto kind = ZSTD_getErrorCode(code);
+    if (kind == ZSTD_error_prefix_unknown)
+      return calls_ == 0 ? "is not a zstd stream"
+                         : "something follows its zstd stream";
+    if (kind == ZSTD_error_frameParameter_windowTooLarge)
+      return "its zstd stream wants a window above 64 MiB, pack it without "
+             "--ultra and --long";
+    return "its zstd stream is damaged";
+  }
+
+  InputFile file_;
+  ZSTD_DCtx* stream_;
+  ZSTD_inBuffer from_{};
+  std::array<uint8_t, 65536> input_;
+  uint64_t calls_ = 0;
+  bool between_frames_ = false;
+  bool held_back_ = false;
+};
+
 } // namespace
+
+bool is_packed_name(const std::string& path) {
+  return is_gzip_name(path) || path.ends_with(".zst");
+}
+
+std::string unnamed_packing(const std::string& path, std::string_view start) {
+  if (is_packed_name(path))
+    return {};
+  if (start.starts_with("\x1f\x8b"))
+    return "is a gzip stream; add .gz to its name";
+  if (start.starts_with("\x28\xb5\x2f\xfd"))
+    return "is a zstd stream; add .zst to its name";
+  return {};
+}
 
 bool is_gzip_name(const std::string& path) {
   return path.ends_with(".gz");
@@ -105,6 +199,8 @@ bool is_gzip_name(const std::string& path) {
 std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
   if (is_gzip_name(path))
     return std::make_unique<GzipBytes>(path);
+  if (is_packed_name(path))
+    return std::make_unique<ZstdBytes>(path);
   return std::make_unique<PlainBytes>(path);
 }
 

@@ -27,6 +27,8 @@ InputFile::InputFile(const std::string& path) : path_(path) {
     throw InputError(path + ": is not a regular file; name a file");
   }
   size_ = static_cast<uint64_t>(about.st_size);
+  written_ns_ = int64_t{about.st_mtim.tv_sec} * 1'000'000'000
+                + about.st_mtim.tv_nsec;
 }
 
 InputFile::~InputFile() {
@@ -39,6 +41,25 @@ size_t InputFile::read(std::span<std::byte> out) {
   while (done < out.size()) {
     const auto got = ::read(handle_, out.data() + done,
                             std::min(out.size() - done, max_per_call));
+    if (got == 0)
+      break;
+    if (got > 0)
+      done += static_cast<size_t>(got);
+    else if (const int code = errno; code != EINTR)
+      throw FileError(path_ + ": cannot be read (" + reason_of(code)
+                        + "); check the disk",
+                      code);
+  }
+  return done;
+}
+
+size_t InputFile::read_at(uint64_t offset, std::span<std::byte> out) const {
+  constexpr size_t max_per_call = size_t{1} << 30;
+  size_t done = 0;
+  while (done < out.size()) {
+    const auto got = ::pread(handle_, out.data() + done,
+                             std::min(out.size() - done, max_per_call),
+                             static_cast<off_t>(offset + done));
     if (got == 0)
       break;
     if (got > 0)

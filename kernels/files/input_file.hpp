@@ -20,10 +20,17 @@ public:
   const std::string& path() const { return path_; }
   /// Bytes it held when it was opened.
   uint64_t size() const { return size_; }
+  /// When it was last written, in nanoseconds since 1970, as it was opened.
+  int64_t written_ns() const { return written_ns_; }
 
   /// Fills `out`; returns less than its size only at the end of the file.
   /// Errors: InputError with the system's reason.
   size_t read(std::span<std::byte> out);
+
+  /// Fills `out` with what lies at `offset`, from any thread; returns less than
+  /// its size only at the end of the file.
+  /// Errors: InputError with the system's reason.
+  size_t read_at(uint64_t offset, std::span<std::byte> out) const;
 
   /// Fills all of `out`.
   /// Errors: InputError, also when the file shrank since it was opened.
@@ -38,6 +45,7 @@ public:
 private:
   std::string path_;
   uint64_t size_ = 0;
+  int64_t written_ns_ = 0;
   int handle_ = -1;
 };
 

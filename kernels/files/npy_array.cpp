@@ -192,14 +192,12 @@ NpyArray read_npy_array(const std::string& path) {
   std::array<uint8_t, 12> start{};
   const auto head = std::as_writable_bytes(std::span{start});
   if (source->read(head.first(8)) < 8
-      || std::memcmp(start.data(), "\x93NUMPY", 6) != 0)
-    refuse(path,
-           !is_gzip_name(path) && start[0] == 0x1f && start[1] == 0x8b
-             ? "is a gzip stream"
-             : "is no array file of NumPy",
-           !is_gzip_name(path) && start[0] == 0x1f && start[1] == 0x8b
-             ? "add .gz to its name"
-             : "save it with numpy.save");
+      || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) {
+    const std::string_view text{reinterpret_cast<const char*>(start.data()), 8};
+    if (const auto why = unnamed_packing(path, text); !why.empty())
+      throw InputError(path + ": " + why);
+    refuse(path, "is no array file of NumPy", "save it with numpy.save");
+  }
   const auto version = start[6];
   if (version < 1 || version > 3)
     refuse(path, "is of format version " + std::to_string(version));

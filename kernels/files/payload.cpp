@@ -45,7 +45,7 @@ Payload read_payload(const std::string& path, ByteSource& source,
   const auto whole = header_bytes + size;
   if (whole > source.most())
     too_short(path, whole, ", more than such a file can hold");
-  if (!is_gzip_name(path)) {
+  if (!is_packed_name(path)) {
     if (whole < source.most())
       too_long(path, whole);
     return mapped(path, header_bytes, whole);

@@ -29,8 +29,8 @@ TextLines::TextLines(const std::string& path)
   : path_(path), source_(open_bytes(path)), buffer_(chunk_bytes) {
   fill();
   const std::string_view start{buffer_.data(), end_};
-  if (!is_gzip_name(path) && start.starts_with("\x1f\x8b"))
-    throw InputError(path + ": is a gzip stream; add .gz to its name");
+  if (const auto why = unnamed_packing(path, start); !why.empty())
+    throw InputError(path + ": " + why);
   if (start.starts_with("\xef\xbb\xbf"))
     begin_ = 3;
 }
@@ -41,6 +41,7 @@ bool TextLines::fill() {
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
+    dropped_ += begin_;
     begin_ = 0;
   }
   if (end_ == buffer_.size())
@@ -60,6 +61,7 @@ bool TextLines::next(std::string_view& line) {
       std::memchr(start + searched, '\n', end_ - begin_ - searched));
     if (found != nullptr) {
       line = {start, static_cast<size_t>(found - start)};
+      offset_ = dropped_ + begin_;
       begin_ += line.size() + 1;
       break;
     }
@@ -73,6 +75,7 @@ bool TextLines::next(std::string_view& line) {
     if (begin_ == end_)
       return false;
     line = {buffer_.data() + begin_, end_ - begin_};
+    offset_ = dropped_ + begin_;
     begin_ = end_;
     break;
   }

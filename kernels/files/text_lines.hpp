@@ -15,8 +15,8 @@ namespace troupe {
 /// the file, a few MiB are held.
 class TextLines {
 public:
-  /// Errors: InputError (missing, not readable; a gzip stream whose name does
-  /// not end in .gz).
+  /// Errors: InputError (missing, not readable; a compressed file whose
+  /// name does not say so).
   explicit TextLines(const std::string& path);
 
   /// The next line without its end (\n or \r\n), valid until the next call;
@@ -25,6 +25,8 @@ public:
   bool next(std::string_view& line);
 
   uint64_t number() const { return number_; } ///< of the last line, from 1
+  /// Where the last line begins, in bytes of the unpacked file.
+  uint64_t offset() const { return offset_; }
   const std::string& path() const { return path_; }
 
   /// Throws InputError "FILE:LINE: what; advice".
@@ -40,6 +42,8 @@ private:
   size_t begin_ = 0;
   size_t end_ = 0;
   uint64_t number_ = 0;
+  uint64_t dropped_ = 0; ///< bytes before the buffer's first
+  uint64_t offset_ = 0;
   bool ended_ = false;
 };
 

@@ -77,8 +77,8 @@ RULES = {
     "strategies": (("strategies",), r"$^"),
     "kernels": (("kernels",), "|".join([
         POSIX, CUDA, r"(unsupported/)?Eigen/.*", r"(oneapi/dnnl/)?dnnl.*",
-        r"hwy/.*", r"zlib\.h", r"nlohmann/.*", r"toml\+\+/.*", r"openssl/.*",
-        r"omp\.h"])),
+        r"hwy/.*", r"(zlib|zstd(_errors)?|jpeglib|png)\.h", r"nlohmann/.*",
+        r"toml\+\+/.*", r"openssl/.*", r"omp\.h"])),
     "monitoring": (("monitoring",), POSIX + r"|prometheus/.*"),
     "actors": (("actors", "kernels", "strategies", "monitoring"), "|".join([
         POSIX, r"caf/.*", r"sqlite3\.h", r"openssl/.*", r"prometheus/.*",
@@ -89,7 +89,7 @@ RULES = {
 # room's own files.
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
-               "compression data cuda checkpoint table devices".split() + [""],
+               "compression records data cuda checkpoint table devices".split() + [""],
     "actors": "process journal wire sockets certificates links collectives "
               "control job compute role replica worker shard voting "
               "coordinator launch".split() + [""],

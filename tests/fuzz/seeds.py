@@ -3,10 +3,12 @@
 They are small, valid where that is easy, and the same every time."""
 
 import gzip
+import io
 import os
 import sqlite3
 import struct
 import sys
+import tarfile
 import zlib
 
 MESSAGE_TYPES = 120  # some more than there are
@@ -211,13 +213,123 @@ def data_text():
     yield from compressed(text)
 
 
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def example(**features):
+    """A serialised tf.train.Example; bytes, lists of floats or of integers."""
+    entries = b""
+    for name, value in features.items():
+        if isinstance(value, bytes):
+            value = message(1, message(1, value))
+        elif isinstance(value[0], float):
+            value = message(2, message(1, struct.pack(f"<{len(value)}f",
+                                                      *value)))
+        else:
+            value = message(3, message(1, b"".join(
+                varint(x & (1 << 64) - 1) for x in value)))
+        entries += message(1, message(1, name.encode()) + message(2, value))
+    return message(1, entries)
+
+
+def tfrecord(*records):
+    def masked(data):
+        crc = crc32c(0, data)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8)
+                           & 0xffffffff)
+
+    out = b""
+    for record in records:
+        length = struct.pack("<Q", len(record))
+        out += length + masked(length) + record + masked(record)
+    return out
+
+
+def png(width, height, pixels, kind=2):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(
+            ">I", zlib.crc32(name + data))
+
+    stride = len(pixels) // height
+    rows = b"".join(b"\0" + pixels[i * stride:(i + 1) * stride]
+                    for i in range(height))
+    return b"\x89PNG\r\n\x1a\n" + chunk(
+        b"IHDR", struct.pack(">2I5B", width, height, 8, kind, 0, 0, 0)) \
+        + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def tar_archive(kind, *members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=kind) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+# 32 x 16 pixels, from black to red from left to right.
+JPEG = bytes.fromhex(
+    "ffd8ffdb004300281c1e231e19282321232d2b28303c64413c37373c7b585d496491"
+    "8099968f808c8aa0b4e6c3a0aadaad8a8cc8ffcbdaeef5ffffff9bc1fffffffaffe6"
+    "fdfff8ffdb0043012b2d2d3c353c76414176f8a58ca5f8f8f8f8f8f8f8f8f8f8f8f8"
+    "f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8f8"
+    "f8f8f8f8ffc00011080010002003012200021101031101ffc4001500010100000000"
+    "000000000000000000000304ffc40017100003010000000000000000000000000000"
+    "020361ffc400160101010100000000000000000000000000030204ffc40017110003"
+    "010000000000000000000000000000010302ffda000c03010002110311003f008162"
+    "22c4ad63822c70b740715245888b12b58e08b1c0dd0d98a9ffd9")
+
+
+def data_records():
+    def way(choice, data):
+        yield f"{choice}", bytes([choice * 4]) + data
+        yield f"{choice}-files", bytes([choice * 4 + 2]) + data
+        yield f"{choice}-gz", bytes([choice * 4 + 1]) + zipped(data)
+
+    image = png(3, 2, bytes(range(18)))
+    grey = png(5, 4, bytes(range(20)), 0)
+    yield from way(0, tfrecord(*(example(label=[i % 3], x=[1.0, float(i)])
+                                 for i in range(4))))
+    yield from way(1, tfrecord(*(example(x=[1, -2], y=[i * 0.5], z=[1.5])
+                                 for i in range(4))))
+    yield from way(2, tfrecord(*(example(image=image, label=[i])
+                                 for i in range(3))))
+    members = [(f"a/{i}.{end}", data) for i in range(3)
+               for end, data in (("png", image), ("cls", b"%d" % i))]
+    yield from way(3, tar_archive(tarfile.USTAR_FORMAT, *members))
+    yield from way(4, tar_archive(tarfile.PAX_FORMAT, *members,
+                                  ("\u2211" * 70 + ".png", grey),
+                                  ("\u2211" * 70 + ".cls", b"1")))
+    yield from way(5, tar_archive(tarfile.GNU_FORMAT, *(
+        ("n" * 150 + f"{i}.{end}", data) for i in range(3)
+        for end, data in (("bin", b"1234"), ("json", b"1"), ("txt", b"-")))))
+    yield from way(6, b'{"x":[1,2,[3]],"y":true,"label":1}\n\n'
+                   b'{"label":0,"x":[4,5,6],"y":0.5}\n')
+    yield from way(7, b'{"a":1,"b":[2],"c":-1e3}\n{"a":3,"b":[2],"c":2}\n')
+    for choice in (8, 9):
+        yield from way(choice, image)
+        yield f"{choice}-grey", bytes([choice * 4]) + grey
+        yield f"{choice}-jpeg", bytes([choice * 4]) + JPEG
+        yield f"{choice}-huge", bytes([choice * 4]) + png(60000, 60000, b"")
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
     for target in (frames, greetings, messages, journal_file, safetensors,
                    manifest, beginning, data_npy, data_images, data_criteo, data_csv,
-                   data_libsvm, data_text):
+                   data_libsvm, data_text, data_records):
         name = target.__name__
         os.makedirs(name, exist_ok=True)
         for seed, data in target():

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// Features of samples that are not held in memory. Any thread may ask.
+class SampleSource {
+public:
+  virtual ~SampleSource() = default;
+  /// Writes the features of a sample as the data set holds them, bytes or
+  /// float32: the same bits whenever it is asked.
+  /// Errors: InputError with file and offset.
+  virtual void read(uint64_t sample, void* row) const = 0;
+};
+
+} // namespace troupe

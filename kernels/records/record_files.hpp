@@ -1,0 +1,50 @@
+#pragma once
+
+#include "kernels/records/record_format.hpp"
+#include "kernels/records/record_index.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class InputFile;
+
+/// The samples of many files, found through their indexes and read where they
+/// lie: nothing but the indexes is held. Any thread may ask.
+class RecordFiles {
+public:
+  /// `files` and `indexes` belong together. What begin() has to learn has been
+  /// learnt by `format`.
+  RecordFiles(std::shared_ptr<const RecordFormat> format, RowLayout layout,
+              std::vector<std::string> files, std::vector<FileIndex> indexes);
+  ~RecordFiles();
+  RecordFiles(RecordFiles&&) noexcept;
+
+  uint64_t samples() const { return firsts_.back(); }
+  const RowLayout& layout() const { return layout_; }
+
+  /// Writes the features of a sample: [layout().values()] of its type.
+  /// Errors: InputError with file and offset (damaged; the file has changed
+  /// since its index was made; not readable).
+  void read(uint64_t sample, void* row) const;
+
+private:
+  struct Handles;
+
+  std::shared_ptr<const RecordFormat> format_;
+  RowLayout layout_;
+  std::vector<std::string> files_;
+  std::vector<FileIndex> indexes_;
+  std::vector<uint64_t> firsts_; ///< firsts_[f]: the first sample of file f
+  std::unique_ptr<Handles> handles_;
+};
+
+/// Reads one record where an index says it is, and checks it. `buffer` is what
+/// `Record::bytes` of the result points into.
+Record read_record(const RecordFormat& format, const InputFile& file,
+                   const IndexedRecord& place, std::vector<uint8_t>& buffer);
+
+} // namespace troupe

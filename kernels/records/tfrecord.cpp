@@ -1,0 +1,78 @@
+#include "kernels/records/tfrecord.hpp"
+
+#include "kernels/base/crc32c.hpp"
+#include "kernels/records/byte_stream.hpp"
+
+#include <array>
+
+namespace troupe {
+
+namespace {
+
+constexpr auto again = "copy or write it again";
+
+uint64_t little(std::span<const uint8_t> bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i > 0; --i)
+    value = value << 8 | bytes[i - 1];
+  return value;
+}
+
+/// Sums over data that hold sums of their own are stored turned.
+uint32_t masked_crc(std::span<const uint8_t> bytes) {
+  const auto crc = crc32c(0, bytes.data(), bytes.size());
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+class TfRecordScan : public RecordScan {
+public:
+  explicit TfRecordScan(const std::string& path) : stream_(path) {}
+
+  bool next(Record& out) override {
+    const auto start = stream_.at();
+    std::array<uint8_t, 12> head;
+    const auto got = stream_.read(head);
+    if (got == 0)
+      return false;
+    const auto fail = [&](const std::string& what) {
+      refuse_record(stream_.path(), start, what, again);
+    };
+    if (got < head.size())
+      fail("the file ends within the header of a record");
+    const std::span all{head};
+    if (little(all.last(4)) != masked_crc(all.first(8)))
+      fail(start == 0 ? "is no TFRecord, or its first record is damaged"
+                      : "the length of the record is damaged");
+    const auto length = little(all.first(8));
+    if (length > longest_record)
+      fail("the record claims " + std::to_string(length)
+           + " bytes, more than 64 MiB");
+    stream_.take(length + tfrecord_check_bytes, bytes_);
+    if (bytes_.size() < length + tfrecord_check_bytes)
+      fail("the file ends within a record of " + std::to_string(length)
+           + " bytes");
+    out = {stream_.path(), start + head.size(), bytes_, {}};
+    check_tfrecord(out);
+    return true;
+  }
+
+private:
+  ByteStream stream_;
+  std::vector<uint8_t> bytes_;
+};
+
+} // namespace
+
+std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path) {
+  return std::make_unique<TfRecordScan>(path);
+}
+
+void check_tfrecord(Record& record) {
+  const auto bytes =
+    record.bytes.first(record.bytes.size() - tfrecord_check_bytes);
+  if (little(record.bytes.last(tfrecord_check_bytes)) != masked_crc(bytes))
+    record.refuse("the record is damaged: its checksum is another", again);
+  record.bytes = bytes;
+}
+
+} // namespace troupe

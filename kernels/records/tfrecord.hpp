@@ -1,0 +1,20 @@
+#pragma once
+
+#include "kernels/records/record_format.hpp"
+
+#include <string>
+
+namespace troupe {
+
+/// The records of a TFRecord file: a length of 8 bytes, its masked CRC-32C, the
+/// bytes, theirs. Both sums are checked.
+/// Source: TensorFlow's guide "TFRecord and tf.train.Example".
+std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path);
+
+constexpr uint64_t tfrecord_check_bytes = 4;
+
+/// Checks a record read again with the four bytes that follow it, and takes
+/// them off.
+void check_tfrecord(Record& record);
+
+} // namespace troupe

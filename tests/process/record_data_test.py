@@ -1,0 +1,235 @@
+"""Samples in files of records (TFRecord, tar, JSON lines, folders of images):
+the same samples give the same weights from whichever kind of file, held in
+memory or left in the files, in one file or several, whoever computes. What is
+damaged is named with file and byte."""
+# ctest: TIMEOUT 600
+
+import gzip
+import json
+import os
+import random
+import shutil
+import struct
+import sys
+import tarfile
+import tempfile
+import unittest
+
+from cluster import Run
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "fuzz"))
+import seeds  # noqa: E402: the writers of such files
+
+SIDE = 8
+SAMPLES = 180
+CLASSES = 3
+JOB = ["--model", f"mlp:{SIDE * SIDE}-16-{CLASSES}", "--global-batch", "30",
+       "--virtual-ranks", "2", "--seed", "7", "--lr", "0.01"]
+SHORT = ["--steps", "18", "--quiet"]
+ONE = ["--strategy", "one_device"]
+IN_FILES = ["--data-memory", "1"]
+
+
+def drawn_samples():
+    """Grey pictures, brighter where their class says; (pixels, class)."""
+    draw = random.Random(5)
+    out = []
+    for i in range(SAMPLES):
+        label = i % CLASSES
+        out.append((bytes(draw.randrange(100) + 100 * (x % CLASSES == label)
+                          for x in range(SIDE * SIDE)), label))
+    return out
+
+
+class RecordData(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        cls.samples = drawn_samples()
+        cls.pictures = [seeds.png(SIDE, SIDE, pixels, 0)
+                        for pixels, _ in cls.samples]
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=self.root)
+        self.environment = {"TROUPE_CACHE": os.path.join(self.folder, "cache")}
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def train(self, data, *more):
+        with Run(*JOB, *SHORT, "--data", data, *(more or ONE),
+                 environment=self.environment) as run:
+            summary = run.finish()
+            self.assertEqual(run.error(), "")
+        return summary["weights_sha256"]
+
+    def refused(self, data, *more, status=1):
+        with Run(*JOB, *SHORT, "--data", data, *(more or ONE),
+                 environment=self.environment) as run:
+            run.finish(status)
+            line = run.error()
+        self.assertRegex(line, r"\Atroupe: [^\n]+\n\Z")
+        return line
+
+    # --- writers --------------------------------------------------------------
+
+    def pixel_records(self):
+        return [seeds.example(label=[label], pixels=pixels)
+                for pixels, label in self.samples]
+
+    def number_records(self):
+        return [seeds.example(label=[label], x=[float(v) for v in pixels])
+                for pixels, label in self.samples]
+
+    def picture_records(self):
+        return [seeds.example(label=[label], image=picture)
+                for picture, (_, label) in zip(self.pictures, self.samples)]
+
+    def json_lines(self):
+        return "".join(json.dumps({"x": list(pixels), "label": label}) + "\n"
+                       for pixels, label in self.samples).encode()
+
+    def archive(self):
+        members = []
+        for i, (picture, (_, label)) in enumerate(zip(self.pictures,
+                                                      self.samples)):
+            members += [(f"train/{i:06}.png", picture),
+                        (f"train/{i:06}.cls", str(label).encode())]
+        return seeds.tar_archive(tarfile.USTAR_FORMAT, *members)
+
+    def npy(self):
+        """As numpy.save writes them."""
+        def array(kind, shape, data):
+            head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': " \
+                   f"{shape}, }}".encode()
+            head += b" " * (-(len(head) + 11) % 64) + b"\n"
+            return b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head \
+                + data
+
+        self.put("y.npy", array("<i8", f"({SAMPLES},)", struct.pack(
+            f"<{SAMPLES}q", *(label for _, label in self.samples))))
+        return self.put("x.npy", array(
+            "<f4", f"({SAMPLES}, {SIDE * SIDE})",
+            b"".join(struct.pack(f"<{SIDE * SIDE}f", *pixels)
+                     for pixels, _ in self.samples)))
+
+    # --- the tests ------------------------------------------------------------
+
+    def test_numbers_are_the_same_from_every_kind_held_or_not(self):
+        expected = self.train(f"npy:{self.npy()}?labels={self.path('y.npy')}")
+        places = {
+            "tfrecord": self.put("data.tfrecord",
+                                 seeds.tfrecord(*self.number_records())),
+            "jsonl": self.put("data.jsonl", self.json_lines())}
+        for kind, place in places.items():
+            with self.subTest(kind):
+                self.assertEqual(self.train(f"{kind}:{place}"), expected)
+                self.assertEqual(self.train(f"{kind}:{place}", *ONE,
+                                            *IN_FILES), expected)
+                # The index is there now: what lies where is not read again.
+                self.assertEqual(self.train(f"{kind}:{place}", *ONE,
+                                            *IN_FILES), expected)
+        self.assertEqual(len(os.listdir(self.path("cache/index"))), 2)
+
+    def test_pictures_are_the_same_from_every_kind_held_or_not(self):
+        grey = f"?size={SIDE}&channels=1"
+        named = self.put("pixels.tfrecord",
+                         seeds.tfrecord(*self.pixel_records()))
+        expected = self.train(f"tfrecord:{named}")
+        for data in (
+                "tfrecord:" + self.put("pictures.tfrecord", seeds.tfrecord(
+                    *self.picture_records())) + grey,
+                "tar:" + self.put("pictures.tar", self.archive()) + grey):
+            with self.subTest(data):
+                self.assertEqual(self.train(data), expected)
+                self.assertEqual(self.train(data, *ONE, *IN_FILES), expected)
+        self.assertEqual(self.train("tfrecord:" + self.put(
+            "pixels.tfrecord.gz",
+            gzip.compress(seeds.tfrecord(*self.pixel_records())))), expected)
+
+    def test_a_folder_of_images_holds_its_classes_in_order(self):
+        ordered = sorted(zip(self.samples, self.pictures),
+                         key=lambda x: x[0][1])
+        for i, ((_, label), picture) in enumerate(ordered):
+            os.makedirs(self.path(f"set/class{label}"), exist_ok=True)
+            self.put(f"set/class{label}/{i:06}.png", picture)
+        expected = self.train("tfrecord:" + self.put(
+            "ordered.tfrecord", seeds.tfrecord(*(
+                seeds.example(label=[label], pixels=pixels)
+                for (pixels, label), _ in ordered))))
+        data = f"images:{self.path('set')}?channels=1"
+        self.assertEqual(self.train(data), expected)
+        self.assertEqual(self.train(data, *ONE, *IN_FILES), expected)
+
+    def test_several_files_are_one_data_set(self):
+        records = self.number_records()
+        expected = self.train("tfrecord:" + self.put(
+            "all.tfrecord", seeds.tfrecord(*records)))
+        third = SAMPLES // 3
+        for i in range(3):
+            self.put(f"part-{i}.tfrecord",
+                     seeds.tfrecord(*records[i * third:(i + 1) * third]))
+        self.put("list", b"# three of them\npart-0.tfrecord\n\n"
+                 b"part-[12].tfrecord\n")
+        for place in (self.path("part-*.tfrecord"), "@" + self.path("list")):
+            with self.subTest(place):
+                self.assertEqual(self.train("tfrecord:" + place), expected)
+                self.assertEqual(self.train("tfrecord:" + place, *ONE,
+                                            *IN_FILES), expected)
+        self.assertIn("matches", self.refused(
+            f"tfrecord:{self.path('none-*.tfrecord')}"))
+
+    def test_whoever_computes_reads_the_same_samples(self):
+        data = "tfrecord:" + self.put(
+            "data.tfrecord", seeds.tfrecord(*self.number_records()))
+        expected = self.train(data)
+        for strategy in (["mirrored", "--devices", "cpu:2"],
+                         ["parameter_server", "--workers", "2", "--ps", "2"],
+                         ["multi_worker_mirrored", "--workers", "2"]):
+            with self.subTest(strategy[0]):
+                self.assertEqual(self.train(data, "--strategy", *strategy,
+                                            *IN_FILES), expected)
+
+    def test_what_is_damaged_is_named_with_file_and_byte(self):
+        records = self.number_records()
+        whole = seeds.tfrecord(*records)
+        place = 4 * (len(whole) // SAMPLES) + 40  # within the fifth
+        broken = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:]
+        line = self.refused("tfrecord:" + self.put("broken.tfrecord", broken))
+        self.assertRegex(line, r"broken\.tfrecord.*\d+")
+        line = self.refused("tfrecord:" + self.put("short.tfrecord",
+                                                   whole[:-9]))
+        self.assertIn("short.tfrecord", line)
+        line = self.refused("jsonl:" + self.put(
+            "broken.jsonl", self.json_lines()[:-20]))
+        self.assertIn("broken.jsonl", line)
+
+    def test_a_file_that_changes_under_a_run_ends_it_in_one_line(self):
+        """Its samples are read when they are computed."""
+        whole = seeds.tfrecord(*self.number_records())
+        place = self.put("data.tfrecord", whole)
+        for strategy in (ONE, ["--strategy", "parameter_server", "--workers",
+                               "2", "--ps", "1"]):
+            with self.subTest(strategy[1]), Run(
+                    *JOB, "--data", f"tfrecord:{place}", "--steps", "1000000",
+                    *strategy, *IN_FILES, "--metrics-address", "127.0.0.1:0",
+                    environment=self.environment) as run:
+                run.wait_for_step(20)
+                with open(place, "r+b") as file:
+                    file.seek(len(whole) // 2)
+                    file.write(b"\xff" * 4000)
+                run.finish(1)
+                self.assertRegex(run.error().splitlines()[-1],
+                                 r"\Atroupe: .*data\.tfrecord")
+            self.put("data.tfrecord", whole)
+
+
+if __name__ == "__main__":
+    unittest.main()
