@@ -64,8 +64,7 @@ void warn(j_common_ptr info, int level) {
   const auto code = info->err->msg_code;
   if (level < 0
       && (code == JWRN_HIT_MARKER || code == JWRN_JPEG_EOF
-          || code == JWRN_HUFF_BAD_CODE
-          || code == JWRN_MUST_RESYNC))
+          || code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC))
     leave(info);
 }
 

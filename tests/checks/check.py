@@ -77,7 +77,7 @@ RULES = {
     "strategies": (("strategies",), r"$^"),
     "kernels": (("kernels",), "|".join([
         POSIX, CUDA, r"(unsupported/)?Eigen/.*", r"(oneapi/dnnl/)?dnnl.*",
-        r"hwy/.*", r"(zlib|zstd(_errors)?|jpeglib|png)\.h", r"nlohmann/.*",
+        r"hwy/.*", r"(zlib|zstd(_errors)?|jpeglib|jerror|png)\.h", r"nlohmann/.*",
         r"toml\+\+/.*", r"openssl/.*", r"omp\.h"])),
     "monitoring": (("monitoring",), POSIX + r"|prometheus/.*"),
     "actors": (("actors", "kernels", "strategies", "monitoring"), "|".join([

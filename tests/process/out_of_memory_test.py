@@ -93,7 +93,8 @@ class OutOfMemory(unittest.TestCase):
             group = self.group(limit * MIB)
             run = self.start(*SMALL, "--strategy", "parameter_server",
                              "--processes", "--workers", "2", "--ps", "2",
-                             "--epochs", "20", preexec_fn=group.enter)
+                             # A death in the last moments of a run is not told.
+                             "--epochs", "80", preexec_fn=group.enter)
             status = run.process.wait(90)
             if group.memory_kills() > 0:
                 break
