@@ -198,11 +198,16 @@ struct PngReader {
 
   explicit PngReader(const Record& record) : record_(record) {
     image.version = PNG_IMAGE_VERSION;
-    if (png_image_begin_read_from_memory(&image, record.bytes.data(),
-                                         record.bytes.size())
+  }
+
+  /// Reads what comes before the pixels. Errors: InputError; what was begun is
+  /// given back with this object.
+  void open() {
+    if (png_image_begin_read_from_memory(&image, record_.bytes.data(),
+                                         record_.bytes.size())
         == 0)
       refuse_png();
-    checked_size(record, image.height, image.width);
+    checked_size(record_, image.height, image.width);
   }
   ~PngReader() { png_image_free(&image); }
   PngReader(const PngReader&) = delete;
@@ -220,6 +225,7 @@ private:
 
 Pixels decode_png(const Record& record, uint32_t channels) {
   PngReader reader{record};
+  reader.open();
   auto& image = reader.image;
   image.format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   Pixels result;
@@ -233,7 +239,8 @@ Pixels decode_png(const Record& record, uint32_t channels) {
 }
 
 ImageSize png_size(const Record& record) {
-  const PngReader reader{record};
+  PngReader reader{record};
+  reader.open();
   return {reader.image.height, reader.image.width, 0};
 }
 
