@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -37,6 +39,17 @@ struct Child {
   ChildProcesses::OnExit on_exit;
 };
 
+/// What a kernel without memory is told to weigh a child with: by three tenths
+/// of what there is more than its parent. A child's death is repaired, its
+/// parent's is the end of them all.
+std::string oom_score_of_children() {
+  constexpr int more = 300;
+  constexpr int most = 1000;
+  int own = 0;
+  std::ifstream{"/proc/self/oom_score_adj"} >> own;
+  return std::to_string(std::min(most, own + more));
+}
+
 /// In the child between fork and exec: async-signal-safe calls only.
 struct Program {
   char* const* arguments = nullptr;
@@ -44,6 +57,7 @@ struct Program {
   int output = -1;
   int inherit = -1;
   int refusal = -1;
+  const std::string& oom_score;
 };
 
 [[noreturn]] void become(const Program& program, pid_t parent) {
@@ -57,6 +71,12 @@ struct Program {
   dup2(nothing, STDIN_FILENO);
   if (program.inherit >= 0)
     fcntl(program.inherit, F_SETFD, 0);
+  const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (score >= 0) {
+    [[maybe_unused]] auto ignored = write(score, program.oom_score.data(),
+                                          program.oom_score.size());
+    close(score);
+  }
   sigset_t held; // until it watches for them
   sigemptyset(&held);
   for (int one : {SIGINT, SIGTERM, SIGHUP})
@@ -125,7 +145,7 @@ struct ChildProcesses::Impl {
     const auto pid = fork();
     if (pid == 0)
       become({arguments.data(), options.image, ends[1], order.inherit,
-              refusal[1]},
+              refusal[1], oom_score},
              parent);
     order.failure = pid < 0 ? errno : 0;
     order.pid = pid;
@@ -249,6 +269,7 @@ struct ChildProcesses::Impl {
   }
 
   const Options options;
+  const std::string oom_score = oom_score_of_children();
   int wake;
   std::mutex mutex;
   std::condition_variable changed;

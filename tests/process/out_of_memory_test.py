@@ -112,6 +112,17 @@ class OutOfMemory(unittest.TestCase):
                                re.MULTILINE)
             self.assertLessEqual(len(lives), 1, shown)
 
+    def test_the_kernel_takes_a_role_before_its_launcher(self):
+        run = self.start(*SMALL, *SERVED, "--steps", "1000000")
+        run.wait_for_step(1)
+
+        def score(process):
+            with open(f"/proc/{process}/oom_score_adj") as file:
+                return int(file.read())
+        own = score(run.process.pid)
+        for role in ("coordinator", "worker:0", "ps:0"):
+            self.assertEqual(score(run.role(role)), min(own + 300, 1000), role)
+
     def test_samples_that_do_not_fit_are_told_as_memory(self):
         limit = 150 * MIB  # room for the program, not for the samples
 
