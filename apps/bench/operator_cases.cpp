@@ -186,6 +186,14 @@ std::vector<CaseMaker> operator_cases() {
     conv(16, 28, 32, 64, 1),                     // cnn
     conv(16, 32, 16, 16, 1),                     // resnet20
     conv(16, 16, 32, 64, 2),                     // resnet20
+    conv(16, 16, 32, 32, 1),                     // resnet20
+    conv(16, 8, 64, 64, 1),                      // resnet20
+    conv(2, 56, 64, 64, 1),                      // ResNet-50
+    conv(2, 56, 64, 256, 1, 1),                  // ResNet-50
+    conv(2, 28, 128, 128, 2),                    // ResNet-50
+    conv(2, 14, 256, 256, 1),                    // ResNet-50
+    conv(2, 7, 512, 512, 1),                     // ResNet-50
+    conv(16, 28, 64, 64, 1, 3, 64),              // MobileNet
     attention(16, 64, 128, 4),                   // transformer
     by_rows(OpKind::layer_norm, "layer_norm", 16, {64, 128}),
     by_rows(OpKind::softmax, "softmax", 16, {64, 512}),

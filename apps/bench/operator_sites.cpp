@@ -27,9 +27,10 @@ double dense_at(const OperatorSite& site, const OpArgs& args, size_t at) {
 double conv_at(const OperatorSite& site, const OpArgs& args, size_t at) {
   const auto height = static_cast<int64_t>(site.input[0]);
   const auto width = static_cast<int64_t>(site.input[1]);
-  const auto channels = site.input[2];
   const auto units = site.output[2];
   const auto unit = at % units;
+  const auto channels = site.input[2] / site.attributes.groups;
+  const auto first = unit / (units / site.attributes.groups) * channels;
   const auto column = at / units % site.output[1];
   const auto row = at / units / site.output[1] % site.output[0];
   const auto sample = at / elements(site.output);
@@ -44,7 +45,7 @@ double conv_at(const OperatorSite& site, const OpArgs& args, size_t at) {
       const auto pixel = static_cast<size_t>(
         (static_cast<int64_t>(sample) * height + y) * width + x);
       for (size_t c = 0; c < channels; ++c)
-        sum += double{args.inputs[0][pixel * channels + c]}
+        sum += double{args.inputs[0][pixel * site.input[2] + first + c]}
                * args.parameters[0][((i * a.kernel + j) * channels + c) * units
                                     + unit];
     }
@@ -135,21 +136,24 @@ OperatorSite dense(uint32_t rows, const Shape& input, uint64_t units,
 }
 
 OperatorSite conv(uint32_t rows, uint64_t side, uint64_t channels,
-                  uint64_t units, uint32_t stride) {
+                  uint64_t units, uint32_t stride, uint32_t kernel,
+                  uint32_t groups) {
   OperatorSite site;
   site.kind = OpKind::conv2d;
-  site.name = "conv2d";
+  site.name = groups > 1 ? "conv2d, groups" : "conv2d";
   site.attributes.units = units;
-  site.attributes.kernel = 3;
+  site.attributes.kernel = kernel;
   site.attributes.stride = stride;
-  site.attributes.padding = 1;
+  site.attributes.padding = kernel / 2;
+  site.attributes.groups = groups;
   site.attributes.activation = Activation::relu;
   site.rows = rows;
   site.input = {side, side, channels};
-  site.output = {side / stride, side / stride, units};
-  site.parameters = {{3, 3, channels, units}, {units}};
+  site.output = {(side - 1) / stride + 1, (side - 1) / stride + 1, units};
+  site.parameters = {{kernel, kernel, channels / groups, units}, {units}};
   site.flops = 2.0 * rows
-               * static_cast<double>(elements(site.output) * 9 * channels);
+               * static_cast<double>(elements(site.output) * kernel * kernel
+                                     * channels / groups);
   site.shape = std::to_string(rows) + " x " + to_string(site.input) + " -> "
                + to_string(site.output);
   site.reference = conv_at;

@@ -34,9 +34,10 @@ namespace sites {
 
 OperatorSite dense(uint32_t rows, const Shape& input, uint64_t units,
                    Activation activation);
-/// A square image; 3 x 3, padded, with relu.
+/// A square image, padded so that each place is a window's middle; with relu.
 OperatorSite conv(uint32_t rows, uint64_t side, uint64_t channels,
-                  uint64_t units, uint32_t stride);
+                  uint64_t units, uint32_t stride, uint32_t kernel = 3,
+                  uint32_t groups = 1);
 /// layer_norm or softmax.
 OperatorSite by_rows(OpKind kind, const char* name, uint32_t rows,
                      const Shape& input);

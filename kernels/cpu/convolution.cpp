@@ -1,379 +1,383 @@
-#include "kernels/base/buffer.hpp"
+#include "kernels/cpu/convolution.hpp"
+
 #include "kernels/base/require.hpp"
-#include "kernels/cpu/loop_table.hpp"
-#include "kernels/cpu/onednn.hpp"
-#include "kernels/cpu/operators.hpp"
+#include "kernels/cpu/depthwise_product.hpp"
+#include "kernels/cpu/matrix.hpp"
 #include "kernels/cpu/stem.hpp"
+#include "kernels/cpu/window_product.hpp"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 namespace troupe::kernels {
 
+ConvolutionFrame::ConvolutionFrame(const CpuOpSite& site)
+  : site_(site), units_(site.output()[2]), weights_(site.parameter(0).size()) {
+  const auto& attributes = site.op.attributes;
+  require(attributes.groups > 0 && units_ % attributes.groups == 0
+            && site.input(0)[2] % attributes.groups == 0,
+          "channels of a convolution not divisible by its groups");
+  require(attributes.activation == Activation::none || relu(),
+          "build_graph() gives other activations an operator of their own");
+  if (!attributes.bias)
+    no_bias_ = std::vector<float>(units_);
+}
+
+Needs ConvolutionFrame::needs() const {
+  Needs needs;
+  needs.backward_reads_inputs = 1;
+  needs.backward_reads_output = relu();
+  needs.scratch = {0, std::max<uint64_t>(units_, scratch())};
+  return needs;
+}
+
+void ConvolutionFrame::finish(const OpArgs& args, size_t row,
+                              size_t rows) const {
+  if (!has_bias() && !relu())
+    return;
+  const auto before = pixels(args.output, row);
+  loops().bias_forward(pixels(args.output + before.rows * units_, rows),
+                       has_bias() ? args.parameters[1] : no_bias_.data(),
+                       relu());
+}
+
+void ConvolutionFrame::backward(const OpArgs& args) {
+  give_to_bias(args);
+  give_to_weights(args);
+  if (args.input_gradients[0] != nullptr)
+    give_to_input(args);
+}
+
+/// And to the activation: the output's gradient is that of the sums from here
+/// on.
+void ConvolutionFrame::give_to_bias(const OpArgs& args) const {
+  if (!has_bias() && !relu())
+    return;
+  const bool added = !has_bias() || args.accumulate_parameters[1];
+  auto* sums = added ? args.scratch : args.parameter_gradients[1];
+  loops().bias_backward(pixels(args.output_gradient, args.rows),
+                        relu() ? args.output : nullptr, sums);
+  if (has_bias() && added)
+    loops().add(sums, args.parameter_gradients[1], args.parameter_gradients[1],
+                units_);
+}
+
+void ConvolutionFrame::pass_relu(const OpArgs& args) const {
+  if (relu())
+    loops().bias_backward(pixels(args.output_gradient, args.rows), args.output,
+                          args.scratch);
+}
+
+bool ConvolutionFrame::relu() const {
+  return site_.op.attributes.activation == Activation::relu;
+}
+
+Rows ConvolutionFrame::pixels(float* values, size_t rows) const {
+  const auto& shape = site_.output();
+  return {values, units_, rows * shape[0] * shape[1], units_};
+}
+
 namespace {
 
-using dnnl::memory;
-using Description = memory::desc;
-
-/// Grows to what is asked for; what lay in it is lost.
-class Workspace {
-public:
-  void reserve(size_t bytes) {
-    const auto count = (bytes + sizeof(float) - 1) / sizeof(float);
-    if (count > buffer_.size())
-      buffer_ = Buffer(count);
-  }
-  void* data() { return buffer_.data(); }
-
-private:
-  Buffer buffer_;
+/// [height, width, channels], without gaps.
+struct ImageShape {
+  size_t height, width, channels;
+  size_t size() const { return height * width * channels; }
 };
 
-/// What the passes of a convolution share: where their images, weights and
-/// intermediate sums lie in the format that oneDNN asks for.
-struct Place {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  Workspace source;
-  Workspace weights;
-  Workspace destination;
-  Workspace scratchpad;
+/// The windows of a line that contribute to places of one remainder modulo the
+/// stride: a part of the backward pass, a convolution itself, of stride 1.
+struct Phase {
+  size_t first; ///< place in the input
+  size_t count; ///< of places, `stride` apart
+  size_t taps;  ///< of the kernel, `stride` apart from `tap` on
+  size_t tap;
+  size_t place; ///< of the first window's first tap in the padded gradient
 };
 
-/// An argument of a primitive: as it lies in the graph's memory, as the
-/// primitive wants it, and where it is kept so if the two differ.
-class Argument {
+/// Along one axis: `border` zeros before the gradient of `outputs` places.
+class Phases {
 public:
-  Argument(int name, Place& place, const Description& plain,
-           const Description& wanted, Workspace& at, bool written)
-    : name_(name),
-      plain_(plain, place.engine, nullptr),
-      wanted_(wanted, place.engine, nullptr),
-      workspace_(&at),
-      written_(written),
-      converted_(plain != wanted) {
-    if (!converted_)
-      return;
-    at.reserve(wanted.get_size());
-    reorder_ = written ? dnnl::reorder(wanted_, plain_)
-                       : dnnl::reorder(plain_, wanted_);
-  }
-
-  /// Makes the argument ready for the primitive.
-  void take(Place& place, float* values,
-            std::unordered_map<int, memory>& arguments) {
-    plain_.set_data_handle(values);
-    if (converted_)
-      wanted_.set_data_handle(workspace_->data());
-    if (converted_ && !written_)
-      reorder_.execute(place.stream, plain_, wanted_);
-    arguments[name_] = converted_ ? wanted_ : plain_;
-  }
-
-  /// Puts a result where the graph has it.
-  void give(Place& place) {
-    if (converted_ && written_)
-      reorder_.execute(place.stream, wanted_, plain_);
-  }
-
-private:
-  int name_;
-  memory plain_;
-  memory wanted_;
-  Workspace* workspace_;
-  bool written_;
-  bool converted_;
-  dnnl::reorder reorder_;
-};
-
-/// One primitive for one number of rows.
-class Pass {
-public:
-  template <class Primitive>
-  Pass(Place& place, const Primitive& primitive, const Description& scratchpad,
-       std::array<Argument, 3> arguments)
-    : primitive_(primitive),
-      arguments_(std::move(arguments)),
-      scratchpad_(scratchpad, place.engine, nullptr) {
-    place.scratchpad.reserve(scratchpad.get_size());
-  }
-
-  /// In the order source, weights, destination (or their gradients).
-  void run(Place& place, const float* source, const float* weights,
-           const float* destination) {
-    const std::array values = {source, weights, destination};
-    for (size_t i = 0; i < values.size(); ++i)
-      arguments_[i].take(place, const_cast<float*>(values[i]), map_);
-    scratchpad_.set_data_handle(place.scratchpad.data());
-    map_[DNNL_ARG_SCRATCHPAD] = scratchpad_;
-    primitive_.execute(place.stream, map_);
-    for (auto& argument : arguments_)
-      argument.give(place);
-  }
-
-private:
-  dnnl::primitive primitive_;
-  std::array<Argument, 3> arguments_;
-  memory scratchpad_;
-  std::unordered_map<int, memory> map_;
-};
-
-/// Makes the passes of a convolution for a number of rows.
-///
-/// Images stay channels-last: oneDNN 2.6 has compiled kernels for that on each
-/// instruction set, and only the weights are brought into its own order, anew
-/// for each pass. µs for 64 images, one core of an EPYC of 118 GFLOP/s,
-/// forward / input's gradient / weights' gradient; "blocked" is the format
-/// that oneDNN prefers, to which reorders of 70 to 210 µs a pass must be added:
-///                      channels last          blocked
-///   14x14x16 -> 32     1169 /  956 / 1136      942 /  935 / 1194
-///   32x32x16 -> 16     3489 / 3249 / 3318     3894 / 2751 / 3214
-///   8x8x64 -> 64       2639 / 2347 / 2479     2202 / 2221 / 2601
-///   28x28x1 -> 16       464 /    - /  293      152 /    - /  149
-/// Of one channel, as in the last row, the blocked one wins.
-class Maker {
-public:
-  Maker(const CpuOpSite& site, Place& place, uint32_t rows)
-    : place_(place), attributes_(site.op.attributes) {
-    const auto& in = site.input(0);
-    const auto& out = site.output();
-    auto extent = [](uint64_t x) { return static_cast<memory::dim>(x); };
-    const auto n = extent(rows);
-    source_ = {n, extent(in[2]), extent(in[0]), extent(in[1])};
-    destination_ = {n, extent(out[2]), extent(out[0]), extent(out[1])};
-    const auto groups = extent(attributes_.groups);
-    const auto kernel = extent(attributes_.kernel);
-    const auto units = extent(out[2]);
-    const auto inputs = extent(in[2]) / groups;
-    weights_ = {units / groups, inputs, kernel, kernel};
-    weight_strides_ = {1, units, kernel * inputs * units, inputs * units};
-    if (groups > 1) {
-      weights_.insert(weights_.begin(), groups);
-      weight_strides_.insert(weight_strides_.begin(), units / groups);
+  Phases(size_t inputs, size_t outputs, size_t kernel, size_t stride,
+         size_t padding)
+    : border_((kernel + stride - 1) / stride - 1),
+      extent_(border_ + std::max(outputs, (inputs - 1 + padding) / stride + 1)),
+      all_(stride) {
+    for (size_t tap = 0; tap < stride; ++tap) {
+      auto& phase = all_[tap];
+      const auto least = padding > tap ? (padding - tap + stride - 1) / stride
+                                       : 0;
+      phase.tap = tap;
+      phase.first = least * stride + tap - padding;
+      phase.count =
+        phase.first < inputs ? (inputs - phase.first + stride - 1) / stride : 0;
+      phase.taps = tap < kernel ? (kernel - tap + stride - 1) / stride : 0;
+      phase.place = border_ + least + 1 - std::max<size_t>(phase.taps, 1);
     }
-    any_ = in[2] == 1;
-    type_ = site.precision == Precision::bfloat16 ? memory::data_type::bf16
-                                                  : memory::data_type::f32;
-    user_scratchpad_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
-  Pass forward() {
-    const auto hint = forward_description(memory::data_type::f32);
-    return {place_,
-            dnnl::convolution_forward(hint),
-            hint.scratchpad_desc(),
-            {read(DNNL_ARG_SRC, plain(source_), hint.src_desc(), place_.source),
-             read(DNNL_ARG_WEIGHTS, plain_weights(), hint.weights_desc(),
-                  place_.weights),
-             written(DNNL_ARG_DST, plain(destination_), hint.dst_desc(),
-                     place_.destination)}};
-  }
-
-  Pass backward_input() {
-    using Primitive = dnnl::convolution_backward_data;
-    const auto hint = describe_backward_pass<Primitive>(
-      place_.engine, user_scratchpad_, forward_description(type_),
-      dnnl::algorithm::convolution_direct,
-      image(source_, memory::data_type::f32), weights(type_),
-      image(destination_, type_), strides(), padding(), padding());
-    return {place_,
-            Primitive(hint),
-            hint.scratchpad_desc(),
-            {written(DNNL_ARG_DIFF_SRC, plain(source_), hint.diff_src_desc(),
-                     place_.source),
-             read(DNNL_ARG_WEIGHTS, plain_weights(), hint.weights_desc(),
-                  place_.weights),
-             read(DNNL_ARG_DIFF_DST, plain(destination_), hint.diff_dst_desc(),
-                  place_.destination)}};
-  }
-
-  Pass backward_weights() {
-    using Primitive = dnnl::convolution_backward_weights;
-    const auto hint = describe_backward_pass<Primitive>(
-      place_.engine, user_scratchpad_, forward_description(type_),
-      dnnl::algorithm::convolution_direct, image(source_, type_),
-      weights(memory::data_type::f32), image(destination_, type_), strides(),
-      padding(), padding());
-    return {place_,
-            Primitive(hint),
-            hint.scratchpad_desc(),
-            {read(DNNL_ARG_SRC, plain(source_), hint.src_desc(), place_.source),
-             written(DNNL_ARG_DIFF_WEIGHTS, plain_weights(),
-                     hint.diff_weights_desc(), place_.weights),
-             read(DNNL_ARG_DIFF_DST, plain(destination_), hint.diff_dst_desc(),
-                  place_.destination)}};
-  }
+  size_t border() const { return border_; }
+  size_t extent() const { return extent_; } ///< with zeros on both sides
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
 
 private:
-  dnnl::convolution_forward::primitive_desc
-  forward_description(memory::data_type result) const {
-    return describe_pass<dnnl::convolution_forward>(
-      place_.engine, user_scratchpad_, dnnl::prop_kind::forward_training,
-      dnnl::algorithm::convolution_direct, image(source_, type_),
-      weights(type_), image(destination_, result), strides(), padding(),
-      padding());
-  }
-
-  memory::dims strides() const {
-    return {attributes_.stride, attributes_.stride};
-  }
-  memory::dims padding() const {
-    return {attributes_.padding, attributes_.padding};
-  }
-  Description image(const memory::dims& extents, memory::data_type type) const {
-    return {extents, type,
-            any_ ? memory::format_tag::any : memory::format_tag::nhwc};
-  }
-  Description weights(memory::data_type type) const {
-    return {weights_, type, memory::format_tag::any};
-  }
-  Description plain(const memory::dims& extents) const {
-    return {extents, memory::data_type::f32, memory::format_tag::nhwc};
-  }
-  Description plain_weights() const {
-    return {weights_, memory::data_type::f32, weight_strides_};
-  }
-  Argument read(int name, const Description& plain, const Description& wanted,
-                Workspace& at) const {
-    return {name, place_, plain, wanted, at, false};
-  }
-  Argument written(int name, const Description& plain,
-                   const Description& wanted, Workspace& at) const {
-    return {name, place_, plain, wanted, at, true};
-  }
-
-  Place& place_;
-  const OpAttributes& attributes_;
-  memory::dims source_, destination_, weights_, weight_strides_;
-  bool any_ = false;
-  memory::data_type type_ = memory::data_type::f32;
-  dnnl::primitive_attr user_scratchpad_;
+  size_t border_;
+  size_t extent_;
+  std::vector<Phase> all_;
 };
 
-class Convolution final : public Operator {
+/// Products of windows with weights, image by image and group by group.
+class Convolution final : public ConvolutionFrame {
 public:
   explicit Convolution(const CpuOpSite& site)
-    : site_(site), units_(site.output()[2]) {
-    const auto& attributes = site.op.attributes;
-    require(attributes.groups > 0 && units_ % attributes.groups == 0
-              && site.input(0)[2] % attributes.groups == 0,
-            "channels of a convolution not divisible by its groups");
-    require(attributes.activation == Activation::none || relu(),
-            "build_graph() gives other activations an operator of their own");
-    weights_ = site.parameter(0).size();
+    : ConvolutionFrame(site),
+      in_{site.input(0)[0], site.input(0)[1], site.input(0)[2]},
+      out_{site.output()[0], site.output()[1], site.output()[2]},
+      kernel_(site.op.attributes.kernel),
+      stride_(site.op.attributes.stride),
+      padding_(site.op.attributes.padding),
+      depthwise_(site.op.attributes.groups == in_.channels
+                 && in_.channels == out_.channels),
+      groups_(depthwise_ ? 1 : site.op.attributes.groups),
+      inputs_(in_.channels / groups_),
+      units_(out_.channels / groups_),
+      rows_(in_.height, out_.height, kernel_, stride_, padding_),
+      columns_(in_.width, out_.width, kernel_, stride_, padding_),
+      padded_{in_.height + 2 * padding_, in_.width + 2 * padding_, inputs_},
+      padded_gradient_{rows_.extent(), columns_.extent(), units_} {
     if (Stem::takes(site))
       stem_.emplace(site);
-    if (!attributes.bias)
-      no_bias_ = std::vector<float>(units_);
-  }
-
-  Needs needs() const override {
-    Needs needs;
-    needs.backward_reads_inputs = 1;
-    needs.backward_reads_output = relu();
-    needs.scratch = {0, std::max<uint64_t>(weights_, units_)};
-    if (stem_)
-      needs.scratch.fixed = std::max(needs.scratch.fixed, stem_->scratch());
-    return needs;
   }
 
   void forward(const OpArgs& args) override {
-    if (stem_) {
+    if (stem_)
       stem_->forward(args);
-      return;
-    }
-    auto& pass = cached(forward_, args.rows, &Maker::forward);
-    pass.run(place_, args.inputs[0], args.parameters[0], args.output);
-    if (!no_bias_.empty() && !relu())
-      return;
-    loops().bias_forward(
-      pixels(args, args.output),
-      no_bias_.empty() ? args.parameters[1] : no_bias_.data(), relu());
+    else
+      ConvolutionFrame::forward(args);
   }
 
   void backward(const OpArgs& args) override {
-    auto* delta = args.output_gradient;
-    const bool wanted = args.input_gradients[0] != nullptr;
-    if (stem_) {
-      stem_->backward(args);
-      if (wanted && relu())
-        loops().bias_backward(pixels(args, delta), args.output, args.scratch);
-    } else {
-      backward_of_bias(args);
-      backward_of_weights(args);
+    if (!stem_) {
+      ConvolutionFrame::backward(args);
+      return;
     }
-    if (wanted)
-      cached(backward_input_, args.rows, &Maker::backward_input)
-        .run(place_, args.input_gradients[0], args.parameters[0], delta);
+    stem_->backward(args);
+    if (args.input_gradients[0] == nullptr)
+      return;
+    pass_relu(args);
+    give_to_input(args);
   }
 
 private:
-  /// Passes by number of rows, made at their first use: an epoch's last
-  /// micro-batches and evaluations have other numbers than most.
-  using Passes = std::map<uint32_t, Pass>;
+  size_t depth() const { return kernel_ * kernel_ * inputs_; }
+  size_t depth_back() const { return kernel_ * kernel_ * units_; }
+  size_t packed_size() const {
+    if (depthwise_)
+      return 0;
+    return std::max({PackedColumns::size(depth(), units_),
+                     PackedColumns::size(depth_back(), inputs_),
+                     PackedColumns::size(max_chain_length, units_)});
+  }
+  /// Scratch memory: an image with its border, packed weights or gradients, and
+  /// weights turned round.
+  float* packed_at(const OpArgs& args) const {
+    return args.scratch + std::max(padded_.size(), padded_gradient_.size());
+  }
+  float* turned_at(const OpArgs& args) const {
+    return packed_at(args) + packed_size();
+  }
+  uint64_t scratch() const override {
+    const auto own = std::max(padded_.size(), padded_gradient_.size())
+                     + packed_size() + depth() * (depthwise_ ? 1 : units_);
+    return stem_ ? std::max<uint64_t>(own, stem_->scratch()) : own;
+  }
 
-  Pass& cached(Passes& passes, uint32_t rows, Pass (Maker::*make)()) {
-    auto found = passes.find(rows);
-    if (found == passes.end()) {
-      // The split of a primitive's sums is fixed when it is made.
-      prepare_compute_thread();
-      Maker maker(site_, place_, rows);
-      found = passes.emplace(rows, (maker.*make)()).first;
+  /// The group's channels of a row of the input or of the output's gradient,
+  /// with a border of zeros if there must be one. The border is written for the
+  /// first row alone.
+  static const float* bordered(const float* image, const ImageShape& shape,
+                               size_t group, const ImageShape& padded,
+                               size_t above, size_t before, bool first,
+                               float* to) {
+    if (padded.height == shape.height && padded.width == shape.width
+        && padded.channels == shape.channels)
+      return image;
+    if (first)
+      std::fill_n(to, padded.size(), 0.0f);
+    image += group * padded.channels;
+    for (size_t y = 0; y < shape.height; ++y) {
+      auto* line = to + ((y + above) * padded.width + before) * padded.channels;
+      if (padded.channels == shape.channels)
+        std::copy_n(image + y * shape.width * shape.channels,
+                    shape.width * shape.channels, line);
+      else
+        for (size_t x = 0; x < shape.width; ++x)
+          std::copy_n(image + (y * shape.width + x) * shape.channels,
+                      padded.channels, line + x * padded.channels);
     }
-    return found->second;
+    return to;
   }
 
-  /// And the activation's: delta is that of the sums from here on.
-  void backward_of_bias(const OpArgs& args) const {
-    const bool bias = no_bias_.empty();
-    if (!bias && !relu())
+  Windows windows(const OpArgs& args, size_t row, size_t group) const {
+    const auto* image = bordered(args.inputs[0] + row * in_.size(), in_, group,
+                                 padded_, padding_, padding_, row == 0,
+                                 args.scratch);
+    const auto line = padded_.width * inputs_;
+    Windows result;
+    result.image = image;
+    result.line_step = line;
+    result.window_step = stride_ * inputs_;
+    result.down_step = stride_ * line;
+    result.high = out_.height;
+    result.wide = out_.width;
+    result.runs = kernel_;
+    result.length = kernel_ * inputs_;
+    result.first = padding_;
+    result.last = padding_ + in_.height;
+    return result;
+  }
+
+  void multiply(const OpArgs& args) override {
+    if (depthwise_) {
+      for (size_t row = 0; row < args.rows; ++row) {
+        multiply_depthwise(windows(args, row, 0), out_.channels,
+                           args.parameters[0], args.output + row * out_.size(),
+                           out_.channels, out_.width * out_.channels);
+        finish(args, row, 1);
+      }
       return;
-    const bool added = !bias || args.accumulate_parameters[1];
-    auto* sums = added ? args.scratch : args.parameter_gradients[1];
-    loops().bias_backward(pixels(args, args.output_gradient),
-                          relu() ? args.output : nullptr, sums);
-    if (bias && added)
-      loops().add(sums, args.parameter_gradients[1],
-                  args.parameter_gradients[1], units_);
+    }
+    PackedColumns weights(depth(), units_, out_.width);
+    for (size_t group = 0; group < groups_; ++group) {
+      weights.pack(args.parameters[0] + group * units_, out_.channels,
+                   packed_at(args));
+      for (size_t row = 0; row < args.rows; ++row) {
+        kernels::multiply(windows(args, row, group), weights,
+                          args.output + row * out_.size() + group * units_,
+                          out_.channels, out_.width * out_.channels);
+        if (group + 1 == groups_)
+          finish(args, row, 1);
+      }
+    }
   }
 
-  void backward_of_weights(const OpArgs& args) {
-    auto* gradient = args.parameter_gradients[0];
-    const bool added = args.accumulate_parameters[0];
-    cached(backward_weights_, args.rows, &Maker::backward_weights)
-      .run(place_, args.inputs[0], added ? args.scratch : gradient,
-           args.output_gradient);
-    if (added)
-      loops().add(args.scratch, gradient, gradient, weights_);
+  void give_to_weights(const OpArgs& args) override {
+    if (depthwise_) {
+      for (size_t row = 0; row < args.rows; ++row)
+        multiply_depthwise_transposed(windows(args, row, 0), out_.channels,
+                                      args.output_gradient + row * out_.size(),
+                                      args.parameter_gradients[0],
+                                      row > 0 || args.accumulate_parameters[0]);
+      return;
+    }
+    for (size_t group = 0; group < groups_; ++group)
+      for (size_t row = 0; row < args.rows; ++row)
+        multiply_transposed(
+          windows(args, row, group),
+          args.output_gradient + row * out_.size() + group * units_,
+          out_.channels, units_, args.parameter_gradients[0] + group * units_,
+          out_.channels, row > 0 || args.accumulate_parameters[0],
+          packed_at(args));
   }
 
-  bool relu() const {
-    return site_.op.attributes.activation == Activation::relu;
-  }
-  Rows pixels(const OpArgs& args, float* values) const {
-    const auto& shape = site_.output();
-    return {values, units_, args.rows * shape[0] * shape[1], units_};
+  void give_to_input(const OpArgs& args) override {
+    for (size_t group = 0; group < groups_; ++group)
+      for (const auto& down : rows_)
+        for (const auto& right : columns_)
+          if (down.count > 0 && right.count > 0)
+            give_to_phase(args, group, down, right);
   }
 
-  CpuOpSite site_;
-  size_t units_;
-  size_t weights_ = 0;
-  std::vector<float> no_bias_; ///< zeros where the attribute is off
+  void give_to_phase(const OpArgs& args, size_t group, const Phase& down,
+                     const Phase& right) {
+    auto* first = args.input_gradients[0]
+                  + (down.first * in_.width + right.first) * in_.channels
+                  + group * inputs_;
+    const auto step = stride_ * in_.channels;
+    const auto down_step = step * in_.width;
+    if (down.taps == 0 || right.taps == 0) {
+      for (size_t row = 0; row < args.rows; ++row)
+        for (size_t y = 0; y < down.count; ++y)
+          for (size_t x = 0; x < right.count; ++x)
+            std::fill_n(first + row * in_.size() + y * down_step + x * step,
+                        inputs_, 0.0f);
+      return;
+    }
+    turn_weights(args.parameters[0] + group * units_, down, right,
+                 turned_at(args));
+    PackedColumns weights(down.taps * right.taps * units_, inputs_,
+                          right.count);
+    if (!depthwise_)
+      weights.pack(turned_at(args), inputs_, packed_at(args));
+    for (size_t row = 0; row < args.rows; ++row) {
+      const auto windows = gradient_windows(args, row, group, down, right);
+      auto* to = first + row * in_.size();
+      if (depthwise_)
+        multiply_depthwise(windows, in_.channels, turned_at(args), to, step,
+                           down_step);
+      else
+        kernels::multiply(windows, weights, to, step, down_step);
+    }
+  }
+
+  Windows gradient_windows(const OpArgs& args, size_t row, size_t group,
+                           const Phase& down, const Phase& right) const {
+    const auto* gradient = bordered(args.output_gradient + row * out_.size(),
+                                    out_, group, padded_gradient_,
+                                    rows_.border(), columns_.border(), row == 0,
+                                    args.scratch);
+    const auto line = padded_gradient_.width * units_;
+    const auto after = rows_.border() + out_.height;
+    Windows result;
+    result.image = gradient + down.place * line + right.place * units_;
+    result.line_step = result.down_step = line;
+    result.window_step = units_;
+    result.high = down.count;
+    result.wide = right.count;
+    result.runs = down.taps;
+    result.length = right.taps * units_;
+    result.first = rows_.border() - std::min(rows_.border(), down.place);
+    result.last = after - std::min(after, down.place);
+    return result;
+  }
+
+  /// The phase's taps from the last to the first, [taps, taps, units, inputs];
+  /// [taps, taps, channels] where each channel is a group.
+  void turn_weights(const float* weights, const Phase& down, const Phase& right,
+                    float* to) const {
+    for (size_t i = down.taps; i-- > 0;)
+      for (size_t j = right.taps; j-- > 0;) {
+        const auto* tap =
+          weights
+          + ((down.tap + i * stride_) * kernel_ + right.tap + j * stride_)
+              * (depthwise_ ? 1 : inputs_) * out_.channels;
+        if (depthwise_) {
+          to = std::copy_n(tap, out_.channels, to);
+          continue;
+        }
+        for (size_t u = 0; u < units_; ++u)
+          for (size_t c = 0; c < inputs_; ++c)
+            *to++ = tap[c * out_.channels + u];
+      }
+  }
+
+  ImageShape in_, out_;
+  size_t kernel_, stride_, padding_;
+  bool depthwise_;        ///< each channel a group of its own
+  size_t groups_;         ///< that are read one by one: 1 if depthwise
+  size_t inputs_, units_; ///< channels of these
+  Phases rows_, columns_;
   std::optional<Stem> stem_;
-  Place place_;
-  Passes forward_;
-  Passes backward_input_;
-  Passes backward_weights_;
+  ImageShape padded_;          ///< a group's part of the input
+  ImageShape padded_gradient_; ///< and of the output's gradient
 };
 
 } // namespace
 
 OperatorPtr make_convolution(const CpuOpSite& site) {
+  if (site.precision == Precision::bfloat16)
+    return make_bfloat16_convolution(site);
   return std::make_unique<Convolution>(site);
 }
 

@@ -9,7 +9,8 @@ namespace troupe::kernels {
 /// c [rows, columns] = or += a [rows, depth] b [depth, columns], where columns
 /// lie in `vectors` vectors, `left` of them in the last. Each element's sum
 /// is one chain of fused multiplications and additions along the depth, from
-/// zero; a negative zero becomes a plain one.
+/// zero; a negative zero becomes a plain one. The depth may be that of several
+/// runs one after the other, as of a window's lines in an image.
 struct MatrixTile {
   const float* a;
   size_t a_stride; ///< from row to row; a_turned: along the depth
@@ -32,6 +33,8 @@ struct MatrixTile {
   size_t c_step;
   float*
     copy; ///< null, or where b's lines go without gaps; two vectors, one tile
+  size_t runs = 1;       ///< of `depth` each, in a; b goes on without a gap
+  size_t a_run_step = 0; ///< from the first element of a run to the next one's
 };
 
 struct MatrixLoops {
