@@ -253,13 +253,19 @@ bool CoordinatorState::computes_alike(const Join& join) {
     return true;
   if (probe_.empty()) {
     probe_ = join.probe;
-    build_ = join.build;
+    numeric_class_ = join.numeric_class;
   }
-  if (probe_ == join.probe && build_ == join.build)
+  const bool one_class = numeric_class_ == join.numeric_class;
+  if (probe_ == join.probe && one_class)
     return true;
-  const auto why = "computes with " + join.build
-                   + " and gets other bits than the workers before it ("
-                   + build_ + "): use machines of one kind, or pin --isa";
+  const auto why =
+    one_class
+      ? "gets other bits than the workers before it, though all are of "
+        "the numeric class "
+          + numeric_class_ + ": another build, a plug-in or a faulty processor"
+      : "computes in the numeric class " + join.numeric_class
+          + ", and the workers before it in " + numeric_class_
+          + ": use machines of one class, or pin --isa";
   if (!is_unfit(join.role, why))
     fail(to_string(join.role) + ' ' + why);
   return false;

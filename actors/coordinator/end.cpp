@@ -229,6 +229,7 @@ void CoordinatorState::conclude_if_ready() {
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
   outcome.isa = options_.isa;
+  outcome.numeric_class = numeric_class_;
   outcome.checkpoints = checkpoints_.written();
   if (digests) {
     outcome.tables = tables_of(*job_, *ending_.last);

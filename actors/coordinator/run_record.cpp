@@ -319,6 +319,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
     memory += entry.second;
   json["peak_memory_bytes"] = memory;
   json["isa"] = outcome.isa;
+  json["numeric_class"] = outcome.numeric_class;
   json["device"] = options.devices;
   json["libraries"] = library_versions();
   return json.dump(2);

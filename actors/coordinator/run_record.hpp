@@ -89,6 +89,7 @@ public:
     std::string weights_sha256;
     std::string state_sha256;
     std::string isa;
+    std::string numeric_class; ///< of the workers
   };
   std::string summary_json(const Outcome& outcome) const;
 

@@ -73,9 +73,10 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
     join.process = own.process;
   }
   if (context.role.kind == RoleKind::worker) {
-    join.probe = probe_hash(*context.job, context.job->device_of(context.role));
-    join.build = select_isa(context.job->options.isa) + ", "
-                 + library_versions();
+    const auto device = context.job->device_of(context.role);
+    join.probe = probe_hash(*context.job, device);
+    join.numeric_class = numeric_class(parse_device(device),
+                                       context.job->precision());
   }
   caf::send_as(caf::actor_cast<role_actor>(actor), context.coordinator,
                std::move(join));
@@ -371,7 +372,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   try {
     auto job_options = job_from_json(info.options);
     check_plugin(job_options, options.plugin);
-    select_isa(job_options.isa);
+    select_isa(options.isa.empty() ? job_options.isa : options.isa);
     context.job = std::make_shared<const Job>(std::move(job_options));
     if (options.role.kind == RoleKind::worker)
       context.data = load_own_data(context.job->options);

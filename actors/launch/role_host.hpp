@@ -27,6 +27,7 @@ struct RoleProcessOptions {
   /// HOST:PORT; empty: a port of the address that leads to the coordinator.
   std::string listen;
   int state_descriptor = -1;
+  std::string isa;           ///< of this process; empty: as the job has it
   std::string plugin;        ///< the one that the job may name; empty: none
   bool allow_faults = false; ///< ArmFault is obeyed
   std::string link_proxy;    ///< as LinkOptions

@@ -172,6 +172,8 @@ int run_role(const Settings& settings) {
   if (settings.given.contains("listen"))
     role.listen = settings.listen;
   role.state_descriptor = settings.state_fd;
+  if (settings.given.contains("isa"))
+    role.isa = settings.job.isa;
   role.plugin = settings.job.plugin;
   role.allow_faults = settings.allow_faults;
   if (const auto* proxy = std::getenv(link_proxy_variable))

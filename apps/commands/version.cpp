@@ -32,9 +32,11 @@ int run_version(const Settings& settings) {
               "CAF        %d.%d.%d\n"
               "libraries  %s\n"
               "isa        %s\n"
+              "class      %s\n"
               "CUDA       %u usable devices\n",
               version, compiler().c_str(), CAF_MAJOR_VERSION, CAF_MINOR_VERSION,
               CAF_PATCH_VERSION, library_versions().c_str(), isa.c_str(),
+              numeric_class({}, Precision::float32).c_str(),
               cuda_device_count());
   return 0;
 }

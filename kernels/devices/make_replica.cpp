@@ -1,5 +1,6 @@
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
@@ -49,6 +50,18 @@ std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
 }
 
 } // namespace kernels
+
+std::string numeric_class(DeviceId device, Precision precision) {
+  const bool rounded = precision == Precision::bfloat16;
+  if (device.kind == DeviceId::Kind::cuda)
+    return std::string{"CUDA "} + (rounded ? "bfloat16" : "float32") + " ("
+           + kernels::cuda_versions() + ')';
+  const auto isa = kernels::selected_isa();
+  if (rounded) // sums and rounding are oneDNN's
+    return std::string{"bfloat16 ("} + kernels::name_of(isa) + ", "
+           + library_versions() + ')';
+  return isa == kernels::Isa::sse4 ? "SSE float32" : "FMA float32";
+}
 
 std::string library_versions() {
   const auto* version = dnnl_version();

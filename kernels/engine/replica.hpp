@@ -124,6 +124,10 @@ std::string select_isa(const std::string& name);
 /// (kept), one oneDNN thread. Call first thing on each executor thread.
 void prepare_compute_thread();
 
+/// Names what the sums of a device follow: those of one class get the same bits
+/// (docs/numeric_classes.md). Of the instruction set that is selected.
+std::string numeric_class(DeviceId device, Precision precision);
+
 /// Names and versions of the libraries that take part in the bits.
 std::string library_versions();
 

@@ -34,8 +34,9 @@ class Role:
     of its own; `on` comes before it (Hosts.on)."""
 
     def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
-                 command="role", max_files=None):
-        """`max_files`: descriptors that it may open, as `ulimit -n` says."""
+                 command="role", max_files=None, preload=None):
+        """`max_files`: descriptors that it may open, as `ulimit -n` says;
+        `preload`: a library that comes before its own."""
         def bound():
             resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
 
@@ -44,6 +45,8 @@ class Role:
         environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
         if tf_config is None:
             environment.pop("TF_CONFIG")
+        if preload is not None:
+            environment["LD_PRELOAD"] = preload
         with open(self.path("output"), "w") as output, \
                 open(self.path("error"), "w") as error:
             self.process = subprocess.Popen(

@@ -42,7 +42,7 @@ struct Join {
   RoleId role;
   uint64_t incarnation = 0;
   std::string endpoint; ///< HOST:PORT, or empty: in this process
-  std::string build;    ///< instruction set and libraries; worker
+  std::string numeric_class; ///< of its device (PROTOCOL 21); worker
   std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
   std::string links;    ///< where its links are met; empty: it accepts none
   std::string host{};   ///< as in Hello
@@ -64,7 +64,7 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(build), TROUPE_FIELD(probe), TROUPE_FIELD(links),
+               TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe), TROUPE_FIELD(links),
                TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(Readmit, TROUPE_FIELD(job), TROUPE_FIELD(incarnation))
 

@@ -1,0 +1,149 @@
+"""One job over unlike machines: workers that pin unlike instruction sets of one
+numeric class get the weights of one device, also when one that is killed comes
+back with another set. A worker of another class, or whose kernels are off by one
+unit in the last place, is refused by name (docs/numeric_classes.md).
+
+Symptom: worker:0 with avx2 and worker:1 with avx512 were refused, though their
+bits were the same; those of convolutions were not."""
+# ctest: TIMEOUT 900 RUN_SERIAL TRUE
+
+import json
+import os
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run, wait_for
+from roles import Role
+
+PLANTED = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests",
+                       "liboff_by_one_ulp.so")
+JOBS = {
+    "mlp": ["--model", "mlp:784-48-10", "--data",
+            "synthetic:digits?samples=2000"],
+    "cnn": ["--model", "cnn", "--data", "synthetic:digits?samples=640"],
+    "resnet8": ["--model", "resnet8", "--data",
+                "synthetic:digits?samples=640"],
+    "transformer": ["--model", "transformer:L2-H2-D32-T16", "--data",
+                    "synthetic:text?samples=2000"],
+    "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=2000",
+             "--optimizer", "sgd"],
+}
+COMMON = ["--global-batch", "64", "--seed", "7", "--eval-every", "0"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
+CHAINS = [*SERVED, "--chain", "2"]
+REPLICAS = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
+
+
+def highest_set():
+    with open("/proc/cpuinfo") as file:
+        flags = file.read().split()
+    if "fma" not in flags:
+        return "sse4"
+    return "avx512" if "avx512vl" in flags else "avx2"
+
+
+class NumericClasses(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        if highest_set() == "sse4":
+            self.skipTest("this processor has no fused multiply-add")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def coordinator(self, job):
+        coordinator = Role(self.addCleanup, "coordinator", "--certificates",
+                           self.path("certificates"), "--summary",
+                           self.path("summary.json"), *COMMON, *job)
+        self.address = coordinator.address()
+        return coordinator
+
+    def member(self, role, *arguments, **options):
+        return Role(self.addCleanup, role, "--coordinator", self.address,
+                    "--certificates", self.path("certificates"), *arguments,
+                    **options)
+
+    def start(self, job, second, preload=None):
+        """A job and its second worker, which has these words; the first one has
+        the highest set of the machine."""
+        coordinator = self.coordinator(job)
+        shards = ["ps:0", "ps:1"] if "--ps" in job else []
+        if "--chain" in job:
+            shards += ["ps:2", "ps:3"]
+        for role in [*shards, "worker:0"]:
+            self.member(role)
+        return coordinator, self.member("worker:1", *second, preload=preload)
+
+    def summary(self):
+        with open(self.path("summary.json")) as file:
+            return json.load(file)
+
+    def expected(self, job):
+        with Run(*COMMON, *job, "--strategy", "one_device", "--isa",
+                 "avx2") as run:
+            summary = run.finish()
+        self.assertEqual(summary["numeric_class"], "FMA float32")
+        return summary["weights_sha256"]
+
+    def test_unlike_sets_are_one_job(self):
+        for name, job in JOBS.items():
+            job = [*job, "--epochs", "2"]
+            expected = self.expected(job)
+            layouts = [SERVED]
+            if name in ("cnn", "mlp"):
+                layouts += [REPLICAS, CHAINS]
+            for layout in layouts:
+                with self.subTest(model=name, layout=layout):
+                    coordinator, worker = self.start([*job, *layout],
+                                                     ["--isa", "avx2"])
+                    coordinator.finish()
+                    worker.finish()
+                    summary = self.summary()
+                    self.assertEqual(summary["weights_sha256"], expected)
+                    self.assertEqual(summary["numeric_class"], "FMA float32")
+
+    def test_a_worker_comes_back_with_another_set(self):
+        job = [*JOBS["cnn"], "--epochs", "60"]
+        expected = self.expected(job)
+        kills = int(os.environ.get("TROUPE_CLASS_KILLS", "4"))
+        coordinator, worker = self.start([*job, *SERVED], ["--isa", "avx2"])
+        for kill in range(kills):
+            epoch = (kill + 1) * 56 // kills
+            wait_for(lambda: f"epoch {epoch} " in coordinator.output()
+                     or coordinator.process.poll() is not None, "an epoch")
+            self.assertIsNone(coordinator.process.poll(), "it was too short")
+            worker.process.kill()
+            worker.process.wait()
+            worker = self.member("worker:1", "--isa",
+                                 highest_set() if kill % 2 == 0 else "avx2")
+        coordinator.finish()
+        worker.finish()
+        summary = self.summary()
+        self.assertEqual(summary["weights_sha256"], expected)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(len(summary["recoveries"]), kills)
+
+    def refused(self, line, second, **options):
+        """The run ends with this line of the worker that came second."""
+        job = [*JOBS["cnn"], *SERVED, "--steps", "20"]
+        coordinator, _ = self.start(job, second, **options)
+        self.assertRegex(coordinator.finish(1), line)
+
+    def test_another_class_is_refused_by_name(self):
+        one, other = "FMA float32", "SSE float32"
+        self.refused(rf"\Atroupe: worker:[01] computes in the numeric class "
+                     rf"({one}|{other}), and the workers before it in "
+                     rf"({one}|{other}): use machines of one class, or pin "
+                     r"--isa\n\Z", ["--isa", "sse4"])
+
+    def test_one_unit_in_the_last_place_is_refused_by_name(self):
+        self.refused(r"\Atroupe: worker:[01] gets other bits than the workers "
+                     r"before it, though all are of the numeric class FMA "
+                     r"float32: another build, a plug-in or a faulty "
+                     r"processor\n\Z", [], preload=PLANTED)
+
+
+if __name__ == "__main__":
+    unittest.main()
