@@ -1,7 +1,7 @@
 #include "kernels/cpu/replica.hpp"
 
 #include "kernels/cpu/device.hpp"
-#include "kernels/engine/engine.hpp"
+#include "kernels/cpu/pass.hpp"
 
 namespace troupe::kernels {
 
@@ -16,7 +16,7 @@ public:
 
   LeafStats gradient(const float* parameters, const Batch& batch,
                      float* gradient, const ParameterReady& ready) override {
-    auto pass = pass_of(parameters, batch);
+    auto pass = cpu_pass(parameters, batch);
     pass.training = true;
     LossTotals totals;
     pass.totals = &totals;
@@ -28,7 +28,7 @@ public:
   std::vector<LeafStats> gradient(const float* parameters, const Batch& batch,
                                   StackedLeaves leaves, float* gradient,
                                   const ParameterReady& ready) override {
-    auto pass = pass_of(parameters, batch);
+    auto pass = cpu_pass(parameters, batch);
     pass.training = true;
     pass.leaves = leaves;
     std::vector<LossTotals> totals(leaves.size());
@@ -44,7 +44,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    auto pass = pass_of(parameters, batch);
+    auto pass = cpu_pass(parameters, batch);
     pass.classes = predictions.classes;
     pass.scores = predictions.scores;
     LossTotals totals;
@@ -58,21 +58,6 @@ public:
   }
 
 private:
-  static Engine::Pass pass_of(const float* parameters, const Batch& batch) {
-    prepare_compute_thread();
-    Engine::Pass pass;
-    pass.rows = batch.rows;
-    pass.parameters = parameters;
-    pass.features = batch.features;
-    pass.ids = batch.ids;
-    pass.labels = batch.labels;
-    pass.targets = batch.targets;
-    pass.key = &batch.key;
-    pass.exchange = batch.exchange;
-    pass.gate = batch.gate;
-    return pass;
-  }
-
   Graph graph_;
   std::unique_ptr<Device> device_;
   Engine engine_;

@@ -1,12 +1,17 @@
+#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/replica.hpp"
+#include "kernels/cpu/stage_replica.hpp"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/engine/stage_replica.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
+
+#include <utility>
 
 namespace troupe {
 
@@ -39,6 +44,16 @@ std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
+}
+
+std::unique_ptr<StageReplica>
+make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
+                   uint32_t max_rows, uint32_t in_flight, Precision precision) {
+  if (device.kind != DeviceId::Kind::cpu)
+    throw InputError(to_string(device)
+                     + " computes no stages of a graph yet; use cpu:0");
+  return kernels::make_cpu_stage_replica(graph, std::move(part), max_rows,
+                                         in_flight, precision);
 }
 
 namespace kernels {

@@ -8,22 +8,32 @@
 namespace troupe::kernels {
 
 Engine::Engine(const Graph& graph, Device& device, uint32_t max_rows)
+  : Engine(graph, part_of(graph, {0, static_cast<uint32_t>(graph.ops.size())}),
+           device, max_rows) {}
+
+Engine::Engine(const Graph& graph, GraphPart part, Device& device,
+               uint32_t max_rows)
   : graph_(graph),
-    layout_(graph_),
+    part_(std::move(part)),
+    layout_(graph_, part_.parameters),
     device_(device),
     max_rows_(max_rows),
+    operators_(graph.ops.size()),
+    needs_(graph.ops.size()),
+    args_(graph.ops.size()),
+    places_(graph.values.size()),
     final_(graph.ops.size()) {
   require(max_rows > 0, "an engine for no rows");
-  for (size_t i = 0; i < graph_.ops.size(); ++i) {
-    operators_.push_back(device_.make_operator(graph_, i, max_rows));
-    needs_.push_back(operators_.back()->needs());
+  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
+    operators_[i] = device_.make_operator(graph_, i, max_rows);
+    needs_[i] = operators_[i]->needs();
   }
-  plan_ = MemoryPlan::make(graph_, needs_, max_rows);
+  plan_ = MemoryPlan::make(graph_, part_, needs_, max_rows);
   arena_ = device_.allocate(plan_.total);
   std::vector<uint8_t> seen(graph_.parameters.size(), 0);
-  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
     const auto& op = graph_.ops[i];
-    OpArgs args;
+    auto& args = args_[i];
     args.inputs.resize(op.inputs.size());
     args.input_gradients.resize(op.inputs.size());
     args.accumulate_inputs.resize(op.inputs.size());
@@ -32,13 +42,12 @@ Engine::Engine(const Graph& graph, Device& device, uint32_t max_rows)
     args.accumulate_parameters.resize(op.parameters.size());
     args.saved = at(plan_.saved[i]);
     args.scratch = at(plan_.scratch);
-    args_.push_back(std::move(args));
     // The first operator to use a parameter is the last to add to it.
     for (auto parameter : op.parameters)
       if (!std::exchange(seen[parameter], uint8_t{1}))
         final_[i].push_back(parameter);
   }
-  for (size_t i = graph_.ops.size(); i-- > 0;)
+  for (size_t i = part_.ops.end; i-- > part_.ops.begin;)
     order_.insert(order_.end(), final_[i].begin(), final_[i].end());
 }
 
@@ -49,14 +58,14 @@ float* Engine::at(uint64_t offset) const {
 void Engine::bind(const Pass& pass) {
   require(pass.rows > 0 && pass.rows <= max_rows_,
           "rows of a batch outside [1, max_rows]");
-  std::vector<const float*> places(graph_.values.size());
+  auto& places = places_;
   for (size_t i = 0; i < places.size(); ++i)
     places[i] = at(plan_.values[i]);
   if (graph_.features_value)
     places[*graph_.features_value] = pass.features;
   if (graph_.ids_value)
     places[*graph_.ids_value] = reinterpret_cast<const float*>(pass.ids);
-  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
     const auto& op = graph_.ops[i];
     auto& args = args_[i];
     if (needs_[i].alias) // of the batch's memory too
@@ -72,7 +81,7 @@ void Engine::bind(const Pass& pass) {
     args.exchange = pass.exchange;
     args.step = pass.step;
   }
-  auto& loss = args_.back();
+  auto& loss = args_.back(); // of the last stage alone, which runs it
   loss.labels = pass.labels;
   loss.targets = pass.targets;
   loss.totals = pass.totals;
@@ -82,7 +91,7 @@ void Engine::bind(const Pass& pass) {
 
 void Engine::forward(const Pass& pass) {
   bind(pass);
-  for (size_t i = 0; i < operators_.size(); ++i) {
+  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
     if (needs_[i].alias)
       continue;
     if (pass.gate != nullptr)
@@ -131,7 +140,11 @@ void Engine::backward(const Pass& pass, float* gradient,
   require(pass.training, "a backward pass of an evaluation");
   std::vector<uint8_t> begun(graph_.values.size(), 0);
   std::vector<uint8_t> written(graph_.parameters.size(), 0);
-  for (size_t i = operators_.size(); i-- > 0;) {
+  for (auto value : part_.out.gradients)
+    begun[value] = 1;
+  for (auto parameter : part_.out.parameters)
+    written[parameter] = 1;
+  for (size_t i = part_.ops.end; i-- > part_.ops.begin;) {
     const auto& op = graph_.ops[i];
     auto& args = args_[i];
     args.output_gradient = at(plan_.gradients[op.output]);

@@ -15,15 +15,18 @@ class ParameterGate;
 
 namespace troupe::kernels {
 
-/// Runs a graph on a device: forward, backward, in the graph's order, in
-/// memory planned once.
+/// Runs a graph, or a part of one, on a device: forward, backward, in the
+/// graph's order, in memory planned once.
 class Engine {
 public:
   /// The device must outlive the engine.
   Engine(const Graph& graph, Device& device, uint32_t max_rows);
+  /// Of a part. Parameters and gradient are then flat by
+  /// Layout(graph, part.parameters).
+  Engine(const Graph& graph, GraphPart part, Device& device, uint32_t max_rows);
 
   /// All pointers are of the device's memory. Parameters and gradient are flat
-  /// by Layout(graph).
+  /// by Layout(graph), of a part by its own.
   struct Pass {
     uint32_t rows = 0;
     bool training = false;
@@ -47,9 +50,16 @@ public:
   void forward(const Pass& pass);
   /// After forward with the same pass. `ready(i)` is called once for each
   /// parameter, when the gradient of parameter i is final; the order is known
-  /// in advance: gradient_order().
+  /// in advance: gradient_order(). Of a part, `gradient` holds what the next
+  /// stage gave of the parameters that cross, which is added to.
   void backward(const Pass& pass, float* gradient,
                 const std::function<void(uint32_t)>& ready = {});
+
+  /// Of a part: where forward() finds, or leaves, a value that crosses; where
+  /// backward() finds or leaves its gradient. Null: no operator has it.
+  float* value(uint32_t value) const { return at(plan_.values[value]); }
+  const float* sent_value(uint32_t value) const { return places_[value]; }
+  float* gradient(uint32_t value) const { return at(plan_.gradients[value]); }
 
   /// Parameters in the order in which their gradients become final.
   const std::vector<uint32_t>& gradient_order() const { return order_; }
@@ -64,14 +74,16 @@ private:
   void pass_on(size_t op);
 
   Graph graph_;
+  GraphPart part_;
   Layout layout_;
   Device& device_;
   uint32_t max_rows_;
-  std::vector<std::unique_ptr<Operator>> operators_;
+  std::vector<std::unique_ptr<Operator>> operators_; ///< null: another part's
   std::vector<Needs> needs_;
   MemoryPlan plan_;
   float* arena_ = nullptr;
   std::vector<OpArgs> args_;
+  std::vector<const float*> places_; ///< of values, of the pass in hand
   std::vector<uint32_t> order_;
   /// Per operator: the parameters that are final after its backward pass.
   std::vector<std::vector<uint32_t>> final_;

@@ -12,7 +12,9 @@ namespace {
 constexpr auto nowhere = MemoryPlan::nowhere;
 
 /// One piece of memory with the time it is in use. Operator i runs forward at
-/// time i and backward at time 2 n - 1 - i, of n operators.
+/// time i and backward at time 2 n - 1 - i, of n operators of the whole graph.
+/// A part takes at the times of the operators beside it what comes, and gives
+/// what goes.
 struct Storage {
   uint64_t size = 0;
   uint64_t from = ~uint64_t{0};
@@ -30,40 +32,40 @@ struct Storage {
 
 class Planner {
 public:
-  Planner(const Graph& graph, const std::vector<Needs>& needs, uint64_t rows)
+  Planner(const Graph& graph, const GraphPart& part,
+          const std::vector<Needs>& needs, uint64_t rows)
     : graph_(graph),
+      part_(part),
       needs_(needs),
       rows_(rows),
       consumers_(graph.values.size()),
       producer_(graph.values.size(), nowhere),
-      wanted_(graph.values.size(), 0) {
-    for (size_t i = 0; i < graph.ops.size(); ++i) {
-      const auto& op = graph.ops[i];
-      producer_[op.output] = i;
-      bool wanted = !op.parameters.empty();
-      for (auto input : op.inputs) {
+      wanted_(wanted_gradients(graph)),
+      goes_(graph.values.size(), 0) {
+    for (size_t i = part.ops.begin; i < part.ops.end; ++i) {
+      producer_[graph.ops[i].output] = i;
+      for (auto input : graph.ops[i].inputs)
         consumers_[input].push_back(i);
-        wanted = wanted || wanted_[input];
-      }
-      wanted_[op.output] = wanted;
     }
+    for (auto value : part.out.values)
+      goes_[value] = 1;
   }
 
   MemoryPlan plan() {
     place_values();
     place_gradients();
     MemoryPlan result;
-    result.saved.assign(graph_.ops.size(), nowhere);
     uint64_t scratch = 0;
     std::vector<size_t> saved(graph_.ops.size(), nowhere);
-    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
       scratch = std::max(scratch, needs_[i].scratch.of(rows_));
       if (auto size = needs_[i].saved.of(rows_); size > 0)
         saved[i] = storage(size, i, backward(i));
     }
     // In use throughout: any operator may take them.
-    const auto spare_at = storage(spare_, 0, backward(0));
-    const auto scratch_at = storage(scratch, 0, backward(0));
+    const auto first = part_.ops.begin;
+    const auto spare_at = storage(spare_, first, backward(first));
+    const auto scratch_at = storage(scratch, first, backward(first));
     result.total = assign();
     for (const auto& one : storages_)
       result.unshared += rounded(one.size);
@@ -74,8 +76,8 @@ public:
       result.values.push_back(offset(at));
     for (auto at : gradient_)
       result.gradients.push_back(offset(at));
-    for (size_t i = 0; i < saved.size(); ++i)
-      result.saved[i] = offset(saved[i]);
+    for (auto at : saved)
+      result.saved.push_back(offset(at));
     result.scratch = offset(scratch_at);
     result.spare = offset(spare_at);
     result.runs_backward = runs_backward_;
@@ -110,12 +112,19 @@ private:
             && (needs_[consumer].backward_reads_inputs >> k & 1))
           last = std::max(last, backward(consumer));
     }
-    return last;
+    return goes_[value] ? std::max<uint64_t>(last, part_.ops.end) : last;
   }
+
+  /// Whether the part does something with a value that comes to it.
+  bool takes(uint32_t value) const { return !consumers_[value].empty(); }
 
   void place_values() {
     value_.assign(graph_.values.size(), nowhere);
-    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    for (auto value : part_.in.values)
+      if (takes(value))
+        value_[value] = storage(graph_.values[value].size() * rows_,
+                                part_.ops.begin - 1, last_read(value));
+    for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
       const auto& op = graph_.ops[i];
       const auto size = graph_.values[op.output].size() * rows_;
       const auto end = last_read(op.output);
@@ -142,7 +151,13 @@ private:
   void place_gradients() {
     gradient_.assign(graph_.values.size(), nowhere);
     runs_backward_.assign(graph_.ops.size(), 0);
-    for (size_t i = graph_.ops.size(); i-- > 0;) {
+    for (auto value : part_.out.gradients)
+      if (takes(value) || producer_[value] != nowhere) {
+        const auto comes = backward(part_.ops.end);
+        gradient_[value] = storage(graph_.values[value].size() * rows_, comes,
+                                   comes);
+      }
+    for (size_t i = part_.ops.end; i-- > part_.ops.begin;) {
       const auto& op = graph_.ops[i];
       if (!wanted_[op.output])
         continue;
@@ -163,7 +178,7 @@ private:
     if (!wanted_[input])
       return;
     const auto size = graph_.values[input].size() * rows_;
-    const bool alone = consumers_[input].size() == 1;
+    const bool alone = consumers_[input].size() == 1 && !goes_[input];
     if (gradient_[input] == nowhere) {
       const bool takes_place = k == 0 && own != nowhere && alone
                                && (needs_[i].in_place || needs_[i].alias)
@@ -179,7 +194,9 @@ private:
         spare_ = std::max(spare_, size);
     }
     storages_[gradient_[input]].use(backward(i));
-    storages_[gradient_[input]].use(backward(producer_[input]));
+    const auto reader = producer_[input] != nowhere ? producer_[input]
+                                                    : part_.ops.begin - 1;
+    storages_[gradient_[input]].use(backward(reader));
   }
 
   /// Largest first, each at the lowest offset where it fits.
@@ -213,11 +230,13 @@ private:
   }
 
   const Graph& graph_;
+  const GraphPart& part_;
   const std::vector<Needs>& needs_;
   uint64_t rows_;
   std::vector<std::vector<size_t>> consumers_; ///< operators, ascending
-  std::vector<uint64_t> producer_;
+  std::vector<uint64_t> producer_;             ///< nowhere: not of the part
   std::vector<uint8_t> wanted_; ///< a gradient of the value is asked for
+  std::vector<uint8_t> goes_;   ///< the value is sent on
   std::vector<Storage> storages_;
   std::vector<size_t> value_;
   std::vector<size_t> gradient_;
@@ -229,8 +248,15 @@ private:
 
 MemoryPlan MemoryPlan::make(const Graph& graph, const std::vector<Needs>& needs,
                             uint64_t max_rows) {
+  const auto all = static_cast<uint32_t>(graph.ops.size());
+  return make(graph, part_of(graph, {0, all}), needs, max_rows);
+}
+
+MemoryPlan MemoryPlan::make(const Graph& graph, const GraphPart& part,
+                            const std::vector<Needs>& needs,
+                            uint64_t max_rows) {
   require(needs.size() == graph.ops.size(), "needs of other operators");
-  return Planner(graph, needs, max_rows).plan();
+  return Planner(graph, part, needs, max_rows).plan();
 }
 
 } // namespace troupe::kernels

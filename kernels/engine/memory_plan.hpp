@@ -2,6 +2,7 @@
 
 #include "kernels/engine/operator.hpp"
 #include "kernels/graph/graph.hpp"
+#include "kernels/graph/stages.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +11,13 @@ namespace troupe::kernels {
 
 /// Where each buffer of a step lies in one arena, in elements; buffers whose
 /// lifetimes do not meet share memory. A pure function, so that lifetimes are
-/// tested without a device.
+/// tested without a device. A part of a graph has places for what comes to it
+/// of values and gradients as well, and keeps what goes until it is sent.
 struct MemoryPlan {
   static constexpr uint64_t nowhere = ~uint64_t{0};
 
-  std::vector<uint64_t> values;    ///< nowhere: given by the batch
+  /// nowhere: given by the batch, or no operator of the part has it
+  std::vector<uint64_t> values;
   std::vector<uint64_t> gradients; ///< of values; nowhere: nobody asks
   std::vector<uint64_t> saved;     ///< per operator
   uint64_t scratch = 0;
@@ -27,6 +30,9 @@ struct MemoryPlan {
 
   static MemoryPlan make(const Graph& graph, const std::vector<Needs>& needs,
                          uint64_t max_rows);
+  /// Of a part: needs of its operators, by their places in the whole graph.
+  static MemoryPlan make(const Graph& graph, const GraphPart& part,
+                         const std::vector<Needs>& needs, uint64_t max_rows);
 };
 
 } // namespace troupe::kernels

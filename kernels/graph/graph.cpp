@@ -118,4 +118,12 @@ Layout::Layout(const Graph& graph) {
   }
 }
 
+Layout::Layout(const Graph& graph, const std::vector<uint32_t>& parameters)
+  : offsets(graph.parameters.size(), nowhere) {
+  for (auto parameter : parameters) {
+    offsets[parameter] = total;
+    total += (graph.parameters[parameter].size() + 15) / 16 * 16;
+  }
+}
+
 } // namespace troupe

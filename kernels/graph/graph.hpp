@@ -190,10 +190,14 @@ uint32_t least_rows(const Graph& graph);
 /// Where each parameter lies in one flat buffer: in order, each start aligned
 /// to 16 elements (64 bytes); gaps are zero and belong to nobody.
 struct Layout {
+  static constexpr uint64_t nowhere = ~uint64_t{0};
+
   std::vector<uint64_t> offsets; ///< elements, one per parameter
   uint64_t total = 0;            ///< elements
 
   explicit Layout(const Graph& graph);
+  /// Of these parameters alone, ascending; the others lie nowhere.
+  Layout(const Graph& graph, const std::vector<uint32_t>& parameters);
 };
 
 /// Writes the initial parameters: a pure function of (seed, parameter index,

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "kernels/engine/replica.hpp"
+#include "kernels/graph/stages.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// A stage's working memory on one device: takes micro-batches forward and
+/// backward through a part of a graph, several of them between the two at once.
+/// Used by one thread at a time. The gradient that the stages give together is
+/// bit for bit that of Replica::gradient().
+///
+/// What crosses is flat: each value, or gradient, of a crossing as [rows, its
+/// shape], one after the other; then the gradients of parameters that cross.
+/// What no operator of the part has is handed on as it came.
+class StageReplica {
+public:
+  virtual ~StageReplica() = default;
+
+  /// Takes the micro-batch of a slot forward. Slots are [0, in_flight); the
+  /// slot is taken until backward(). The batch's memory must live as long.
+  /// Shapes: parameters flat by layout(); in [forward_elements of part().in];
+  /// out [forward_elements of part().out]. Null where they have none.
+  /// Returns loss and hits where the part ends with the loss, else zeros.
+  virtual LeafStats forward(uint32_t slot, const float* parameters,
+                            const Batch& batch, const float* in,
+                            float* out) = 0;
+  /// The same micro-batch backward; the parameters are still those.
+  /// Shapes: from_next [backward_elements of part().out]; gradient, flat by
+  /// layout(), is overwritten but for its gaps; to_previous
+  /// [backward_elements of part().in].
+  virtual void backward(uint32_t slot, const float* from_next, float* gradient,
+                        float* to_previous) = 0;
+
+  const GraphPart& part() const { return part_; }
+  /// Of part().parameters.
+  const Layout& layout() const { return layout_; }
+  /// Bytes of working memory, of all slots; no parameters nor gradient.
+  virtual uint64_t memory_bytes() const = 0;
+
+protected:
+  StageReplica(const Graph& graph, GraphPart part)
+    : part_(std::move(part)), layout_(graph, part_.parameters) {}
+
+  GraphPart part_;
+  Layout layout_;
+};
+
+/// Makes the part of a graph on a device for micro-batches of up to `max_rows`
+/// rows, `in_flight` of them at once.
+/// Errors: InputError for a device that has no stages ("cuda:0"), or cannot
+/// compute an operator or the precision.
+std::unique_ptr<StageReplica>
+make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
+                   uint32_t max_rows, uint32_t in_flight,
+                   Precision precision = Precision::float32);
+
+} // namespace troupe
