@@ -34,6 +34,8 @@ std::string to_string(RoleId role) {
       return numbered("ps");
     case RoleKind::evaluator:
       return numbered("evaluator");
+    case RoleKind::stage:
+      return numbered("stage");
   }
   return numbered("role");
 }

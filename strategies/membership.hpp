@@ -11,9 +11,21 @@
 
 namespace troupe {
 
-enum class RoleKind : uint8_t { coordinator, worker, shard, evaluator };
+enum class RoleKind : uint8_t { coordinator, worker, shard, evaluator, stage };
 
-/// Names a role of the plan: `worker:0`, `ps:1`, `coordinator`, `evaluator:0`.
+/// Whether an epoch has members of this kind.
+constexpr bool is_member_kind(RoleKind kind) {
+  return kind == RoleKind::worker || kind == RoleKind::shard
+         || kind == RoleKind::stage;
+}
+/// Whether a role keeps slices that no other of its kind has, in memory that
+/// outlives its process.
+constexpr bool keeps_slices(RoleKind kind) {
+  return kind == RoleKind::shard || kind == RoleKind::stage;
+}
+
+/// Names a role of the plan: `worker:0`, `ps:1`, `stage:2`, `coordinator`,
+/// `evaluator:0`.
 struct RoleId {
   RoleKind kind = RoleKind::worker;
   uint32_t index = 0;

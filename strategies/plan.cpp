@@ -29,7 +29,8 @@ bool available(Strategy strategy) {
   return strategy == Strategy::one_device || strategy == Strategy::mirrored
          || strategy == Strategy::multi_worker_mirrored
          || strategy == Strategy::central_storage
-         || strategy == Strategy::parameter_server;
+         || strategy == Strategy::parameter_server
+         || strategy == Strategy::pipeline;
 }
 
 /// Replicas, or workers of a parameter server.
@@ -37,6 +38,8 @@ uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (x.strategy == Strategy::parameter_server)
     return x.workers;
+  if (x.strategy == Strategy::pipeline)
+    return 0; // its stages share every virtual rank
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
 }
@@ -123,6 +126,17 @@ std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
 
+std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
+  if (x.strategy != Strategy::pipeline)
+    return std::nullopt;
+  if (std::ranges::any_of(x.devices, [](const std::string& device) {
+        return !device.starts_with("cpu");
+      }))
+    return std::string{"strategy pipeline has its stages on CPUs only as yet: "
+                       "name them with --devices cpu:0"};
+  return std::nullopt;
+}
+
 /// Says what is wrong with the options; nothing where they can be planned.
 std::optional<std::string> mistake(const PlanOptions& x) {
   auto served = x.strategy == Strategy::parameter_server;
@@ -167,6 +181,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
            + std::to_string(x.virtual_ranks);
   if (auto mistake = mistake_of_dense(x))
     return mistake;
+  if (auto mistake = mistake_of_stages(x))
+    return mistake;
   if (auto mistake = mistake_of_backups(x))
     return mistake;
   return mistake_of_reduction(x);
@@ -182,6 +198,8 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")
            + "fixed tree";
+  if (x.strategy == Strategy::pipeline)
+    return "at each stage, fixed tree; schedule " + x.schedule;
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -204,6 +222,18 @@ std::vector<uint32_t> owners_of_tables(const std::vector<Slice>& slices,
   return out;
 }
 
+/// A stage keeps what its layers are the first to use.
+std::vector<uint32_t> owners_of_layers(const std::vector<Slice>& slices,
+                                       const std::vector<StageLayers>& stages) {
+  std::vector<uint32_t> out(slices.size(), 0);
+  for (uint32_t stage = 0; stage < stages.size(); ++stage)
+    for (const auto& slice : slices)
+      if (std::ranges::find(stages[stage].variables, slice.variable)
+          != stages[stage].variables.end())
+        out[slice.id] = stage;
+  return out;
+}
+
 } // namespace
 
 std::vector<RolePlan> Plan::of_kind(RoleKind kind) const {
@@ -223,7 +253,7 @@ const RolePlan& Plan::role(RoleId role) const {
 
 bool Plan::on_shards(uint32_t slice) const {
   strategies::require(slice < owner.size(), "a slice outside the plan");
-  return owner_kind == RoleKind::shard && owner[slice] != every_worker;
+  return keeps_slices(owner_kind) && owner[slice] != every_worker;
 }
 
 std::vector<uint32_t> Plan::replicas(uint32_t slice) const {
@@ -245,7 +275,10 @@ bool make_plan(const PlanOptions& options,
   }
   auto served = options.strategy == Strategy::parameter_server;
   const auto workers = static_cast<uint32_t>(members_of(options));
-  auto owners = served ? options.shards : workers;
+  const bool staged = options.strategy == Strategy::pipeline;
+  const auto stages = static_cast<uint32_t>(options.stages.size());
+  strategies::require(!staged || stages > 0, "a pipeline without stages");
+  auto owners = served ? options.shards : staged ? stages : workers;
   Plan out;
   out.strategy = options.strategy;
   out.synchronisation = options.synchronisation;
@@ -256,10 +289,15 @@ bool make_plan(const PlanOptions& options,
   out.slices = cut(variables, options.partitioner);
   out.dense_reduced = options.dense_reduced;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
-                                    : assign(out.slices, owners);
+              : staged ? owners_of_layers(out.slices, options.stages)
+                       : assign(out.slices, owners);
   out.owners = owners;
   out.chain = options.chain;
-  out.owner_kind = served ? RoleKind::shard : RoleKind::worker;
+  out.owner_kind = served   ? RoleKind::shard
+                   : staged ? RoleKind::stage
+                            : RoleKind::worker;
+  if (staged)
+    out.stages = options.stages;
   out.reduction = reduction_of(options, workers);
   std::vector<std::vector<uint32_t>> owned(owners);
   std::vector<uint32_t> reduced;
@@ -278,6 +316,11 @@ bool make_plan(const PlanOptions& options,
   if (served)
     for (uint32_t i = 0; i < owners * options.chain; ++i)
       out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i % owners]});
+  for (uint32_t i = 0; i < out.stages.size(); ++i)
+    out.roles.push_back({{RoleKind::stage, i},
+                         devices[i % devices.size()],
+                         {0, options.virtual_ranks},
+                         owned[i]});
   plan = std::move(out);
   return true;
 }

@@ -24,6 +24,20 @@ enum class Strategy : uint8_t {
 };
 enum class Synchronisation : uint8_t { sync, async };
 
+/// What a stage of a pipeline holds: operators [begin, end) of the graph. Bytes
+/// that cross are of one sample.
+struct StageLayers {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  std::string first; ///< names of its first and last operator
+  std::string last;
+  std::vector<uint32_t> variables; ///< that it keeps and updates
+  uint64_t flops = 0;              ///< of a sample, forward and backward
+  uint64_t bytes_in = 0;           ///< from the stage before, forward
+  uint64_t bytes_back = 0;         ///< to the stage before, backward
+  uint32_t in_flight = 1; ///< micro-batches between forward and backward
+};
+
 /// What a strategy needs to know of the job; counts of what exists, no names
 /// of machines.
 struct PlanOptions {
@@ -44,6 +58,8 @@ struct PlanOptions {
   /// parameter_server: workers keep dense variables and reduce their gradients;
   /// shards keep sparse tables only.
   bool dense_reduced = false;
+  std::vector<StageLayers> stages; ///< of a pipeline, by stage
+  std::string schedule;            ///< of a pipeline, in words
 };
 
 /// What one role of the plan is to do.
@@ -69,16 +85,18 @@ struct Plan {
   static constexpr uint32_t every_worker = ~uint32_t{0};
   uint32_t owners = 0; ///< so many, each with `chain` replicas
   uint32_t chain = 1;
-  RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server
+  RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server,
+                                          ///< stage for pipeline
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
-  bool dense_reduced = false; ///< every worker keeps the dense variables
+  bool dense_reduced = false;      ///< every worker keeps the dense variables
+  std::vector<StageLayers> stages; ///< of a pipeline, by stage
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
   const RolePlan& role(RoleId role) const;
-  /// Tells whether shards keep the slice.
+  /// Tells whether shards, or stages, keep the slice.
   bool on_shards(uint32_t slice) const;
   /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …;
   /// nobody of what every worker keeps.
@@ -96,7 +114,9 @@ struct PlanError {
 /// `workers` times as many, and every slice is owned by a worker: it is the one
 /// who shows it. parameter_server has `workers` workers on devices[index mod
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
-/// shard c + k * shards is replica k of shard c.
+/// shard c + k * shards is replica k of shard c. pipeline has a stage for each
+/// of `stages`, on devices[index mod size], which owns the slices of its
+/// variables and takes every virtual rank through its layers.
 /// Errors: returns false and fills `error` (more workers or devices than
 /// virtual ranks, virtual ranks above the global batch, a strategy that is not
 /// available yet, async without parameter_server, zero counts, an all-reduce

@@ -90,6 +90,23 @@ std::string roles_of(const Plan& plan) {
   return aligned(rows);
 }
 
+std::string stages_of(const Plan& plan) {
+  std::vector<Row> rows{{"stage", "layers", "FLOPs a sample", "bytes in",
+                         "bytes back", "in flight"}};
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& stage = plan.stages[i];
+    rows.push_back({"stage:" + std::to_string(i),
+                    stage.first == stage.last
+                      ? stage.first
+                      : stage.first + " to " + stage.last,
+                    std::to_string(stage.flops),
+                    i == 0 ? "-" : std::to_string(stage.bytes_in),
+                    i == 0 ? "-" : std::to_string(stage.bytes_back),
+                    std::to_string(stage.in_flight)});
+  }
+  return aligned(rows);
+}
+
 std::string variables_of(const Plan& plan) {
   struct Place {
     std::vector<uint32_t> slices;
@@ -127,6 +144,8 @@ std::string variables_of(const Plan& plan) {
 
 std::string to_table(const Plan& plan) {
   auto out = summary_of(plan) + '\n' + roles_of(plan);
+  if (!plan.stages.empty())
+    out += '\n' + stages_of(plan);
   if (!plan.variables.empty())
     out += '\n' + variables_of(plan);
   return out;

@@ -21,6 +21,7 @@ constexpr std::array words{
   Word{Kind::worker, "worker", true},
   Word{Kind::shard, "ps", true},
   Word{Kind::evaluator, "evaluator", true},
+  Word{Kind::stage, "stage", true},
   Word{Kind::voter, "voter", false},
   Word{Kind::supervisor, "supervisor", false},
   Word{Kind::operator_, "operator", false},
@@ -38,6 +39,8 @@ MemberName name_of(RoleId role) {
       return {Kind::shard, role.index};
     case RoleKind::evaluator:
       return {Kind::evaluator, role.index};
+    case RoleKind::stage:
+      return {Kind::stage, role.index};
   }
   return {};
 }

@@ -21,9 +21,10 @@ struct MemberName {
     voter,
     supervisor,
     operator_,
+    stage,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard and evaluator
+  uint32_t index = 0; ///< of worker, shard, evaluator and stage
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
 };

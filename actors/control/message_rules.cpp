@@ -19,7 +19,8 @@ constexpr Kinds bit(Kind kind) {
 constexpr auto coordinators = bit(Kind::coordinator);
 constexpr auto workers = bit(Kind::worker);
 constexpr auto shards = bit(Kind::shard);
-constexpr auto roles = workers | shards | bit(Kind::evaluator);
+constexpr auto roles = workers | shards | bit(Kind::stage)
+                       | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
 constexpr auto operators = supervisors | bit(Kind::operator_);
 /// An evaluator judges what a run writes, and watches for its end.
@@ -114,7 +115,7 @@ private:
 
 /// A message that is added to the list needs a rule above, or to travel on
 /// links only; then count it here.
-constexpr int messages_considered = 78;
+constexpr int messages_considered = 79;
 static_assert(caf::id_block::troupe::end - caf::id_block::troupe::begin
                 == messages_considered,
               "say who may send the new message, in message_rules.cpp");

@@ -32,7 +32,7 @@ membership_options(const Job& job, const EpochPlan& plan,
   };
   options.join_deadline_ms = job.options.join_deadline_ms;
   for (const auto& role : job.plan.roles)
-    if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
+    if (is_member_kind(role.role.kind))
       options.roles.push_back(role.role);
   if (past) {
     options.epoch = past->epoch;
@@ -69,8 +69,9 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
     options.slice_bytes.push_back(bytes_of(slice));
   if (job.plan.owner_kind != RoleKind::shard)
     options.fixed_slices = options.fixed_workers =
-      "strategy " + to_string(job.options.strategy)
-      + " has the replicas of its plan and no others";
+      "strategy " + to_string(job.options.strategy) + " has the "
+      + (job.plan.owner_kind == RoleKind::stage ? "stages" : "replicas")
+      + " of its plan and no others";
   if (job.plan.owner_kind != RoleKind::shard && !job.options.processes)
     options.needed_workers = options.fixed_workers;
   if (options.fixed_workers.empty() && job.options.backup_workers > 0)
@@ -249,7 +250,8 @@ void CoordinatorState::begin_without_all() {
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
-  if (join.role.kind != RoleKind::worker)
+  if (join.role.kind != RoleKind::worker
+      && join.role.kind != RoleKind::stage)
     return true;
   if (probe_.empty()) {
     probe_ = join.probe;

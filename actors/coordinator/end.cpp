@@ -188,7 +188,7 @@ void CoordinatorState::on(const Paused& paused) {
   if (stage_ != Stage::pausing && !drains)
     return;
   paused_[paused.worker] = paused.next_step;
-  if (paused_.size() < epoch_plan_.workers())
+  if (paused_.size() < epoch_plan_.beginners())
     return;
   uint64_t last = 0;
   for (const auto& [worker, step] : paused_)

@@ -41,7 +41,7 @@ uint32_t owner_key(RoleId owner) {
 EpochPlan::EpochPlan(const Job& job, uint32_t min_workers)
   : job_(job),
     min_workers_(min_workers),
-    chains_(job.plan.owner_kind == RoleKind::shard
+    chains_(keeps_slices(job.plan.owner_kind)
               ? first_chains(job.plan)
               : std::vector<std::vector<uint32_t>>{},
             decides(job)) {}
@@ -52,9 +52,11 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
   uint32_t workers = 0;
   for (auto role : present) {
     workers += role.kind == RoleKind::worker ? 1 : 0;
-    if (role.kind == RoleKind::shard)
+    if (role.kind == job_.plan.owner_kind)
       shards.insert(role.index);
   }
+  if (is_staged()) // nobody else has a stage's layers
+    return shards.size() == job_.plan.stages.size();
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)
@@ -116,7 +118,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   std::vector<std::vector<ChainBook::Held>> held(chains_.slices());
   std::map<std::pair<uint32_t, uint32_t>, const SliceState*> states;
   for (const auto& [role, seal] : seals) {
-    if (role.kind != RoleKind::shard)
+    if (role.kind != job_.plan.owner_kind)
       continue;
     shards.insert(role.index);
     for (const auto& slice : seal.slices)
@@ -125,6 +127,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
         states[{slice.slice, role.index}] = &slice;
       }
   }
+  stages_ = is_staged() ? shards.size() : 0;
   const auto before = chains_;
   chains_.decide(shards, held, epoch);
   auto state = [&](uint32_t slice, uint32_t shard) {
@@ -179,7 +182,8 @@ std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
         || (known.told_another
             && !lives(head.slice, seals, *known.told_another)))
       for (auto shard : chains_.chain(head.slice).replicas)
-        if (const RoleId role{RoleKind::shard, shard}; !seals.contains(role))
+        if (const RoleId role{job_.plan.owner_kind, shard};
+            !seals.contains(role))
           out.insert(role);
   if (known.told_another && (!is_served() || job_.plan.dense_reduced)
       && !next.keeps_layers(version, seals, *known.told_another))
@@ -207,7 +211,7 @@ bool EpochPlan::lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
                       const std::map<RoleId, uint64_t>& members) const {
   return std::ranges::any_of(
     chains_.chain(slice).replicas, [&](uint32_t shard) {
-      const RoleId role{RoleKind::shard, shard};
+      const RoleId role{job_.plan.owner_kind, shard};
       const auto member = members.find(role);
       const auto seal = seals.find(role);
       return member != members.end() && seal != seals.end()
@@ -293,7 +297,7 @@ void EpochPlan::tell_sums(Activate& message) const {
 
 std::vector<RankRange> EpochPlan::unreported(uint64_t version,
                                              bool told_another) const {
-  if (!is_served())
+  if (!is_served() || is_staged()) // stages take a step anew, and tell of it
     return {};
   if (told_another)
     return {{0, job_.options.virtual_ranks}};
@@ -394,6 +398,8 @@ std::set<uint32_t> EpochPlan::tails() const {
 
 bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   using enum StepPhase;
+  if (is_staged())
+    return phase != pull && phase != forward && phase != copy;
   if (!is_served())
     return phase != pull && phase != forward && phase != copy;
   if (role.kind == RoleKind::worker)

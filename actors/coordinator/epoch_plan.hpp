@@ -107,7 +107,8 @@ public:
                          uint64_t version) const;
   /// What each shard of the epoch keeps as a replica.
   std::map<uint32_t, uint64_t> kept_bytes() const;
-  size_t workers() const { return ranks_.size(); }
+  /// How many begin steps, and say where they pause.
+  size_t beginners() const { return is_staged() ? stages_ : ranks_.size(); }
 
   /// Who commits steps there, by owner_key(), at most at `version`.
   std::map<uint32_t, uint64_t> holders(uint64_t version) const;
@@ -132,7 +133,9 @@ private:
              const std::map<RoleId, uint64_t>& members) const;
   /// `before`: the chains of the epoch before this one.
   bool lacks_decision(const ChainBook& before) const;
-  bool is_served() const { return job_.plan.owner_kind == RoleKind::shard; }
+  /// Whether members keep slices that others have not: shards, or stages.
+  bool is_served() const { return keeps_slices(job_.plan.owner_kind); }
+  bool is_staged() const { return job_.plan.owner_kind == RoleKind::stage; }
   Standing resume_slices(uint64_t committed) const;
   Standing resume_replicas(uint64_t committed) const;
   Standing resume_both(uint64_t committed, bool rows_free) const;
@@ -144,6 +147,7 @@ private:
   std::vector<SliceState> heads_; ///< of slices on shards
   std::vector<SliceState> tails_; ///< the same
   bool undecided_ = false;
+  size_t stages_ = 0;
   std::map<uint64_t, std::vector<RankRange>> computed_; ///< by step
   /// What each replica has summed: nodes of that step.
   std::map<RoleId, std::pair<uint64_t, std::vector<RankRange>>> sums_;

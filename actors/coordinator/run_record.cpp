@@ -112,6 +112,8 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
       return "rollback";
     if (role.kind == RoleKind::coordinator)
       return "coordinator_restarted";
+    if (role.kind == RoleKind::stage)
+      return "stage_restored";
     if (role.kind == RoleKind::shard)
       return back ? "shard_restored" : "chain_repaired";
     if (back)

@@ -23,7 +23,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   info.wait_ms = left_out_.links.delay_ms(hello.role, clock_.ms());
   // A worker beside shards dials and is dialled by nobody.
   for (auto role : left_out_.links.to_probe(hello.role, present_roles()))
-    if (role.kind == RoleKind::shard || hello.role.kind == RoleKind::worker)
+    if (keeps_slices(role.kind) || hello.role.kind == RoleKind::worker)
       info.probe.push_back(present_.at(role).links);
   return info;
 }

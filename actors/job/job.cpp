@@ -1,6 +1,7 @@
 #include "actors/job/job.hpp"
 
 #include "actors/job/beginning.hpp"
+#include "actors/job/stage_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
@@ -24,7 +25,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
   priority, backup_workers, slow_worker, devices, threads_per_device, workers,
-  shards, chain, processes, partitioner, tables, dense, table_bytes,
+  shards, chain, stages, schedule, split_at, processes, partitioner, tables, dense, table_bytes,
   table_idle_steps, table_keep_count, table_fill, digests, reduction,
   all_reduce, compress, plugin, server_filter, server_rule, bucket_mb, link,
   link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
@@ -100,6 +101,15 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.compresses = options.compress != "none";
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
+  if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
+      && options.global_batch > 0) {
+    const auto rows = max_step_rows(options) / options.virtual_ranks;
+    wanted.stages = stage_layers(options, graph,
+                                 static_cast<uint32_t>(
+                                   std::max<uint64_t>(1, rows)));
+    wanted.schedule = to_string(
+      pipeline_shape(options, options.virtual_ranks).schedule);
+  }
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner

@@ -2,8 +2,10 @@
 
 #include "kernels/base/control_group.hpp"
 #include "kernels/engine/listing.hpp"
+#include "kernels/graph/stages.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace troupe {
 namespace {
@@ -46,6 +48,19 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
   return need;
 }
 
+/// Two banks of what it keeps, a copy to compute with, a sum that grows by a
+/// leaf for each level of the tree.
+MemoryNeed need_of_stage(const Job& job, RoleId role) {
+  auto need = need_of_shard(job, role);
+  const auto& stage = job.plan.stages[role.index];
+  const Layout layout{job.graph,
+                      part_of(job.graph, {stage.begin, stage.end}).parameters};
+  const auto flat = layout.total * sizeof(float);
+  need.variables += flat;
+  need.gradients = (1 + std::bit_width(job.options.virtual_ranks)) * flat;
+  return need;
+}
+
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
   MemoryNeed all{};
   for (const auto& need : needs) {
@@ -84,6 +99,8 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   }
   for (const auto& role : job.plan.of_kind(RoleKind::shard))
     needs.push_back(need_of_shard(job, role.role));
+  for (const auto& role : job.plan.of_kind(RoleKind::stage))
+    needs.push_back(need_of_stage(job, role.role));
   return needs;
 }
 

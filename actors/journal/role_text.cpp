@@ -9,7 +9,8 @@ namespace troupe {
 RoleId role_from_text(const std::string& text) {
   if (text == "coordinator")
     return {RoleKind::coordinator, 0};
-  for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::evaluator}) {
+  for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::evaluator,
+                    RoleKind::stage}) {
     auto prefix = to_string(RoleId{kind, 0});
     prefix.pop_back(); // the index
     if (!text.starts_with(prefix))

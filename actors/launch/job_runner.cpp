@@ -24,7 +24,7 @@ constexpr uint64_t end_deadline_ms = 1'000;
 
 std::vector<RoleId> roles_of(const Plan& plan) {
   std::vector<RoleId> roles;
-  for (auto kind : {RoleKind::shard, RoleKind::worker})
+  for (auto kind : {RoleKind::shard, RoleKind::worker, RoleKind::stage})
     for (const auto& role : plan.of_kind(kind))
       roles.push_back(role.role);
   return roles;

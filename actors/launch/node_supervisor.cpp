@@ -95,7 +95,7 @@ private:
     if (options_.certificates)
       arguments.insert(arguments.end(), {"--certificates",
                                          options_.certificates(name_of(role))});
-    if (role.kind == RoleKind::shard) {
+    if (keeps_slices(role.kind)) {
       if (running.memory < 0)
         running.memory = memfd_create(to_string(role).c_str(),
                                       MFD_CLOEXEC | MFD_ALLOW_SEALING);

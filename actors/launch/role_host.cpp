@@ -16,6 +16,7 @@
 #include "actors/shard/shard.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/cut_connections.hpp"
+#include "actors/stage/stage.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
 #include "actors/worker/hybrid_worker.hpp"
@@ -37,7 +38,7 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
                                  int state_descriptor) {
   const auto& job = *context.job;
   caf::strong_actor_ptr actor;
-  if (context.role.kind == RoleKind::shard) {
+  if (keeps_slices(context.role.kind)) {
     std::vector<uint32_t> slices;
     for (const auto& role : job.plan.roles)
       if (role.role == context.role)
@@ -47,8 +48,12 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     if (context.links && context.links->memory() && state_descriptor >= 0)
       context.links->memory()->add(store->memory().data(),
                                    store->memory().size(), state_descriptor);
-    actor = caf::actor_cast<caf::strong_actor_ptr>(
-      spawn_shard(system, context, std::move(store)));
+    if (context.role.kind == RoleKind::stage)
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_stage(system, context, std::move(store)));
+    else
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_shard(system, context, std::move(store)));
   } else if (job.plan.dense_reduced) {
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_hybrid_worker(system, context));
@@ -72,7 +77,8 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
     join.host = own.host;
     join.process = own.process;
   }
-  if (context.role.kind == RoleKind::worker) {
+  if (context.role.kind == RoleKind::worker
+      || context.role.kind == RoleKind::stage) {
     const auto device = context.job->device_of(context.role);
     join.probe = probe_hash(*context.job, device);
     join.numeric_class = numeric_class(parse_device(device),
@@ -245,7 +251,7 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
   wanted.announce = reached_as(wanted.listen, options);
   wanted.proxy = options.link_proxy;
   wanted.patience = loss_between_hosts(job.options);
-  if (job.plan.owner_kind == RoleKind::shard)
+  if (keeps_slices(job.plan.owner_kind))
     wanted.memory = LinkMemory::make();
   wanted.log = [role = to_string(options.role)](const std::string& line) {
     std::cerr << role + ": " + line + '\n';
@@ -315,7 +321,7 @@ void expect_faults(const RoleContext& context, const std::string& coordinator) {
   };
 }
 
-/// Lets workers reach a shard; returns HOST:PORT.
+/// Lets workers reach a shard, and stages one another; returns HOST:PORT.
 std::string open_shard(caf::actor_system& system, const RoleContext& context,
                        const RoleProcessOptions& options,
                        const caf::strong_actor_ptr& actor) {
@@ -352,7 +358,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
   auto info = say_hello(self, coordinator, options.role);
-  if (options.role.kind == RoleKind::shard && options.state_descriptor < 0) {
+  if (keeps_slices(options.role.kind) && options.state_descriptor < 0) {
     kept.emplace(options.coordinator, options.role);
     kept->belong_to(info.job);
     options.state_descriptor = kept->descriptor();
@@ -374,19 +380,19 @@ void run_role_process(const RoleProcessOptions& asked) {
     check_plugin(job_options, options.plugin);
     select_isa(options.isa.empty() ? job_options.isa : options.isa);
     context.job = std::make_shared<const Job>(std::move(job_options));
-    if (options.role.kind == RoleKind::worker)
+    if (options.role.kind != RoleKind::shard)
       context.data = load_own_data(context.job->options);
     links.emplace(system, link_options(*context.job, options, config.tls()),
                   context.metrics);
     const auto& plan = context.job->plan;
     if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
       context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
-    if (plan.owner_kind == RoleKind::shard)
+    if (keeps_slices(plan.owner_kind))
       context.links = links->messages();
     expect_faults(context, options.coordinator);
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
-    const auto endpoint = options.role.kind == RoleKind::shard
+    const auto endpoint = keeps_slices(options.role.kind)
                             ? open_shard(system, context, options, actor)
                             : std::string{};
     send_join(context, actor, endpoint, links->node().endpoint());

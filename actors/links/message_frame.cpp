@@ -191,6 +191,15 @@ FrameHeader write(const StepShares& x) {
   return header;
 }
 
+FrameHeader write(const StageValues& x) {
+  auto header = begin(MessageKind::stage_values, x.fence, x.values);
+  header.step = x.step;
+  header.begin = x.begin;
+  header.group = static_cast<uint32_t>(x.stream);
+  header.part = x.virtual_rank;
+  return header;
+}
+
 FrameHeader write(const ScalarsHeld& x) {
   return write_round(MessageKind::scalars_held, x);
 }
@@ -309,6 +318,12 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
         return std::nullopt;
       return RowPull{fence, worker, x.step, x.bucket, std::move(values)};
     }
+    case MessageKind::stage_values:
+      if (x.group > static_cast<uint32_t>(StageStream::parameters))
+        return std::nullopt;
+      return StageValues{fence,   x.step,
+                         x.part,  static_cast<StageStream>(x.group),
+                         x.begin, std::move(values)};
     default:
       return chain_message_of(x, fence, std::move(values));
   }

@@ -9,11 +9,11 @@
 namespace troupe {
 
 /// The messages that travel over links: those with tensors, what asks for
-/// them, and all that shards say to one another.
+/// them, and all that shards, and stages, say to one another.
 using LinkMessage =
   std::variant<Pull, Pulled, Push, LeasePush, BlockSums, Scalars, ChainJoin,
                SliceCopy, ChainUpdate, ChainScalars, ScalarsHeld, AskShares,
-               StepShares, RowPull>;
+               StepShares, RowPull, StageValues>;
 
 /// Frames of message links. The first ones are the alternatives of LinkMessage,
 /// in its order; `credit` grants bytes to the peer, up to a total.
@@ -32,6 +32,7 @@ enum class MessageKind : uint16_t {
   ask_shares,
   step_shares,
   row_pull,
+  stage_values,
   credit,
 };
 

@@ -1,6 +1,7 @@
 #include "actors/role/link_terms.hpp"
 
 #include "actors/job/slice_update.hpp"
+#include "kernels/graph/stages.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -29,6 +30,21 @@ SliceRanks ranks_of(const Job& job) {
   for (const auto& slice : job.plan.slices)
     ranks->push_back(first[slice.variable]);
   return ranks;
+}
+
+/// All that a stage can be sent of a step by one neighbour, twice: credit comes
+/// back when half of a window is free.
+uint64_t stage_window(const Job& job, RoleId role) {
+  const auto& stage = job.plan.stages[role.index];
+  const auto part = part_of(job.graph, {stage.begin, stage.end});
+  const auto ranks = uint64_t{job.options.virtual_ranks};
+  const auto rows = job.max_rows();
+  const auto forward = ranks * forward_elements(job.graph, part.in, rows)
+                       + parameter_elements(job.graph, part.in);
+  const auto back = ranks * backward_elements(job.graph, part.out, rows);
+  return std::max(min_window_bytes,
+                  2 * (std::max(forward, back) * sizeof(float)
+                       + ranks * frame_header_bytes + max_passing_bytes));
 }
 
 } // namespace
@@ -62,6 +78,8 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::ask_shares, MessageKind::row_pull},
             shard_window(job),
             ranks_of(job)};
+  if (role.kind == RoleKind::stage)
+    return {{MessageKind::stage_values}, stage_window(job, role)};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 

@@ -11,6 +11,7 @@
 ///                      with --dense all_reduced workers meet in a group, too
 ///   mirrored and its kin: coordinator <-> replica; replicas meet in a group
 ///                      (kernels/collective/reducer.hpp), not by messages
+///   pipeline:          coordinator <-> stage <-> the stage beside it
 namespace troupe {
 
 template <class... Messages>
@@ -34,6 +35,8 @@ using shard_actor = role_actor::extend<
   caf::result<void>(ChainScalars), caf::result<void>(ScalarsHeld),
   caf::result<void>(AskShares), caf::result<void>(StepShares),
   caf::result<void>(RowPull)>;
+
+using stage_actor = role_actor::extend<caf::result<void>(StageValues)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 

@@ -9,6 +9,7 @@
 #include "actors/wire/messages/reshaping.hpp"
 #include "actors/wire/messages/rows.hpp"
 #include "actors/wire/messages/snapshots.hpp"
+#include "actors/wire/messages/stage.hpp"
 #include "actors/wire/messages/step.hpp"
 #include "actors/wire/messages/supervision.hpp"
 
@@ -106,6 +107,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::FaultKind))
 CAF_ADD_TYPE_ID(troupe, (troupe::FaultStruck))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeaveRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::Readmit))
+CAF_ADD_TYPE_ID(troupe, (troupe::StageValues))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

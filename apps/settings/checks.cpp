@@ -35,6 +35,8 @@ void check_strategy(const Settings& settings, const Flags& flags) {
   const bool served = job.strategy == Strategy::parameter_server;
   const bool has_workers = job.strategy == Strategy::multi_worker_mirrored
                            || served;
+  const bool staged = job.strategy == Strategy::pipeline;
+  const bool apart = has_workers || staged; // roles may be processes
   auto with = "with --strategy " + to_string(job.strategy);
   refuse_idle(flags, {"workers"}, !has_workers,
               with
@@ -42,6 +44,8 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps"}, !served,
               with + "; add --strategy parameter_server");
+  refuse_idle(flags, {"stages", "schedule", "split-at"}, !staged,
+              with + "; add --strategy pipeline");
   refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
               settings.checkpoints.dir.empty(),
               "without --checkpoint-dir DIR; add it");
@@ -52,13 +56,13 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               {"priority", "tables", "dense", "table-fill", "table-bytes",
                "table-idle-steps", "table-keep-count"},
               !served, with + "; add --strategy parameter_server");
-  refuse_idle(flags, {"loss-ms"}, !has_workers || flags.count("in-process") > 0,
+  refuse_idle(flags, {"loss-ms"}, !apart || flags.count("in-process") > 0,
               "where roles share a process; drop it or add --processes");
   if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
     refuse("--loss-ms " + std::to_string(job.loss_ms)
            + ": members give signs of life every 250 ms; give at least "
            + std::to_string(min_loss_ms) + ", or 0 for the default");
-  if (job.processes && !has_workers)
+  if (job.processes && !apart)
     refuse("--processes has no effect " + with
            + ", whose roles share a process; drop it or add --strategy "
              "multi_worker_mirrored");

@@ -79,7 +79,8 @@ std::vector<std::string> default_devices(const Settings& settings,
   const auto& job = settings.job;
   if (single_device(settings))
     return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
-  if (has_workers(settings))
+  if (has_workers(settings)
+      || (!single_device(settings) && job.strategy == Strategy::pipeline))
     return {"cpu:0"};
   auto most = std::max(job.virtual_ranks, 1u);
   if (auto devices = around.cuda_devices(); devices > 0)
@@ -92,6 +93,8 @@ uint32_t default_threads(const Settings& settings, uint32_t cores) {
   auto users = static_cast<uint32_t>(job.devices.size());
   if (job.strategy == Strategy::multi_worker_mirrored)
     users *= job.workers;
+  else if (job.strategy == Strategy::pipeline)
+    users = job.stages;
   else if (has_workers(settings))
     users = job.workers;
   return std::max(1u, cores / std::max(1u, users));

@@ -50,8 +50,8 @@ Binding strategy() {
   return {[](Settings& s, const std::string& value) {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
-                            "central_storage", "parameter_server"},
-                           {"tpu", "pipeline", "tensor", "hybrid"});
+                            "central_storage", "parameter_server", "pipeline"},
+                           {"tpu", "tensor", "hybrid"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
@@ -191,7 +191,8 @@ void add_places(std::vector<Flag>& flags) {
         "one_device; mirrored (a replica on each device of this machine), "
         "multi_worker_mirrored (on each device of each worker), "
         "central_storage (replicas share the host's variables); "
-        "parameter_server (workers push to shards)",
+        "parameter_server (workers push to shards); "
+        "pipeline (layers on stages)",
         strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,
@@ -209,6 +210,18 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.shards), 1, max_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard",
         whole(FIELD(job.chain), 1, 16)},
+       {"stages", "N", number_flag, "2",
+        "of pipeline, how many hold layers of the model",
+        whole(FIELD(job.stages), 1, max_roles)},
+       {"schedule", "NAME", text_flag, "auto",
+        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b "
+        "or auto (1f1b, which keeps fewer activations)",
+        choice(FIELD(job.schedule), {"auto", "gpipe", "1f1b"},
+               {"interleaved", "zero_bubble"})},
+       {"split-at", "NAME,…", text_flag, "even by FLOPs",
+        "of pipeline, the operator that each stage but the first begins with; "
+        "see `troupe model`",
+        text(FIELD(job.split_at))},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},

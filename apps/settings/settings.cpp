@@ -122,7 +122,7 @@ Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
     return layer;
   auto kind = settings.role->kind;
   auto own = config.address_of(*settings.role);
-  auto listens = kind == RoleKind::coordinator || kind == RoleKind::shard;
+  auto listens = kind == RoleKind::coordinator || keeps_slices(kind);
   if (listens && !own.empty())
     put("listen", own);
   return layer;

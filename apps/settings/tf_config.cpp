@@ -83,6 +83,7 @@ size_t members_of(const TfConfig& config, RoleKind kind) {
       return config.shards.size();
     case RoleKind::evaluator:
       return config.evaluators.size();
+    case RoleKind::stage: // the field has no name for one
     case RoleKind::coordinator:
       break;
   }
@@ -142,6 +143,7 @@ std::string TfConfig::address_of(RoleId role) const {
       return at(shards);
     case RoleKind::evaluator:
       return at(evaluators);
+    case RoleKind::stage:
     case RoleKind::coordinator:
       break;
   }

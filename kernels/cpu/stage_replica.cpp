@@ -53,6 +53,11 @@ public:
     give_gradients(*slot.engine, from_next, rows, gradient, to_previous);
   }
 
+  void abandon() override {
+    for (auto& slot : slots_)
+      slot.taken = false;
+  }
+
   uint64_t memory_bytes() const override {
     return slots_.size() * slots_.front().engine->memory().total
            * sizeof(float);

@@ -35,6 +35,9 @@ public:
   virtual void backward(uint32_t slot, const float* from_next, float* gradient,
                         float* to_previous) = 0;
 
+  /// Lets go of micro-batches that have gone forward and will not come back.
+  virtual void abandon() = 0;
+
   const GraphPart& part() const { return part_; }
   /// Of part().parameters.
   const Layout& layout() const { return layout_; }

@@ -91,8 +91,8 @@ FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
                "compression records data cuda checkpoint table devices".split() + [""],
     "actors": "process journal wire sockets certificates links collectives "
-              "control job compute role replica worker shard voting "
-              "coordinator launch".split() + [""],
+              "control job compute role replica worker shard stage "
+              "voting coordinator launch".split() + [""],
     "apps": "terminal settings process chaos bench commands".split() + [""],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -1,0 +1,75 @@
+#include "actors/compute/leaf_tree.hpp"
+
+#include "kernels/base/require.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+void LeafTree::begin(const std::vector<uint32_t>& samples) {
+  for (auto& [node, sum] : sums_)
+    idle_.push_back(std::move(sum));
+  sums_.clear();
+  missing_.clear();
+  for (auto count : samples)
+    missing_.push_back(count > 0 ? 1 : 0);
+}
+
+float* LeafTree::next() {
+  if (!next_ && !idle_.empty()) {
+    next_ = std::move(idle_.back());
+    idle_.pop_back();
+  } else if (!next_) {
+    next_ = std::make_unique<Buffer>(count_);
+    next_->fill(0);
+  }
+  return next_->data();
+}
+
+void LeafTree::put(uint32_t rank) {
+  kernels::require(rank < missing_.size() && missing_[rank] != 0 && next_,
+                   "a leaf that nobody waits for");
+  missing_[rank] = 0;
+  sums_[{rank, rank + 1}] = std::move(next_);
+  std::vector<RankRange> above;
+  RankRange node{0, static_cast<uint32_t>(missing_.size())};
+  while (node.size() > 1) {
+    above.push_back(node);
+    const auto [left, right] = children(node);
+    node = rank < left.hi ? left : right;
+  }
+  for (auto at = above.rbegin(); at != above.rend() && is_whole(*at); ++at)
+    merge(*at);
+}
+
+bool LeafTree::is_whole(RankRange node) const {
+  return std::none_of(missing_.begin() + node.lo, missing_.begin() + node.hi,
+                      [](uint8_t missing) { return missing != 0; });
+}
+
+/// What a child without a leaf gives is nothing, not zeros.
+void LeafTree::merge(RankRange node) {
+  const auto [left, right] = children(node);
+  auto a = sums_.extract(left);
+  auto b = sums_.extract(right);
+  if (a.empty())
+    std::swap(a, b);
+  if (a.empty())
+    return;
+  if (!b.empty()) {
+    add(a.mapped()->data(), b.mapped()->data(), a.mapped()->data(), count_);
+    idle_.push_back(std::move(b.mapped()));
+  }
+  sums_[node] = std::move(a.mapped());
+}
+
+const float* LeafTree::root() const {
+  const auto found =
+    sums_.find(RankRange{0, static_cast<uint32_t>(missing_.size())});
+  kernels::require(found != sums_.end(), "a sum that is not whole");
+  return found->second->data();
+}
+
+} // namespace troupe

@@ -1,0 +1,140 @@
+#include "actors/job/stage_layers.hpp"
+
+#include "actors/job/slice_update.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/graph/sleep_model.hpp"
+#include "kernels/graph/stages.hpp"
+#include "strategies/stage_cuts.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace troupe {
+
+namespace {
+
+/// What an operator that multiplies nothing costs of an element that it reads
+/// or writes, in FLOPs.
+constexpr uint64_t flops_of_element = 4;
+
+uint64_t time_of(const Graph& graph, uint32_t op) {
+  uint64_t elements = graph.values[graph.ops[op].output].size();
+  for (auto input : graph.ops[op].inputs)
+    elements += graph.values[input].size();
+  return graph.flops_of(op) + flops_of_element * elements;
+}
+
+uint64_t bytes_forward(const Graph& graph, uint32_t op, uint64_t rows) {
+  return sizeof(float)
+         * forward_elements(graph, crossing_before(graph, op), rows);
+}
+
+uint64_t bytes_back(const Graph& graph, uint32_t op, uint64_t rows) {
+  return sizeof(float)
+         * backward_elements(graph, crossing_before(graph, op), rows);
+}
+
+CutProblem problem_of(const JobOptions& options, const Graph& graph,
+                      uint32_t rows) {
+  const auto ops = static_cast<uint32_t>(graph.ops.size());
+  CutProblem problem;
+  problem.in_flight.assign(options.stages, 1);
+  for (uint32_t op = 0; op < ops; ++op)
+    problem.ops.push_back({time_of(graph, op) * rows, 0, 0});
+  for (uint32_t op = 0; op <= ops; ++op) {
+    const auto bytes = bytes_forward(graph, op, rows)
+                       + bytes_back(graph, op, rows);
+    problem.cuts.push_back({0, bytes, true});
+  }
+  return problem;
+}
+
+[[noreturn]] void too_few(const JobOptions& options, const Graph& graph) {
+  throw UsageError("--stages " + std::to_string(options.stages) + ": --model "
+                   + options.model + " has " + std::to_string(graph.ops.size())
+                   + " operators, and each stage needs one; use fewer stages");
+}
+
+std::vector<uint32_t> named_cuts(const JobOptions& options,
+                                 const Graph& graph) {
+  std::vector<uint32_t> begins{0};
+  std::istringstream names{options.split_at};
+  const auto flag = "--split-at " + options.split_at;
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto found = std::ranges::find(graph.ops, name, &Op::name);
+    if (found == graph.ops.end())
+      throw UsageError(flag + ": --model " + options.model + " has no operator "
+                       + name + "; see `troupe model`");
+    begins.push_back(static_cast<uint32_t>(found - graph.ops.begin()));
+    if (begins.back() <= begins[begins.size() - 2])
+      throw UsageError(flag + ": " + name
+                       + (begins.back() == 0
+                            ? " is the first operator, with which the first "
+                              "stage begins anyway; leave it out"
+                            : " is not after the one before it; name "
+                              "operators in the model's order"));
+  }
+  if (begins.size() != options.stages)
+    throw UsageError(flag + " makes " + std::to_string(begins.size())
+                     + " stages of --stages " + std::to_string(options.stages)
+                     + ": name the operator that each stage but the first "
+                       "begins with");
+  return begins;
+}
+
+void check_stages(const JobOptions& options, const Graph& graph) {
+  if (sleep_model(graph.text))
+    throw UsageError("--model " + options.model
+                     + " has no layers to cut: use another strategy");
+  if (!rounds_of(options).empty())
+    throw UsageError("--clip-norm and --optimizer lamb need norms over all "
+                     "stages, which strategy pipeline does not take as yet; "
+                     "drop them, or use adamw");
+  if (options.reduction == "fast")
+    throw UsageError("--reduction fast has no effect with strategy pipeline, "
+                     "whose stages sum along the fixed tree: drop it");
+}
+
+} // namespace
+
+PipelineShape pipeline_shape(const JobOptions& options,
+                             uint32_t micro_batches) {
+  PipelineShape shape;
+  shape.schedule = options.schedule == "gpipe" ? PipelineSchedule::gpipe
+                                               : PipelineSchedule::one_f_one_b;
+  shape.stages = options.stages;
+  shape.micro_batches = micro_batches;
+  return shape;
+}
+
+std::vector<StageLayers> stage_layers(const JobOptions& options,
+                                      const Graph& graph, uint32_t rows) {
+  check_stages(options, graph);
+  if (options.stages > graph.ops.size())
+    too_few(options, graph);
+  std::vector<uint32_t> begins;
+  if (options.split_at.empty())
+    begins = cut_stages(problem_of(options, graph, rows))->begins;
+  else
+    begins = named_cuts(options, graph);
+  const auto shape = pipeline_shape(options, options.virtual_ranks);
+  std::vector<StageLayers> stages;
+  for (uint32_t k = 0; k < begins.size(); ++k) {
+    StageLayers stage;
+    stage.begin = begins[k];
+    stage.end = k + 1 < begins.size() ? begins[k + 1]
+                                      : static_cast<uint32_t>(graph.ops.size());
+    stage.first = graph.ops[stage.begin].name;
+    stage.last = graph.ops[stage.end - 1].name;
+    stage.variables = part_of(graph, {stage.begin, stage.end}).kept;
+    for (auto op = stage.begin; op < stage.end; ++op)
+      stage.flops += graph.flops_of(op);
+    stage.bytes_in = bytes_forward(graph, stage.begin, 1);
+    stage.bytes_back = bytes_back(graph, stage.begin, 1);
+    stage.in_flight = stash_peak(shape, k);
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+} // namespace troupe

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "actors/job/job_options.hpp"
+#include "kernels/graph/graph.hpp"
+#include "strategies/pipeline_schedule.hpp"
+#include "strategies/plan.hpp"
+
+#include <vector>
+
+namespace troupe {
+
+/// The schedule that a job's stages keep to, of so many micro-batches; `auto`
+/// is 1F1B, which keeps no more of them than it needs.
+PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
+
+/// Cuts a graph into `options.stages` stages: where `split_at` says, or so that
+/// the slowest stage is fastest by FLOPs and, among those cuts, least crosses
+/// (cut_stages). A virtual rank has `rows` samples.
+/// Errors: UsageError for names that no operator has, that are out of order or
+/// not one less than the stages; for more stages than operators; for a model
+/// or rule that stages cannot train.
+std::vector<StageLayers> stage_layers(const JobOptions& options,
+                                      const Graph& graph, uint32_t rows);
+
+} // namespace troupe

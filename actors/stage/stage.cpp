@@ -1,0 +1,395 @@
+#include "actors/stage/stage.hpp"
+
+#include "actors/control/peer_directory.hpp"
+#include "actors/job/beginning.hpp"
+#include "actors/job/stage_layers.hpp"
+#include "actors/links/link_proxy.hpp"
+#include "actors/role/frame.hpp"
+#include "actors/role/link_terms.hpp"
+#include "actors/role/snapshot_outbox.hpp"
+#include "actors/stage/inbox.hpp"
+#include "actors/stage/steps.hpp"
+#include "kernels/base/error.hpp"
+#include "monitoring/names.hpp"
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// A step of a stage:
+///
+///   waits --parameters, if others' are used--> passes --all are back-->
+///   updates --> waits for the next one
+///
+/// One task is on the executor at a time; what it needs has come before.
+class StageState {
+public:
+  static inline const char* name = "stage";
+
+  StageState(stage_actor::pointer self, RoleContext context,
+             std::shared_ptr<ShardStore> store)
+    : self_(self),
+      context_(std::move(context)),
+      job_(*context_.job),
+      compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+      peers_(self->system(),
+             {context_.links, context_.role, link_terms(job_, context_.role)}),
+      outbox_(snapshot_window(),
+              [this](const SnapshotSlice& x) {
+                self_->send(context_.coordinator, x);
+              }),
+      end_(job_.total_steps),
+      executor_(make_role_executor(context_)),
+      steps_(context_, *executor_, std::move(store)) {}
+
+  ~StageState() {
+    executor_.reset(); // its task uses what is destroyed below
+  }
+
+  stage_actor::behavior_type make_behavior() {
+    auto behavior = role_behavior(
+      self_, context_, [this](const Propose& x) { on(x); },
+      [this](const Activate& x) { on(x); },
+      [this](const Pause& x) { when_active(x); },
+      [this](const EndAt& x) { when_active(x); },
+      [this](const SnapshotRequest& x) { when_active(x); },
+      [this](const SnapshotTaken& x) { outbox_.took(x); },
+      [this](const StageValues& x) { when_active(x); });
+    on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
+      if (auto peer = peers_.forget(x.source))
+        ask_for_links(self_, context_, gate_, *peer, why_link_ended(x.reason));
+    });
+    return behavior;
+  }
+
+private:
+  // --- epochs ---------------------------------------------------------------
+
+  template <class Message>
+  void when_active(const Message& message) {
+    gate_.admit(message.fence, [this, message] { on(message); });
+  }
+
+  /// Seals once the executor is done, so that the report is of what stands.
+  void on(const Propose& proposal) {
+    if (!gate_.propose(proposal.fence))
+      return;
+    outbox_.seal(proposal.fence);
+    inbox_.clear();
+    run_on(
+      *executor_, self_, [this] { return steps_.held(); },
+      [this, fence = proposal.fence](const std::vector<SliceState>& held) {
+        if (!gate_.is_sealing(fence))
+          return;
+        self_->send(context_.coordinator,
+                    Sealed{fence, context_.role, context_.incarnation, held,
+                           version_});
+        context_.faults->pass(StepPhase::seal);
+      });
+  }
+
+  void on(const Activate& activation) {
+    if (!gate_.enter(activation.fence))
+      return;
+    outbox_.enter(activation.rollback);
+    if (context_.links)
+      keep_links_to(activation);
+    auto members = activation.members;
+    const auto own = context_.role.index;
+    std::erase_if(members, [own](const Member& x) {
+      return x.role.index + 1 != own && x.role.index != own + 1;
+    });
+    peers_.connect(
+      self_, activation.fence, members, RoleKind::stage,
+      [this, activation] { enter(activation); },
+      [this](RoleId peer, const std::string& line) {
+        ask_for_links(self_, context_, gate_, peer, line);
+      });
+  }
+
+  /// Who is no member may still read memory that is written again.
+  void keep_links_to(const Activate& activation) {
+    std::set<std::string> names;
+    for (const auto& member : activation.members)
+      names.insert(to_string(member.role));
+    context_.links->keep_only(names);
+  }
+
+  void enter(const Activate& activation) {
+    if (!gate_.is_sealing(activation.fence))
+      return;
+    if (activation.rollback)
+      end_ = job_.total_steps;
+    run_on(
+      *executor_, self_, [this, activation] { return go_to(activation); },
+      [this, activation](const std::string& trouble) {
+        if (!gate_.is_sealing(activation.fence))
+          return;
+        if (!trouble.empty())
+          return tell_trouble(trouble);
+        version_ = activation.version;
+        begun_ = busy_ = paused_ = false;
+        gate_.open();
+        self_->send(context_.coordinator,
+                    Applied{gate_.active(), context_.role, version_, 0, 0, 0});
+        gate_.replay();
+        show_if_wanted();
+        go_on();
+      });
+  }
+
+  /// Runs on the executor. Returns why it cannot.
+  std::string go_to(const Activate& activation) {
+    try {
+      if (activation.rollback)
+        steps_.reset(beginning_at(job_, activation.checkpoint));
+      steps_.enter(activation.version, activation.fence.epoch);
+      return {};
+    } catch (const InputError& failure) {
+      return failure.what();
+    }
+  }
+
+  void tell_trouble(const std::string& line) {
+    self_->send(context_.coordinator,
+                Trouble{context_.job_id, context_.role, line});
+  }
+
+  // --- what comes -----------------------------------------------------------
+
+  void on(const StageValues& values) {
+    if (values.step != version_ && values.step != version_ + 1)
+      return;
+    if (values.virtual_rank < job_.options.virtual_ranks
+        && inbox_.put(values, total_of(values)))
+      go_on();
+    else
+      self_->send(context_.coordinator,
+                  LinkLost{gate_.active(), context_.role,
+                           to_string(context_.role)
+                             + " was sent what does not fit its layers"});
+  }
+
+  uint64_t total_of(const StageValues& values) const {
+    const auto& part = steps_.part();
+    const auto rows = rows_of(values.step, values.virtual_rank);
+    switch (values.stream) {
+      case StageStream::forward:
+        return forward_elements(job_.graph, part.in, rows);
+      case StageStream::backward:
+        return backward_elements(job_.graph, part.out, rows);
+      case StageStream::parameters:
+        return parameter_elements(job_.graph, part.in);
+    }
+    return 0;
+  }
+
+  uint32_t rows_of(uint64_t step, uint32_t rank) const {
+    return job_.sampling.rank(step, rank).count;
+  }
+
+  /// To the stage after, or before, of the step in hand.
+  void send(uint32_t peer, StageStream stream, uint32_t rank,
+            const TensorView& values) {
+    const auto to = peers_.at<stage_actor>(peer);
+    for (auto& run : runs_of(gate_.active(), version_, stream, rank, values))
+      self_->send(to, std::move(run));
+  }
+
+  // --- a step ---------------------------------------------------------------
+
+  /// Runs `work` on the executor, then `then(result)` if the epoch lasts.
+  template <class Work, class Then>
+  void run(Work work, Then then) {
+    busy_ = true;
+    run_on(*executor_, self_, std::move(work),
+           [this, fence = gate_.active(),
+            then = std::move(then)](auto& result) {
+             if (!gate_.is_active(fence))
+               return;
+             busy_ = false;
+             then(result);
+             go_on();
+           });
+  }
+
+  void go_on() {
+    if (busy_ || !gate_.is_active())
+      return;
+    if (!begun_)
+      begin_if_due();
+    else if (next_ == actions_.size())
+      update();
+    else
+      pass_if_there(actions_[next_]);
+  }
+
+  void begin_if_due() {
+    if (paused_ || version_ >= end_)
+      return;
+    TensorView shared;
+    if (!steps_.part().in.parameters.empty()) {
+      auto came = inbox_.take(version_, StageStream::parameters, 0);
+      if (!came)
+        return;
+      shared = std::move(*came);
+    }
+    ranks_.clear();
+    losses_.clear();
+    for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
+      if (rows_of(version_, rank) > 0)
+        ranks_.push_back(rank);
+      else
+        losses_.push_back({rank, 0, 0});
+    const auto shape = pipeline_shape(job_.options,
+                                      static_cast<uint32_t>(ranks_.size()));
+    actions_ = stage_actions(shape, context_.role.index);
+    next_ = 0;
+    begun_ = true;
+    began_ = Clock::now();
+    run(
+      [this, step = version_, shared] {
+        if (const auto delay = context_.faults->delay(); delay.count() > 0)
+          std::this_thread::sleep_for(delay);
+        return steps_.begin_step(step, shared.data());
+      },
+      [this](const TensorView& shared_on) {
+        if (shared_on.size() > 0)
+          send(context_.role.index + 1, StageStream::parameters, 0, shared_on);
+      });
+  }
+
+  void pass_if_there(const StageAction& action) {
+    const bool forward = action.pass == StagePass::forward;
+    const auto rank = ranks_[action.micro_batch];
+    const auto stream = forward ? StageStream::forward : StageStream::backward;
+    TensorView input;
+    if (forward ? !steps_.is_first() : !steps_.is_last()) {
+      auto came = inbox_.take(version_, stream, rank);
+      if (!came)
+        return;
+      input = std::move(*came);
+    }
+    ++next_;
+    context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    run(
+      [this, forward, rank, number = action.micro_batch, input] {
+        return forward ? steps_.forward(number, rank, input.data())
+                       : steps_.backward(number, rank, input.data());
+      },
+      [this, forward, rank, stream](const StageSteps::Pass& done) {
+        if (forward && steps_.is_last())
+          losses_.push_back(done.loss);
+        else if (forward)
+          send(context_.role.index + 1, stream, rank, done.values);
+        else if (!steps_.is_first())
+          send(context_.role.index - 1, stream, rank, done.values);
+      });
+  }
+
+  void update() {
+    context_.faults->pass(StepPhase::reduce);
+    run([this] { return steps_.update(); },
+        [this](const std::string& trouble) {
+          if (!trouble.empty()) {
+            busy_ = true; // nothing more
+            tell_trouble(trouble);
+            return;
+          }
+          finish_step();
+        });
+  }
+
+  void finish_step() {
+    begun_ = false;
+    compute_.observe(
+      std::chrono::duration<double>(Clock::now() - began_).count());
+    if (steps_.is_last())
+      self_->send(context_.coordinator,
+                  LeafReport{gate_.active(), context_.role, version_, losses_,
+                             0, false});
+    ++version_;
+    self_->send(context_.coordinator,
+                Applied{gate_.active(), context_.role, version_, 0, 0, 0});
+    show_if_wanted();
+  }
+
+  // --- snapshots and the end ------------------------------------------------
+
+  void show_if_wanted() {
+    if (version_ == end_ || version_ == wanted_
+        || job_.is_snapshot_version(version_))
+      show(version_);
+  }
+
+  /// Nothing is updated before it, which the executor would do after it.
+  void show(uint64_t version) {
+    run_on(
+      *executor_, self_, [this, version] { return steps_.snapshot(version); },
+      [this](const std::vector<SnapshotSlice>& slices) {
+        for (const auto& slice : slices)
+          outbox_.add(slice);
+      });
+  }
+
+  void on(const SnapshotRequest& request) {
+    if (request.version > version_)
+      wanted_ = request.version;
+    else
+      show(request.version);
+  }
+
+  /// A step that the first stage has begun is taken to its end.
+  void on(const Pause&) {
+    paused_ = true;
+    self_->send(context_.coordinator, Paused{gate_.active(), context_.role,
+                                             version_ + (begun_ ? 1 : 0)});
+  }
+
+  void on(const EndAt& end) {
+    end_ = end.step;
+    paused_ = false;
+    if (version_ == end_)
+      show(version_);
+    go_on();
+  }
+
+  using Clock = std::chrono::steady_clock;
+
+  stage_actor::pointer self_;
+  RoleContext context_;
+  const Job& job_;
+  Histogram& compute_;
+  PeerDirectory peers_; ///< the stages beside it
+  EpochGate gate_;
+  SnapshotOutbox outbox_;
+  StageInbox inbox_;
+  uint64_t version_ = 0; ///< held whole; the step in hand
+  uint64_t end_;
+  uint64_t wanted_ = ~uint64_t{0}; ///< a version to show
+  bool paused_ = false;
+  bool begun_ = false;          ///< step version_
+  bool busy_ = false;           ///< the executor has a task of it
+  std::vector<uint32_t> ranks_; ///< of the step that have samples
+  std::vector<StageAction> actions_;
+  size_t next_ = 0; ///< of actions_
+  std::vector<LeafLoss> losses_;
+  Clock::time_point began_;
+  std::shared_ptr<Executor> executor_;
+  StageSteps steps_;
+};
+
+} // namespace
+
+stage_actor spawn_stage(caf::actor_system& system, RoleContext context,
+                        std::shared_ptr<ShardStore> store) {
+  return system.spawn<stage_actor::stateful_impl<StageState>>(
+    std::move(context), std::move(store));
+}
+
+} // namespace troupe
