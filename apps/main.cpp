@@ -27,7 +27,7 @@ using namespace troupe;
 int dispatch(const Settings& settings) {
   const auto& command = settings.command;
   if (settings.print_config) {
-    std::fputs(to_toml(settings).c_str(), stdout);
+    std::fputs(to_toml(settings, TomlPart::given).c_str(), stdout);
     return 0;
   }
   if (command == "help") {

@@ -12,6 +12,7 @@ namespace troupe::metrics {
 inline constexpr std::array all{
   steps_committed_total,
   samples_committed_total,
+  data_epoch,
   training_loss,
   evaluation_loss,
   evaluation_accuracy,

@@ -15,6 +15,10 @@ inline constexpr MetricDescription steps_committed_total{
 inline constexpr MetricDescription samples_committed_total{
   MetricSample::Kind::counter, "troupe_samples_committed_total",
   "Training samples in committed steps."};
+inline constexpr MetricDescription data_epoch{
+  MetricSample::Kind::gauge, "troupe_data_epoch",
+  "Pass over the training samples that the last committed step was of, from "
+  "1."};
 inline constexpr MetricDescription training_loss{
   MetricSample::Kind::gauge, "troupe_training_loss",
   "Mean loss of the last committed step."};
@@ -44,7 +48,8 @@ inline constexpr MetricDescription compute_duration_seconds{
   "Time a worker computes the gradients of one step."};
 inline constexpr MetricDescription push_duration_seconds{
   MetricSample::Kind::histogram, "troupe_push_duration_seconds",
-  "Time from a worker's push until the last shard acknowledged it."};
+  "Time from a worker's push until the last shard acknowledged it; "
+  "asynchronous: until all have answered a pull sent after it."};
 inline constexpr MetricDescription pull_duration_seconds{
   MetricSample::Kind::histogram, "troupe_pull_duration_seconds",
   "Time from a worker's pull until the last slice arrived."};
@@ -68,7 +73,8 @@ inline constexpr MetricDescription all_reduce_bytes_total{
   "Gradients sent over streams, by label form: sent, plain (uncompressed)."};
 inline constexpr MetricDescription link_carrier{
   MetricSample::Kind::gauge, "troupe_link_carrier",
-  "1 for each peer that a role is linked to, by labels peer and carrier."};
+  "1 for each peer that a role is linked to, by labels peer and carrier: "
+  "memory, shm, tcp or tcp+tls."};
 
 // -- shards ------------------------------------------------------------------
 
@@ -108,10 +114,12 @@ inline constexpr MetricDescription chain_copied_bytes_total{
 
 inline constexpr MetricDescription link_sent_bytes_total{
   MetricSample::Kind::counter, "troupe_link_sent_bytes_total",
-  "Bytes sent on links to another process, by label peer."};
+  "Bytes of messages sent on links to another process, lent ones included, by "
+  "label peer."};
 inline constexpr MetricDescription link_received_bytes_total{
   MetricSample::Kind::counter, "troupe_link_received_bytes_total",
-  "Bytes received on links from another process, by label peer."};
+  "Bytes of messages received on links from another process, lent ones "
+  "included, by label peer."};
 inline constexpr MetricDescription link_queued_bytes{
   MetricSample::Kind::gauge, "troupe_link_queued_bytes",
   "Bytes that wait for the peer's credit or for the socket, by label peer."};

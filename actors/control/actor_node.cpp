@@ -5,6 +5,7 @@
 #include "actors/control/reach.hpp"
 #include "actors/control/secure_middleman.hpp"
 #include "actors/sockets/endpoint.hpp"
+#include "actors/wire/error_line.hpp"
 #include "actors/wire/messages.hpp"
 #include "actors/wire/messages/voting.hpp"
 #include "kernels/base/error.hpp"
@@ -105,7 +106,7 @@ Attempt try_once(caf::actor_system& system, caf::scoped_actor& self,
               where.host, where.port)
     .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
                  const std::set<std::string>&) { out.found = peer; },
-             [&](const caf::error& failure) { why = caf::to_string(failure); });
+             [&](const caf::error& failure) { why = line_of(failure); });
   if (out.found)
     return out;
   if (!credentials.folder.empty())

@@ -3,6 +3,7 @@
 #include "actors/control/secure_middleman.hpp"
 #include "actors/links/message_links.hpp"
 #include "actors/sockets/endpoint.hpp"
+#include "actors/wire/error_line.hpp"
 #include "actors/wire/interfaces.hpp"
 
 #include <chrono>
@@ -113,7 +114,7 @@ private:
               const caf::node_id&, caf::strong_actor_ptr& peer,
               const std::set<std::string>&) { connected(member, peer, round); },
             [this, member, round](const caf::error& why) {
-              broken(member, caf::to_string(why), round);
+              broken(member, line_of(why), round);
             });
   }
 

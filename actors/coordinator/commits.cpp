@@ -71,6 +71,8 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
     journal_.recovery(row);
   metrics_.steps.add();
   metrics_.samples.add(commit.samples);
+  const auto per_epoch = job_->sampling.steps_per_epoch();
+  metrics_.data_epoch.set(static_cast<double>(commit.step / per_epoch + 1));
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
   watch_.committed(commit.step, record_.seconds_of_last_step());
@@ -78,10 +80,11 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
     std::chrono::duration<double>(
       std::chrono::system_clock::now().time_since_epoch())
       .count());
-  const auto per_epoch = job_->sampling.steps_per_epoch();
   if (steps_ % per_epoch == 0 || steps_ == end_)
     epoch_ended((steps_ + per_epoch - 1) / per_epoch);
-  if (now - shown_ >= progress_period || steps_ == end_) {
+  const auto every = options_.log_every;
+  if (now - shown_ >= progress_period || steps_ == end_
+      || (every > 0 && steps_ % every == 0)) {
     shown_ = now;
     Progress progress{steps_, end_, commit.loss, record_.samples_per_second(),
                       record_.samples_per_second()

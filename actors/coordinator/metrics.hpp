@@ -11,6 +11,7 @@ struct CoordinatorMetrics {
     : registry(registry),
       steps(registry.counter(metrics::steps_committed_total)),
       samples(registry.counter(metrics::samples_committed_total)),
+      data_epoch(registry.gauge(metrics::data_epoch)),
       loss(registry.gauge(metrics::training_loss)),
       last_commit(registry.gauge(metrics::last_commit_timestamp_seconds)),
       step_seconds(registry.histogram(metrics::step_duration_seconds)),
@@ -26,6 +27,7 @@ struct CoordinatorMetrics {
   MetricRegistry& registry;
   Counter& steps;
   Counter& samples;
+  Gauge& data_epoch;
   Gauge& loss;
   Gauge& last_commit;
   Histogram& step_seconds;

@@ -27,8 +27,11 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
     return refuse("another switch is under way");
   if (reshaping_.pending())
     return refuse("another change is under way");
-  if (switch_.is_now(mode))
+  if (switch_.is_now(mode)) {
+    record_.switched(steps_, wanted.mode, Clock::now());
+    journal_.switched(steps_, wanted.mode);
     return Note{"it is " + wanted.mode + " already"};
+  }
   switch_.ask(mode);
   auto promise = self_->make_response_promise<Note>();
   switchers_.push_back(promise);

@@ -166,7 +166,8 @@ CheckpointFacts settings_of(const Job& job) {
     {"l2", print(rule.l2)},
   };
   // Other schedules do not know where the run ends.
-  if (options.lr_schedule == LrSchedule::cosine)
+  if (options.lr_schedule == LrSchedule::cosine
+      || options.lr_schedule == LrSchedule::step)
     out.emplace_back("steps", std::to_string(job.total_steps));
   return out;
 }

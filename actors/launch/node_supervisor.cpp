@@ -6,6 +6,7 @@
 #include "actors/process/own_process.hpp"
 #include "actors/process/role_death.hpp"
 #include "actors/replica/local_groups.hpp"
+#include "actors/wire/error_line.hpp"
 #include "strategies/restart_budget.hpp"
 
 #include <sys/mman.h>
@@ -156,7 +157,7 @@ private:
       if (running.actor
           && caf::actor_cast<caf::actor_addr>(running.actor) == down.source) {
         running.actor = nullptr;
-        died(RoleId{role}, {caf::to_string(down.reason), {}});
+        died(RoleId{role}, {line_of(down.reason), {}});
         return;
       }
   }

@@ -30,7 +30,7 @@ std::string ask_to_switch(caf::scoped_actor& self,
                refused = why == caf::sec::request_timeout
                            ? "not within "
                                + std::to_string(switch_deadline.count()) + " s"
-                           : "the coordinator refused: " + caf::to_string(why);
+                           : "the coordinator refused: " + line_of(why);
              });
   if (!refused.empty())
     throw InputError("consistency " + mode + ": " + refused);

@@ -1,5 +1,7 @@
 #include "actors/links/link_proxy.hpp"
 
+#include "actors/wire/error_line.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -71,9 +73,7 @@ void end_link_proxy(const caf::strong_actor_ptr& proxy,
 }
 
 std::string why_link_ended(const caf::error& reason) {
-  const auto& text = reason.context();
-  return text.match_elements<std::string>() ? text.get_as<std::string>(0)
-                                            : caf::to_string(reason);
+  return line_of(reason);
 }
 
 } // namespace troupe

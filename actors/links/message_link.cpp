@@ -153,6 +153,7 @@ void MessageLink::reclaim() {
 }
 
 bool MessageLink::arrive(uint64_t bytes) {
+  arrived_.fetch_add(bytes, std::memory_order_relaxed);
   std::lock_guard lock{credit_mutex_};
   return source_.arrive(bytes);
 }
@@ -205,7 +206,7 @@ void MessageLink::hush() {
 
 MessageLink::Counts MessageLink::counts() const {
   return {sender_.sent_bytes(), received_.load(std::memory_order_relaxed),
-          sender_.queued_bytes()};
+          arrived_.load(std::memory_order_relaxed), sender_.queued_bytes()};
 }
 
 } // namespace troupe

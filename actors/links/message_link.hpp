@@ -39,9 +39,11 @@ public:
     std::function<void()> wake;
   };
   struct Counts {
-    uint64_t sent_bytes = 0; ///< headers included
-    uint64_t received_bytes = 0;
-    uint64_t queued_bytes = 0; ///< waiting for credit or for the socket
+    /// Of messages: headers and tensors, lent ones too.
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0; ///< from the socket
+    uint64_t arrived_bytes = 0;  ///< of messages, as the peer counts sent_bytes
+    uint64_t queued_bytes = 0;   ///< waiting for credit or for the socket
   };
 
   static std::shared_ptr<MessageLink> make(std::unique_ptr<LinkSocket> socket,
@@ -101,6 +103,7 @@ private:
   std::mutex credit_mutex_;
   CreditSource source_;
   std::atomic<uint64_t> received_{0};
+  std::atomic<uint64_t> arrived_{0};
   std::atomic<uint64_t> released_{0};
   std::atomic<uint64_t> renew_at_{0}; ///< released bytes that need a grant
 

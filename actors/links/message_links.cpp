@@ -4,6 +4,7 @@
 #include "actors/links/link_proxy.hpp"
 #include "monitoring/names.hpp"
 
+#include <algorithm>
 #include <future>
 #include <iterator>
 #include <map>
@@ -29,8 +30,7 @@ struct LinkMetrics {
 
   void show(const MessageLink::Counts& now) {
     sent.add(static_cast<double>(now.sent_bytes - known.sent_bytes));
-    received.add(
-      static_cast<double>(now.received_bytes - known.received_bytes));
+    received.add(static_cast<double>(now.arrived_bytes - known.arrived_bytes));
     queued.set(static_cast<double>(now.queued_bytes));
     known = now;
   }
@@ -41,11 +41,29 @@ struct LinkMetrics {
   MessageLink::Counts known;
 };
 
+/// 1 while a peer is linked over a carrier, by however many links.
+class CarrierGauge {
+public:
+  CarrierGauge(MetricRegistry& registry, const std::string& peer,
+               const char* carrier)
+    : gauge_(&registry.gauge(metrics::link_carrier,
+                             {{"peer", peer}, {"carrier", carrier}})) {
+    gauge_->set(1);
+  }
+  /// Whether it shows the same as another one, which links still use.
+  bool same(const CarrierGauge& other) const { return gauge_ == other.gauge_; }
+  void end() { gauge_->set(0); }
+
+private:
+  Gauge* gauge_;
+};
+
 struct Served {
   std::shared_ptr<MessageLink> link;
   caf::strong_actor_ptr proxy;
   caf::weak_actor_ptr target;
   LinkMetrics metrics;
+  CarrierGauge carrier;
   uint64_t watch = 0;
   bool writing = false; ///< the loop tells when the socket can be written
 };
@@ -120,11 +138,14 @@ MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
     if (auto self = weak.lock())
       self->wake(id);
   };
-  auto link =
-    MessageLink::make(std::move(socket),
-                      {peer, terms.accepted, terms.window_bytes, node.memory(),
-                       PeerMemory::map(std::move(passed)), terms.ranks},
-                      std::move(events));
+  const auto shared = PeerMemory::map(std::move(passed));
+  const auto* carrier = node.memory() && shared ? "shm"
+                        : socket->encrypted()   ? "tcp+tls"
+                                                : "tcp";
+  auto link = MessageLink::make(std::move(socket),
+                                {peer, terms.accepted, terms.window_bytes,
+                                 node.memory(), shared, terms.ranks},
+                                std::move(events));
   auto proxy = make_link_proxy(system, link);
   const auto watch =
     node.io().watch(link->descriptor(), EPOLLIN,
@@ -135,7 +156,8 @@ MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
   }
   served.emplace(id, Served{std::move(link), proxy,
                             caf::actor_cast<caf::weak_actor_ptr>(target),
-                            LinkMetrics{*registry, {{"peer", peer}}}, watch});
+                            LinkMetrics{*registry, {{"peer", peer}}},
+                            CarrierGauge{*registry, peer, carrier}, watch});
   settle(id); // TLS may have read what no event tells of
   turn(id, EPOLLIN);
   return proxy;
@@ -186,6 +208,10 @@ void MessageLinks::State::forget(uint64_t id) {
 void MessageLinks::State::end(Served&& gone) {
   gone.metrics.show(gone.link->counts());
   gone.metrics.queued.set(0);
+  if (std::ranges::none_of(served, [&](const auto& one) {
+        return one.second.carrier.same(gone.carrier);
+      }))
+    gone.carrier.end();
   if (log && gone.link->broke_rules())
     log("links: " + gone.link->down());
   node.io().unwatch(gone.watch);

@@ -6,13 +6,40 @@
 
 namespace troupe {
 
-/// The line that an actor's refusal was made with; CAF's own words where it was
-/// made without.
+/// The reasons of CAF's own that an actor may end or a request may fail with,
+/// in words for people; empty: none is known.
+inline std::string words_of(const caf::error& why) {
+  using caf::exit_reason;
+  using caf::sec;
+  if (why == sec::request_timeout)
+    return "no answer in time";
+  if (why == sec::request_receiver_down || why == sec::broken_promise)
+    return "who was asked has ended";
+  if (why == sec::cannot_connect_to_node || why == sec::connection_timeout)
+    return "it cannot be connected to";
+  if (why == sec::remote_lookup_failed || why == sec::no_such_key)
+    return "nobody of that name is there";
+  if (why == exit_reason::remote_link_unreachable
+      || why == sec::disconnect_during_handshake || why == sec::end_of_stream
+      || why == sec::socket_disconnected)
+    return "the connection has ended";
+  if (why == exit_reason::kill || why == exit_reason::user_shutdown)
+    return "it was told to end";
+  return {};
+}
+
+/// The line that an actor's refusal was made with; where it was made without,
+/// what CAF's reason means. An error that is none has no line to be asked for.
 inline std::string line_of(const caf::error& why) {
+  if (!why)
+    return "it has ended";
   if (auto line =
         caf::make_const_typed_message_view<std::string>(why.context()))
     return caf::get<0>(line);
-  return caf::to_string(why);
+  const auto words = words_of(why);
+  return words.empty() ? "it failed inside, reason "
+                           + std::to_string(static_cast<int>(why.code()))
+                       : words;
 }
 
 } // namespace troupe

@@ -4,6 +4,7 @@
 #include "monitoring/supervision_names.hpp"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -35,6 +36,31 @@ struct WorkerMetrics {
   Counter& pulled;
   Gauge& queue;
   Counter& computed_twice;
+};
+
+/// How long an asynchronous push takes: a shard that answers a pull which was
+/// sent after it has had it.
+class LeaseExchange {
+public:
+  void clear() { *this = {}; }
+  void pushed() {
+    if (!pushed_)
+      pushed_ = std::chrono::steady_clock::now();
+  }
+  void pull() {
+    if (!awaited_)
+      awaited_ = std::exchange(pushed_, std::nullopt);
+  }
+  /// All shards have answered the newest pull.
+  void pulled(Histogram& histogram) {
+    if (const auto begin = std::exchange(awaited_, std::nullopt))
+      histogram.observe(seconds_since(*begin));
+  }
+
+private:
+  using Moment = std::optional<std::chrono::steady_clock::time_point>;
+  Moment pushed_;  ///< and no pull since
+  Moment awaited_; ///< a pull has left since
 };
 
 /// How long a step's pushes take: until the version that they make is here.

@@ -72,6 +72,7 @@ private:
     if (async_) {
       perform(steps_.forget()); // its lease was returned
       leases_.clear();
+      lease_exchange_.clear();
       next_lease();
       return;
     }
@@ -97,6 +98,7 @@ private:
   void perform(const WorkerSteps::Pull& pull) {
     const auto version = pull.version;
     pull_begin_ = Clock::now();
+    lease_exchange_.pull();
     parameters_.begin(pull.in_use);
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
       self_->send(shard, Pull{gate_.active(), context_.role, version});
@@ -156,6 +158,7 @@ private:
     }
     metrics_.pull.observe(seconds_since(pull_begin_));
     if (async_) {
+      lease_exchange_.pulled(metrics_.push);
       leases_.pulled();
       compute_lease();
       return;
@@ -299,6 +302,7 @@ private:
         self_, LeasePush{gate_.active(), lease, slice.id, versions[slice.id],
                          pushed_values(job_, gradient.nodes.front(), slice),
                          result.scale});
+    lease_exchange_.pushed();
     leases_.computed();
     compute_lease();
     next_lease();
@@ -311,6 +315,7 @@ private:
 
   PushPacking packing_;
   LeasePipeline leases_;
+  LeaseExchange lease_exchange_;
   bool looking_ = false; ///< until there is room in the links' queues
   PulledParameters parameters_;
 };

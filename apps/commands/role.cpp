@@ -72,6 +72,7 @@ int play_coordinator(const Settings& settings) {
   run.save = settings.save;
   run.checkpoints = settings.checkpoints;
   run.min_workers = settings.min_workers;
+  run.log_every = settings.log_every;
   run.metrics_address = settings.metrics_address;
   run.metrics_token = metrics_token_of(settings);
   run.journal = settings.journal;

@@ -31,14 +31,15 @@ double value_of(const Values& values, const MetricDescription& metric) {
 
 /// "worker:1 by shm, worker:2 by tcp", by role.
 std::map<std::string, std::string> links_of(const Values& values) {
+  std::map<std::string, std::set<std::string>> sorted;
+  for (const auto& value : values)
+    if (value.name == metrics::link_carrier.name && value.value == 1)
+      sorted[label(value, "role")].insert(label(value, "peer") + " by "
+                                          + label(value, "carrier"));
   std::map<std::string, std::string> links;
-  for (const auto& value : values) {
-    if (value.name != metrics::link_carrier.name || value.value != 1)
-      continue;
-    auto& text = links[label(value, "role")];
-    text += (text.empty() ? "" : ", ") + label(value, "peer") + " by "
-            + label(value, "carrier");
-  }
+  for (const auto& [role, peers] : sorted)
+    for (const auto& peer : peers)
+      links[role] += (links[role].empty() ? "" : ", ") + peer;
   return links;
 }
 
@@ -106,10 +107,12 @@ ScrapeCredentials credentials_of(const Settings& settings) {
 int run_status(const Settings& settings) {
   const auto values = scrape(settings.metrics_address,
                              credentials_of(settings));
-  std::printf("epoch %.0f, step %.0f, loss %.4f, %.0f restarts\n",
-              value_of(values, metrics::membership_epoch),
+  std::printf("step %.0f, data epoch %.0f, loss %.4f, membership epoch %.0f, "
+              "%.0f restarts\n",
               value_of(values, metrics::steps_committed_total),
+              value_of(values, metrics::data_epoch),
               value_of(values, metrics::training_loss),
+              value_of(values, metrics::membership_epoch),
               value_of(values, metrics::restarts_total));
   show_members(values);
   show_supervision(values);

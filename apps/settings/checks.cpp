@@ -2,6 +2,7 @@
 
 #include "actors/sockets/endpoint.hpp"
 #include "apps/settings/flags.hpp"
+#include "apps/settings/idle_flags.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/output_trial.hpp"
@@ -9,7 +10,6 @@
 #include "strategies/reshape.hpp"
 
 #include <filesystem>
-#include <initializer_list>
 
 namespace troupe {
 
@@ -23,79 +23,28 @@ constexpr uint64_t min_loss_ms = 500; ///< two signs of life
   throw UsageError(what);
 }
 
-void refuse_idle(const Flags& flags, std::initializer_list<const char*> names,
-                 bool idle, const std::string& why) {
-  for (const auto* name : names)
-    if (idle && flags.count(name) > 0)
-      refuse("--" + std::string{name} + " has no effect " + why);
-}
-
-void check_strategy(const Settings& settings, const Flags& flags) {
-  const auto& job = settings.job;
-  const bool served = job.strategy == Strategy::parameter_server;
-  const bool has_workers = job.strategy == Strategy::multi_worker_mirrored
-                           || served;
-  const bool staged = job.strategy == Strategy::pipeline;
-  const bool apart = has_workers || staged; // roles may be processes
-  auto with = "with --strategy " + to_string(job.strategy);
-  refuse_idle(flags, {"workers"}, !has_workers,
-              with
-                + "; add --strategy parameter_server or multi_worker_mirrored, "
-                  "or use --devices cpu:N");
-  refuse_idle(flags, {"ps"}, !served,
-              with + "; add --strategy parameter_server");
-  refuse_idle(flags, {"stages", "schedule", "split-at"}, !staged,
-              with + "; add --strategy pipeline");
-  refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
-              settings.checkpoints.dir.empty(),
-              "without --checkpoint-dir DIR; add it");
-  refuse_idle(flags, {"reject-stale", "staleness-damping", "prefetch"},
-              job.synchronisation != Synchronisation::async,
-              "without --async; add it");
-  refuse_idle(flags,
-              {"priority", "tables", "dense", "table-fill", "table-bytes",
-               "table-idle-steps", "table-keep-count"},
-              !served, with + "; add --strategy parameter_server");
-  refuse_idle(flags, {"loss-ms"}, !apart || flags.count("in-process") > 0,
-              "where roles share a process; drop it or add --processes");
-  if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
-    refuse("--loss-ms " + std::to_string(job.loss_ms)
-           + ": members give signs of life every 250 ms; give at least "
-           + std::to_string(min_loss_ms) + ", or 0 for the default");
-  if (job.processes && !apart)
-    refuse("--processes has no effect " + with
-           + ", whose roles share a process; drop it or add --strategy "
-             "multi_worker_mirrored");
-}
-
-void check_optimizer(const Settings& settings, const Flags& flags) {
-  const auto& job = settings.job;
-  using enum OptimizerKind;
-  auto is = [&](std::initializer_list<OptimizerKind> kinds) {
-    for (auto kind : kinds)
-      if (kind == job.rule.kind)
-        return true;
-    return false;
-  };
-  auto why = "with --optimizer " + job.optimizer + "; leave it out";
-  refuse_idle(flags, {"momentum"}, !is({momentum, nesterov}), why);
-  refuse_idle(flags, {"beta1"}, !is({adam, adamw, lamb}), why);
-  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop, lamb}), why);
-  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop, lamb}),
-              why);
-  refuse_idle(flags, {"l1", "l2", "ftrl-beta"}, !is({ftrl}), why);
-  refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
-              "without --lr-schedule cosine");
-  if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
-    refuse("--min-lr " + print_real(job.min_lr) + " is above --lr "
-           + print_real(job.learning_rate) + "; make it smaller");
-}
-
 void require_flag(const Settings& settings, const std::string& value,
                   const std::string& name, const std::string& example) {
   if (value.empty())
     refuse("'troupe " + settings.command + "' needs --" + name
            + ", for example --" + name + " " + example);
+}
+
+/// What two values do not allow together.
+void check_values(const Settings& settings) {
+  const auto& job = settings.job;
+  if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
+    refuse("--min-lr " + print_real(job.min_lr) + " is above --lr "
+           + print_real(job.learning_rate) + "; make it smaller");
+  if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
+    refuse("--loss-ms " + std::to_string(job.loss_ms)
+           + ": members give signs of life every 250 ms; give at least "
+           + std::to_string(min_loss_ms) + ", or 0 for the default");
+  if (job.precision == "bfloat16" && (job.isa == "sse4" || job.isa == "avx2"))
+    refuse("--precision bfloat16 needs instructions that --isa " + job.isa
+           + " leaves out; drop one of them");
+  if (settings.standby && !job.processes)
+    refuse("--standby takes over from a process that died; add --processes");
 }
 
 /// Model, layout, plan and end of the run, as the job will make them.
@@ -305,8 +254,8 @@ void check_settings(const Settings& settings, const Flags& flags) {
   auto plans = (bit_of(command) & on_jobs) != 0;
   // A role that joins gets its job from the coordinator.
   if (plans && !joins) {
-    check_strategy(settings, flags);
-    check_optimizer(settings, flags);
+    refuse_idle_flags(settings, flags);
+    check_values(settings);
     check_job(settings);
   }
   if (command == "model show") {
@@ -343,18 +292,17 @@ void check_settings(const Settings& settings, const Flags& flags) {
                  "digits.safetensors");
   if (command == "predict")
     require_flag(settings, settings.out, "out", "predictions.txt");
-  if (command == "plan")
-    return;
+  if (command == "bench step")
+    require_flag(settings, settings.job.data, "data", "synthetic:digits");
   if (command == "voter") {
     require_flag(settings, settings.journal, "journal", "vote.db");
     require_flag(settings, settings.certificates, "certificates", "certs");
   }
-  if (settings.standby && !settings.job.processes)
-    refuse("--standby takes over from a process that died; add --processes");
   check_address(settings, "listen", settings.listen);
   check_address(settings, "metrics-address", settings.metrics_address);
   check_address(settings, "coordinator", settings.coordinator);
-  check_files(settings);
+  if (command != "plan") // it writes none
+    check_files(settings);
 }
 
 } // namespace troupe

@@ -275,10 +275,12 @@ CommandLine parse_command_line(const Words& arguments) {
   for (const auto& [name, option] : slots.options) {
     if (option->count() == 0)
       continue;
-    if (const auto& given = option->results();
-        slots.values.count(name) > 0 && given.size() > 1)
-      throw UsageError("--" + name + " is given twice, as " + given[0]
-                       + " and as " + given[1] + "; leave one out");
+    if (const auto& given = option->results(); given.size() > 1)
+      throw UsageError("--" + name + " is given twice"
+                       + (slots.values.count(name) > 0
+                            ? ", as " + given[0] + " and as " + given[1]
+                            : std::string{})
+                       + "; leave one out");
     if (line.flags.count(name) > 0)
       throw UsageError("--" + name + ": given as " + line.flags[name]
                        + " already; leave one out");

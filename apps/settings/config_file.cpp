@@ -114,7 +114,7 @@ std::map<std::string, ConfigValue> read_config(const std::string& path) {
   return values;
 }
 
-std::string to_toml(const Settings& settings) {
+std::string to_toml(const Settings& settings, TomlPart part) {
   std::string out;
   std::string group;
   for (const auto& flag : all_flags()) {
@@ -125,6 +125,8 @@ std::string to_toml(const Settings& settings) {
       out += (out.empty() ? "# " : "\n# ") + flag.group + '\n';
       group = flag.group;
     }
+    if (part == TomlPart::given && !settings.given.contains(flag.name))
+      out += "# ";
     out += flag.name + " = " + literal(flag, value) + '\n';
   }
   return out;

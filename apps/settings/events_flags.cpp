@@ -1,3 +1,4 @@
+#include "actors/journal/job_journal.hpp"
 #include "apps/settings/binding.hpp"
 
 namespace troupe {
@@ -15,7 +16,7 @@ std::vector<Flag> events_flags() {
   };
   add("kind", "NAME", FlagType::text, "all",
       "epoch, commits, death, recovery, restart, rollback, change, …",
-      text(FIELD(events.kind)));
+      choice(FIELD(events.kind), journal_kinds()));
   add("role", "ROLE", FlagType::text, "all", "those of worker:0, ps:1, …",
       text(FIELD(events.role)));
   add("since-step", "N", FlagType::number, "0", "from this step on",

@@ -91,7 +91,9 @@ constexpr Purpose purposes[] = {
    "    --voters 10.0.0.1:7001,10.0.0.2:7001,10.0.0.3:7001 --voter 0 \\\n"
    "    --journal vote.db --data mnist:DIR --workers 2 --ps 1\n"},
   {"status", "troupe status HOST:PORT",
-   "Shows a running job: its epoch and step, its roles, and over what they are "
+   "Shows a running job: its step, its passes over the samples (data epoch) "
+   "and changes of members (membership epoch), its roles, and over what they "
+   "are "
    "linked. The address is the one that the run printed as metrics.",
    "  troupe status 127.0.0.1:9400\n"},
   {"events", "troupe events FILE|DIR [flags]",
@@ -191,7 +193,7 @@ constexpr Purpose purposes[] = {
    "    --coordinator 127.0.0.1:7000 --certificates certs\n"},
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
-   "  troupe bench step --global-batch 256 --json step.json\n"},
+   "  troupe bench step --data synthetic:digits --json step.json\n"},
   {"bench kernels", "troupe bench kernels [flags]",
    "Measures operators, optimizers and compression on one thread against what "
    "the machine can do.",

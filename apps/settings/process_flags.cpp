@@ -68,13 +68,13 @@ void add_connections(std::vector<Flag>& flags) {
       "HOST:PORT", "from TF_CONFIG",
       "where the coordinator listens; with a standby both, with a comma",
       addresses(FIELD(coordinator)));
-  add(flags, on_train, group, "standby", "", "no",
+  add(flags, on_train | on_plan, group, "standby", "", "no",
       "start a second coordinator, which takes over when the first is lost; "
       "needs --processes",
       toggle(FIELD(standby), true));
   flags.back().type = FlagType::toggle;
   add(
-    flags, on_train | on_role, group, "allow-faults", "", "no",
+    flags, on_runs, group, "allow-faults", "", "no",
     "let who has the operator's certificate put faults into the job, as troupe "
     "chaos does",
     toggle(FIELD(allow_faults), true));
@@ -138,14 +138,14 @@ void add_certificates(std::vector<Flag>& flags) {
 
 void add_output(std::vector<Flag>& flags) {
   constexpr auto group = "Output";
-  add(flags, on_train, group, "log-dir", "DIR", "none",
+  add(flags, on_train | on_plan, group, "log-dir", "DIR", "none",
       "keep the output of each role's process in a file here",
       text(FIELD(log_dir)));
-  add(flags, on_train, group, "log-level", "NAME", "warning",
+  add(flags, on_train | on_plan, group, "log-level", "NAME", "warning",
       "error: no notes; warning: restarts and recoveries; info, debug: also "
       "what the roles' processes print",
       choice(FIELD(log_level), {"error", "warning", "info", "debug"}));
-  add(flags, on_train | on_role | on_voter, group, "journal", "FILE",
+  add(flags, on_runs | on_voter, group, "journal", "FILE",
       "with processes: a private file, or journal.db in --log-dir",
       "keep what the coordinator decides here, for troupe events and for the "
       "coordinator that follows one that died; role coordinator: goes on with "

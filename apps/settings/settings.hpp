@@ -151,7 +151,11 @@ std::string metrics_token_of(const Settings& settings);
 /// Where this process finds its certificates.
 CertificateSource certificate_source(const Settings& settings);
 
+enum class TomlPart {
+  all,   ///< every value as a key, for another process of the same job
+  given, ///< what was given; defaults as comments, so that they stay defaults
+};
 /// Prints what holds as TOML that --config reads back (`--print-config`).
-std::string to_toml(const Settings& settings);
+std::string to_toml(const Settings& settings, TomlPart part = TomlPart::all);
 
 } // namespace troupe

@@ -262,9 +262,10 @@ SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
                      + " samples none is left for training; "
                      + "hold out less or take more samples");
   if (eval_fraction > 0.0 && held_out == 0)
-    throw InputError(all.name + ": of " + std::to_string(samples)
-                     + " samples none would be held out for evaluation; "
-                     + "hold out more or take more samples");
+    throw UsageError("--eval-fraction: of " + std::to_string(samples)
+                     + " samples of " + all.name
+                     + " none would be held out for evaluation; hold out more "
+                       "or take more samples");
   SplitData result;
   if (held_out > 0) {
     auto eval = std::make_shared<Dataset>();

@@ -42,6 +42,7 @@ ANY = set()
 EXPECTED = {
     "troupe_steps_committed_total": COORDINATOR,
     "troupe_samples_committed_total": COORDINATOR,
+    "troupe_data_epoch": COORDINATOR,
     "troupe_training_loss": COORDINATOR,
     "troupe_evaluation_loss": COORDINATOR,
     "troupe_evaluation_accuracy": COORDINATOR,
@@ -69,6 +70,7 @@ EXPECTED = {
     "troupe_chain_copied_bytes_total": SHARDS,
     "troupe_shard_busy_seconds_total": SHARDS,
     "troupe_epoch_pause_seconds": WORKERS | SHARDS,
+    "troupe_link_carrier": WORKERS | SHARDS,
     "troupe_link_sent_bytes_total": WORKERS | SHARDS,
     "troupe_link_received_bytes_total": WORKERS | SHARDS,
     "troupe_link_queued_bytes": WORKERS | SHARDS,
@@ -92,7 +94,7 @@ WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total", "troupe_evaluation_auc",
                         "troupe_left_out"}
 # A parameter server has no replicas; replicas_test.py looks at theirs.
 OF_REPLICAS = {"troupe_all_reduce_wait_seconds",
-               "troupe_all_reduce_bytes_total", "troupe_link_carrier"}
+               "troupe_all_reduce_bytes_total"}
 WITHOUT_FAULT_ABSENT |= OF_REPLICAS
 
 CAF_EXPECTED = {
@@ -104,8 +106,7 @@ CAF_EXPECTED = {
 # Queries of the dashboard that find nothing in an undisturbed run of classes.
 EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
                        "Wait for sums by replica (p50)",
-                       "Gradients between replicas", "Links by carrier",
-                       "Pause of epoch changes (p99)", "Who waits for whom"}
+                       "Gradients between replicas", "Pause of epoch changes (p99)", "Who waits for whom"}
 
 
 def listed_metrics():

@@ -54,7 +54,9 @@ BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
   check_has(usage({"bench", "convolutions"}), "what to measure first");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");
   BOOST_CHECK_EQUAL(parse({"bench", "null-step"}).command, "bench null-step");
-  BOOST_CHECK_EQUAL(parse({"bench", "step"}).command, "bench step");
+  BOOST_CHECK_EQUAL(
+    parse({"bench", "step", "--data", "synthetic:digits"}).command,
+    "bench step");
   BOOST_CHECK_EQUAL(parse({"bench", "kernels"}).command, "bench kernels");
 }
 
@@ -143,11 +145,15 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_no_usage_error) {
 }
 
 BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
+  const auto served = [this](Words flags) {
+    flags.insert(flags.end(), {"--strategy", "parameter_server"});
+    return train(flags);
+  };
   for (const auto* address :
        {"0.0.0.0:0", "10.1.2.3:70", "[::]:0", "node7:1", "127.example.org:1"}) {
     for (const auto* flag : {"--listen", "--metrics-address"})
       try {
-        train({flag, address});
+        served({flag, address});
         BOOST_ERROR("accepted " << address);
       } catch (const UsageError&) {
         BOOST_ERROR("a usage error");
@@ -155,10 +161,10 @@ BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
         check_has(failure.what(), "address not local without certificates");
       }
     BOOST_CHECK_EQUAL(
-      train({"--listen", address, "--certificates", "c"}).listen, address);
+      served({"--listen", address, "--certificates", "c"}).listen, address);
   }
   for (const auto* address : {"127.0.0.1:0", "localhost:5", "[::1]:0"})
-    BOOST_CHECK_EQUAL(train({"--listen", address}).listen, address);
+    BOOST_CHECK_EQUAL(served({"--listen", address}).listen, address);
 }
 
 BOOST_AUTO_TEST_CASE(flags_of_another_optimizer_have_no_effect) {
@@ -169,6 +175,79 @@ BOOST_AUTO_TEST_CASE(flags_of_another_optimizer_have_no_effect) {
   train({"--beta1", "0.8", "--optimizer", "lamb"});
   check_has(train_usage({"--clip-norm", "0"}), "--clip-norm");
   BOOST_CHECK_EQUAL(train({"--clip-norm", "0.5"}).job.clip_norm, 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(flags_that_would_do_nothing_are_refused) {
+  const auto idle = [&](Words flags, const std::string& part) {
+    const auto line = train_usage(flags);
+    check_has(line, flags.front());
+    check_has(line, part);
+  };
+  const Words served{"--strategy", "parameter_server"};
+  const auto on_shards = [&](Words flags) {
+    flags.insert(flags.end(), served.begin(), served.end());
+    return flags;
+  };
+  idle({"--slow-worker", "1:5"}, "add --strategy parameter_server");
+  idle(on_shards({"--slow-worker", "2:5"}), "there are 2 workers");
+  idle({"--eval-every", "2"}, "--eval-fraction");
+  idle({"--link", "tcp"}, "share a process");
+  idle({"--link-encryption", "on", "--strategy", "one_device"},
+       "share a process");
+  idle(on_shards({"--link", "tcp", "--in-process"}), "add --processes");
+  idle({"--listen", "127.0.0.1:0"}, "share a process");
+  idle({"--allow-faults"}, "share a process");
+  idle({"--certificate-seconds", "60"}, "share a process");
+  idle({"--metrics-token", "t"}, "stay on this host");
+  idle({"--bucket-mb", "2", "--strategy", "one_device"}, "reduces nothing");
+  idle({"--compress", "fp16", "--reduction", "fast", "--strategy",
+        "multi_worker_mirrored", "--in-process"},
+       "add --processes");
+  idle(on_shards({"--table-bytes", "1000", "--tables", "dense"}),
+       "keeps all rows");
+  idle(on_shards({"--table-keep-count", "3"}), "add it");
+  check_has(usage({"bench", "step", "--data", "synthetic:digits", "--strategy",
+                   "mirrored"}),
+            "measures one_device");
+  check_has(
+    usage({"bench", "step", "--data", "synthetic:digits", "--eval-every", "1"}),
+    "does not evaluate");
+  check_has(usage({"bench", "step"}), "needs --data");
+  BOOST_CHECK_EQUAL(train(on_shards({"--slow-worker", "1:5"})).job.slow_worker,
+                    "1:5");
+  BOOST_CHECK_EQUAL(train({"--eval-every", "0"}).job.eval_every, 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_accepts_and_refuses_what_a_run_does) {
+  for (const auto* command : {"train", "plan"}) {
+    const auto settings =
+      parse({command, "--data", "synthetic:digits", "--log-level", "info",
+             "--log-dir", ".", "--strategy", "parameter_server", "--standby"});
+    BOOST_CHECK(settings.standby);
+    check_has(usage({command, "--data", "synthetic:digits", "--precision",
+                     "bfloat16", "--isa", "avx2"}),
+              "--isa avx2");
+    check_has(usage({command, "--data", "synthetic:digits", "--standby"}),
+              "add --processes");
+    BOOST_CHECK_THROW(parse({command, "--data", "synthetic:digits",
+                             "--metrics-address", "0.0.0.0:0"}),
+                      InputError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_that_is_given_twice_is_refused_in_our_words) {
+  check_has(train_usage({"--lr", "1", "--lr", "2"}),
+            "--lr is given twice, as 1 and as 2");
+  check_has(train_usage({"--quiet", "--quiet"}), "--quiet is given twice;");
+  check_has(
+    train_usage({"--checkpoint-dir", "a", "--resume=fresh", "--resume"}),
+    "--resume is given twice;");
+}
+
+BOOST_AUTO_TEST_CASE(kinds_of_events_are_known) {
+  check_has(usage({"events", "run.db", "--kind", "recovry"}), "recovery");
+  BOOST_CHECK_EQUAL(parse({"events", "run.db", "--kind", "death"}).events.kind,
+                    "death");
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_for_models_that_have_it) {

@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
 
 BOOST_AUTO_TEST_CASE(flags_of_links_reach_their_fields) {
   BOOST_CHECK_EQUAL(train({}).job.link, "auto");
-  auto s = train({"--link", "shm", "--link-encryption", "off"});
+  auto s = train({"--link", "shm", "--link-encryption", "off", "--strategy",
+                  "parameter_server"});
   BOOST_CHECK_EQUAL(s.job.link, "shm");
   BOOST_CHECK_EQUAL(s.job.link_encryption, "off");
 }
@@ -190,6 +191,18 @@ BOOST_AUTO_TEST_CASE(print_config_of_defaults_is_read_back) {
   File other{to_toml(held_out)};
   BOOST_CHECK_EQUAL(parse({"train", "--config", other.path()}).job.eval_data,
                     "synthetic:digits?seed=1");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_given_is_printed_as_a_comment) {
+  const auto text = to_toml(train({"--lr", "0.1"}), TomlPart::given);
+  check_has(text, "\nlr = 0.1\n");
+  check_has(text, "\n# epochs = 1\n");
+  File file{text};
+  auto later = parse({"train", "--config", file.path(), "--steps", "2000",
+                      "--strategy", "parameter_server"});
+  BOOST_CHECK_EQUAL(later.job.epochs, 0u);
+  BOOST_CHECK(later.job.processes);
+  BOOST_CHECK_EQUAL(later.job.learning_rate, 0.1);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_the_only_choice_may_be_said) {

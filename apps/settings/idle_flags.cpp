@@ -1,0 +1,171 @@
+#include "apps/settings/idle_flags.hpp"
+
+#include "actors/sockets/endpoint.hpp"
+#include "apps/terminal/numbers.hpp"
+#include "kernels/base/error.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace troupe {
+
+namespace {
+
+using Flags = std::map<std::string, std::string>;
+using Names = std::initializer_list<const char*>;
+
+/// Refuses those of `names` that were given, where they would be idle.
+void refuse_idle(const Flags& flags, Names names, bool idle,
+                 const std::string& why) {
+  for (const auto* name : names)
+    if (idle && flags.contains(name))
+      throw UsageError("--" + std::string{name} + " has no effect " + why);
+}
+
+/// The same of flags of which one value is what holds without them.
+void refuse_idle_but(const std::string& fallback, const Flags& flags,
+                     Names names, bool idle, const std::string& why) {
+  for (const auto* name : names)
+    if (const auto found = flags.find(name);
+        found != flags.end() && found->second != fallback)
+      refuse_idle(flags, {name}, idle, why);
+}
+
+bool is_served(const JobOptions& job) {
+  return job.strategy == Strategy::parameter_server;
+}
+
+bool has_workers(const JobOptions& job) {
+  return is_served(job) || job.strategy == Strategy::multi_worker_mirrored;
+}
+
+bool is_staged(const JobOptions& job) {
+  return job.strategy == Strategy::pipeline;
+}
+
+/// Its roles may be processes.
+bool may_be_apart(const JobOptions& job) {
+  return has_workers(job) || is_staged(job);
+}
+
+void check_strategy(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  const auto with = "with --strategy " + to_string(job.strategy);
+  const auto serve = with + "; add --strategy parameter_server";
+  refuse_idle(flags, {"workers"}, !has_workers(job),
+              with
+                + "; add --strategy parameter_server or multi_worker_mirrored, "
+                  "or use --devices cpu:N");
+  refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
+  refuse_idle(flags, {"stages", "schedule", "split-at"}, !is_staged(job),
+              with + "; add --strategy pipeline");
+  refuse_idle(flags,
+              {"priority", "tables", "dense", "table-fill", "table-bytes",
+               "table-idle-steps", "table-keep-count"},
+              !is_served(job), serve);
+  refuse_idle(flags, {"reject-stale", "staleness-damping", "prefetch"},
+              job.synchronisation != Synchronisation::async,
+              "without --async; add it");
+  refuse_idle(flags, {"bucket-mb"}, job.strategy == Strategy::one_device,
+              with + ", which reduces nothing; leave it out");
+  if (flags.contains("slow-worker")
+      && std::stoul(job.slow_worker) >= job.workers)
+    throw UsageError("--slow-worker " + job.slow_worker + ": there are "
+                     + std::to_string(job.workers)
+                     + " workers, the first is 0; name one of them");
+}
+
+void check_tables(const JobOptions& job, const Flags& flags) {
+  refuse_idle(flags,
+              {"table-fill", "table-bytes", "table-idle-steps",
+               "table-keep-count"},
+              job.tables == "dense",
+              "with --tables dense, which keeps all rows; leave it out");
+  refuse_idle_but("0", flags, {"table-keep-count"}, job.table_idle_steps == 0,
+                  "without --table-idle-steps N, which it makes exceptions "
+                  "from; add it");
+}
+
+/// Connections are between processes.
+void check_processes(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  const std::string shared = "where roles share a process; ";
+  const bool apart = job.processes || settings.command == "role";
+  const auto together = shared
+                        + (may_be_apart(job)
+                             ? "drop it or add --processes"
+                             : "drop it, or add --strategy "
+                               "multi_worker_mirrored or parameter_server");
+  refuse_idle(flags, {"listen", "loss-ms", "allow-faults"}, !apart, together);
+  refuse_idle_but("auto", flags, {"link", "link-encryption"}, !apart, together);
+  refuse_idle(flags, {"certificate-seconds"},
+              !apart && settings.certificates.empty(), together);
+  refuse_idle_but("none", flags, {"compress"},
+                  !apart && job.strategy == Strategy::multi_worker_mirrored,
+                  together);
+  if (job.processes && !may_be_apart(job))
+    throw UsageError("--processes has no effect with --strategy "
+                     + to_string(job.strategy)
+                     + ", whose roles share a process; drop it or add "
+                       "--strategy multi_worker_mirrored");
+}
+
+/// What nobody outside of this host will read needs no token.
+void check_metrics(const Settings& settings, const Flags& flags) {
+  const auto places = parse_addresses(settings.metrics_address);
+  const bool local = std::ranges::all_of(places, [](const auto& place) {
+    return is_loopback(place.host);
+  });
+  refuse_idle(flags, {"metrics-token"}, local,
+              "where metrics stay on this host; drop it, or add "
+              "--metrics-address HOST:PORT");
+}
+
+void check_optimizer(const JobOptions& job, const Flags& flags) {
+  using enum OptimizerKind;
+  const auto is = [&](std::initializer_list<OptimizerKind> kinds) {
+    return std::ranges::find(kinds, job.rule.kind) != kinds.end();
+  };
+  const auto why = "with --optimizer " + job.optimizer + "; leave it out";
+  refuse_idle(flags, {"momentum"}, !is({momentum, nesterov}), why);
+  refuse_idle(flags, {"beta1"}, !is({adam, adamw, lamb}), why);
+  refuse_idle(flags, {"beta2"}, !is({adam, adamw, rmsprop, lamb}), why);
+  refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop, lamb}),
+              why);
+  refuse_idle(flags, {"l1", "l2", "ftrl-beta"}, !is({ftrl}), why);
+  refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
+              "without --lr-schedule cosine");
+}
+
+void check_evaluation(const Settings& settings, const Flags& flags) {
+  const auto& job = settings.job;
+  if (settings.command == "bench step") {
+    refuse_idle(flags, {"eval-data", "eval-fraction", "eval-every"}, true,
+                "with bench step, which does not evaluate; leave it out");
+    return;
+  }
+  refuse_idle_but("0", flags, {"eval-every"},
+                  job.eval_data.empty() && job.eval_fraction == 0,
+                  "without samples to evaluate on; add --eval-fraction F or "
+                  "--eval-data SPEC");
+}
+
+} // namespace
+
+void refuse_idle_flags(const Settings& settings, const Flags& flags) {
+  if (settings.command == "bench step"
+      && settings.job.strategy != Strategy::one_device)
+    throw UsageError("--strategy " + to_string(settings.job.strategy)
+                     + ": bench step measures one_device; leave it out");
+  check_strategy(settings, flags);
+  check_tables(settings.job, flags);
+  check_processes(settings, flags);
+  check_metrics(settings, flags);
+  check_optimizer(settings.job, flags);
+  check_evaluation(settings, flags);
+  refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
+              settings.checkpoints.dir.empty(),
+              "without --checkpoint-dir DIR; add it");
+}
+
+} // namespace troupe
