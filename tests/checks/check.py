@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks on the source tree itself; each prints what it found and where.
 
-    check.py includes|headers|format|orphans|citations|paths|tidy [--build DIR]
+    check.py includes|headers|format|orphans|citations|paths|names|tidy
+        [--build DIR]
 
 Status: 0 nothing found, 1 something found, 77 cannot be checked here.
 """
@@ -575,6 +576,105 @@ def check_paths(root, _build=None):
     return found
 
 
+# --- names: what the documents name is there ----------------------------------
+
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9_]*(?:-[a-z0-9_]+)*)")
+NAME = re.compile(r"`[^`\n]*`")
+WORD = re.compile(r"(?<![\w./-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w./(-])")
+METRIC = re.compile(r"\b(?:troupe|caf_system)_[a-z][a-z0-9_]*[a-z0-9]")
+# Of programs that are not the project's.
+FOREIGN_FLAGS = {
+    "help", "build", "install", "prefix", "target", "preset",  # cmake
+    "run_test", "log_level",  # Boost's test programs
+    "tool", "set", "clock-control", "launch-count"}  # CUDA's tools
+
+FOREIGN_NAMES = {"make_session"}  # CAF's
+
+
+def documents(root):
+    return [file for file in source_files(root) if file.suffix == ".md"
+            and (file.parts[0] == "docs" or file == Path("README.md"))]
+
+
+def flags_of_program(program):
+    """Those of `--help` of every command, and what is refused by name."""
+    def output(*words):
+        return subprocess.run([program, *words], capture_output=True,
+                              text=True).stdout
+
+    commands = re.findall(r"(?m)^  (?! )(\S+(?: [a-z-]+)*)(?:  |$)",
+                          output("--help").split("\nCommands\n")[1])
+    text = "".join(output(*command.split(), "--help") for command in commands)
+    return set(FLAG.findall(text))
+
+
+def flags_of_scripts(root):
+    """What the scripts of the tree take."""
+    out = set()
+    for file in source_files(root):
+        if file.suffix == ".py" or not file.suffix:
+            text = (root / file).read_text(errors="replace")
+            out.update(re.findall(r'add_argument\(\s*"--([a-z-]+)"', text))
+            out.update(re.findall(r"(?m)^\s*--([a-z-]+)\)", text))
+        elif file.suffix == ".cpp" and file.parts[0] == "tests":
+            out.update(FLAG.findall((root / file).read_text(errors="replace")))
+    return out
+
+
+def words_of_tree(root):
+    """Every word of the sources, and names of files without their ending."""
+    out = set()
+    for file in source_files(root):
+        out.update(part.split(".")[0] for part in file.parts)
+        if file.suffix not in (".md", ".bin") and file.name != "LICENSE":
+            out.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", (
+                root / file).read_text(errors="replace")))
+    return out
+
+
+def listed_metrics(root):
+    text = "".join((root / file).read_text() for file in source_files(root)
+                   if file.parts[0] == "monitoring" and file.suffix == ".hpp")
+    return set(re.findall(r'Kind::\w+,\s*"(\w+)"', text))
+
+
+def is_metric(name, metrics):
+    return any(name == metric or name.removeprefix(metric) in (
+        "_bucket", "_sum", "_count") for metric in metrics)
+
+
+def check_names(root, build):
+    """Flags, metrics, fields and other names in README and docs exist."""
+    program = build / "apps" / "troupe"
+    if not program.exists():
+        raise Skip(f"{program} is not built")
+    flags = flags_of_program(program) | flags_of_scripts(root) | FOREIGN_FLAGS
+    metrics = listed_metrics(root)
+    words = words_of_tree(root) | FOREIGN_NAMES
+    found = []
+    for file in documents(root):
+        lines = (root / file).read_text().splitlines()
+        fields = False  # of a table whose first column names them
+        for number, line in enumerate(lines, 1):
+            where = f"{file}:{number}: "
+            fields = line.startswith("|") and (
+                fields or line.startswith("| field |"))
+            if fields:
+                found += [where + f"no field is called {word}" for word in
+                          re.findall(r"[a-z]\w*", line.split("|")[1])
+                          if word not in words and word != "field"]
+            found += [where + f"no program here has a flag --{flag}"
+                      for flag in FLAG.findall(line) if flag not in flags]
+            found += [where + f"there is no metric {name}"
+                      for name in METRIC.findall(line)
+                      if not is_metric(name, metrics) and name not in words]
+            for name in NAME.findall(line):
+                found += [where + f"nothing in the sources is called {word}"
+                          for word in WORD.findall(name)
+                          if word not in words and not METRIC.match(word)]
+    return found
+
+
 # --- tidy: clang-tidy over what changed -----------------------------------------
 
 TIDY_AT_MOST = 30
@@ -645,7 +745,8 @@ def check_tidy(root, build):
 
 CHECKS = {"includes": check_includes, "headers": check_headers,
           "format": check_format, "orphans": check_orphans,
-          "citations": check_citations, "paths": check_paths, "tidy": check_tidy}
+          "citations": check_citations, "paths": check_paths, "names": check_names,
+          "tidy": check_tidy}
 
 
 def main():

@@ -234,5 +234,41 @@ class Paths(Planted):
             self.assert_found(check.check_paths(self.root), "a.sh:2")
 
 
+
+class Names(Planted):
+    def setUp(self):
+        super().setUp()
+        self.plant("build/apps/troupe", "#!/bin/sh\n"
+                   "case $1 in --help) printf '\\nCommands\\n  train   x\\n';;\n"
+                   "*) echo '  --steps N  steps';; esac\n")
+        os.chmod(self.root / "build/apps/troupe", 0o755)
+        self.plant("monitoring/names.hpp",
+                   'x{Kind::counter,\n "troupe_steps_total", "S"};\n')
+        self.plant("actors/record.cpp", 'json["final_loss"] = 1;\n')
+
+    def names(self, text):
+        self.plant("docs/page.md", text)
+        return check.check_names(self.root, self.build)
+
+    def test_what_is_there_passes(self):
+        self.assertEqual(self.names(
+            "`--steps 3` and `--help`, `troupe_steps_total`, `final_loss`\n"
+            "\n| field | meaning |\n|---|---|\n| final_loss | x |\n"), [])
+
+    def test_what_is_not_there_is_found(self):
+        found = self.names(
+            "`--stpes 3` `troupe_step_total`\n`last_loss`\n"
+            "\n| field | meaning |\n|---|---|\n| finalloss | x |\n")
+        self.assert_found(found, "docs/page.md:1", "--stpes")
+        self.assert_found(found, "docs/page.md:1", "troupe_step_total")
+        self.assert_found(found, "docs/page.md:2", "last_loss")
+        self.assert_found(found, "docs/page.md:6", "finalloss")
+
+    def test_without_a_program_it_is_left_out(self):
+        os.remove(self.root / "build/apps/troupe")
+        with self.assertRaises(check.Skip):
+            self.names("")
+
+
 if __name__ == "__main__":
     unittest.main()

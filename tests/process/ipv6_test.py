@@ -90,7 +90,8 @@ class Ipv6(unittest.TestCase):
         run.wait_for_step(5)
         self.check_alone([run.process.pid, *run.children().values()])
         self.assertRegex(self.troupe("status", metrics),
-                         r"\Aepoch \d+, step \d+, loss [\d.]+, 0 restarts\n")
+                         r"\Astep \d+, data epoch \d+, loss [\d.]+, membership "
+                         r"epoch \d+, 0 restarts\n")
         coordinator = re.search(r"coordinator: (\[::1\]:\d+),",
                                 run.output()).group(1)
         joined = ["--coordinator", coordinator, "--certificates",
