@@ -140,8 +140,8 @@ class Replicas(unittest.TestCase):
                 self.assertEqual(status.returncode, 0, status.stderr)
                 self.assertRegex(status.stdout, rf"(?m)^worker:0 +worker:1 by "
                                  rf"{carrier}$")
-                self.assertRegex(status.stdout, r"^step \d+, data epoch \d+, loss .* "
-                                     r"membership epoch 1, ")
+                self.assertRegex(status.stdout, r"^step \d+, data epoch \d+, "
+                                 r"loss .* membership epoch 1, ")
                 wait_for(lambda: seen(
                     run, r"^troupe_all_reduce_wait_seconds_count\{.*\} [1-9]"),
                     "waits for sums")

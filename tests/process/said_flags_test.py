@@ -15,10 +15,10 @@ DIGITS = ["--data", "synthetic:digits?samples=640"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 
 
-def troupe(*arguments, status=0):
+def troupe(*arguments, status=0, cwd=None):
     """What a command prints on both outputs."""
     done = subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=60, check=False, cwd=cwd)
     assert done.returncode == status, (
         f"{arguments}: status {done.returncode}: {done.stderr}")
     return done.stdout + done.stderr
@@ -85,6 +85,27 @@ class SaidFlags(unittest.TestCase):
         summary, _ = self.train("--data", "synthetic:digits?samples=100",
                                 "--global-batch", "16777216", "--steps", "2")
         self.assertEqual(summary["steps"], 2)
+
+    # That of bench step named no data, which it needs.
+    def test_examples_of_the_help_are_taken(self):
+        for command in ("train", "plan", "evaluate", "predict", "role",
+                        "bench step", "model show"):
+            text = troupe(*command.split(), "--help")
+            text = text[text.index("Examples\n"):text.index("\nFlags")]
+            lines = re.findall(r"(?m)^  troupe (.*)$",
+                               text.replace("\\\n   ", ""))
+            self.assertTrue(lines, command)
+            for line in lines:
+                words = re.split(r" [>|] ", line)[0].split()
+                if words[0] != command.split()[0] or "job.toml" in words:
+                    continue
+                with self.subTest(line=line):
+                    troupe(*words, *([] if "--print-config" in words
+                                     else ["--print-config"]))
+                if command == "bench step":
+                    troupe(*words, "--epochs", "0", "--steps", "12",
+                           cwd=self.folder)
+                    self.assertTrue(os.path.exists(self.path("step.json")))
 
     def test_a_schedule_that_follows_the_total_says_when_that_changed(self):
         for schedule in ("step", "cosine"):
