@@ -5,15 +5,14 @@
 #include "actors/control/control_line.hpp"
 #include "actors/job/job.hpp"
 #include "actors/job/trained_model.hpp"
+#include "actors/launch/job_request.hpp"
 #include "actors/launch/run_watch.hpp"
 #include "actors/wire/ends_with_scope.hpp"
-#include "actors/wire/error_line.hpp"
 #include "actors/wire/interfaces.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/engine/replica.hpp"
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -23,22 +22,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds hello_deadline{30};
-
 /// It was told to leave.
 struct Left : std::exception {};
-
-JobOptions ask_for_job(caf::scoped_actor& self,
-                       const coordinator_actor& coordinator, RoleId role) {
-  JobInfo info;
-  std::string refused;
-  self->request(coordinator, hello_deadline, Hello{role})
-    .receive([&](JobInfo& given) { info = std::move(given); },
-             [&](const caf::error& why) { refused = line_of(why); });
-  if (!refused.empty())
-    throw InputError(to_string(role) + ": the coordinator refused: " + refused);
-  return job_from_json(info.options);
-}
 
 class Evaluations {
 public:
@@ -119,7 +104,8 @@ run_evaluator_process(const EvaluatorProcess& options) {
   const auto coordinator = spawn_control_line(system, std::move(line));
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
-  const auto job = ask_for_job(self, coordinator, options.role);
+  const auto job =
+    job_from_json(ask_for_job(self, coordinator, options.role).options);
   select_isa(job.isa);
   Evaluations evaluations{job, options};
   RunEvents events;

@@ -6,6 +6,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/job/slice_update.hpp"
+#include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
 #include "actors/process/own_process.hpp"
 #include "actors/replica/link_groups.hpp"
@@ -29,7 +30,6 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
-#include <thread>
 
 namespace troupe {
 
@@ -141,34 +141,6 @@ std::string probe_hash(const Job& job, const std::string& device) {
 }
 
 namespace {
-
-constexpr std::chrono::seconds hello_deadline{30};
-
-JobInfo say_hello(caf::scoped_actor& self, const coordinator_actor& coordinator,
-                  RoleId role) {
-  JobInfo info;
-  caf::error refused;
-  Hello hello{role};
-  const auto own = own_process();
-  hello.host = own.host;
-  hello.process = own.process;
-  const auto deadline = std::chrono::steady_clock::now() + hello_deadline;
-  do {
-    refused = {};
-    // It waits until the name is known to be free, or somebody's.
-    self->request(coordinator, hello_deadline, hello)
-      .receive([&](JobInfo& given) { info = std::move(given); },
-               [&](const caf::error& why) { refused = why; });
-    if (refused != caf::sec::request_receiver_down)
-      break;
-    std::this_thread::sleep_for(
-      std::chrono::milliseconds{50}); // being restarted
-  } while (std::chrono::steady_clock::now() < deadline);
-  if (refused)
-    throw InputError(to_string(role)
-                     + ": the coordinator refused: " + line_of(refused));
-  return info;
-}
 
 /// The coordinator names no code for this host to run: who starts the role
 /// does.
@@ -357,7 +329,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   options.listen = listen_of(options);
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
-  auto info = say_hello(self, coordinator, options.role);
+  auto info = ask_for_job(self, coordinator, options.role);
   if (keeps_slices(options.role.kind) && options.state_descriptor < 0) {
     kept.emplace(options.coordinator, options.role);
     kept->belong_to(info.job);

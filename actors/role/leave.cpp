@@ -20,20 +20,19 @@ constexpr std::chrono::seconds deadline{300};
 void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
                   const LeaveRequest& request) {
   auto caller = caf::actor_cast<caf::actor>(self.ptr());
-  self->system().spawn([coordinator, caller,
-                        request](caf::event_based_actor* asker) {
-    asker->monitor(coordinator);
-    asker->set_down_handler([asker](const caf::down_msg&) { asker->quit(); });
-    asker->request(coordinator, deadline, request)
-      .then([asker](const Note&) { asker->quit(); },
-            [asker, caller](const caf::error& why) {
-              // Where the coordinator is gone, the next one is to be asked.
-              asker->send(caller, GiveUp{why == caf::sec::request_receiver_down
-                                           ? ""
-                                           : line_of(why)});
-              asker->quit();
-            });
-  });
+  self->system().spawn(
+    [coordinator, caller, request](caf::event_based_actor* asker) {
+      asker->monitor(coordinator);
+      asker->set_down_handler([asker](const caf::down_msg&) { asker->quit(); });
+      asker->request(coordinator, deadline, request)
+        .then([asker](const Note&) { asker->quit(); },
+              [asker, caller](const caf::error& why) {
+                // Where the coordinator is gone, the next one is to be asked.
+                asker->send(caller,
+                            GiveUp{asked_is_gone(why) ? "" : line_of(why)});
+                asker->quit();
+              });
+    });
 }
 
 } // namespace

@@ -42,4 +42,12 @@ inline std::string line_of(const caf::error& why) {
                        : words;
 }
 
+/// Whether who was asked has gone, or knows that another one answers by now:
+/// then that one is to be asked. An actor that ends breaks the promises that it
+/// has not kept.
+inline bool asked_is_gone(const caf::error& why) {
+  return why == caf::sec::request_receiver_down
+         || why == caf::sec::broken_promise;
+}
+
 } // namespace troupe

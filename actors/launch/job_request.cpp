@@ -1,0 +1,44 @@
+#include "actors/launch/job_request.hpp"
+
+#include "actors/process/own_process.hpp"
+#include "actors/wire/error_line.hpp"
+#include "kernels/base/error.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds rest{50};
+
+} // namespace
+
+JobInfo ask_for_job(caf::scoped_actor& self,
+                    const coordinator_actor& coordinator, RoleId role,
+                    std::chrono::milliseconds deadline) {
+  Hello hello{role};
+  const auto own = own_process();
+  hello.host = own.host;
+  hello.process = own.process;
+  const auto end = Clock::now() + deadline;
+  for (;;) {
+    JobInfo info;
+    caf::error refused;
+    const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    self->request(coordinator, std::max(left, rest), hello)
+      .receive([&](JobInfo& given) { info = std::move(given); },
+               [&](const caf::error& why) { refused = why; });
+    if (!refused)
+      return info;
+    if (!asked_is_gone(refused) || Clock::now() + rest >= end)
+      throw InputError(to_string(role)
+                       + ": the coordinator refused: " + line_of(refused));
+    std::this_thread::sleep_for(rest);
+  }
+}
+
+} // namespace troupe
