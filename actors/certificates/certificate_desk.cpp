@@ -1,6 +1,7 @@
 #include "actors/certificates/certificate_desk.hpp"
 
 #include "actors/certificates/join_token.hpp"
+#include "actors/certificates/revocations.hpp"
 #include "actors/sockets/descriptor.hpp"
 #include "kernels/base/error.hpp"
 
@@ -20,6 +21,8 @@ constexpr const char* first_line = "troupe certificates 1";
 constexpr std::string_view last_line = "end\n";
 constexpr std::array kinds{"join", "renew", "revoke"};
 constexpr size_t max_used = 65'536;
+constexpr const char* leads_not =
+  "another coordinator leads, and that one is to be asked";
 
 std::string refused(const std::string& why) {
   return "refused: " + why + '\n';
@@ -62,53 +65,92 @@ std::optional<Petition> petition_of(const std::string& text) {
   return out;
 }
 
-CertificateDesk::CertificateDesk(const Credentials& authority,
-                                 std::shared_ptr<Revocations> revocations)
-  : authority_(authority), revocations_(std::move(revocations)) {
+CertificateDesk::CertificateDesk(std::shared_ptr<TlsContext> tls)
+  : tls_(std::move(tls)), authority_(tls_->credentials()) {
   std::error_code failure;
-  if (!std::filesystem::is_directory(authority.folder, failure))
+  if (!std::filesystem::is_directory(authority_.folder, failure))
     return;
-  folder_ = authority.folder;
-  revocations_->keep_in(folder_ + "/revoked");
+  folder_ = authority_.folder;
+  tls_->revocations()->keep_in(folder_ + "/revoked");
 }
 
-std::string CertificateDesk::answer(const MemberName& peer,
-                                    const std::string& text) {
-  const auto petition = petition_of(text);
-  if (!petition)
-    return refused("that is no question to whoever signs: is it another build "
-                   "of troupe?");
+void CertificateDesk::lead(Keep keep,
+                           const std::map<std::string, int64_t>& used) {
   const std::lock_guard guard{mutex_};
-  try {
-    return judge(peer, *petition);
-  } catch (const std::exception& failure) {
-    return refused(failure.what());
+  keep_ = std::move(keep);
+  used_.insert(used.begin(), used.end());
+}
+
+void CertificateDesk::answer(const MemberName& peer, const std::string& text,
+                             Answered done) {
+  std::string said;
+  if (const auto petition = petition_of(text)) {
+    const std::lock_guard guard{mutex_};
+    try {
+      said = judge(peer, *petition, done);
+    } catch (const std::exception& failure) {
+      said = refused(failure.what());
+    }
+  } else {
+    said = refused("that is no question to whoever signs: is it another build "
+                   "of troupe?");
   }
+  if (!said.empty())
+    done(said);
 }
 
 std::string CertificateDesk::judge(const MemberName& peer,
-                                   const Petition& petition) {
+                                   const Petition& petition,
+                                   const Answered& done) {
   switch (petition.kind) {
     case Petition::Kind::join:
-      return join(petition);
+      return join(petition, done);
     case Petition::Kind::renew:
       if (peer != petition.name)
         return refused("the certificate shown is that of " + to_string(peer)
                        + ", not of " + to_string(petition.name));
       return sign(petition);
     case Petition::Kind::revoke:
-      if (peer != operator_name)
-        return refused("only an operator revokes, and this is "
-                       + to_string(peer));
-      revocations_->revoke(petition.name, authority_.source.now());
-      if (revoked)
-        revoked(petition.name);
-      return "ok\n";
+      return revoke(peer, petition, done);
   }
   return refused("nothing is asked for");
 }
 
-std::string CertificateDesk::join(const Petition& petition) {
+void CertificateDesk::keep(const CertificateRecord& record,
+                           const Answered& done,
+                           std::function<std::string()> finish) {
+  keep_(record, [own = weak_from_this(), done, finish = std::move(finish)] {
+    const auto desk = own.lock();
+    if (!desk)
+      return;
+    std::string said;
+    try {
+      said = finish();
+    } catch (const std::exception& failure) {
+      said = refused(failure.what());
+    }
+    done(said);
+  });
+}
+
+std::string CertificateDesk::revoke(const MemberName& peer,
+                                    const Petition& petition,
+                                    const Answered& done) {
+  if (peer != operator_name)
+    return refused("only an operator revokes, and this is " + to_string(peer));
+  if (!keep_)
+    return refused(leads_not);
+  const auto until = authority_.source.now();
+  keep({CertificateRecord::Kind::revoked, petition.name, {}, until}, done,
+       [this, name = petition.name, until]() -> std::string {
+         tls_->revoke(name, until);
+         return "ok\n";
+       });
+  return {};
+}
+
+std::string CertificateDesk::join(const Petition& petition,
+                                  const Answered& done) {
   const auto token = parse_token(petition.token);
   const auto now = authority_.source.now();
   if (!token || !is_genuine(*token, authority_))
@@ -119,9 +161,14 @@ std::string CertificateDesk::join(const Petition& petition) {
   if (token->expires < now)
     return refused("the token held until " + date(token->expires)
                    + ", and the coordinator's clock says " + date(now));
+  if (!keep_)
+    return refused(leads_not);
   if (!use_up(token->nonce, token->expires))
     return refused("the token was used before; make another");
-  return sign(petition);
+  keep({CertificateRecord::Kind::token_used, token->name, token->nonce,
+        token->expires},
+       done, [this, petition] { return sign(petition); });
+  return {};
 }
 
 std::string CertificateDesk::sign(const Petition& petition) const {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,9 +20,16 @@ std::string MemberFiles::path(const MemberName& name) {
   const std::lock_guard guard{mutex_};
   auto& file = files_[name];
   const auto age = authority_.source.now() - file.made;
-  if (file.path.empty() || 2 * age > authority_.source.valid_seconds)
+  if (file.path.empty() || file.made <= file.revoked
+      || 2 * age > authority_.source.valid_seconds)
     write(name, file);
   return file.path;
+}
+
+void MemberFiles::revoked(const MemberName& name, int64_t until) {
+  const std::lock_guard guard{mutex_};
+  if (const auto found = files_.find(name); found != files_.end())
+    found->second.revoked = std::max(found->second.revoked, until);
 }
 
 void MemberFiles::refresh() {
@@ -33,7 +41,11 @@ void MemberFiles::refresh() {
 }
 
 void MemberFiles::write(const MemberName& name, File& file) {
-  auto member = make_member(authority_, name);
+  auto authority = authority_;
+  // It must be told apart from those that were revoked in this second.
+  file.made = std::max(authority.source.now(), file.revoked + 1);
+  authority.source.clock_offset_s += file.made - authority.source.now();
+  auto member = make_member(authority, name);
   if (name == coordinator_name)
     member.authority_key = authority_.authority_key;
   const auto text = to_bundle(member);
@@ -57,7 +69,6 @@ void MemberFiles::write(const MemberName& name, File& file) {
     throw InputError("certificates: " + file.path + ": cannot be written ("
                      + why + "); set TMPDIR to a place that can");
   }
-  file.made = authority_.source.now();
 }
 
 } // namespace troupe

@@ -27,11 +27,16 @@ public:
   /// Makes those anew whose time is half over.
   void refresh();
 
+  /// Those that the member was given until then hold no longer: the next that
+  /// it is given are new ones.
+  void revoked(const MemberName& name, int64_t until);
+
 private:
   struct File {
     Descriptor memory;
     std::string path;
-    int64_t made = 0; ///< Unix time
+    int64_t made = 0;    ///< Unix time
+    int64_t revoked = 0; ///< those of until then; Unix time
   };
 
   void write(const MemberName& name, File& file);

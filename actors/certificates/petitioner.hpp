@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/certificate.hpp"
 #include "actors/certificates/certificate_desk.hpp"
 #include "actors/certificates/join_token.hpp"
 #include "actors/certificates/tls_context.hpp"

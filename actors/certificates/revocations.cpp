@@ -38,15 +38,24 @@ void Revocations::keep_in(std::string path) {
                      + ": is no list of revoked members; put back what it was");
 }
 
-void Revocations::revoke(const MemberName& name, int64_t now) {
+bool Revocations::revoke(const MemberName& name, int64_t until) {
   const std::lock_guard guard{mutex_};
-  until_[name] = now;
+  const auto [known, added] = until_.try_emplace(name, until);
+  if (!added && known->second >= until)
+    return false;
+  known->second = until;
   if (path_.empty())
-    return;
+    return true;
   std::string text;
-  for (const auto& [who, until] : until_)
-    text += to_string(who) + ' ' + std::to_string(until) + '\n';
+  for (const auto& [who, when] : until_)
+    text += to_string(who) + ' ' + std::to_string(when) + '\n';
   write_atomically(path_, {std::as_bytes(std::span{text})});
+  return true;
+}
+
+std::map<MemberName, int64_t> Revocations::all() const {
+  const std::lock_guard guard{mutex_};
+  return until_;
 }
 
 bool Revocations::is_revoked(const MemberName& name,

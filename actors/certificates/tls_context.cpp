@@ -7,6 +7,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <sys/socket.h>
 
 #include <ctime>
 #include <utility>
@@ -225,6 +226,34 @@ void TlsContext::renew(const Credentials& credentials) {
 Credentials TlsContext::credentials() const {
   const std::lock_guard guard{mutex_};
   return credentials_;
+}
+
+void TlsContext::revoke(const MemberName& name, int64_t until) {
+  try {
+    if (revocations_->revoke(name, until))
+      live_->cut(name);
+  } catch (...) { // it holds, and is not written down
+    live_->cut(name);
+    throw;
+  }
+}
+
+std::vector<LiveConnections::Entry> TlsContext::enter(ssl_st* session,
+                                                      int socket) const {
+  std::vector<LiveConnections::Entry> entries;
+  bool holds = true;
+  const auto* chain = SSL_get0_verified_chain(session);
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    auto* certificate = sk_X509_value(chain, i);
+    const auto name = name_in(certificate);
+    if (!name)
+      continue;
+    entries.push_back(live_->enter(*name, socket));
+    holds = holds && !revocations_->is_revoked(*name, period_of(certificate));
+  }
+  if (!holds) // since its handshake
+    ::shutdown(socket, SHUT_RDWR);
+  return entries;
 }
 
 TlsSession TlsContext::open(int descriptor, bool connecting) const {

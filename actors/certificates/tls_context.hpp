@@ -1,11 +1,13 @@
 #pragma once
 
 #include "actors/certificates/credentials.hpp"
+#include "actors/certificates/live_connections.hpp"
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 struct ssl_st;
 struct ssl_ctx_st;
@@ -45,6 +47,15 @@ public:
   /// What they show now.
   Credentials credentials() const;
 
+  /// A member's certificates that were issued until then are refused from here
+  /// on, and connections with it end.
+  void revoke(const MemberName& name, int64_t until);
+  /// Enters a connection, whose handshake is done, so that it ends with the
+  /// certificates shown on it. What is returned goes before the socket closes.
+  [[nodiscard]] std::vector<LiveConnections::Entry> enter(ssl_st* session,
+                                                          int socket) const;
+  /// For those that show none: of one host.
+  const std::shared_ptr<LiveConnections>& live() const { return live_; }
   /// Whose certificates sessions refuse although they are valid.
   const std::shared_ptr<Revocations>& revocations() const {
     return revocations_;
@@ -62,6 +73,7 @@ private:
   Contexts current() const;
 
   std::shared_ptr<Revocations> revocations_;
+  std::shared_ptr<LiveConnections> live_ = std::make_shared<LiveConnections>();
   const CertificateSource source_;
   mutable std::mutex mutex_;
   Credentials credentials_;

@@ -45,7 +45,10 @@ ActorConfig::ActorConfig(const Credentials& credentials,
     return;
   load<caf::io::middleman>(); // first: it defines the options set below
   tls_ = std::make_shared<TlsContext>(credentials);
-  load_secure_middleman(*this, tls_, patience);
+  if (credentials.name == coordinator_name
+      && !credentials.authority_key.empty())
+    desk_ = std::make_shared<CertificateDesk>(tls_);
+  load_secure_middleman(*this, tls_, desk_, patience);
   set("caf.middleman.enable-automatic-connections", false);
   // BASP's own timeout stays out of reach: in 0.18.7 a connection whose
   // handshake is under way when the heartbeat ticks counts as silent since the

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/certificate_desk.hpp"
 #include "actors/certificates/credentials.hpp"
 #include "actors/certificates/tls_context.hpp"
 #include "actors/wire/caf.hpp"
@@ -29,8 +30,13 @@ public:
   /// What all connections of the process show; null: there are none.
   const std::shared_ptr<TlsContext>& tls() const { return tls_; }
 
+  /// Who signs certificates here: a coordinator with an authority's key; null:
+  /// nobody does.
+  const std::shared_ptr<CertificateDesk>& desk() const { return desk_; }
+
 private:
   std::shared_ptr<TlsContext> tls_;
+  std::shared_ptr<CertificateDesk> desk_;
 };
 
 /// Publishes `whom` over mutual TLS at HOST:PORT (port 0: any) and returns the

@@ -75,9 +75,14 @@ ControlDoor::ControlDoor(IoLoop& loop, std::shared_ptr<const TlsContext> tls,
   const auto bound = SocketAddress::of_socket(door_.get());
   host_ = bound.host();
   port_ = bound.port();
+  bell_->door = this;
 }
 
 ControlDoor::~ControlDoor() {
+  {
+    const std::lock_guard guard{bell_->mutex};
+    bell_->door = nullptr;
+  }
   loop_.unwatch(watch_);
   loop_.cancel(timer_);
   loop_.cancel(pause_);
@@ -169,7 +174,7 @@ void ControlDoor::let_in(Id id) {
 /// One question, one answer.
 void ControlDoor::hear(Id id, Guest& guest) {
   auto* session = guest.connection.session.get();
-  while (guest.answer.empty()) {
+  while (!guest.asked) {
     std::array<char, 4096> bytes;
     ERR_clear_error();
     const int got = SSL_read(session, bytes.data(), bytes.size());
@@ -183,8 +188,14 @@ void ControlDoor::hear(Id id, Guest& guest) {
       drop(id);
       return;
     }
-    if (is_whole(guest.heard))
-      guest.answer = desk_->answer(peer_of(session), guest.heard);
+    guest.asked = is_whole(guest.heard);
+    if (guest.asked)
+      return ask(id, guest);
+  }
+  if (guest.answer.empty()) { // it does not wait for it
+    list_.left(id);
+    drop(id);
+    return;
   }
   ERR_clear_error();
   const int sent = SSL_write(session, guest.answer.data(),
@@ -196,6 +207,27 @@ void ControlDoor::hear(Id id, Guest& guest) {
   SSL_shutdown(session);
   list_.left(id);
   drop(id);
+}
+
+void ControlDoor::ask(Id id, Guest& guest) {
+  const auto peer = peer_of(guest.connection.session.get());
+  wait_for(id, guest, 0);
+  desk_->answer(peer, guest.heard, [bell = bell_, id](const std::string& said) {
+    const std::lock_guard guard{bell->mutex};
+    if (bell->door)
+      bell->door->loop_.post([bell, id, said] {
+        if (bell->door) // which ends on this thread
+          bell->door->answered(id, said);
+      });
+  });
+}
+
+void ControlDoor::answered(Id id, const std::string& answer) {
+  const auto found = guests_.find(id);
+  if (found == guests_.end()) // it was too late
+    return;
+  found->second.answer = answer;
+  hear(id, found->second);
 }
 
 void ControlDoor::wait_or_drop(Id id, Guest& guest, int result) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -55,6 +56,7 @@ private:
     VettedConnection connection;
     bool asks = false;  ///< for a certificate
     std::string heard;  ///< so far
+    bool asked = false; ///< all of it
     std::string answer; ///< empty: not known yet
     uint64_t watch = 0;
     uint32_t events = 0;
@@ -65,6 +67,8 @@ private:
   void go_on(Id id);
   void let_in(Id id);
   void hear(Id id, Guest& guest);
+  void ask(Id id, Guest& guest);
+  void answered(Id id, const std::string& answer);
   void wait_or_drop(Id id, Guest& guest, int result);
   void wait_for(Id id, Guest& guest, uint32_t events);
   void drop(Id id);
@@ -85,6 +89,12 @@ private:
   OnStranger on_stranger_;
   std::shared_ptr<CertificateDesk> desk_;
   std::unordered_map<Id, Guest> guests_;
+  /// Answers come on other threads, maybe when the door is gone.
+  struct Bell {
+    std::mutex mutex;
+    ControlDoor* door = nullptr;
+  };
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
 };
 
 } // namespace troupe

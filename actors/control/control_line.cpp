@@ -51,10 +51,13 @@ public:
     self_
       ->request(options_.first, answer_deadline,
                 Hello{options_.role, message_revision, true})
-      .then([this](const JobInfo& info) { belongs_to(info.job, info.term); },
-            [](const caf::error&) {
-            }); // it may be another build: not ours to say
-    if (places_.size() > 1 || options_.tell)
+      .then(
+        [this](const JobInfo& info) {
+          belongs_to(info.job, info.term);
+          refuse(info);
+        },
+        [](const caf::error&) {}); // it may be another build: not ours to say
+    if (places_.size() > 1 || options_.tell || options_.revoked)
       listen();
     return {[this](caf::tick_atom) { reach(); },
             [this](caf::timeout_atom) { listen(); },
@@ -164,7 +167,13 @@ private:
             options_.tell ? introductions_.incarnation() : 0};
   }
 
+  void refuse(const JobInfo& info) const {
+    if (options_.revoked)
+      options_.revoked(info.revoked);
+  }
+
   void heard(const JobInfo& info, uint64_t as) {
+    refuse(info);
     silent_ = false;
     misses_ = 0;
     belongs_to(info.job, info.term);
@@ -325,6 +334,7 @@ private:
     }
     job_ = info.job;
     term_ = info.term;
+    refuse(info);
     if (real_)
       self_->demonitor(caf::actor_cast<caf::actor_addr>(real_));
     real_ = found;

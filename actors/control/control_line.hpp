@@ -20,6 +20,8 @@ struct ControlLineOptions {
   /// Says that a member was left out and joins again, one line; empty: one that
   /// is left out ends.
   std::function<void(const std::string& line)> tell{};
+  /// Told whose certificates hold no longer, again and again.
+  std::function<void(const std::vector<RevokedMember>&)> revoked{};
   /// Ends the connections to the coordinator, which is on another host and does
   /// not answer; empty: they are left to the system.
   std::function<void()> hang_up{};

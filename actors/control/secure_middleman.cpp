@@ -86,7 +86,6 @@ struct Shared {
   std::shared_ptr<const TlsContext> tls;
   std::shared_ptr<IoLoop> loop = std::make_shared<IoLoop>();
   std::shared_ptr<KnownNodes> nodes = std::make_shared<KnownNodes>();
-  std::shared_ptr<LiveConnections> live = std::make_shared<LiveConnections>();
   std::shared_ptr<CertificateDesk> desk; ///< null: it signs nothing
   std::chrono::milliseconds
     patience{}; ///< with what another host does not take
@@ -154,7 +153,7 @@ public:
                      + connection.from;
     auto scribe = caf::make_counted<SecureScribe>(
       sockets, std::move(connection), false,
-      SecureScribe::Environment{shared_.nodes, shared_.live,
+      SecureScribe::Environment{shared_.nodes, shared_.tls,
                                 [strangers = shared_.strangers,
                                  who](const std::string& why) {
                                   strangers->tell(who, why);
@@ -217,7 +216,7 @@ protected:
       sockets_of(system()),
       VettedConnection{std::move(socket), std::move(session), host}, true,
       SecureScribe::Environment{
-        shared_.nodes, nullptr,
+        shared_.nodes, shared_.tls,
         [failures = shared_.failures, strangers = shared_.strangers,
          where = to_string(Endpoint{host, port})](const std::string& why) {
           failures->put(where, why);
@@ -263,10 +262,6 @@ public:
     shared_.tls = std::move(tls);
     shared_.desk = std::move(desk);
     shared_.patience = patience;
-    if (shared_.desk)
-      shared_.desk->revoked = [live = shared_.live](const MemberName& name) {
-        live->cut(name);
-      };
   }
 
   void start() override {
@@ -306,12 +301,8 @@ SecureMiddleman& module_of(const caf::actor_system& system) {
 
 void load_secure_middleman(caf::actor_system_config& config,
                            std::shared_ptr<const TlsContext> tls,
+                           std::shared_ptr<CertificateDesk> desk,
                            std::chrono::milliseconds patience) {
-  const auto credentials = tls->credentials();
-  std::shared_ptr<CertificateDesk> desk;
-  if (credentials.name == coordinator_name
-      && !credentials.authority_key.empty())
-    desk = std::make_shared<CertificateDesk>(credentials, tls->revocations());
   config.module_factories.emplace_back(
     [tls = std::move(tls), desk = std::move(desk),
      patience](caf::actor_system& system) -> caf::actor_system::module* {

@@ -10,15 +10,19 @@
 
 namespace troupe {
 
+class CertificateDesk;
+
 /// Makes a system of this configuration speak with actors of other processes
 /// over mutual TLS 1.3: CAF's own module for that reads its certificates again
 /// for each connection, ends the process where it cannot, and has no deadline
 /// for strangers. Certificates are read by then, connections come from a
 /// ControlDoor, and what a member says is held against its certificate. The
-/// middleman has to be loaded already. A connection to another host that takes
-/// nothing for `patience` ends.
+/// middleman has to be loaded already. `desk` answers who asks for a
+/// certificate; null: nothing is signed here. A connection to another host that
+/// takes nothing for `patience` ends.
 void load_secure_middleman(caf::actor_system_config& config,
                            std::shared_ptr<const TlsContext> tls,
+                           std::shared_ptr<CertificateDesk> desk,
                            std::chrono::milliseconds patience);
 
 /// Why no connection to HOST:PORT came about, where TLS says so; empty: not

@@ -98,15 +98,12 @@ SecureScribe::SecureScribe(caf::io::network::default_multiplexer& sockets,
             SecureBytes{std::move(connection.session), connecting,
                         environment.broken}),
     environment_(std::move(environment)) {
-  if (!environment_.live)
-    return;
-  peer_ = peer_of(session_);
-  environment_.live->add(peer_, socket_);
+  if (!connecting)
+    entries_ = environment_.tls->enter(session_, socket_);
 }
 
 SecureScribe::~SecureScribe() {
-  if (environment_.live)
-    environment_.live->remove(peer_, socket_);
+  entries_.clear();
 }
 
 /// Headers and payloads come one by one, as the broker asks for them.
@@ -114,8 +111,11 @@ bool SecureScribe::consume(caf::execution_unit* on, const void* bytes,
                            size_t size) {
   if (cut_off_)
     return true; // the socket's end is on its way
-  if (!check_)
+  if (!check_) {
     check_.emplace(peer_of(session_), *environment_.nodes);
+    if (entries_.empty())
+      entries_ = environment_.tls->enter(session_, socket_);
+  }
   rd_buf().resize(size);
   if (const auto why = check_->take(on, rd_buf()); !why.empty()) {
     cut_off_ = true;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "actors/control/live_connections.hpp"
 #include "actors/control/vetted_connections.hpp"
 #include "actors/control/wire_check.hpp"
 
@@ -10,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace troupe {
 
@@ -44,7 +44,7 @@ class SecureScribe : public caf::io::scribe {
 public:
   struct Environment {
     std::shared_ptr<KnownNodes> nodes;
-    std::shared_ptr<LiveConnections> live; ///< null: this side connects
+    std::shared_ptr<const TlsContext> tls;
     /// Told why a peer was cut off, or, `connecting`, is not reached.
     SecureBytes::Broken broken;
   };
@@ -74,7 +74,7 @@ private:
   int socket_;                     ///< the same
   std::optional<WireCheck> check_; ///< from the first bytes on
   bool cut_off_ = false;
-  MemberName peer_{};
+  std::vector<LiveConnections::Entry> entries_; ///< once it is known who it is
   caf::io::network::stream_impl<SecureBytes> stream_;
   Environment environment_;
 };

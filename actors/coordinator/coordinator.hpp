@@ -9,8 +9,10 @@
 #include "strategies/silence_watch.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -42,6 +44,8 @@ struct CoordinatorOptions {
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed
+  /// Whom all members are told to refuse; empty: nobody.
+  std::function<std::vector<RevokedMember>()> revoked;
   /// A process reports four times a second; one that is silent for too long is
   /// left out, also when its connection seems alive (it is stopped, or a
   /// network is dead).

@@ -120,12 +120,26 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     history.evaluation = event.body;
   } else if (kind == "fault") {
     history.fault = phase_of(body);
+  } else if (kind == "revoked") {
+    auto& until = history.revoked[body.at("role").get<std::string>()];
+    until = std::max(until, body.at("until").get<int64_t>());
+  } else if (kind == "token") {
+    history.used_tokens[body.at("nonce").get<std::string>()] =
+      body.at("expires").get<int64_t>();
   } else if (kind == "over") {
     history.over = true;
   }
 }
 
 } // namespace
+
+std::optional<std::pair<std::string, int64_t>>
+revoked_in(const JournalEvent& event) {
+  if (event.kind != "revoked")
+    return std::nullopt;
+  const auto history = read_history({event});
+  return *history.revoked.begin();
+}
 
 JobHistory read_history(const std::vector<JournalEvent>& events) {
   JobHistory history;

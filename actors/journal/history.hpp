@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -44,6 +46,10 @@ struct JobHistory {
   std::string evaluation;           ///< JSON of the newest; empty: none
   /// Where the coordinator is to die by its own hand, or none.
   StepPhase fault = StepPhase::none;
+  /// Members whose certificates hold no longer, and up to which Unix time they
+  /// were issued; tokens that were used, and when they expire.
+  std::map<std::string, int64_t> revoked;
+  std::map<std::string, int64_t> used_tokens;
   bool over = false;
 };
 
@@ -51,5 +57,10 @@ struct JobHistory {
 /// those who know them.
 /// Errors: InputError naming the event that does not say what its kind says.
 JobHistory read_history(const std::vector<JournalEvent>& events);
+
+/// Whom an event of kind "revoked" names, and until when. Nullopt: it is none.
+/// Errors: as read_history().
+std::optional<std::pair<std::string, int64_t>>
+revoked_in(const JournalEvent& event);
 
 } // namespace troupe

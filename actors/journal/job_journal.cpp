@@ -166,6 +166,17 @@ void JobJournal::fault(StepPhase phase, std::function<void()> synced) {
         std::move(synced));
 }
 
+void JobJournal::revoked(const std::string& member, int64_t until,
+                         std::function<void()> synced) {
+  write("revoked", {{"role", member}, {"until", until}}, std::move(synced));
+}
+
+void JobJournal::token_used(const std::string& member, const std::string& nonce,
+                            int64_t expires, std::function<void()> synced) {
+  write("token", {{"role", member}, {"nonce", nonce}, {"expires", expires}},
+        std::move(synced));
+}
+
 void JobJournal::over(int status, const std::string& line) {
   write("over", {{"status", status}, {"line", line}});
 }

@@ -44,6 +44,8 @@ struct EpochRow {
 ///   change      a wish to reshape the job is fulfilled
 ///   evaluation  what held-out samples gave
 ///   fault       this coordinator is about to die on purpose
+///   revoked     a member's certificates of until then hold no longer
+///   token       a member has joined with a token, which is used up
 ///   over        the run has ended
 ///
 /// Without a sink nothing is written.
@@ -76,6 +78,11 @@ public:
   void evaluated(uint64_t version, uint64_t samples,
                  const std::vector<std::pair<std::string, double>>& measures);
   void fault(StepPhase phase, std::function<void()> synced);
+  /// Times are seconds of Unix time. They call synced() as epoch() does.
+  void revoked(const std::string& member, int64_t until,
+               std::function<void()> synced);
+  void token_used(const std::string& member, const std::string& nonce,
+                  int64_t expires, std::function<void()> synced);
   void over(int status, const std::string& line);
   /// Writes an event of any other kind: history for people.
   void note(const std::string& kind, const nlohmann::json& body);

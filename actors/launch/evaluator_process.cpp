@@ -3,6 +3,7 @@
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
+#include "actors/control/refused_members.hpp"
 #include "actors/job/job.hpp"
 #include "actors/job/trained_model.hpp"
 #include "actors/launch/job_request.hpp"
@@ -101,6 +102,7 @@ run_evaluator_process(const EvaluatorProcess& options) {
     connect(system, options.coordinator, options.connect_deadline_ms, waiting));
   line.address = options.coordinator;
   line.role = options.role;
+  line.revoked = refuse_members(config.tls());
   const auto coordinator = spawn_control_line(system, std::move(line));
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};

@@ -4,6 +4,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
+#include "actors/control/refused_members.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -87,7 +88,7 @@ RunResult run_processes(const RunOptions& options,
   EndsWithScope voter;
   if (!launch.voter.empty()) {
     voter.actor = caf::actor_cast<caf::strong_actor_ptr>(
-      spawn_voter(system, launch.journal));
+      spawn_voter(system, launch.journal, refuse_decided(config.tls())));
     publish(system, voter.actor, launch.voter);
   }
   std::vector kept{std::make_shared<KeptCoordinator>(
@@ -106,6 +107,7 @@ RunResult run_processes(const RunOptions& options,
     connect(system, start.address, end_deadline_ms));
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
+  line.revoked = refuse_members(config.tls(), launch.revoked);
   auto coordinator = spawn_control_line(system, std::move(line));
   // Whoever may read the coordinator's certificates can be whoever it likes: an
   // operator, or a role that joins.

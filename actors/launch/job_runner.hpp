@@ -63,6 +63,8 @@ struct RunOptions {
   RunEvents events;
   /// What threads that know no coordinator have to say in its name.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
+  /// Whom all members are told to refuse; empty: nobody.
+  std::function<std::vector<RevokedMember>()> revoked;
 };
 
 /// Runs every role as an actor of this process.
@@ -115,6 +117,9 @@ struct LaunchOptions {
   /// Where a process that it starts, or an operator, finds its own.
   std::function<std::string(const MemberName&)> certificates;
   std::function<void()> renewed; ///< this process's were; may be empty
+  /// Those that a member was issued until then hold no longer; told again and
+  /// again, may be empty.
+  std::function<void(const MemberName&, int64_t until)> revoked;
   std::string journal; ///< of the coordinator, or of this process's voter
   /// Roles that are started here, besides the coordinator; empty: all.
   std::vector<RoleId> roles;

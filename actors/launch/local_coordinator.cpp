@@ -102,6 +102,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   if (const auto line = started.job->lone_samples(); !line.empty() && !past)
     how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;
+  how.revoked = options.revoked;
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);
   return started;

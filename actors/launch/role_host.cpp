@@ -5,6 +5,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
 #include "actors/control/peer_directory.hpp"
+#include "actors/control/refused_members.hpp"
 #include "actors/job/slice_update.hpp"
 #include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
@@ -244,14 +245,15 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
 namespace {
 
 /// A role that is left out and lives joins again.
-ControlLineOptions line_options(caf::actor_system& system,
-                                const RoleProcessOptions& options,
-                                const Waiting& waiting) {
+ControlLineOptions
+line_options(caf::actor_system& system, const RoleProcessOptions& options,
+             const std::shared_ptr<TlsContext>& tls, const Waiting& waiting) {
   ControlLineOptions line;
   line.first = caf::actor_cast<coordinator_actor>(
     connect(system, options.coordinator, options.connect_deadline_ms, waiting));
   line.address = options.coordinator;
   line.role = options.role;
+  line.revoked = refuse_members(tls);
   line.probe = [&system](const std::vector<std::string>& where,
                          std::function<void(bool)> reached) {
     system.spawn<caf::detached>([where, reached = std::move(reached)] {
@@ -306,8 +308,10 @@ std::string open_shard(caf::actor_system& system, const RoleContext& context,
 /// The coordinator's handle, for as long as the role lives.
 coordinator_actor reach_coordinator(caf::actor_system& system,
                                     const RoleProcessOptions& options,
+                                    const std::shared_ptr<TlsContext>& tls,
                                     const Waiting& waiting) {
-  return spawn_control_line(system, line_options(system, options, waiting));
+  return spawn_control_line(system,
+                            line_options(system, options, tls, waiting));
 }
 
 } // namespace
@@ -325,7 +329,8 @@ void run_role_process(const RoleProcessOptions& asked) {
   const CertificateRenewal renewal{renewal_of(config, options)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  const auto coordinator = reach_coordinator(system, options, waiting);
+  const auto coordinator = reach_coordinator(system, options, config.tls(),
+                                             waiting);
   options.listen = listen_of(options);
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};

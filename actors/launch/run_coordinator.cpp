@@ -1,6 +1,7 @@
 #include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/metrics_guard.hpp"
+#include "actors/control/refused_members.hpp"
 #include "actors/coordinator/run_stage.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -47,6 +48,7 @@ std::string publish_again(caf::actor_system& system,
 std::shared_ptr<const RunJournal>
 open_as_one_of(caf::actor_system& system, const RunOptions& options,
                const CoordinatorProcess& process,
+               const std::shared_ptr<TlsContext>& tls,
                std::shared_ptr<Proposer>& proposer, EndsWithScope& voter) {
   const auto job_id = make_job_id();
   const auto asked = to_json(options.job);
@@ -57,11 +59,37 @@ open_as_one_of(caf::actor_system& system, const RunOptions& options,
   how.voters = process.voters;
   how.own = process.voter;
   how.seed = std::random_device{}();
-  how.own_voter = spawn_voter(system, options.journal);
+  how.own_voter = spawn_voter(system, options.journal, refuse_decided(tls));
   voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
   publish_again(system, voter.actor, process.voters.at(process.voter));
   proposer = std::make_shared<Proposer>(system, std::move(how));
   return lead_journal(proposer, job_id, asked, options.events.stop);
+}
+
+/// Goes on with what the journal says of certificates, and signs from here on.
+/// What is written down must not outlive the system that the journal is in.
+void lead_certificates(const ActorConfig& config, const RunJournal& journal) {
+  const auto known = journal.past ? *journal.past : JobHistory{};
+  for (const auto& [member, until] : known.revoked)
+    refuse_member(*config.tls(), {member, until});
+  if (!config.desk())
+    return;
+  const auto write = [](JobJournal into, const CertificateRecord& record,
+                        std::function<void()> kept) {
+    const auto name = to_string(record.name);
+    if (record.kind == CertificateRecord::Kind::revoked)
+      into.revoked(name, record.until, std::move(kept));
+    else
+      into.token_used(name, record.nonce, record.until, std::move(kept));
+  };
+  config.desk()->lead(
+    [write, term = journal.term, none = !journal.sink,
+     sink = std::weak_ptr<JournalSink>{journal.sink}](
+      const CertificateRecord& record, std::function<void()> kept) {
+      if (const auto open = sink.lock(); open || none)
+        write({open, term}, record, std::move(kept));
+    },
+    known.used_tokens);
 }
 
 /// Where the coordinator before listened, if roles know no other place.
@@ -95,15 +123,18 @@ RunResult run_coordinator_process(const RunOptions& options,
   caf::scoped_actor self{system};
   EndsWithScope voter;
   std::shared_ptr<Proposer> proposer;
-  const auto journal = open_as_one_of(system, options, process, proposer,
-                                      voter);
+  const auto journal = open_as_one_of(system, options, process, config.tls(),
+                                      proposer, voter);
   if (!journal)
     return {stop_status(options.events.stop()),
             "told to stop while another coordinator led", ""};
   if (journal->past && journal->past->over)
     return {0, "", ""}; // by the one that led
+  lead_certificates(config, *journal);
+  auto run = options;
+  run.revoked = [tls = config.tls()] { return revoked_members(*tls); };
   auto coordinator = start_coordinator(
-    system, options, data, *journal,
+    system, run, data, *journal,
     proposer ? std::chrono::steady_clock::now() : options.began,
     [&] { return metrics_guard(config.tls(), options.metrics_token); });
   const auto deposed = std::make_shared<std::atomic<bool>>(false);

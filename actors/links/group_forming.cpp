@@ -253,7 +253,7 @@ void GroupForming::link(uint32_t rank, std::unique_ptr<Handshake> handshake) {
   if (plan_.shared) {
     watch_->add(rank, handshake->take_descriptor());
   } else {
-    peer.socket = handshake->finish(encrypted(rank));
+    peer.socket = handshake->finish(encrypted(rank), room_.tls, whom(rank));
     auto watched = peer.socket ? duplicate(peer.socket->descriptor())
                                : Descriptor{};
     if (!watched) {

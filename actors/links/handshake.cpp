@@ -208,14 +208,23 @@ std::optional<size_t> Handshake::read_passed(char* bytes, size_t size) {
   return std::nullopt;
 }
 
-std::unique_ptr<LinkSocket> Handshake::finish(bool encrypted) {
+std::unique_ptr<LinkSocket> Handshake::finish(bool encrypted,
+                                              const TlsContext* tls,
+                                              const std::string& who) {
+  std::vector<LiveConnections::Entry> entries;
+  if (tls && session_)
+    entries = tls->enter(session_.get(), descriptor_.get());
+  else if (const auto name = parse_member_name(who); tls && name)
+    entries.push_back(tls->live()->enter(*name, descriptor_.get()));
   if (session_ && !encrypted) {
     if (SSL_has_pending(session_.get()) != 0)
       return nullptr; // they would be lost
     session_.reset();
   }
-  return std::make_unique<LinkSocket>(descriptor_.release(),
-                                      session_.release());
+  auto socket = std::make_unique<LinkSocket>(descriptor_.release(),
+                                             session_.release());
+  socket->keep(std::move(entries));
+  return socket;
 }
 
 } // namespace troupe

@@ -50,7 +50,10 @@ public:
 
   /// The stream after both greetings; encrypted if `encrypted` and under TLS.
   /// Errors: null when the peer said more under TLS than its greeting.
-  std::unique_ptr<LinkSocket> finish(bool encrypted);
+  /// It is entered in `tls` under the member's certificate, on a socket of this
+  /// host under the name `who`; null: it is not.
+  std::unique_ptr<LinkSocket> finish(bool encrypted, const TlsContext* tls,
+                                     const std::string& who);
   /// The socket of this host, after both greetings.
   Descriptor take_descriptor() { return std::move(descriptor_); }
 

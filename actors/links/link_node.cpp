@@ -245,8 +245,8 @@ struct LinkNode::Impl {
     openings[id].done = std::move(done);
     openings[id].dial = std::make_unique<Dial>(
       *room.loop, room.tls, std::move(order),
-      [this, id, encrypted, local = plan.shared,
-       name = request.channel](Dialed dialed) {
+      [this, id, encrypted, local = plan.shared, name = request.channel,
+       to = request.to](Dialed dialed) {
         auto done = std::move(openings[id].done);
         openings.erase(id);
         ChannelOutcome outcome;
@@ -256,7 +256,8 @@ struct LinkNode::Impl {
         else
           outcome.passed = std::move(dialed.handshake->received());
         if (outcome.error.empty()
-            && !(outcome.socket = dialed.handshake->finish(encrypted)))
+            && !(outcome.socket = dialed.handshake->finish(encrypted, room.tls,
+                                                           to)))
           outcome.error = "channel " + name + ": it said too much";
         done(std::move(outcome));
       });
@@ -302,7 +303,7 @@ struct LinkNode::Impl {
     const bool encrypted = hello.encrypted && !visitor.local;
     auto handshake = visitor.conversation->release();
     auto passed = std::move(handshake->received());
-    auto socket = handshake->finish(encrypted);
+    auto socket = handshake->finish(encrypted, room.tls, hello.from);
     auto handler = handlers.find(hello.name);
     if (!socket || handler == handlers.end())
       return; // its end tells the other side

@@ -17,6 +17,7 @@ LinkSocket::LinkSocket(int descriptor, ssl_st* session)
   : descriptor_(descriptor), session_(session) {}
 
 LinkSocket::~LinkSocket() {
+  kept_.clear();
   if (session_ != nullptr)
     SSL_free(session_);
   ::close(descriptor_);

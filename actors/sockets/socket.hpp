@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 struct ssl_st;
 
@@ -36,6 +38,10 @@ public:
   void keep_queue_short();
   /// Ends the stream in both directions, for peer and self; from any thread.
   void cut();
+  /// Keeps these until the socket closes: they end first.
+  void keep(std::vector<std::shared_ptr<void>> entries) {
+    kept_ = std::move(entries);
+  }
 
   int descriptor() const { return descriptor_; }
   bool encrypted() const { return session_ != nullptr; }
@@ -43,6 +49,7 @@ public:
 private:
   int descriptor_;
   ssl_st* session_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 /// Settles what became of a socket's options for speed; for both ends, before a

@@ -1,11 +1,13 @@
 #include "actors/voting/voter.hpp"
 
+#include "actors/journal/history.hpp"
 #include "actors/journal/journal_file.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "kernels/base/error.hpp"
 #include "strategies/quorum_log.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace troupe {
@@ -15,14 +17,17 @@ class VoterState {
 public:
   static inline const char* name = "voter";
 
-  VoterState(voter_actor::pointer self, JournalFile file, size_t page_events,
-             const LogFolding& folding)
+  VoterState(voter_actor::pointer self, JournalFile file, OnRevoked revoked,
+             size_t page_events, const LogFolding& folding)
     : self_(self),
       file_(std::move(file)),
+      revoked_(std::move(revoked)),
       page_events_(page_events),
       folding_(folding),
       voter_(file_.promised(), shape_of(file_.events()),
-             voter_patience.count()) {}
+             voter_patience.count()) {
+    remember(file_.events());
+  }
 
   voter_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& down) {
@@ -79,13 +84,17 @@ private:
     if (verdict.led)
       follow(self_->current_sender());
     try {
-      if (verdict.replaced)
+      if (verdict.replaced) {
         file_.replace(append.events);
-      else if (verdict.fits && !append.snapshot)
+        revocations_.clear();
+        remember(append.events);
+      } else if (verdict.fits && !append.snapshot) {
         write(append.events, verdict, entries);
+      }
     } catch (const InputError& failure) {
       return broken(failure.what());
     }
+    tell_decided();
     return LogTaken{verdict.led, verdict.fits, verdict.have, verdict.promised};
   }
 
@@ -93,14 +102,38 @@ private:
              uint64_t entries) {
     events.erase(events.begin(),
                  events.begin() + static_cast<std::ptrdiff_t>(verdict.first));
-    if (verdict.keep < entries)
+    if (verdict.keep < entries) {
       file_.cut(verdict.keep);
+      std::erase_if(revocations_,
+                    [&](const auto& x) { return x.first > verdict.keep; });
+    }
     if (events.empty())
       return;
     file_.append(events);
+    remember(events);
     unfolded_ += events.size();
     if (unfolded_ >= folding_.period)
       fold();
+  }
+
+  void remember(const std::vector<JournalEvent>& events) {
+    for (const auto& event : events)
+      if (revoked_ && event.kind == "revoked")
+        revocations_[event.id] = event;
+  }
+
+  /// What a later leader's journal will have, too.
+  void tell_decided() {
+    while (!revocations_.empty()
+           && revocations_.begin()->first <= voter_.decided()) {
+      const auto event = std::move(revocations_.begin()->second);
+      revocations_.erase(revocations_.begin());
+      try {
+        if (const auto what = revoked_in(event))
+          revoked_(what->first, what->second);
+      } catch (const InputError&) { // no coordinator wrote that
+      }
+    }
   }
 
   /// What cannot be folded now may be later.
@@ -142,6 +175,8 @@ private:
 
   voter_actor::pointer self_;
   JournalFile file_;
+  OnRevoked revoked_;
+  std::map<uint64_t, JournalEvent> revocations_; ///< not known to be decided
   size_t page_events_;
   LogFolding folding_;
   size_t unfolded_ = 0; ///< events since it was folded
@@ -153,12 +188,13 @@ private:
 } // namespace
 
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        size_t page_events, const LogFolding& folding) {
+                        OnRevoked revoked, size_t page_events,
+                        const LogFolding& folding) {
   const bool there = journal_is_at(path);
   JournalFile file{path, there ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(
-    std::move(file), page_events, folding);
+    std::move(file), std::move(revoked), page_events, folding);
 }
 
 } // namespace troupe

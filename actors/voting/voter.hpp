@@ -19,10 +19,12 @@ inline constexpr std::chrono::milliseconds voter_patience{700};
 /// which is made, or gone on with. It syncs what it answers for, in a thread of
 /// its own, and ends with one line where the file cannot be written: then the
 /// others must be enough. What is decided it folds now and then. Who is about
-/// to lead reads so many events at a time. Errors: InputError with one line
-/// (JournalFile).
+/// to lead reads so many events at a time. `revoked` is told of each revocation
+/// that is decided (history.hpp), on the voter's thread. Errors: InputError
+/// with one line (JournalFile).
+using OnRevoked = std::function<void(const std::string& member, int64_t until)>;
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        size_t page_events = 1'000,
+                        OnRevoked revoked = {}, size_t page_events = 1'000,
                         const LogFolding& folding = {});
 
 /// A voter alone in its process.

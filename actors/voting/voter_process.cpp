@@ -1,5 +1,6 @@
 #include "actors/certificates/certificate_renewal.hpp"
 #include "actors/control/actor_node.hpp"
+#include "actors/control/refused_members.hpp"
 #include "actors/voting/voter.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
@@ -23,7 +24,8 @@ void run_voter_process(const VoterProcess& process) {
      {}}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  const auto voter = spawn_voter(system, process.journal);
+  const auto voter = spawn_voter(system, process.journal,
+                                 refuse_decided(config.tls()));
   const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(voter)};
   process.listens(publish(system, caf::actor_cast<caf::strong_actor_ptr>(voter),
                           process.listen));

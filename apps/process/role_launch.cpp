@@ -95,6 +95,9 @@ void prepare_certificates(const Settings& settings, const RunFolder& folder,
     return files->path(name);
   };
   launch.renewed = [files] { files->refresh(); };
+  launch.revoked = [files](const MemberName& name, int64_t until) {
+    files->revoked(name, until);
+  };
 }
 
 using Ports = std::vector<std::unique_ptr<ReservedPort>>;

@@ -108,7 +108,7 @@ void Cluster::start_third_voter() {
   try {
     runtime_.listens(
       voter_port(2),
-      spawn_voter(*third_system_, voter_path(2), page_events, often).id);
+      spawn_voter(*third_system_, voter_path(2), {}, page_events, often).id);
   } catch (const InputError& failure) {
     runtime_.kill(third_voter_, failure.what());
   }
@@ -126,7 +126,7 @@ void Cluster::start_candidate(uint32_t index) {
     options.voters.push_back("host:" + std::to_string(voter_port(i)));
   options.own = index;
   try {
-    options.own_voter = spawn_voter(*candidate.system, voter_path(index),
+    options.own_voter = spawn_voter(*candidate.system, voter_path(index), {},
                                     page_events, often);
   } catch (const InputError& failure) {
     return runtime_.kill(candidate.process, failure.what());

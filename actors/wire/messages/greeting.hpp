@@ -21,6 +21,11 @@ struct Hello {
   std::string host{};       ///< of the process; empty: in the coordinator's
   uint32_t process = 0;
 };
+/// Certificates that were issued to the member until then hold no longer.
+struct RevokedMember {
+  std::string member;
+  int64_t until = 0; ///< Unix time
+};
 /// The answer: the job, and as whom the role takes part.
 struct JobInfo {
   uint64_t job = 0;
@@ -35,6 +40,9 @@ struct JobInfo {
   /// Links that it has to reach before it joins again.
   std::vector<std::string> probe{};
   uint64_t wait_ms = 0; ///< before it may join again
+  /// All of the job: told with each answer, so that whoever asks four times a
+  /// second knows.
+  std::vector<RevokedMember> revoked{};
 };
 /// The role is ready; its sender is the role's actor.
 struct Join {
@@ -57,11 +65,13 @@ struct Readmit {
 TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
                TROUPE_FIELD(again), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(host), TROUPE_FIELD(process))
+TROUPE_INSPECT(RevokedMember, TROUPE_FIELD(member), TROUPE_FIELD(until))
 TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(options), TROUPE_FIELD(term),
                TROUPE_FIELD(left_out), TROUPE_FIELD(over),
                TROUPE_FIELD(supervised), TROUPE_FIELD(loss_ms),
-               TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms))
+               TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms),
+               TROUPE_FIELD(revoked))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe), TROUPE_FIELD(links),

@@ -63,7 +63,7 @@ BOOST_FIXTURE_TEST_SUITE(voter, Kept)
 
 BOOST_AUTO_TEST_CASE(a_voter_keeps_a_bounded_journal_and_goes_on_with_it) {
   for (int turn = 0; turn < 2; ++turn) {
-    voter = spawn_voter(system, path, 1'000, soon);
+    voter = spawn_voter(system, path, {}, 1'000, soon);
     for (int i = 0; i < 50; ++i)
       BOOST_TEST(tell(next(30)).have == end);
     end_voter();
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_voter_keeps_a_bounded_journal_and_goes_on_with_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_voter_takes_a_snapshot_and_what_follows_it) {
-  voter = spawn_voter(system, path, 1'000, soon);
+  voter = spawn_voter(system, path, {}, 1'000, soon);
   tell(next(3));
   AppendLog snapshot{1, 1, 90, {}, true, 90};
   for (uint64_t id : {40U, 80U, 90U})

@@ -47,8 +47,17 @@ BOOST_FIXTURE_TEST_SUITE(messages, Bench)
 
 BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
   BOOST_TEST(round_trip(Hello{worker_1, 1, true, 4}).incarnation == 4u);
-  const auto info = round_trip(
-    JobInfo{1, 2, "{}", 3, "silent", true, true, 3'000, {"there"}, 7});
+  const auto info = round_trip(JobInfo{1,
+                                       2,
+                                       "{}",
+                                       3,
+                                       "silent",
+                                       true,
+                                       true,
+                                       3'000,
+                                       {"there"},
+                                       7,
+                                       {{"worker:1", 9}}});
   BOOST_TEST(info.left_out == "silent");
   BOOST_TEST(info.over);
   BOOST_TEST(info.supervised);
