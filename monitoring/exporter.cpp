@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -131,6 +132,9 @@ int listen_at(const Endpoint& endpoint, const std::string& address) {
     refuse(address, reason(errno));
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  // Nobody is accepted before it has said something, for some seconds.
+  const int patience_s = 2;
+  setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &patience_s, sizeof patience_s);
   if (endpoint.six)
     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   const auto where = socket_address(endpoint);
@@ -160,10 +164,10 @@ struct MetricExporter::Impl {
   std::shared_ptr<SampleTable> table = std::make_shared<SampleTable>();
   std::unique_ptr<PageServer> server;
 
-  Impl(const std::string& address, const std::function<PageGuard()>& guard)
+  Impl(const std::string& address, const MakePageGuard& guard)
     : endpoint(parse(address)) {
     const bool guarded = leaves_host(endpoint);
-    auto before = guarded && guard ? guard() : PageGuard{};
+    auto before = guard ? guard(guarded) : PageGuard{};
     const int listener = listen_at(endpoint, address);
     if (guarded && !guard) {
       close(listener);
@@ -181,7 +185,7 @@ struct MetricExporter::Impl {
 };
 
 MetricExporter::MetricExporter(const std::string& address,
-                               const std::function<PageGuard()>& guard)
+                               const MakePageGuard& guard)
   : impl_(std::make_unique<Impl>(address, guard)) {}
 
 MetricExporter::~MetricExporter() = default;

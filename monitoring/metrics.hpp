@@ -90,6 +90,8 @@ private:
 std::string metric_name(std::string_view raw);
 
 struct PageGuard;
+/// Makes it, for a page that leaves the host or not.
+using MakePageGuard = std::function<PageGuard(bool leaves_host)>;
 
 /// Serves /metrics over HTTP. Every series gets a label `role`; series of
 /// other processes arrive by publish(). All calls are thread-safe.
@@ -103,11 +105,11 @@ class MetricExporter {
 public:
   /// Binds `address`, HOST:PORT, port 0 for any; HOST is an address (of IPv6 in
   /// brackets) or a name, of whose addresses IPv4 goes first.
-  /// Unless that is a loopback address, over HTTPS behind what `guard` makes.
+  /// Behind what `guard` makes; over HTTPS unless that is a loopback address.
   /// Errors: std::runtime_error, one line ("metrics address 127.0.0.1:9100:
   /// in use"; what to do); also where that leaves the host without a guard.
   explicit MetricExporter(const std::string& address,
-                          const std::function<PageGuard()>& guard = {});
+                          const MakePageGuard& guard = {});
   ~MetricExporter();
 
   std::string address() const; ///< HOST:PORT really bound, HOST as numbers

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <list>
 #include <stdexcept>
 #include <thread>
@@ -30,6 +31,14 @@ constexpr auto answer_patience = std::chrono::seconds{10};
 constexpr auto farewell = std::chrono::seconds{1};
 constexpr auto breath = std::chrono::milliseconds{100};
 
+/// Processor time of this thread.
+std::chrono::nanoseconds thread_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds{time.tv_sec}
+         + std::chrono::nanoseconds{time.tv_nsec};
+}
+
 /// A connection: listens to a request, speaks an answer, and then waits for the
 /// other side's end, without which the answer could be lost on its way.
 struct Client {
@@ -42,6 +51,8 @@ struct Client {
   std::string received;
   std::string answer;
   size_t said = 0;
+  std::chrono::nanoseconds cost{}; ///< so far, of processor time
+  bool answered = false;           ///< with the page
 
   short events() const {
     return state == State::leaving ? short{POLLIN} : stream->awaits();
@@ -125,13 +136,29 @@ struct PageServer::Impl {
       const bool over = client.state == Client::State::gone
                         || client.deadline <= now;
       if (over)
-        ::close(client.socket);
+        end(client);
       return over;
     });
   }
 
+  void end(const Client& client) {
+    const auto began = thread_time();
+    ::close(client.socket);
+    if (!client.answered)
+      charge(client.cost + thread_time() - began);
+  }
+
+  /// Who belongs to nobody's readers has cost that.
+  void charge(std::chrono::nanoseconds cost) {
+    if (!guard.rests_until)
+      return;
+    if (const auto until = guard.rests_until(cost))
+      accept_again = std::max(accept_again, *until);
+  }
+
   void accept_some() {
-    for (int i = 0; i < accepts_per_turn; ++i) {
+    for (int i = 0; i < accepts_per_turn && Clock::now() >= accept_again; ++i) {
+      const auto began = thread_time();
       const int made = ::accept4(listener, nullptr, nullptr,
                                  SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (made >= 0) {
@@ -148,7 +175,8 @@ struct PageServer::Impl {
                            Clock::now() + request_patience,
                            {},
                            {},
-                           0});
+                           0,
+                           thread_time() - began});
         continue;
       }
       const bool short_of_room = errno == EMFILE || errno == ENFILE
@@ -168,13 +196,19 @@ struct PageServer::Impl {
     });
     if (victim == clients.end())
       victim = clients.begin();
-    ::close(victim->socket);
+    end(*victim);
     clients.erase(victim);
   }
 
   // --- one connection --------------------------------------------------------
 
   void go_on(Client& client) {
+    const auto began = thread_time();
+    take_turn(client);
+    client.cost += thread_time() - began;
+  }
+
+  void take_turn(Client& client) {
     if (client.state == Client::State::speaking)
       speak(client);
     else if (client.state == Client::State::leaving)
@@ -206,6 +240,7 @@ struct PageServer::Impl {
       client.received.append(part, static_cast<size_t>(got));
       verdict = judge_request(client.received, path, guard.token);
     }
+    client.answered = verdict.kind == HttpVerdict::Kind::answer;
     client.answer = answer_to(verdict);
     client.received = {};
     client.state = Client::State::speaking;

@@ -2,8 +2,10 @@
 
 #include "monitoring/page_stream.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -14,6 +16,11 @@ struct PageGuard {
   /// no memory.
   std::function<std::unique_ptr<PageStream>(int socket)> open = plain_stream;
   std::string token{}; ///< asked for as a bearer's; empty: none is
+  /// Told what processor time went to connections that got no page, returns
+  /// until when nobody is accepted.
+  using Clock = std::chrono::steady_clock;
+  std::function<std::optional<Clock::time_point>(std::chrono::nanoseconds)>
+    rests_until{};
 };
 
 /// Answers GET with a page that is made anew for each, over HTTP/1.1, one

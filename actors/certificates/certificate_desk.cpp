@@ -41,6 +41,10 @@ bool is_whole(const std::string& text) {
   return text.ends_with(last_line);
 }
 
+bool is_granted(const std::string& answer) {
+  return answer.starts_with("ok\n");
+}
+
 std::optional<Petition> petition_of(const std::string& text) {
   std::istringstream lines{text};
   std::string first;

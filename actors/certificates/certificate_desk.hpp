@@ -35,6 +35,9 @@ bool is_whole(const std::string& text);
 /// Errors: nullopt for anything else than to_text() writes.
 std::optional<Petition> petition_of(const std::string& text);
 
+/// Whether an answer grants what was asked for.
+bool is_granted(const std::string& answer);
+
 /// What the next coordinator has to know, too.
 struct CertificateRecord {
   enum class Kind : uint8_t {

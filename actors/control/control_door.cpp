@@ -39,6 +39,7 @@ Descriptor listen_at(const SocketAddress& address) {
   if (!made || ::bind(made.get(), address.get(), address.size()) != 0
       || ::listen(made.get(), backlog) != 0)
     throw InputError(std::strerror(errno));
+  accept_speakers(made.get());
   return made;
 }
 
@@ -98,11 +99,13 @@ void ControlDoor::open() {
 void ControlDoor::accept_some() {
   for (int i = 0; i < accepts_per_turn && accept_one(); ++i) {
   }
+  rest();
   settle();
 }
 
 /// Returns false when nobody waits any more, or there is no room.
 bool ControlDoor::accept_one() {
+  const ThreadTime time;
   Descriptor made{
     ::accept4(door_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
   if (!made) {
@@ -112,29 +115,55 @@ bool ControlDoor::accept_one() {
       drop(*oldest);
       return true;
     }
-    pause();
+    pause(IoLoop::Clock::now() + breath);
     return false;
   }
+  const auto now = DoorBudget::Clock::now();
+  const auto network = SocketAddress::of_peer(made.get()).network();
+  if (!budget_.hears(network, now)) {
+    send_away(std::move(made));
+    budget_.turn_away(time.spent(), now);
+    return !budget_.rests_until(now);
+  }
+  auto* guest = admit(std::move(made));
+  const auto cost = time.spent();
+  budget_.spend(network, cost, now);
+  if (guest != nullptr)
+    guest->cost = cost;
+  return true;
+}
+
+/// Null: there is no memory, and whoever it is tries again.
+ControlDoor::Guest* ControlDoor::admit(Descriptor made) {
   prepare_control(made.get(), patience_);
   auto session = tls_->open(made.get(), false);
   if (!session)
-    return true; // no memory: whoever it is tries again
+    return nullptr;
   const auto arrival = list_.arrives(GuestList::Clock::now());
   if (arrival.gone)
     drop(*arrival.gone);
   auto& guest = guests_[arrival.id];
-  auto from = SocketAddress::of_peer(made.get()).host();
-  guest.connection = {std::move(made), std::move(session), std::move(from)};
+  const auto peer = SocketAddress::of_peer(made.get());
+  guest.connection = {std::move(made), std::move(session), peer.host()};
+  guest.network = peer.network();
   wait_for(arrival.id, guest, EPOLLIN);
-  return true;
+  return &guest;
 }
 
 /// The door would call again at once, and in vain.
-void ControlDoor::pause() {
+void ControlDoor::pause(IoLoop::Clock::time_point until) {
   loop_.rearm(watch_, 0);
   loop_.cancel(pause_);
-  pause_ = loop_.at(IoLoop::Clock::now() + breath,
-                    [this] { loop_.rearm(watch_, EPOLLIN); });
+  pause_ = loop_.at(until, [this] {
+    pause_ = 0;
+    loop_.rearm(watch_, EPOLLIN);
+  });
+}
+
+/// Where strangers have cost too much.
+void ControlDoor::rest() {
+  if (const auto until = budget_.rests_until(DoorBudget::Clock::now()))
+    pause(*until);
 }
 
 void ControlDoor::go_on(Id id) {
@@ -142,71 +171,92 @@ void ControlDoor::go_on(Id id) {
   if (found == guests_.end())
     return;
   auto& guest = found->second;
-  list_.spoke(id);
-  if (guest.asks) {
-    hear(id, guest);
+  const auto network = guest.network;
+  if (!budget_.hears(network, DoorBudget::Clock::now())) {
+    list_.left(id);
+    drop(id);
     return;
   }
+  list_.spoke(id);
+  charge(id, guest);
+}
+
+/// Goes on with a guest, whose network pays for it until it belongs to the job.
+void ControlDoor::charge(Id id, Guest& guest) {
+  const auto network = guest.network;
+  const auto before = guest.cost;
+  const ThreadTime time;
+  if (advance(id, guest)) {
+    budget_.refund(network, before, DoorBudget::Clock::now());
+    return;
+  }
+  const auto cost = time.spent();
+  budget_.spend(network, cost, DoorBudget::Clock::now());
+  if (const auto still = guests_.find(id); still != guests_.end())
+    still->second.cost += cost;
+  rest();
+}
+
+/// Returns whether it has turned out to belong to the job, and is gone.
+bool ControlDoor::advance(Id id, Guest& guest) {
+  if (guest.asks)
+    return hear(id, guest);
   // The queue of errors is the thread's, and all connections share it.
   ERR_clear_error();
   auto* session = guest.connection.session.get();
   const int result = SSL_do_handshake(session);
-  if (result != 1) {
-    wait_or_drop(id, guest, result);
-    return;
-  }
+  if (result != 1)
+    return wait_or_drop(id, guest, result);
   guest.asks = is_petition(session);
-  if (guest.asks)
-    hear(id, guest);
-  else
-    let_in(id);
+  return guest.asks ? hear(id, guest) : let_in(id);
 }
 
-void ControlDoor::let_in(Id id) {
+bool ControlDoor::let_in(Id id) {
   const auto found = guests_.find(id);
   loop_.unwatch(found->second.watch);
   auto connection = std::move(found->second.connection);
   guests_.erase(found);
   list_.left(id);
   vetted_->put(std::move(connection));
+  return true;
 }
 
 /// One question, one answer.
-void ControlDoor::hear(Id id, Guest& guest) {
+bool ControlDoor::hear(Id id, Guest& guest) {
   auto* session = guest.connection.session.get();
   while (!guest.asked) {
     std::array<char, 4096> bytes;
     ERR_clear_error();
     const int got = SSL_read(session, bytes.data(), bytes.size());
-    if (got <= 0) {
-      wait_or_drop(id, guest, got);
-      return;
-    }
+    if (got <= 0)
+      return wait_or_drop(id, guest, got);
     guest.heard.append(bytes.data(), static_cast<size_t>(got));
     if (guest.heard.size() > longest_petition || !desk_) {
       list_.left(id);
       drop(id);
-      return;
+      return false;
     }
     guest.asked = is_whole(guest.heard);
-    if (guest.asked)
-      return ask(id, guest);
+    if (guest.asked) {
+      ask(id, guest);
+      return false;
+    }
   }
   if (guest.answer.empty()) { // it does not wait for it
     list_.left(id);
     drop(id);
-    return;
+    return false;
   }
   ERR_clear_error();
   const int sent = SSL_write(session, guest.answer.data(),
                              static_cast<int>(guest.answer.size()));
-  if (sent <= 0) {
-    wait_or_drop(id, guest, sent);
-    return;
-  }
+  if (sent <= 0)
+    return wait_or_drop(id, guest, sent);
+  const bool signed_now = is_granted(guest.answer);
   SSL_shutdown(session);
   list_.left(id);
   drop(id);
+  return signed_now;
 }
 
 void ControlDoor::ask(Id id, Guest& guest) {
@@ -227,20 +277,24 @@ void ControlDoor::answered(Id id, const std::string& answer) {
   if (found == guests_.end()) // it was too late
     return;
   found->second.answer = answer;
-  hear(id, found->second);
+  charge(id, found->second);
 }
 
-void ControlDoor::wait_or_drop(Id id, Guest& guest, int result) {
+/// Returns false: it is not known who it is.
+bool ControlDoor::wait_or_drop(Id id, Guest& guest, int result) {
   switch (SSL_get_error(guest.connection.session.get(), result)) {
     case SSL_ERROR_WANT_READ:
-      return wait_for(id, guest, EPOLLIN);
+      wait_for(id, guest, EPOLLIN);
+      return false;
     case SSL_ERROR_WANT_WRITE:
-      return wait_for(id, guest, EPOLLOUT);
+      wait_for(id, guest, EPOLLOUT);
+      return false;
     default:
       if (const auto why = certificate_trouble(); !why.empty())
         on_stranger_(guest.connection.from, why);
       list_.left(id);
       drop(id);
+      return false;
   }
 }
 

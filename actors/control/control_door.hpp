@@ -4,6 +4,7 @@
 #include "actors/certificates/tls_context.hpp"
 #include "actors/control/guest_list.hpp"
 #include "actors/control/vetted_connections.hpp"
+#include "actors/sockets/door_budget.hpp"
 #include "actors/sockets/io_loop.hpp"
 
 #include <chrono>
@@ -26,9 +27,9 @@ void prepare_control(int socket, std::chrono::milliseconds patience);
 
 /// Listens at a process's control port in CAF's place: a connection that has
 /// not shown a certificate of the job is none of CAF's business. Who is let in,
-/// who is too late and who has to go is GuestList's to say. Who asks for a
-/// certificate is answered here, and goes. On the loop's
-/// thread, but for the constructor.
+/// who is too late and who has to go is GuestList's to say, and DoorBudget's
+/// how many are heard at all. Who asks for a certificate is answered here, and
+/// goes. On the loop's thread, but for the constructor.
 class ControlDoor {
 public:
   /// Whose certificate was refused, or who refused this one.
@@ -54,25 +55,31 @@ private:
   using Id = GuestList::Id;
   struct Guest {
     VettedConnection connection;
-    bool asks = false;  ///< for a certificate
-    std::string heard;  ///< so far
-    bool asked = false; ///< all of it
-    std::string answer; ///< empty: not known yet
+    std::string network;
+    DoorBudget::Cost cost{}; ///< so far
+    bool asks = false;       ///< for a certificate
+    std::string heard;       ///< so far
+    bool asked = false;      ///< all of it
+    std::string answer;      ///< empty: not known yet
     uint64_t watch = 0;
     uint32_t events = 0;
   };
 
   void accept_some();
   bool accept_one();
+  Guest* admit(Descriptor made);
   void go_on(Id id);
-  void let_in(Id id);
-  void hear(Id id, Guest& guest);
+  void charge(Id id, Guest& guest);
+  bool advance(Id id, Guest& guest);
+  bool let_in(Id id);
+  bool hear(Id id, Guest& guest);
   void ask(Id id, Guest& guest);
   void answered(Id id, const std::string& answer);
-  void wait_or_drop(Id id, Guest& guest, int result);
+  bool wait_or_drop(Id id, Guest& guest, int result);
   void wait_for(Id id, Guest& guest, uint32_t events);
   void drop(Id id);
-  void pause();
+  void pause(IoLoop::Clock::time_point until);
+  void rest();
   void settle();
 
   IoLoop& loop_;
@@ -86,6 +93,7 @@ private:
   uint64_t timer_ = 0;
   uint64_t pause_ = 0;
   GuestList list_;
+  DoorBudget budget_;
   OnStranger on_stranger_;
   std::shared_ptr<CertificateDesk> desk_;
   std::unordered_map<Id, Guest> guests_;

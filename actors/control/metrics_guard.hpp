@@ -8,7 +8,10 @@
 
 namespace troupe {
 
-/// Metrics that leave the host: under TLS with this process's certificate, for
+/// Metrics that stay on the host: plain, and those who get no page cost no more
+/// than DoorBudget allows.
+PageGuard metrics_guard();
+/// Metrics that leave it: also under TLS with this process's certificate, for
 /// those who show the token of a file, which is made where there is none.
 /// Errors: InputError naming the file.
 PageGuard metrics_guard(std::shared_ptr<const TlsContext> tls,

@@ -57,8 +57,10 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   std::optional<CertificateRenewal> renewal;
-  auto coordinator =
-    start_coordinator(system, options, data, journal, options.began, [&] {
+  auto coordinator = start_coordinator(
+    system, options, data, journal, options.began, [&](bool leaves_host) {
+      if (!leaves_host)
+        return metrics_guard();
       const auto tls = std::make_shared<TlsContext>(
         make_credentials(options.certificates, coordinator_name));
       renewal.emplace(CertificateRenewal::Options{tls, {}, {}, {}});

@@ -12,10 +12,8 @@
 namespace troupe {
 namespace {
 
-using Guard = std::function<PageGuard()>;
-
 std::shared_ptr<MetricExporter> make_exporter(const std::string& address,
-                                              const Guard& guard) {
+                                              const MakePageGuard& guard) {
   try {
     return address.empty() ? nullptr
                            : std::make_shared<MetricExporter>(address, guard);
@@ -29,9 +27,9 @@ std::shared_ptr<MetricExporter> make_exporter(const std::string& address,
 /// Makes it at the address of the coordinator before, so that its observers
 /// find it; elsewhere where that one still has it, being stopped, or on another
 /// host.
-std::shared_ptr<MetricExporter> make_exporter_again(const std::string& address,
-                                                    const RunOptions& options,
-                                                    const Guard& guard) {
+std::shared_ptr<MetricExporter>
+make_exporter_again(const std::string& address, const RunOptions& options,
+                    const MakePageGuard& guard) {
   try {
     return make_exporter(address, guard);
   } catch (const InputError&) {
@@ -65,7 +63,7 @@ LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
                   std::chrono::steady_clock::time_point began,
-                  const Guard& guard) {
+                  const MakePageGuard& guard) {
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;

@@ -29,7 +29,7 @@ LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
                   std::chrono::steady_clock::time_point began,
-                  const std::function<PageGuard()>& guard = {});
+                  const MakePageGuard& guard = {});
 
 /// Random, never 0.
 uint64_t make_job_id();

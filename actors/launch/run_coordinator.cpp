@@ -136,7 +136,10 @@ RunResult run_coordinator_process(const RunOptions& options,
   auto coordinator = start_coordinator(
     system, run, data, *journal,
     proposer ? std::chrono::steady_clock::now() : options.began,
-    [&] { return metrics_guard(config.tls(), options.metrics_token); });
+    [&](bool leaves_host) {
+      return leaves_host ? metrics_guard(config.tls(), options.metrics_token)
+                         : metrics_guard();
+    });
   const auto deposed = std::make_shared<std::atomic<bool>>(false);
   if (proposer)
     proposer->on_deposed([deposed, actor = coordinator.actor] {

@@ -34,7 +34,7 @@ void Conversation::rest(std::function<void()> gone) {
 }
 
 void Conversation::advance() {
-  const auto state = handshake_->advance();
+  const auto state = step_(*handshake_);
   if (state == Handshake::State::waiting)
     watch(handshake_->wants());
   else

@@ -13,6 +13,8 @@ namespace troupe {
 class Conversation {
 public:
   using Then = std::function<void(Handshake::State)>;
+  /// Takes the handshake's next step, and may refuse to: `failed`.
+  using Step = std::function<Handshake::State(Handshake&)>;
 
   Conversation(IoLoop& loop, std::unique_ptr<Handshake> handshake);
   ~Conversation();
@@ -22,6 +24,8 @@ public:
   /// Sends the greeting that is queued, or else receives the peer's, then calls
   /// then(): not before go() has returned; `failed` at the deadline.
   void go(IoLoop::Clock::time_point deadline, Then then);
+  /// Who takes each step from now on, in place of Handshake::advance().
+  void let_step(Step step) { step_ = std::move(step); }
   /// Reads nothing; calls gone() when the peer closes the connection.
   void rest(std::function<void()> gone);
 
@@ -40,6 +44,7 @@ private:
   IoLoop& loop_;
   std::unique_ptr<Handshake> handshake_;
   Then then_;
+  Step step_ = [](Handshake& handshake) { return handshake.advance(); };
   std::function<void()> gone_;
   uint64_t watch_ = 0;
   uint32_t events_ = 0;

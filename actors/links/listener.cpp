@@ -17,6 +17,7 @@ constexpr int accepts_per_turn = 32;
 constexpr size_t max_guests = 256;
 constexpr auto guest_patience = std::chrono::seconds{2};
 constexpr auto breath = std::chrono::milliseconds{100};
+const std::string too_many = "too many come from there";
 
 bool same_key(const std::string& one, const std::string& other) {
   return one.size() == other.size()
@@ -38,6 +39,7 @@ LinkListener::LinkListener(IoLoop& loop, ListenerOptions options)
     throw InputError("links: " + options_.listen
                      + " is not an address of this machine");
   listen_on(tcp_door_, options_.listen, address->get(), address->size());
+  accept_speakers(tcp_door_.get());
   const auto bound = SocketAddress::of_socket(tcp_door_.get());
   host_ = bound.host();
   port_ = bound.port();
@@ -47,6 +49,7 @@ LinkListener::~LinkListener() {
   loop_.unwatch(tcp_watch_);
   loop_.unwatch(local_watch_);
   loop_.cancel(pause_);
+  loop_.cancel(rest_);
 }
 
 void LinkListener::listen_on(Descriptor& door, const std::string& what,
@@ -77,49 +80,89 @@ void LinkListener::open(Descriptor& door, uint64_t& watch, bool local) {
 }
 
 void LinkListener::accept_some(Descriptor& door, uint64_t& watch, bool local) {
-  for (int i = 0; i < accepts_per_turn; ++i) {
-    Descriptor made{
-      ::accept4(door.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
-    if (made) {
-      admit(std::move(made), local);
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
-        || errno == ENOMEM) {
-      if (!guests_.empty()) {
-        drop(guests_.begin(), "its descriptor is needed");
-        continue;
-      }
-      // The door would call again at once, and in vain.
-      on_stranger_(std::string{"cannot accept: "} + std::strerror(errno));
-      loop_.rearm(watch, 0);
-      loop_.cancel(pause_);
-      pause_ = loop_.at(IoLoop::Clock::now() + breath, [this] {
-        loop_.rearm(tcp_watch_, EPOLLIN);
-        loop_.rearm(local_watch_, EPOLLIN);
-      });
-    }
-    return;
+  for (int i = 0; i < accepts_per_turn && accept_one(door, watch, local); ++i) {
   }
+  rest();
 }
 
-void LinkListener::admit(Descriptor made, bool local) {
+/// Returns false when nobody waits any more, or there is no room.
+bool LinkListener::accept_one(Descriptor& door, uint64_t& watch, bool local) {
+  const ThreadTime time;
+  Descriptor made{
+    ::accept4(door.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+  if (made && local) {
+    admit_local(std::move(made));
+    return true;
+  }
+  if (made) {
+    admit(std::move(made), time);
+    return !budget_.rests_until(DoorBudget::Clock::now());
+  }
+  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+    return false;
+  if (!guests_.empty()) {
+    drop(guests_.begin(), "its descriptor is needed");
+    return true;
+  }
+  // The door would call again at once, and in vain.
+  on_stranger_(std::string{"cannot accept: "} + std::strerror(errno));
+  loop_.rearm(watch, 0);
+  loop_.cancel(pause_);
+  pause_ = loop_.at(IoLoop::Clock::now() + breath, [this] {
+    loop_.rearm(tcp_watch_, EPOLLIN);
+    loop_.rearm(local_watch_, EPOLLIN);
+  });
+  return false;
+}
+
+/// Where strangers have cost too much.
+void LinkListener::rest() {
+  const auto until = budget_.rests_until(DoorBudget::Clock::now());
+  if (!until)
+    return;
+  loop_.rearm(tcp_watch_, 0);
+  loop_.cancel(rest_);
+  rest_ = loop_.at(*until, [this] {
+    rest_ = 0;
+    loop_.rearm(tcp_watch_, EPOLLIN);
+  });
+}
+
+void LinkListener::admit_local(Descriptor made) {
+  if (same_user(made.get()))
+    add(std::move(made), {}, true, options_.unix_name);
+  else
+    on_stranger_("another user of this machine");
+}
+
+void LinkListener::admit(Descriptor made, const ThreadTime& time) {
+  const auto now = DoorBudget::Clock::now();
+  const auto peer = SocketAddress::of_peer(made.get());
+  const auto network = peer.network();
+  if (!budget_.hears(network, now)) {
+    send_away(std::move(made));
+    budget_.turn_away(time.spent(), now);
+    on_stranger_(peer.host() + ": " + too_many);
+    return;
+  }
+  prepare_tcp(made.get());
+  auto session = options_.tls->open(made.get(), false);
+  if (!session)
+    return; // no memory: whoever it is tries again
+  const auto guest = add(std::move(made), std::move(session), false,
+                         peer.host());
+  guest->network = network;
+  guest->conversation->let_step(
+    [this, guest](Handshake& handshake) { return go_on(guest, handshake); });
+  guest->cost = time.spent();
+  budget_.spend(network, guest->cost, now);
+}
+
+LinkListener::Guests::iterator LinkListener::add(Descriptor made,
+                                                 TlsSession session, bool local,
+                                                 std::string address) {
   if (guests_.size() >= max_guests_)
     drop(guests_.begin(), "too many at the door");
-  TlsSession session;
-  std::string address = options_.unix_name;
-  if (local) {
-    if (!same_user(made.get())) {
-      on_stranger_("another user of this machine");
-      return;
-    }
-  } else {
-    address = SocketAddress::of_peer(made.get()).host();
-    prepare_tcp(made.get());
-    session = options_.tls->open(made.get(), false);
-    if (!session)
-      return; // no memory: whoever it is tries again
-  }
   auto guest = guests_.insert(
     guests_.end(), Guest{std::make_unique<Conversation>(
                            loop_, std::make_unique<Handshake>(
@@ -129,11 +172,26 @@ void LinkListener::admit(Descriptor made, bool local) {
                           [this, guest](Handshake::State state) {
                             on_greeted(guest, state);
                           });
+  return guest;
+}
+
+Handshake::State LinkListener::go_on(Guests::iterator guest,
+                                     Handshake& handshake) {
+  if (!budget_.hears(guest->network, DoorBudget::Clock::now()))
+    return Handshake::State::failed;
+  const ThreadTime time;
+  const auto state = handshake.advance();
+  const auto cost = time.spent();
+  guest->cost += cost;
+  budget_.spend(guest->network, cost, DoorBudget::Clock::now());
+  rest();
+  return state;
 }
 
 void LinkListener::on_greeted(Guests::iterator guest, Handshake::State state) {
   if (state == Handshake::State::failed) {
-    drop(guest, guest->conversation->failure());
+    const auto& why = guest->conversation->failure();
+    drop(guest, why.empty() ? too_many : why);
     return;
   }
   auto hello = decode_hello(guest->conversation->handshake().greeting());
@@ -152,6 +210,9 @@ void LinkListener::on_greeted(Guests::iterator guest, Handshake::State state) {
                   + to_string(peer));
     return;
   }
+  budget_.refund(guest->network, guest->cost, DoorBudget::Clock::now());
+  guest->conversation->let_step(
+    [](Handshake& handshake) { return handshake.advance(); });
   LinkVisitor visitor{std::move(guest->conversation), std::move(*hello),
                       guest->local, guest->address};
   guests_.erase(guest);

@@ -2,6 +2,7 @@
 
 #include "actors/links/conversation.hpp"
 #include "actors/links/hello.hpp"
+#include "actors/sockets/door_budget.hpp"
 
 #include <sys/socket.h>
 
@@ -29,7 +30,8 @@ struct ListenerOptions {
 };
 
 /// The door of a process: accepts connections and hears their greeting, each
-/// within two seconds and at most 256 at a time (beyond, the oldest has to go).
+/// within two seconds and at most 256 at a time (beyond, the oldest has to go),
+/// over TCP as many as DoorBudget allows.
 /// Whoever does not belong to the job is dropped and counted. On the loop's
 /// thread, but for the constructor.
 class LinkListener {
@@ -55,6 +57,8 @@ private:
     std::unique_ptr<Conversation> conversation;
     bool local = false;
     std::string address;
+    std::string network{};
+    DoorBudget::Cost cost{}; ///< so far
   };
   using Guests = std::list<Guest>;
 
@@ -62,7 +66,13 @@ private:
                  const sockaddr* address, socklen_t size);
   void open(Descriptor& door, uint64_t& watch, bool local);
   void accept_some(Descriptor& door, uint64_t& watch, bool local);
-  void admit(Descriptor made, bool local);
+  bool accept_one(Descriptor& door, uint64_t& watch, bool local);
+  void admit_local(Descriptor made);
+  void admit(Descriptor made, const ThreadTime& time);
+  Guests::iterator add(Descriptor made, TlsSession session, bool local,
+                       std::string address);
+  Handshake::State go_on(Guests::iterator guest, Handshake& handshake);
+  void rest();
   void on_greeted(Guests::iterator guest, Handshake::State state);
   void drop(Guests::iterator guest, const std::string& why);
 
@@ -76,7 +86,9 @@ private:
   uint64_t tcp_watch_ = 0;
   uint64_t local_watch_ = 0;
   uint64_t pause_ = 0;
+  uint64_t rest_ = 0;
   Guests guests_;
+  DoorBudget budget_;
   std::list<std::unique_ptr<Conversation>> refused_;
   std::function<void(LinkVisitor)> on_visitor_;
   std::function<void(const std::string&)> on_stranger_;

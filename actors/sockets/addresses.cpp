@@ -111,6 +111,16 @@ std::string SocketAddress::host() const {
   return text.data();
 }
 
+std::string SocketAddress::network() const {
+  if (storage_.ss_family != AF_INET6)
+    return host();
+  sockaddr_in6 six{};
+  std::memcpy(&six, &storage_, sizeof six);
+  const auto* bytes = six.sin6_addr.s6_addr;
+  const bool four = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
+  return {reinterpret_cast<const char*>(bytes), size_t{four ? 16U : 8U}};
+}
+
 uint16_t SocketAddress::port() const {
   sockaddr_in four{}; // the port lies in the same place in both versions
   std::memcpy(&four, &storage_, sizeof four);
@@ -139,6 +149,16 @@ void prepare_tcp(int descriptor) {
   set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 7);
+}
+
+void accept_speakers(int descriptor) {
+  set(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, 2);
+}
+
+void send_away(Descriptor connection) {
+  const linger at_once{1, 0};
+  ::setsockopt(connection.get(), SOL_SOCKET, SO_LINGER, &at_once,
+               sizeof at_once);
 }
 
 Connecting connect_tcp(const std::string& host, uint16_t port,

@@ -31,6 +31,9 @@ public:
   }
   socklen_t size() const { return size_; }
   std::string host() const; ///< in digits
+  /// Whom it belongs to as far as one can tell: an address of IPv4, the first
+  /// 64 bits of one of IPv6.
+  std::string network() const;
   uint16_t port() const;
   /// 0.0.0.0 or ::.
   bool is_any() const;
@@ -44,6 +47,12 @@ private:
 /// with signs of life. Errors: -1 and errno.
 int open_socket(const SocketAddress& address);
 void prepare_tcp(int descriptor);
+
+/// Of a listening socket: nobody is accepted before it has said something, or
+/// has been silent for some three seconds.
+void accept_speakers(int descriptor);
+/// Closes a connection without a word, and the other side is told so at once.
+void send_away(Descriptor connection);
 
 struct Connecting {
   Descriptor socket; ///< non-blocking; none: see `why`
