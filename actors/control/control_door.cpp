@@ -171,8 +171,7 @@ void ControlDoor::go_on(Id id) {
   if (found == guests_.end())
     return;
   auto& guest = found->second;
-  const auto network = guest.network;
-  if (!budget_.hears(network, DoorBudget::Clock::now())) {
+  if (!budget_.hears(guest.network, DoorBudget::Clock::now())) {
     list_.left(id);
     drop(id);
     return;

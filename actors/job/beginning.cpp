@@ -156,6 +156,7 @@ CheckpointFacts settings_of(const Job& job) {
     {"dropout", print(options.dropout)},
     {"precision", options.precision},
     {"reduction", options.reduction},
+    {"sparse-updates", options.sparse_updates},
     {"tables", job.tables.empty() ? "dense" : "sparse"},
     {"momentum", print(rule.momentum)},
     {"beta1", print(rule.beta1)},

@@ -25,13 +25,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
   priority, backup_workers, slow_worker, devices, threads_per_device, workers,
-  shards, chain, stages, schedule, split_at, processes, partitioner, tables, dense, table_bytes,
-  table_idle_steps, table_keep_count, table_fill, digests, reduction,
-  all_reduce, compress, plugin, server_filter, server_rule, bucket_mb, link,
-  link_encryption, virtual_ranks, global_batch, epochs, steps, optimizer, rule,
-  clip_norm, dropout, precision, lr_schedule, learning_rate, min_lr,
-  warmup_steps, seed, isa, eval_every, join_deadline_ms, loss_ms, sample,
-  samples, resume_from, evaluates)
+  shards, chain, stages, schedule, split_at, processes, partitioner, tables,
+  dense, sparse_updates, table_bytes, table_idle_steps, table_keep_count,
+  table_fill, digests, reduction, all_reduce, compress, plugin, server_filter,
+  server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
+  epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
+  learning_rate, min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms,
+  loss_ms, sample, samples, resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -224,7 +224,8 @@ void check_dense(const JobOptions& options, const Graph& graph,
                      "of; drop them, or use --dense shards");
   if (tables.empty())
     throw UsageError("--dense all_reduced needs sparse tables, which --tables "
-                     "dense, --server-filter and --server-rule do without; "
+                     "dense, --sparse-updates exact, --server-filter and "
+                     "--server-rule do without; "
                      "drop those, or use --dense shards");
 }
 
@@ -234,6 +235,12 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
   if (!served || options.tables == "dense")
     return {};
   auto tables = sparse_parameters(graph);
+  // Every row has every update: none can wait to be made, or be left alone.
+  const bool exact = options.sparse_updates == "exact";
+  if (exact && options.tables == "sparse")
+    throw UsageError("--sparse-updates exact updates every row in every step, "
+                     "and --tables sparse keeps those that were used: use "
+                     "--tables dense, or --sparse-updates lazy");
   const bool own_code = !options.server_filter.empty()
                         || !options.server_rule.empty();
   // Whether a sleeping model has one is up to the data, not known at first.
@@ -247,7 +254,20 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
     throw UsageError("--table-fill, --table-bytes and --table-idle-steps are "
                      "of sparse tables, and --model "
                      + options.model + " has none; drop them");
-  return own_code ? std::vector<uint32_t>{} : tables;
+  return own_code || exact ? std::vector<uint32_t>{} : tables;
+}
+
+/// Whether an update is lazy belongs to the optimizer, not to who keeps a
+/// table.
+std::vector<uint32_t> lazy_parameters(const JobOptions& options,
+                                      const Graph& graph) {
+  auto read_by_ids = sparse_parameters(graph);
+  const bool exact = options.sparse_updates == "exact";
+  if (exact && read_by_ids.empty() && options.sample.known())
+    throw UsageError("--sparse-updates exact is of tables that only ids read, "
+                     "and --model "
+                     + options.model + " has none; drop it");
+  return exact ? std::vector<uint32_t>{} : read_by_ids;
 }
 
 std::vector<uint32_t> tables_of(const JobOptions& options, const Graph& graph) {
@@ -281,6 +301,7 @@ Job::Job(JobOptions given)
     tables(tables_of(options, graph)),
     worker_graph(compact_graph(graph, tables, table_rows(options, graph))),
     layout(worker_graph),
+    lazy(lazy_parameters(options, graph)),
     plan(plan_of(options, graph, tables)),
     sampling(options.seed, some(options.samples), options.global_batch,
              options.virtual_ranks, least_rows(graph)),

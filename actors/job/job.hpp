@@ -38,6 +38,8 @@ struct Job {
   /// What a worker computes: `graph` with tables of the step's rows alone.
   Graph worker_graph;
   Layout layout; ///< of the worker's graph
+  /// Parameters whose updates are lazy (--sparse-updates).
+  std::vector<uint32_t> lazy;
   Plan plan;
   Sampling sampling;
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode

@@ -52,6 +52,9 @@ struct JobOptions {
   /// parameter_server with sparse tables. Who keeps the dense variables:
   /// shards; or, all_reduced, every worker, and they reduce the gradients.
   std::string dense = "shards";
+  /// Of tables that only ids read, whatever the strategy. lazy: what has no
+  /// gradient in a step stays as it is; exact: every row has every update.
+  std::string sparse_updates = "lazy";
   uint64_t table_bytes = 0;      ///< of rows of all tables; 0: no limit
   uint64_t table_idle_steps = 0; ///< rows are evicted after; 0: never
   uint32_t table_keep_count = 0; ///< touched so often, they stay longer

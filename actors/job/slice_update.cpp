@@ -36,6 +36,7 @@ UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
   if (!scalars.trust_ratios.empty())
     args.trust_ratio = scalars.trust_ratios[slice.variable];
   set_parameter(args, job.graph.parameters[slice.variable]);
+  args.lazy = std::ranges::binary_search(job.lazy, slice.variable);
   return args;
 }
 

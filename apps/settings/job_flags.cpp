@@ -229,6 +229,11 @@ void add_places(std::vector<Flag>& flags) {
         "of parameter_server, embeddings by rows that are made on first use "
         "and pulled where a batch has their ids: sparse; whole: dense",
         choice(FIELD(job.tables), {"auto", "sparse", "dense"})},
+       {"sparse-updates", "NAME", text_flag, "lazy",
+        "of tables that only ids read, with every strategy: what has no "
+        "gradient in a step keeps value and state (lazy), or decays and moves "
+        "on as all else (exact, whose tables are dense)",
+        choice(FIELD(job.sparse_updates), {"lazy", "exact"})},
        {"dense", "NAME", text_flag, "shards",
         "of parameter_server with sparse tables, who keeps the dense "
         "variables: shards; every worker, gradients reduced between them: "

@@ -30,6 +30,7 @@ struct UpdateTerms {
   float root_scale;  ///< multiplies the square root (Adam, LAMB)
   float epsilon;     ///< FTRL: beta and learning rate times l2
   float threshold;   ///< FTRL: learning rate times l1
+  bool lazy;         ///< where gradient_sum is 0 nothing changes
 };
 
 /// Elements whose squares make one sum; a power of two.

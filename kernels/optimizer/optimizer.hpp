@@ -65,6 +65,8 @@ struct UpdateArgs {
   bool decays = true; ///< weight decay holds for it
   ParameterRole role = ParameterRole::trained;
   float statistic_momentum = 0;
+  /// Elements whose gradient_sum is 0 keep value and state: see update().
+  bool lazy = false;
 };
 
 /// Fills in what an update wants to know of a parameter.
@@ -106,6 +108,13 @@ void set_parameter(UpdateArgs& args, const Parameter& parameter);
 /// adagrad: Duchi, Hazan, Singer, JMLR 2011; rmsprop: Tieleman and Hinton,
 /// 2012; adam: Kingma and Ba, ICLR 2015, algorithm 1; adamw: Loshchilov and
 /// Hutter, "Decoupled Weight Decay Regularization", ICLR 2019.
+///
+/// lazy: an element whose gradient_sum is exactly 0 is left as it is, value and
+/// state: no decay, no momentum, no moments that fade; the step is counted all
+/// the same. Of a table of embeddings those are the rows that no sample of the
+/// step has. It is asked of each element, not of a row, so it does not matter
+/// where slices are cut. Source: torch.optim.SparseAdam ("only moments that
+/// show up in the gradient get updated").
 ///
 /// Statistics, whatever the rule: p += statistic_momentum * (gradient_sum /
 /// samples - p); state is passed on.

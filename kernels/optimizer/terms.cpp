@@ -79,6 +79,7 @@ UpdateTerms update_terms(const OptimizerOptions& options,
   const auto weight_decay = args.decays ? options.weight_decay : 0.0f;
   terms.weight_decay = weight_decay;
   terms.keep = 1;
+  terms.lazy = args.lazy;
   terms.step_size = args.learning_rate;
   terms.decay[0] = static_cast<float>(options.beta1);
   terms.decay[1] = static_cast<float>(options.beta2);

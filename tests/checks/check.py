@@ -588,7 +588,10 @@ FOREIGN_FLAGS = {
     "run_test", "log_level",  # Boost's test programs
     "tool", "set", "clock-control", "launch-count"}  # CUDA's tools
 
-FOREIGN_NAMES = {"make_session"}  # CAF's
+FOREIGN_NAMES = {
+    "make_session",  # CAF's
+    "eta_min", "count_include_pad", "padding_idx",  # PyTorch's
+    "l2_regularization_strength", "global_clipnorm", "mask_zero"}  # Keras's
 
 
 def documents(root):

@@ -359,6 +359,7 @@ TRAIN = {
     "chain": prints(r"ps:1", "--chain", "2", base=SERVED, command="plan"),
     "partitioner": more("plan.slices", "--partitioner", "max_size:65536"),
     "tables": field("tables", None, "--tables", "dense", base=TABLES),
+    "sparse-updates": differs("--sparse-updates", "exact", base=TABLES),
     "dense": field("plan.reduction", lambda x: "direct exchange" in x,
                    "--dense", "all_reduced", base=TABLES),
     "table-fill": field("tables.rows", 26000, "--table-fill", base=TABLES),

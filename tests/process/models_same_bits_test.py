@@ -12,8 +12,8 @@ from cluster import Run
 
 DIGESTS = ("weights_sha256", "state_sha256")
 BATCH = ["--epochs", "0", "--global-batch", "16"]
-# Sparse tables are tables_test.py's: they differ where a rule moves rows that
-# have no gradient.
+# Sparse tables are those of tables_test.py and sparse_updates_test.py: norms over
+# them are added up part by part, so a clipped step has other bits.
 SERVED = ["--strategy", "parameter_server", "--tables", "dense"]
 LAYOUTS = [
     ["--strategy", "mirrored", "--devices", "cpu:2"],

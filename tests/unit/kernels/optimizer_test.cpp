@@ -311,6 +311,58 @@ BOOST_AUTO_TEST_CASE(weight_decay_leaves_out_what_does_not_decay) {
   }
 }
 
+// Every third element has no gradient, and every sixth one of -0.
+BOOST_AUTO_TEST_CASE(a_lazy_update_leaves_what_has_no_gradient_as_it_is) {
+  constexpr size_t count = 1037; // vectors and a tail
+  const auto values = random_values(count, 1);
+  const auto momentum = random_values(2 * count, 2);
+  auto state = momentum;
+  for (auto& s : state)
+    s = std::abs(s);
+  auto gradient = random_values(count, 3);
+  for (size_t i = 0; i < count; i += 3)
+    gradient[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  for (const auto& options : all_options())
+    for (float samples : {8.0f, 12.0f})
+      BOOST_TEST_CONTEXT(to_string(options.kind) << ' ' << samples) {
+        const auto slots = state_slots(options.kind);
+        const auto updated = [&](bool lazy) {
+          Trained out{std::vector<float>(count, not_a_number),
+                      std::vector<float>(slots * count, not_a_number)};
+          UpdateArgs args;
+          args.lazy = lazy;
+          args.gradient_sum = gradient.data();
+          args.samples = samples;
+          args.step = 7;
+          args.in = values.data();
+          args.out = out.values.data();
+          args.state_in = slots > 0 ? state.data() : nullptr;
+          args.state_out = slots > 0 ? out.state.data() : nullptr;
+          args.state_stride = count;
+          args.count = count;
+          update(options, args);
+          return out;
+        };
+        const auto lazy = updated(true);
+        const auto exact = updated(false);
+        for (size_t i = 0; i < count; ++i) {
+          const bool idle = i % 3 == 0;
+          BOOST_REQUIRE_EQUAL(lazy.values[i],
+                              idle ? values[i] : exact.values[i]);
+          for (uint32_t slot = 0; slot < slots; ++slot) {
+            const auto at = slot * count + i;
+            BOOST_REQUIRE_EQUAL(lazy.state[at],
+                                idle ? state[at] : exact.state[at]);
+          }
+        }
+        const bool moves = options.kind != OptimizerKind::sgd
+                           && options.kind != OptimizerKind::adagrad
+                           && options.kind != OptimizerKind::rmsprop;
+        if (moves || options.weight_decay > 0)
+          BOOST_TEST((lazy.values != exact.values));
+      }
+}
+
 BOOST_AUTO_TEST_CASE(a_statistic_moves_towards_the_mean_under_every_rule) {
   const auto values = random_values(37, 1);
   const auto gradient = random_values(37, 2);
