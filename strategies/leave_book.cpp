@@ -29,11 +29,13 @@ LeaveBook::Verdict LeaveBook::look(const std::set<RoleId>& roles,
   if (told_.empty() || now_ms - told_.front().since_ms < options_.patience_ms)
     return {};
   const auto first = told_.front();
-  for (auto kind : {RoleKind::worker, RoleKind::shard})
+  for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::stage})
     if (all_told(roles, kind))
       return {Kind::end_run, first.role,
               std::string{"all "}
-                + (kind == RoleKind::worker ? "workers" : "shards")
+                + (kind == RoleKind::worker  ? "workers"
+                   : kind == RoleKind::shard ? "shards"
+                                             : "stages")
                 + " were told to leave",
               first.why};
   told_.pop_front();

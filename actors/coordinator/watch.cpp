@@ -93,7 +93,7 @@ StepView CoordinatorState::view_of_step() const {
   view.stage = state == active    ? StepView::Stage::active
                : state == sealing ? StepView::Stage::sealing
                                   : StepView::Stage::forming;
-  view.served = job_->plan.owner_kind == RoleKind::shard;
+  view.served = keeps_slices(job_->plan.owner_kind);
   view.leased = async_;
   view.age_ms =
     static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(

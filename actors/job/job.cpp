@@ -104,11 +104,10 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
       && options.global_batch > 0) {
     const auto rows = max_step_rows(options) / options.virtual_ranks;
-    wanted.stages = stage_layers(options, graph,
-                                 static_cast<uint32_t>(
-                                   std::max<uint64_t>(1, rows)));
-    wanted.schedule = to_string(
-      pipeline_shape(options, options.virtual_ranks).schedule);
+    wanted.stages = stage_layers(
+      options, graph, static_cast<uint32_t>(std::max<uint64_t>(1, rows)));
+    wanted.schedule =
+      to_string(pipeline_shape(options, options.virtual_ranks).schedule);
   }
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))

@@ -40,8 +40,8 @@ struct JobOptions {
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;
   uint32_t shards = 1;
-  uint32_t chain = 1; ///< replicas of a shard
-  uint32_t stages = 2; ///< of pipeline
+  uint32_t chain = 1;            ///< replicas of a shard
+  uint32_t stages = 2;           ///< of pipeline
   std::string schedule = "auto"; ///< of pipeline: gpipe, 1f1b
   std::string split_at; ///< of pipeline: operators that stages begin with
   bool processes = false;

@@ -43,7 +43,8 @@ uint64_t stage_window(const Job& job, RoleId role) {
                        + parameter_elements(job.graph, part.in);
   const auto back = ranks * backward_elements(job.graph, part.out, rows);
   return std::max(min_window_bytes,
-                  2 * (std::max(forward, back) * sizeof(float)
+                  2
+                    * (std::max(forward, back) * sizeof(float)
                        + ranks * frame_header_bytes + max_passing_bytes));
 }
 

@@ -13,6 +13,7 @@
 #include "monitoring/names.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <string>
 #include <thread>
@@ -293,6 +294,14 @@ private:
   }
 
   void update() {
+    for (const auto& loss : losses_)
+      if (!std::isfinite(loss.loss_sum)) {
+        busy_ = true; // nothing more
+        tell_trouble("NaN loss at step " + std::to_string(version_ + 1)
+                     + " in virtual rank " + std::to_string(loss.virtual_rank)
+                     + ": lower --lr or look at the data");
+        return;
+      }
     context_.faults->pass(StepPhase::reduce);
     run([this] { return steps_.update(); },
         [this](const std::string& trouble) {

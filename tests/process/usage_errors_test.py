@@ -178,7 +178,7 @@ class UsageErrors(unittest.TestCase):
         for flag in ("--timeline", "--tensorboard", "--chaos"):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
-        for flag, value in (("--strategy", "pipeline"), ("--strategy", "tpu")):
+        for flag, value in (("--strategy", "tensor"), ("--strategy", "tpu")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node", "top", "doctor"):
             self.check([command], 2, f"{command} is not available yet")

@@ -194,12 +194,43 @@ BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(strategies_that_are_not_built_are_refused_by_name) {
-  for (std::string name : {"pipeline", "tensor", "hybrid"}) {
+  for (std::string name : {"tensor", "hybrid"}) {
     auto options = mirrored(2);
     BOOST_TEST(parse(name, options.strategy));
     BOOST_TEST(refusal(options)
                == "strategy " + name + " is not available yet");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::pipeline;
+  StageLayers first;
+  first.end = 2;
+  first.variables = {0};
+  StageLayers last{2, 3, "head", "loss", {}, 7, 16, 8, 1};
+  for (uint32_t i = 1; i < some_variables.size(); ++i)
+    last.variables.push_back(i);
+  options.stages = {first, last};
+  options.schedule = "1f1b";
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST((plan.owner_kind == RoleKind::stage));
+  BOOST_TEST(plan.of_kind(RoleKind::worker).empty());
+  const auto stages = plan.of_kind(RoleKind::stage);
+  BOOST_REQUIRE(stages.size() == 2u);
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.owner[slice.id] == (slice.variable == 0 ? 0u : 1u));
+    BOOST_TEST(plan.on_shards(slice.id));
+  }
+  BOOST_TEST((stages[1].ranks == RankRange{0, options.virtual_ranks}));
+  BOOST_TEST(to_table(plan).find("head to loss") != std::string::npos);
+  options.devices = {"cuda:0"};
+  BOOST_TEST(refusal(options).find("--devices cpu:0") != std::string::npos);
+  options.devices = {"cpu:0"};
+  options.chain = 2;
+  BOOST_TEST(refusal(options).find("--chain 2") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(every_device_of_every_worker_has_a_replica) {

@@ -60,6 +60,8 @@ std::vector<LinkMessage> one_of_each() {
     Push{fence, 9, {2, 6}, 4, numbered(300, 2)},
     Push{fence, 9, {6, 8}, 4, {}},
     LeasePush{fence, 9, 4, 8, numbered(1, 3), 0.5f},
+    StageValues{fence, 9, 5, StageStream::backward, 70'000, numbered(40, 4)},
+    StageValues{fence, 9, 0, StageStream::parameters, 0, {}},
   };
 }
 

@@ -203,6 +203,12 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
     round_trip(RowSnapshot{1, 2, 3, 0, 1, 9, tensor({1, 2})}).rows.size()
     == 2u);
   BOOST_TEST(round_trip(SnapshotTaken{1, 2, 3, 4}).part == 4u);
+  const auto crossed = round_trip(
+    StageValues{fence, 9, 5, StageStream::backward, 7, tensor({1, 2})});
+  BOOST_TEST(crossed.virtual_rank == 5u);
+  BOOST_TEST((crossed.stream == StageStream::backward));
+  BOOST_TEST(crossed.begin == 7u);
+  BOOST_TEST(crossed.values.size() == 2u);
   BOOST_TEST(round_trip(RowPull{fence, {}, 9, 4, tensor({1})}).slice == 4u);
   BOOST_TEST(
     round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()

@@ -1,0 +1,210 @@
+"""Strategy pipeline in real processes and in one: the same bits as one device
+for any number of stages, schedule and place of the cuts; a killed stage goes on
+from memory that outlived it, and no step is lost (I3, I9)."""
+# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run, wait_for
+
+DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
+          "--seed", "7", "--steps", "25"]
+MODELS = {
+    "mlp": ["--model", "mlp:784-64-48-10", *DIGITS, "--eval-fraction", "0.1"],
+    "cnn": ["--model", "cnn", *DIGITS],
+    "transformer": ["--model", "transformer:L2-H2-D32-T32-P0.1",
+                    "--data", "synthetic:text", "--global-batch", "10",
+                    "--virtual-ranks", "5", "--seed", "7", "--steps", "8"],
+    "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=500",
+             "--global-batch", "50", "--virtual-ranks", "7", "--seed", "7",
+             "--steps", "12"],
+}
+DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
+STAGES = ["--strategy", "pipeline", "--stages"]
+# Long enough to be struck; the last step of a data epoch is a short one.
+LONG = ["--model", "mlp:784-64-48-10", "--data", "synthetic:digits?samples=500",
+        "--global-batch", "48", "--seed", "7", "--steps"]
+
+
+def summary_of(*arguments):
+    with Run(*arguments) as run:
+        return run.finish()
+
+
+def digests(summary):
+    return {name: summary[name] for name in DIGESTS}
+
+
+def tensors_in(path):
+    """The bytes of a safetensors file after its header."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        file.seek(length, os.SEEK_CUR)
+        return file.read()
+
+
+class Pipeline(unittest.TestCase):
+    def check_layouts(self, model, layouts):
+        job = MODELS[model]
+        whole = summary_of(*job, "--strategy", "one_device")
+        for layout in layouts:
+            with self.subTest(model=model, layout=layout):
+                summary = summary_of(*job, *STAGES, *layout)
+                self.assertEqual(digests(summary), digests(whole))
+                self.assertEqual(summary["eval"], whole["eval"])
+                self.assertEqual(summary["final_loss"], whole["final_loss"])
+
+    def test_an_mlp_has_the_same_bits_on_any_number_of_stages(self):
+        self.check_layouts("mlp", [
+            ["1", "--in-process"], ["2", "--in-process"],
+            ["3", "--schedule", "gpipe", "--in-process"],
+            ["4", "--schedule", "1f1b", "--in-process"],
+            ["4", "--processes"], ["2", "--processes", "--link", "tcp"],
+            ["3", "--processes", "--schedule", "gpipe", "--link", "shm"],
+            ["2", "--split-at", "dense_2"],
+            ["2", "--processes", "--link-encryption", "on", "--link", "tcp"]])
+
+    def test_other_models_have_the_same_bits_on_stages(self):
+        for model in ("cnn", "transformer", "dlrm"):
+            self.check_layouts(model, [
+                ["2", "--in-process"], ["3", "--schedule", "gpipe"],
+                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+
+    def test_virtual_ranks_fix_the_bits_whatever_the_stages(self):
+        for ranks in ("1", "3", "8"):
+            job = ["--virtual-ranks", ranks]
+            whole = summary_of(*MODELS["mlp"], *job, "--strategy",
+                               "one_device")
+            for stages in ("2", "4"):
+                with self.subTest(ranks=ranks, stages=stages):
+                    self.assertEqual(
+                        digests(summary_of(*MODELS["mlp"], *job, *STAGES,
+                                           stages)),
+                        digests(whole))
+
+    def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
+        steps = "3000"
+        whole = summary_of(*LONG, steps, "--strategy", "one_device")
+        with Run(*LONG, steps, *STAGES, "3", "--processes") as run:
+            for step, role in ((150, "stage:1"), (800, "stage:0"),
+                               (1500, "stage:2")):
+                run.wait_for_step(step)
+                old = run.kill(role)
+                wait_for(lambda: run.children().get(role) not in (None, old),
+                         f"{role} is started again")
+            summary = run.finish()
+        self.assertEqual(digests(summary), digests(whole))
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual([(r["role"], r["kind"])
+                          for r in summary["recoveries"]],
+                         [("stage:1", "stage_restored"),
+                          ("stage:0", "stage_restored"),
+                          ("stage:2", "stage_restored")])
+
+    def test_a_stopped_stage_is_replaced(self):
+        steps = "1500"
+        whole = summary_of(*LONG, steps, "--strategy", "one_device")
+        with Run(*LONG, steps, *STAGES, "3", "--processes") as run:
+            run.wait_for_step(200)
+            stopped = run.role("stage:1")
+            os.kill(stopped, signal.SIGSTOP)
+            wait_for(lambda: "stage:1 is left out" in run.output()
+                     + run.error() or run.children().get("stage:1")
+                     not in (None, stopped), "the stopped stage is replaced")
+            summary = run.finish()
+        self.assertEqual(digests(summary), digests(whole))
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_a_checkpoint_goes_on_under_another_strategy(self):
+        whole = digests(summary_of(*LONG, "60", "--strategy", "one_device"))
+        layouts = ([*STAGES, "3"], ["--strategy", "one_device"],
+                   [*STAGES, "2", "--processes"],
+                   ["--strategy", "parameter_server", "--in-process"])
+        for first in layouts:
+            for second in layouts:
+                if "pipeline" not in first + second or first == second:
+                    continue
+                with self.subTest(first=first, second=second), \
+                        tempfile.TemporaryDirectory() as folder:
+                    kept = ["--checkpoint-dir", folder]
+                    summary_of(*LONG, "30", *first, *kept)
+                    summary = summary_of(*LONG, "60", *second, *kept,
+                                         "--resume")
+                    self.assertEqual(
+                        {name: summary[name] for name in DIGESTS[:2]},
+                        {name: whole[name] for name in DIGESTS[:2]})
+
+    def test_saved_weights_are_those_of_one_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for strategy in (["--strategy", "one_device"], [*STAGES, "3"]):
+                files.append(os.path.join(folder, strategy[1]))
+                summary_of(*MODELS["mlp"], *strategy, "--save", files[-1])
+            self.assertEqual(*(tensors_in(file) for file in files))
+
+    def test_ctrl_c_ends_with_what_all_stages_have(self):
+        with Run(*LONG, "100000", *STAGES, "3", "--processes") as run:
+            run.wait_for_step(50)
+            run.process.send_signal(signal.SIGINT)
+            summary = run.finish(130, 10)
+        with Run(*LONG, str(summary["steps"]), "--strategy",
+                 "one_device") as run:
+            self.assertEqual(run.finish()["weights_sha256"],
+                             summary["weights_sha256"])
+
+    def test_a_gradient_that_is_not_finite_ends_the_run_with_a_line(self):
+        with Run(*LONG, "100", *STAGES, "2", "--lr", "1e30") as run:
+            run.finish(1)
+            self.assertRegex(run.error(),
+                             r"^troupe: (NaN loss at|the gradient of) step \d+ "
+                             r".*lower --lr")
+
+    def test_plan_shows_who_holds_which_layers(self):
+        done = subprocess.run(
+            [TROUPE, "plan", *MODELS["mlp"], *STAGES, "2"],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"stage:0 +flatten to dense_0")
+        self.assertRegex(done.stdout, r"stage:1 +dense_1 to loss")
+        self.assertIn("schedule 1f1b", done.stdout)
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        for arguments, pattern in (
+                ([*STAGES, "9"], r"--stages 9: .* has 4 operators.*fewer"),
+                ([*STAGES, "2", "--split-at", "dense_9"],
+                 r"--split-at dense_9: .*no operator dense_9"),
+                ([*STAGES, "2", "--split-at", "dense_0"],
+                 r"--split-at dense_0: .*leave it out"),
+                ([*STAGES, "3", "--split-at", "dense_2,dense_1"],
+                 r"dense_1 is not after the one before it"),
+                ([*STAGES, "3", "--split-at", "dense_1"],
+                 r"makes 2 stages of --stages 3"),
+                ([*STAGES, "2", "--clip-norm", "1"], r"--clip-norm"),
+                ([*STAGES, "2", "--optimizer", "lamb"], r"lamb"),
+                ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
+                ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
+                ([*STAGES, "2", "--schedule", "interleaved"],
+                 r"--schedule interleaved: not available yet"),
+                ([*STAGES, "2", "--schedule", "best"],
+                 r"--schedule best: unknown"),
+                ([*STAGES, "0"], r"--stages 0"),
+                ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
+                (["--stages", "2"], r"--stages has no effect"),
+                (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")):
+            done = subprocess.run(
+                [TROUPE, "train", *MODELS["mlp"], *arguments],
+                capture_output=True, text=True, timeout=60, check=False)
+            with self.subTest(arguments=arguments):
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
+                                          done.stderr), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,128 @@
+#include "actors/job/stage_layers.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/graph/models.hpp"
+#include "tests/unit/actors/small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+using namespace troupe::test;
+
+BOOST_AUTO_TEST_SUITE(stage_layers_suite)
+
+namespace {
+
+JobOptions staged_job(uint32_t stages, const std::string& split_at = {}) {
+  auto options = small_job();
+  options.strategy = Strategy::pipeline;
+  options.model = "mlp:20-64-64-64-4";
+  options.stages = stages;
+  options.split_at = split_at;
+  return options;
+}
+
+std::string staged_mistake(const JobOptions& options) {
+  try {
+    stage_layers(options, make_graph(options.model), 16);
+  } catch (const UsageError& mistake) {
+    return mistake.what();
+  }
+  return "none";
+}
+
+/// The most that a stage takes of a sample.
+uint64_t slowest_stage(const std::vector<StageLayers>& stages) {
+  uint64_t most = 0;
+  for (const auto& stage : stages)
+    most = std::max(most, stage.flops);
+  return most;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(stages_have_all_layers_and_all_variables_once) {
+  for (std::string model : {"mlp:20-64-64-64-4", "transformer:L3-H2-D16-T8"}) {
+    const auto graph = make_graph(model);
+    for (uint32_t count = 1; count <= 4; ++count) {
+      auto options = staged_job(count);
+      options.model = model;
+      const auto stages = stage_layers(options, graph, 16);
+      BOOST_REQUIRE(stages.size() == count);
+      uint32_t next = 0;
+      std::vector<int> kept(graph.parameters.size(), 0);
+      for (const auto& stage : stages) {
+        BOOST_TEST(stage.begin == next);
+        BOOST_TEST(stage.end > stage.begin);
+        next = stage.end;
+        for (auto variable : stage.variables)
+          ++kept[variable];
+      }
+      BOOST_TEST(next == graph.ops.size());
+      BOOST_TEST(kept == std::vector<int>(kept.size(), 1),
+                 boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(cuts_leave_the_slowest_stage_as_fast_as_can_be) {
+  const auto options = staged_job(2);
+  const auto graph = make_graph(options.model);
+  const auto chosen = slowest_stage(stage_layers(options, graph, 16));
+  for (size_t op = 1; op < graph.ops.size(); ++op) {
+    const auto named = staged_job(2, graph.ops[op].name);
+    BOOST_TEST(chosen <= slowest_stage(stage_layers(named, graph, 16)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_says_how_many_micro_batches_a_stage_keeps) {
+  auto options = staged_job(3);
+  const auto graph = make_graph(options.model);
+  const auto kept = [&] {
+    std::vector<uint32_t> out;
+    for (const auto& stage : stage_layers(options, graph, 16))
+      out.push_back(stage.in_flight);
+    return out;
+  };
+  BOOST_TEST(kept() == (std::vector<uint32_t>{3, 2, 1}),
+             boost::test_tools::per_element());
+  options.schedule = "gpipe";
+  BOOST_TEST(kept() == (std::vector<uint32_t>{4, 4, 4}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
+  const auto has = [](const JobOptions& options, const char* what) {
+    const auto line = staged_mistake(options);
+    BOOST_TEST(line.find(what) != std::string::npos, line);
+  };
+  has(staged_job(9), "has 5 operators");
+  has(staged_job(2, "nobody"), "no operator nobody");
+  has(staged_job(2, "dense_0"), "first operator");
+  has(staged_job(3, "dense_2,dense_1"), "dense_1 is not after");
+  has(staged_job(3, "dense_1"), "makes 2 stages");
+  auto options = staged_job(2);
+  options.clip_norm = 1;
+  has(options, "--clip-norm");
+  options = staged_job(2);
+  options.rule.kind = OptimizerKind::lamb;
+  has(options, "lamb");
+  options = staged_job(2);
+  options.model = "sleep:1ms";
+  has(options, "no layers to cut");
+}
+
+BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
+  auto alone = small_job();
+  alone.model = "mlp:20-64-64-64-4";
+  const auto whole = weights(alone);
+  for (uint32_t stages : {1, 2, 3, 5})
+    for (std::string schedule : {"gpipe", "1f1b"}) {
+      auto options = staged_job(stages);
+      options.schedule = schedule;
+      BOOST_TEST(weights(options) == whole, stages << ' ' << schedule);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
