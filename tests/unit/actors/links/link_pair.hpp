@@ -25,8 +25,9 @@ inline std::array<std::unique_ptr<LinkSocket>, 2> socket_pair(int buffer = 0) {
 }
 
 inline std::vector<MessageKind> all_kinds() {
-  return {MessageKind::pull, MessageKind::pulled, MessageKind::push,
-          MessageKind::lease_push, MessageKind::row_pull};
+  return {MessageKind::pull,     MessageKind::pulled,
+          MessageKind::push,     MessageKind::lease_push,
+          MessageKind::row_pull, MessageKind::stage_values};
 }
 
 /// A link and what it has delivered.
