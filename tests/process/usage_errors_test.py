@@ -162,6 +162,36 @@ class UsageErrors(unittest.TestCase):
             (["train", *DIGITS, "--bucket-mb", "0"], 2, r"--bucket-mb 0"),
         ])
 
+    def test_flags_that_would_do_nothing_are_refused(self):
+        self.check_table([
+            (["train", *DIGITS, "--slow-worker", "1:5"], 2,
+             r"--slow-worker has no effect .*parameter_server"),
+            (["train", *DIGITS, *SERVED, "--slow-worker", "7:2"], 2,
+             r"--slow-worker 7:2: there are 2 workers"),
+            (["train", *DIGITS, "--eval-every", "2"], 2,
+             r"--eval-every has no effect .*--eval-fraction"),
+            (["train", *DIGITS, "--link", "tcp"], 2, r"share a process"),
+            (["train", *DIGITS, "--strategy", "one_device",
+              "--link-encryption", "on"], 2, r"share a process"),
+            (["train", *DIGITS, "--strategy", "one_device", "--bucket-mb",
+              "2"], 2, r"reduces nothing"),
+            (["train", "--data", "synthetic:clicks", "--model", "dlrm",
+              *SERVED, "--tables", "dense", "--table-bytes", "9000"], 2,
+             r"keeps all rows"),
+            (["plan", "--precision", "bfloat16", "--isa", "avx2"], 2,
+             r"--isa avx2"),
+            (["plan", "--listen", "0.0.0.0:0", *SERVED], 1,
+             r"address not local"),
+            (["train", *DIGITS, "--lr", "1", "--lr", "2"], 2,
+             r"--lr is given twice, as 1 and as 2"),
+            (["train", *DIGITS, "--resume=fresh", "--resume"], 2,
+             r"--resume is given twice"),
+            (["train", *DIGITS, "--eval-fraction", "0.0001"], 2,
+             r"--eval-fraction: of 256 samples"),
+            (["train", *DIGITS, *SERVED, "--eval-fraction", "0.0001"], 2,
+             r"--eval-fraction: of 256 samples"),
+        ])
+
     def test_status_needs_the_address_of_a_run(self):
         for arguments, status, pattern in (
                 ([], 2, r"troupe status 127\.0\.0\.1:9400"),
