@@ -51,8 +51,7 @@ struct Client {
   std::string received;
   std::string answer;
   size_t said = 0;
-  std::chrono::nanoseconds cost{}; ///< so far, of processor time
-  bool answered = false;           ///< with the page
+  bool answered = false; ///< with the page
 
   short events() const {
     return state == State::leaving ? short{POLLIN} : stream->awaits();
@@ -69,6 +68,8 @@ struct PageServer::Impl {
   PageGuard guard;
   std::list<Client> clients; // in the order in which they came
   Clock::time_point accept_again{};
+  std::chrono::nanoseconds charged{};     // the thread's time, so far
+  std::chrono::nanoseconds for_readers{}; // since then
   std::thread thread;
 
   Impl(int listening, std::string where, std::function<std::string()> make,
@@ -114,6 +115,7 @@ struct PageServer::Impl {
       end_some(Clock::now());
       if (watched[1].revents != 0)
         accept_some();
+      charge();
     }
   }
 
@@ -136,29 +138,26 @@ struct PageServer::Impl {
       const bool over = client.state == Client::State::gone
                         || client.deadline <= now;
       if (over)
-        end(client);
+        ::close(client.socket);
       return over;
     });
   }
 
-  void end(const Client& client) {
-    const auto began = thread_time();
-    ::close(client.socket);
-    if (!client.answered)
-      charge(client.cost + thread_time() - began);
-  }
-
-  /// Who belongs to nobody's readers has cost that.
-  void charge(std::chrono::nanoseconds cost) {
+  /// All that the thread does is for strangers, but for what it says to those
+  /// who get the page.
+  void charge() {
     if (!guard.rests_until)
       return;
+    const auto now = thread_time();
+    const auto cost = now - charged - for_readers;
+    charged = now;
+    for_readers = {};
     if (const auto until = guard.rests_until(cost))
       accept_again = std::max(accept_again, *until);
   }
 
   void accept_some() {
-    for (int i = 0; i < accepts_per_turn && Clock::now() >= accept_again; ++i) {
-      const auto began = thread_time();
+    for (int i = 0; i < accepts_per_turn; ++i) {
       const int made = ::accept4(listener, nullptr, nullptr,
                                  SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (made >= 0) {
@@ -175,8 +174,7 @@ struct PageServer::Impl {
                            Clock::now() + request_patience,
                            {},
                            {},
-                           0,
-                           thread_time() - began});
+                           0});
         continue;
       }
       const bool short_of_room = errno == EMFILE || errno == ENFILE
@@ -196,7 +194,7 @@ struct PageServer::Impl {
     });
     if (victim == clients.end())
       victim = clients.begin();
-    end(*victim);
+    ::close(victim->socket);
     clients.erase(victim);
   }
 
@@ -205,7 +203,8 @@ struct PageServer::Impl {
   void go_on(Client& client) {
     const auto began = thread_time();
     take_turn(client);
-    client.cost += thread_time() - began;
+    if (client.answered)
+      for_readers += thread_time() - began;
   }
 
   void take_turn(Client& client) {

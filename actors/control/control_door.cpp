@@ -20,10 +20,14 @@ namespace troupe {
 namespace {
 
 constexpr int backlog = 1024;
+/// Who waits before a door that is seldom open waits in vain.
+constexpr int crowded_backlog = 32;
 constexpr int accepts_per_turn = 32;
 constexpr size_t max_guests = 1024;
 constexpr std::chrono::milliseconds longest_patience{10'000};
 constexpr auto breath = std::chrono::milliseconds{100};
+/// Of looking at who is late: nobody is.
+constexpr auto negligible = std::chrono::microseconds{5};
 
 bool is_want_of_room(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS
@@ -100,6 +104,7 @@ void ControlDoor::accept_some() {
   for (int i = 0; i < accepts_per_turn && accept_one(); ++i) {
   }
   rest();
+  queue(budget_.is_crowded(DoorBudget::Clock::now()));
   settle();
 }
 
@@ -129,7 +134,7 @@ bool ControlDoor::accept_one() {
   const auto cost = time.spent();
   budget_.spend(network, cost, now);
   if (guest != nullptr)
-    guest->cost = cost;
+    guest->cost = cost + DoorBudget::beside;
   return true;
 }
 
@@ -158,6 +163,12 @@ void ControlDoor::pause(IoLoop::Clock::time_point until) {
     pause_ = 0;
     loop_.rearm(watch_, EPOLLIN);
   });
+}
+
+/// How many may wait to be accepted.
+void ControlDoor::queue(bool crowded) {
+  if (std::exchange(crowded_, crowded) != crowded)
+    ::listen(door_.get(), crowded ? crowded_backlog : backlog);
 }
 
 /// Where strangers have cost too much.
@@ -192,7 +203,7 @@ void ControlDoor::charge(Id id, Guest& guest) {
   const auto cost = time.spent();
   budget_.spend(network, cost, DoorBudget::Clock::now());
   if (const auto still = guests_.find(id); still != guests_.end())
-    still->second.cost += cost;
+    still->second.cost += cost + DoorBudget::beside;
   rest();
 }
 
@@ -316,6 +327,7 @@ void ControlDoor::drop(Id id) {
 
 /// Lets go whose time is over, and comes back when the next one's is.
 void ControlDoor::settle() {
+  const ThreadTime time;
   for (auto id : list_.late(GuestList::Clock::now()))
     drop(id);
   loop_.cancel(std::exchange(timer_, 0));
@@ -324,6 +336,8 @@ void ControlDoor::settle() {
       timer_ = 0;
       settle();
     });
+  if (time.spent() > negligible)
+    budget_.turn_away(time.spent(), DoorBudget::Clock::now());
 }
 
 } // namespace troupe

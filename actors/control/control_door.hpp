@@ -56,7 +56,7 @@ private:
   struct Guest {
     VettedConnection connection;
     std::string network;
-    DoorBudget::Cost cost{}; ///< so far
+    DoorBudget::Cost cost{}; ///< so far, as the budget knows it
     bool asks = false;       ///< for a certificate
     std::string heard;       ///< so far
     bool asked = false;      ///< all of it
@@ -80,6 +80,7 @@ private:
   void drop(Id id);
   void pause(IoLoop::Clock::time_point until);
   void rest();
+  void queue(bool crowded);
   void settle();
 
   IoLoop& loop_;
@@ -94,6 +95,7 @@ private:
   uint64_t pause_ = 0;
   GuestList list_;
   DoorBudget budget_;
+  bool crowded_ = false;
   OnStranger on_stranger_;
   std::shared_ptr<CertificateDesk> desk_;
   std::unordered_map<Id, Guest> guests_;

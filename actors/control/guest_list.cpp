@@ -41,10 +41,14 @@ std::optional<GuestList::Id> GuestList::room() {
 
 std::vector<GuestList::Id> GuestList::late(Clock::time_point now) {
   std::vector<Id> out;
-  for (const auto* row : {&silent_, &speaking_})
-    for (const auto& guest : *row)
-      if (guest.deadline <= now)
-        out.push_back(guest.id);
+  for (const auto& guest : silent_) {
+    if (guest.deadline > now)
+      break; // all have the same patience
+    out.push_back(guest.id);
+  }
+  for (const auto& guest : speaking_)
+    if (guest.deadline <= now)
+      out.push_back(guest.id);
   for (auto id : out)
     left(id);
   return out;
@@ -52,7 +56,7 @@ std::vector<GuestList::Id> GuestList::late(Clock::time_point now) {
 
 std::optional<GuestList::Clock::time_point> GuestList::next_deadline() const {
   std::optional<Clock::time_point> first;
-  if (!silent_.empty()) // all have the same patience
+  if (!silent_.empty()) // the first of them has come first
     first = silent_.front().deadline;
   for (const auto& guest : speaking_)
     first = first ? std::min(*first, guest.deadline) : guest.deadline;

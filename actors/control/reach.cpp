@@ -1,6 +1,7 @@
 #include "actors/control/reach.hpp"
 
 #include "actors/certificates/tls_context.hpp"
+#include "actors/sockets/addresses.hpp"
 #include "actors/sockets/descriptor.hpp"
 
 #include <netdb.h>
@@ -152,7 +153,9 @@ Reach of_handshake(const Endpoint& where, ssl_st* session) {
 
 Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline) {
   Descriptor socket;
-  return open_way(where, Clock::now() + deadline, socket);
+  auto way = open_way(where, Clock::now() + deadline, socket);
+  send_away(std::move(socket)); // costs the other side least
+  return way;
 }
 
 Reach reach_member(const Endpoint& where, const Credentials& credentials,
@@ -168,6 +171,7 @@ Reach reach_member(const Endpoint& where, const Credentials& credentials,
   for (bool greeted = false; session;) {
     ERR_clear_error();
     char word = 0;
+    errno = 0;
     const int result = greeted ? SSL_peek(session.get(), &word, 1)
                                : SSL_do_handshake(session.get());
     if (result == 1) {
@@ -175,7 +179,14 @@ Reach reach_member(const Endpoint& where, const Credentials& credentials,
         return {};
       continue;
     }
+    const int system = errno;
     const auto wanted = SSL_get_error(session.get(), result);
+    if (wanted == SSL_ERROR_SYSCALL
+        && (system == ECONNRESET || system == EPIPE))
+      return {ReachKind::silent,
+              to_string(where)
+                + " sends everybody away: is it overloaded, or is there a "
+                  "crowd of strangers?"};
     if (wanted != SSL_ERROR_WANT_READ && wanted != SSL_ERROR_WANT_WRITE)
       return of_handshake(where, session.get());
     if (!wait_for(socket.get(),

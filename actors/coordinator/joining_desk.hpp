@@ -29,8 +29,14 @@ public:
   }
   void ask(const Hello& hello, const caf::strong_actor_ptr& sender,
            Promise promise, uint64_t now_ms) {
-    std::erase_if(waiting_, [&](const Asked& x) { return x.sender == sender; });
-    waiting_.push_back({hello, sender, std::move(promise), now_ms});
+    auto since_ms = now_ms;
+    std::erase_if(waiting_, [&](const Asked& x) {
+      if (x.sender != sender)
+        return false;
+      since_ms = x.since_ms; // it asks again
+      return true;
+    });
+    waiting_.push_back({hello, sender, std::move(promise), since_ms});
   }
   /// Answers whom it can. `heard(role)`: when it gave its last sign of life;
   /// `admit(role)`: what a role is told whose name is free.

@@ -13,6 +13,7 @@ namespace troupe {
 namespace {
 
 constexpr int backlog = 512;
+constexpr int crowded_backlog = 32; // who waits before it would wait in vain
 constexpr int accepts_per_turn = 32;
 constexpr size_t max_guests = 256;
 constexpr auto guest_patience = std::chrono::seconds{2};
@@ -83,6 +84,7 @@ void LinkListener::accept_some(Descriptor& door, uint64_t& watch, bool local) {
   for (int i = 0; i < accepts_per_turn && accept_one(door, watch, local); ++i) {
   }
   rest();
+  queue(budget_.is_crowded(DoorBudget::Clock::now()));
 }
 
 /// Returns false when nobody waits any more, or there is no room.
@@ -115,6 +117,12 @@ bool LinkListener::accept_one(Descriptor& door, uint64_t& watch, bool local) {
   return false;
 }
 
+/// How many may wait to be accepted over TCP.
+void LinkListener::queue(bool crowded) {
+  if (tcp_door_ && std::exchange(crowded_, crowded) != crowded)
+    ::listen(tcp_door_.get(), crowded ? crowded_backlog : backlog);
+}
+
 /// Where strangers have cost too much.
 void LinkListener::rest() {
   const auto until = budget_.rests_until(DoorBudget::Clock::now());
@@ -141,8 +149,8 @@ void LinkListener::admit(Descriptor made, const ThreadTime& time) {
   const auto network = peer.network();
   if (!budget_.hears(network, now)) {
     send_away(std::move(made));
-    budget_.turn_away(time.spent(), now);
     on_stranger_(peer.host() + ": " + too_many);
+    budget_.turn_away(time.spent(), now);
     return;
   }
   prepare_tcp(made.get());
@@ -154,8 +162,9 @@ void LinkListener::admit(Descriptor made, const ThreadTime& time) {
   guest->network = network;
   guest->conversation->let_step(
     [this, guest](Handshake& handshake) { return go_on(guest, handshake); });
-  guest->cost = time.spent();
-  budget_.spend(network, guest->cost, now);
+  const auto cost = time.spent();
+  guest->cost = cost + DoorBudget::beside;
+  budget_.spend(network, cost, now);
 }
 
 LinkListener::Guests::iterator LinkListener::add(Descriptor made,
@@ -182,7 +191,7 @@ Handshake::State LinkListener::go_on(Guests::iterator guest,
   const ThreadTime time;
   const auto state = handshake.advance();
   const auto cost = time.spent();
-  guest->cost += cost;
+  guest->cost += cost + DoorBudget::beside;
   budget_.spend(guest->network, cost, DoorBudget::Clock::now());
   rest();
   return state;
@@ -220,9 +229,11 @@ void LinkListener::on_greeted(Guests::iterator guest, Handshake::State state) {
 }
 
 void LinkListener::drop(Guests::iterator guest, const std::string& why) {
+  const ThreadTime time;
   const auto line = guest->address + ": " + why;
   guests_.erase(guest);
   on_stranger_(line);
+  budget_.turn_away(time.spent(), DoorBudget::Clock::now());
 }
 
 void LinkListener::refuse(LinkVisitor visitor, const std::string& why) {

@@ -73,6 +73,7 @@ private:
                        std::string address);
   Handshake::State go_on(Guests::iterator guest, Handshake& handshake);
   void rest();
+  void queue(bool crowded);
   void on_greeted(Guests::iterator guest, Handshake::State state);
   void drop(Guests::iterator guest, const std::string& why);
 
@@ -89,6 +90,7 @@ private:
   uint64_t rest_ = 0;
   Guests guests_;
   DoorBudget budget_;
+  bool crowded_ = false;
   std::list<std::unique_ptr<Conversation>> refused_;
   std::function<void(LinkVisitor)> on_visitor_;
   std::function<void(const std::string&)> on_stranger_;

@@ -15,7 +15,7 @@ void DoorBudget::earn(Debt& debt, Clock::time_point now, int parts) {
 }
 
 DoorBudget::Debt& DoorBudget::all(Clock::time_point now) {
-  earn(all_, now, share);
+  earn(all_, now, parts_);
   return all_;
 }
 
@@ -23,7 +23,7 @@ DoorBudget::Debt& DoorBudget::of(const std::string& network,
                                  Clock::time_point now) {
   const auto hash = std::hash<std::string>{}(network + std::to_string(salt_));
   auto& debt = networks_[hash % networks_.size()];
-  earn(debt, now, 2 * share);
+  earn(debt, now, 2 * parts_);
   return debt;
 }
 
@@ -32,19 +32,19 @@ bool DoorBudget::hears(const std::string& network, Clock::time_point now) {
 }
 
 void DoorBudget::turn_away(Cost cost, Clock::time_point now) {
-  all(now).cost += cost;
+  all(now).cost += cost + beside;
 }
 
 void DoorBudget::spend(const std::string& network, Cost cost,
                        Clock::time_point now) {
-  all(now).cost += cost;
-  of(network, now).cost += cost;
+  all(now).cost += cost + beside;
+  of(network, now).cost += cost + beside;
 }
 
 void DoorBudget::refund(const std::string& network, Cost cost,
                         Clock::time_point now) {
   for (auto* debt : {&all(now), &of(network, now)})
-    debt->cost = std::max(debt->cost - cost, Cost::zero());
+    debt->cost = std::max(debt->cost - vouched * cost, Cost::zero());
 }
 
 std::optional<DoorBudget::Clock::time_point>
@@ -52,7 +52,7 @@ DoorBudget::rests_until(Clock::time_point now) {
   const auto debt = all(now).cost;
   if (debt < burst)
     return std::nullopt;
-  return now + (debt - burst + least) * share;
+  return now + (debt - burst + least) * parts_;
 }
 
 DoorBudget::Cost ThreadTime::now() {

@@ -47,7 +47,10 @@ class Flood:
 
     def connect(self, door):
         """None where the system has no more of them."""
-        one = socket.socket()
+        try:
+            one = socket.socket()
+        except OSError:
+            return None
         one.setblocking(False)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         code = one.connect_ex(door)
@@ -89,11 +92,13 @@ class Flood:
             doors.append(door)
         missing = doors * count
         while True:
-            for door in missing[:500]:
+            now, missing = missing[:500], missing[500:]
+            for door in now:
                 one = self.connect(door)
-                if one is not None:
+                if one is None:
+                    missing.append(door)
+                else:
                     self.selector.register(one, selectors.EVENT_READ, door)
-            missing = missing[500:]
             for key, _ in self.selector.select(0.05):
                 try:
                     if key.fileobj.recv(4096):
@@ -144,9 +149,21 @@ class Flood:
         one.close()
 
 
+def more_files():
+    """As many as one may have."""
+    with open("/proc/sys/fs/nr_open") as file:
+        most = int(file.read())
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (most, hard):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            return
+        except (OSError, ValueError):
+            continue
+
+
 def main(kind, count, *doors):
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    more_files()
     places = [(host, int(port)) for host, port in
               (door.rsplit(":", 1) for door in doors)]
     getattr(Flood(places), kind)(int(count))

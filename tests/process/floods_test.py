@@ -25,8 +25,8 @@ from cluster import Run, wait_for
 from roles import Role
 from sockets import listening_addresses
 
-# The short form is for each run; TROUPE_FLOODS=long has it all.
-LONG = os.environ.get("TROUPE_FLOODS") == "long"
+# The short form is for each run.
+FULL = "TROUPE_IN_FULL" in os.environ
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
        "4", "--seed", "7"]
@@ -35,10 +35,10 @@ SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
 MEMBERS = ["ps:0", "ps:1", "worker:0", "worker:1"]
 # What strangers may take of the job's steps, and for how long they are there.
 LEAST = 0.9
-FLOOD_S = 60 if LONG else 12
+FLOOD_S = 60 if FULL else 8
 WINDOW_S = 4
 KINDS = [("idle", 1100), ("idle", 10_000), ("hellos", 256), ("visits", 1000)] \
-    if LONG else [("hellos", 256)]
+    if FULL else [("hellos", 256)]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

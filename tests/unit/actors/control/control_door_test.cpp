@@ -9,9 +9,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <fstream>
 #include <future>
+#include <iomanip>
 #include <mutex>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -38,6 +42,30 @@ bool is_let_go(const Descriptor& socket) {
   while ((got = ::recv(socket.get(), bytes, sizeof bytes, 0)) > 0) {
   }
   return got == 0 || errno == ECONNRESET;
+}
+
+/// Connections that this host's system holds at a port, accepted or not. The
+/// other side may think so of more: who was answered and said nothing is
+/// forgotten without a word.
+size_t held_at(uint16_t port) {
+  constexpr std::string_view established = "01";
+  constexpr std::string_view close_wait = "08";
+  std::ifstream table{"/proc/self/net/tcp"};
+  std::ostringstream at;
+  at << ':' << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
+     << port;
+  size_t out = 0;
+  std::string number;
+  std::string own;
+  std::string peer;
+  std::string state;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream{line} >> number >> own >> peer >> state;
+    if (own.ends_with(at.str())
+        && (state == established || state == close_wait))
+      ++out;
+  }
+  return out;
 }
 
 struct Client {
@@ -157,8 +185,7 @@ BOOST_AUTO_TEST_CASE(members_come_in_through_a_crowd_of_the_silent) {
     BOOST_REQUIRE(next().has_value());
     crowd.push_back(connected(port()));
   }
-  for (const auto& one : crowd)
-    BOOST_REQUIRE(is_let_go(one));
+  BOOST_TEST(test::soon([&] { return held_at(port()) == 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_thousand_members_who_come_at_once_are_let_in) {

@@ -1,0 +1,92 @@
+"""110 roles that are started by hand, each a process of its own, join one
+coordinator, which says how many are there; a thousand where all is tested
+(TROUPE_IN_FULL)."""
+# Symptom: a thousand stopped joining at 379: what their looks at the door cost
+# counted as strangers'. Before, 30 s of silence and a list of names.
+# ctest: TIMEOUT 900 RUN_SERIAL TRUE
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cluster import TROUPE, wait_for
+from roles import Role
+
+FULL = "TROUPE_IN_FULL" in os.environ
+WORKERS = 999 if FULL else 109
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-16-10",
+       "--global-batch", "1024", "--virtual-ranks", str(WORKERS), "--strategy",
+       "parameter_server", "--workers", str(WORKERS), "--ps", "1", "--epochs",
+       "0", "--steps", "3", "--seed", "7"]
+# They come one after the other, as from a script that walks through hosts: a
+# thousand processes begin at once on no host.
+APART_S = 0.05 if FULL else 0.01
+DEADLINE_S = 300
+
+
+class ManyRoles(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.own = self.path("own")
+        self.processes = []
+        self.addCleanup(self.stop)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def start(self, name, address):
+        with open(self.path("said"), "a") as said:
+            self.processes.append(subprocess.Popen(
+                [TROUPE, "role", name, "--coordinator", address,
+                 "--certificates", self.own], stdin=subprocess.DEVNULL,
+                stdout=said, stderr=said))
+
+    def said(self):
+        with open(self.path("said")) as file:
+            return file.read()[-2000:]
+
+    def test_all_of_them_join(self):
+        began = time.monotonic()
+        coordinator = Role(self.addCleanup, "coordinator", *JOB, "--summary",
+                           self.path("summary.json"), "--certificates",
+                           self.own)
+        address = coordinator.address()
+        first = WORKERS // 3
+        for worker in range(first):
+            self.start(f"worker:{worker}", address)
+            time.sleep(APART_S)
+        line = f"{first} of {WORKERS + 1} roles have joined, missing: "
+        wait_for(lambda: line in coordinator.output()
+                 or coordinator.process.poll() is not None, "a third of them",
+                 DEADLINE_S)
+        self.assertIn(line, coordinator.output(), self.said())
+        for name in ["ps:0", *(f"worker:{worker}"
+                               for worker in range(first, WORKERS))]:
+            self.start(name, address)
+            time.sleep(APART_S)
+        try:
+            coordinator.finish(0, DEADLINE_S)
+        except Exception as error:
+            raise AssertionError(f"{coordinator.output()[-500:]} "
+                                 f"{self.said()}") from error
+        for process in self.processes:
+            self.assertEqual(process.wait(60), 0, self.said())
+        with open(self.path("summary.json")) as file:
+            summary = json.load(file)
+        self.assertEqual(summary["steps"], 3)
+        self.assertEqual(summary["recoveries"], [])
+        print(f"{WORKERS + 1} roles: {time.monotonic() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()
