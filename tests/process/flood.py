@@ -1,13 +1,14 @@
 """A crowd at the ports of a job, for the tests beside: idle connections, TLS
 hellos, or connections that come and go, as many as one processor core can make.
 
-    flood.py idle|hellos|visits COUNT HOST:PORT…
+    flood.py idle|hellos|visits|spin COUNT FROM HOST:PORT…
 
 idle: COUNT connections to each port that say nothing; one that is closed is made
 again. hellos: the beginning of a TLS handshake, up to COUNT of them under way,
 one after the other to each port. visits: COUNT connections a second in all, each
-closed at once. spin: none, it is busy. It ends when it is killed, and prints what
-it did each second as {"made": …, "answered": …}.
+closed at once. spin: none, it is busy. FROM: which of this host's addresses they
+come from. It ends when it is killed, and prints what it did each second as
+{"made": …, "answered": …}.
 """
 
 import errno
@@ -21,6 +22,7 @@ import struct
 import sys
 import time
 
+IP_BIND_ADDRESS_NO_PORT = 24
 RESET = struct.pack("ii", 1, 0)  # nobody waits for what is under way
 PATIENCE_S = 2
 
@@ -39,7 +41,8 @@ def client_hello():
 
 
 class Flood:
-    def __init__(self, doors):
+    def __init__(self, own, doors):
+        self.own = own
         self.doors = itertools.cycle(doors)
         self.counts = {"made": 0, "answered": 0}
         self.told = time.monotonic()
@@ -53,6 +56,8 @@ class Flood:
             return None
         one.setblocking(False)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        one.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        one.bind((self.own, 0))
         code = one.connect_ex(door)
         if code not in (0, errno.EINPROGRESS):
             one.close()
@@ -162,11 +167,11 @@ def more_files():
             continue
 
 
-def main(kind, count, *doors):
+def main(kind, count, own, *doors):
     more_files()
     places = [(host, int(port)) for host, port in
               (door.rsplit(":", 1) for door in doors)]
-    getattr(Flood(places), kind)(int(count))
+    getattr(Flood(own, places), kind)(int(count))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A job that was started by hand, on one processor core, beside a crowd on the
 other that is at all its ports for a minute: nobody ends, the bits are those of a
 run that nobody disturbed, and a step takes hardly more of the processor than
-beside a crowd that merely spins."""
+beside a crowd that merely spins. Members from elsewhere come in."""
 # Symptom: TLS handshakes of strangers took a third of the job's core, and idle
 # connections that came again and again a tenth.
 # ctest: TIMEOUT 3000 RUN_SERIAL TRUE
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from cluster import Run, wait_for
 from roles import Role
-from sockets import listening_addresses
+from sockets import connections, listening_addresses
 
 # The short form is for each run.
 FULL = "TROUPE_IN_FULL" in os.environ
@@ -81,9 +81,8 @@ class Floods(unittest.TestCase):
         self.coordinator = self.role(
             "coordinator", *JOB, *SERVED, "--epochs", "1000000", "--summary",
             self.summary, "--journal", self.path("run.db"))
-        address = self.coordinator.address()
-        self.members = [self.role(name, "--coordinator", address)
-                        for name in MEMBERS]
+        self.coordinator.address()
+        self.members = [self.member(name) for name in MEMBERS]
         self.roles = [self.coordinator, *self.members, self.voter]
         wait_for(lambda: "epoch 1 " in self.coordinator.output(), "an epoch")
         self.metrics = re.search(r"metrics: (http://\S+)",
@@ -91,6 +90,9 @@ class Floods(unittest.TestCase):
         self.doors = [f"127.0.0.1:{port}" for role in self.roles for _, port
                       in listening_addresses([role.process.pid])]
         self.assertEqual(len(self.doors), 9)
+
+    def member(self, name):
+        return self.role(name, "--coordinator", self.coordinator.address())
 
     def step(self):
         """As Prometheus would: a few tries, if need be."""
@@ -104,12 +106,12 @@ class Floods(unittest.TestCase):
                              re.MULTILINE)
         return float(wait_for(ask, "metrics").group(1))
 
-    def flood(self, kind, count):
+    def flood(self, kind, count, own="127.0.0.1"):
         said = open(self.path("flood"), "w")
         flood = subprocess.Popen(
             ["taskset", "-c", str(self.crowd_core), sys.executable,
              os.path.join(os.path.dirname(__file__), "flood.py"), kind,
-             str(count), *self.doors], stdout=said)
+             str(count), own, *self.doors], stdout=said)
         said.close()
 
         def stop():
@@ -159,14 +161,15 @@ class Floods(unittest.TestCase):
         for role in self.roles:
             self.assertIsNone(role.process.poll(), role.error())
 
-    def check_bits(self):
+    def check_bits(self, recoveries=()):
         self.coordinator.process.send_signal(signal.SIGINT)
         self.coordinator.finish(130)
         for member in self.members:
             member.finish(0, 10)
         with open(self.summary) as file:
             summary = json.load(file)
-        self.assertEqual(summary["recoveries"], [])
+        self.assertEqual([row["role"] for row in summary["recoveries"]],
+                         list(recoveries))
         self.assertEqual(summary["steps_rolled_back"], 0)
         with Run(*JOB, "--strategy", "one_device", "--steps",
                  str(summary["steps"])) as run:
@@ -180,6 +183,24 @@ class Floods(unittest.TestCase):
             with self.subTest(kind=kind, count=count):
                 self.stand(kind, count)
         self.check_bits()
+
+    def test_a_member_comes_back_past_a_crowd_of_another_network(self):
+        self.start()
+        stop = self.flood("hellos", 256, own="127.0.0.2")
+        wait_for(lambda: self.made() > 5000, "a crowd")
+        place = MEMBERS.index("worker:1")
+        self.members[place].process.kill()
+        self.members[place].process.wait()
+        again = self.members[place] = self.member("worker:1")
+        self.roles[1 + place] = again
+        epochs = self.coordinator.output().count("epoch ")
+        wait_for(lambda: again.process.poll() is not None
+                 or len(connections([again.process.pid])) >= 2
+                 and self.coordinator.output().count("epoch ") > epochs + 1,
+                 "it is back")
+        self.all_live()
+        stop()
+        self.check_bits(["worker:1"])
 
 
 if __name__ == "__main__":
