@@ -49,11 +49,11 @@ struct Join {
   uint64_t job = 0;
   RoleId role;
   uint64_t incarnation = 0;
-  std::string endpoint; ///< HOST:PORT, or empty: in this process
+  std::string endpoint;      ///< HOST:PORT, or empty: in this process
   std::string numeric_class; ///< of its device (PROTOCOL 21); worker
-  std::string probe;    ///< hash of the fixed probe; worker (PROTOCOL 21)
-  std::string links;    ///< where its links are met; empty: it accepts none
-  std::string host{};   ///< as in Hello
+  std::string probe;         ///< hash of the fixed probe; worker (PROTOCOL 21)
+  std::string links;  ///< where its links are met; empty: it accepts none
+  std::string host{}; ///< as in Hello
   uint32_t process = 0;
 };
 /// The role's process takes part as another incarnation from here on, with all
@@ -74,8 +74,8 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(revoked))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
-               TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe), TROUPE_FIELD(links),
-               TROUPE_FIELD(host), TROUPE_FIELD(process))
+               TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe),
+               TROUPE_FIELD(links), TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(Readmit, TROUPE_FIELD(job), TROUPE_FIELD(incarnation))
 
 } // namespace troupe
