@@ -107,6 +107,24 @@ class Pipeline(unittest.TestCase):
                           ("stage:0", "stage_restored"),
                           ("stage:2", "stage_restored")])
 
+    def test_the_coordinator_or_all_stages_may_die(self):
+        steps = "3000"
+        whole = summary_of(*LONG, steps, "--strategy", "one_device")
+        with Run(*LONG, steps, *STAGES, "2", "--processes") as run:
+            run.wait_for_step(150)
+            run.kill("coordinator")
+            run.wait_for_step(700)
+            run.kill("stage:0")
+            run.kill("stage:1")
+            summary = run.finish()
+        self.assertEqual(digests(summary), digests(whole))
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(sorted((r["role"], r["kind"])
+                                for r in summary["recoveries"]),
+                         [("coordinator", "coordinator_restarted"),
+                          ("stage:0", "stage_restored"),
+                          ("stage:1", "stage_restored")])
+
     def test_a_stopped_stage_is_replaced(self):
         steps = "1500"
         whole = summary_of(*LONG, steps, "--strategy", "one_device")
