@@ -1,8 +1,7 @@
 """110 roles that are started by hand, each a process of its own, join one
-coordinator, which says how many are there; a thousand where all is tested
-(TROUPE_IN_FULL)."""
-# Symptom: a thousand stopped joining at 379: what their looks at the door cost
-# counted as strangers'. Before, 30 s of silence and a list of names.
+coordinator, which says how many are there."""
+# Symptom: an answer to one of them was lost on a busy host, and it ended after
+# 30 s ("the coordinator refused: request_timeout").
 # ctest: TIMEOUT 900 RUN_SERIAL TRUE
 
 import json
@@ -16,15 +15,13 @@ import unittest
 from cluster import TROUPE, wait_for
 from roles import Role
 
-FULL = "TROUPE_IN_FULL" in os.environ
-WORKERS = 999 if FULL else 109
+WORKERS = 109
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-16-10",
        "--global-batch", "1024", "--virtual-ranks", str(WORKERS), "--strategy",
        "parameter_server", "--workers", str(WORKERS), "--ps", "1", "--epochs",
        "0", "--steps", "3", "--seed", "7"]
-# They come one after the other, as from a script that walks through hosts: a
-# thousand processes begin at once on no host.
-APART_S = 0.05 if FULL else 0.01
+# They come one after the other, as from a script that walks through hosts.
+APART_S = 0.01
 DEADLINE_S = 300
 
 
