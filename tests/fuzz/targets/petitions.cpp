@@ -1,6 +1,7 @@
 // What is asked of whoever signs certificates, by anybody, and the tokens in
 // it.
 
+#include "actors/certificates/certificate.hpp"
 #include "actors/certificates/certificate_desk.hpp"
 #include "actors/certificates/join_token.hpp"
 #include "tests/fuzz/input.hpp"
