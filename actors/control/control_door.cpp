@@ -130,29 +130,24 @@ bool ControlDoor::accept_one() {
     budget_.turn_away(time.spent(), now);
     return !budget_.rests_until(now);
   }
-  auto* guest = admit(std::move(made));
-  const auto cost = time.spent();
-  budget_.spend(network, cost, now);
-  if (guest != nullptr)
-    guest->cost = cost + DoorBudget::beside;
+  auto& guest = admit(std::move(made));
+  guest.cost = time.spent();
+  budget_.wait(network, guest.cost, now);
   return true;
 }
 
-/// Null: there is no memory, and whoever it is tries again.
-ControlDoor::Guest* ControlDoor::admit(Descriptor made) {
+/// Who says nothing costs no session.
+ControlDoor::Guest& ControlDoor::admit(Descriptor made) {
   prepare_control(made.get(), patience_);
-  auto session = tls_->open(made.get(), false);
-  if (!session)
-    return nullptr;
   const auto arrival = list_.arrives(GuestList::Clock::now());
   if (arrival.gone)
     drop(*arrival.gone);
   auto& guest = guests_[arrival.id];
   const auto peer = SocketAddress::of_peer(made.get());
-  guest.connection = {std::move(made), std::move(session), peer.host()};
+  guest.connection = {std::move(made), {}, peer.host()};
   guest.network = peer.network();
   wait_for(arrival.id, guest, EPOLLIN);
-  return &guest;
+  return guest;
 }
 
 /// The door would call again at once, and in vain.
@@ -211,9 +206,17 @@ void ControlDoor::charge(Id id, Guest& guest) {
 bool ControlDoor::advance(Id id, Guest& guest) {
   if (guest.asks)
     return hear(id, guest);
+  auto& connection = guest.connection;
+  if (!connection.session)
+    connection.session = tls_->open(connection.socket.get(), false);
+  auto* session = connection.session.get();
+  if (session == nullptr) { // there is no memory: whoever it is tries again
+    list_.left(id);
+    drop(id);
+    return false;
+  }
   // The queue of errors is the thread's, and all connections share it.
   ERR_clear_error();
-  auto* session = guest.connection.session.get();
   const int result = SSL_do_handshake(session);
   if (result != 1)
     return wait_or_drop(id, guest, result);

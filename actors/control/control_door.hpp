@@ -67,7 +67,7 @@ private:
 
   void accept_some();
   bool accept_one();
-  Guest* admit(Descriptor made);
+  Guest& admit(Descriptor made);
   void go_on(Id id);
   void charge(Id id, Guest& guest);
   bool advance(Id id, Guest& guest);

@@ -35,10 +35,15 @@ void DoorBudget::turn_away(Cost cost, Clock::time_point now) {
   all(now).cost += cost + beside;
 }
 
+void DoorBudget::wait(const std::string& network, Cost cost,
+                      Clock::time_point now) {
+  all(now).cost += cost;
+  of(network, now).cost += cost;
+}
+
 void DoorBudget::spend(const std::string& network, Cost cost,
                        Clock::time_point now) {
-  all(now).cost += cost + beside;
-  of(network, now).cost += cost + beside;
+  wait(network, cost + beside, now);
 }
 
 void DoorBudget::refund(const std::string& network, Cost cost,

@@ -22,7 +22,7 @@ public:
   using Cost = std::chrono::nanoseconds; ///< of processor time
 
   static constexpr int share = 500; ///< one part of so many, of each processor
-  static constexpr Cost burst = std::chrono::milliseconds{100};
+  static constexpr Cost burst = std::chrono::milliseconds{200};
   /// What each turn costs beside what its thread is seen to spend: the system's
   /// own work for a packet, waking up and going to sleep.
   static constexpr Cost beside = std::chrono::microseconds{40};
@@ -39,6 +39,8 @@ public:
   bool hears(const std::string& network, Clock::time_point now);
   /// What it has cost to send somebody away.
   void turn_away(Cost cost, Clock::time_point now);
+  /// What it has cost to let somebody in who has said nothing yet.
+  void wait(const std::string& network, Cost cost, Clock::time_point now);
   /// What it has cost to hear somebody.
   void spend(const std::string& network, Cost cost, Clock::time_point now);
   /// Who has cost that belongs to the job; it vouches for `vouched` times as

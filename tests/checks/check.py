@@ -488,7 +488,8 @@ def check_orphans(root, build):
     compiled = {os.path.realpath(os.path.join(e["directory"], e["file"]))
                 for e in compile_commands(build)}
     listed = subprocess.run(
-        ["ctest", "--test-dir", str(build), "--show-only=json-v1"],
+        ["ctest", "--test-dir", str(build), "-C", "nightly",
+         "--show-only=json-v1"],
         capture_output=True, text=True)
     tests = json.loads(listed.stdout) if listed.returncode == 0 else {}
     arguments = {os.path.realpath(word) for test in tests.get("tests", [])
