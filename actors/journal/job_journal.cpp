@@ -30,7 +30,7 @@ std::vector<std::string> journal_kinds() {
   return {"coordinator", "job",         "address",  "epoch",      "commits",
           "death",       "recovery",    "rollback", "restart",    "joined",
           "left",        "consistency", "change",   "evaluation", "fault",
-          "over",        "disk"};
+          "over",        "disk",        "revoked",  "token"};
 }
 
 uint64_t unix_ms() {

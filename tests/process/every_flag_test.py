@@ -20,6 +20,7 @@ CLICKS = ["--data", "synthetic:clicks?samples=640", "--model", "dlrm"]
 SERVED = ["--strategy", "parameter_server", "--in-process"]
 APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
+STAGED = ["--strategy", "pipeline"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 
 
@@ -357,6 +358,12 @@ TRAIN = {
     "workers": field("workers", 3, "--workers", "3", base=SERVED),
     "ps": field("plan.shards", 2, "--ps", "2", base=SERVED),
     "chain": prints(r"ps:1", "--chain", "2", base=SERVED, command="plan"),
+    "stages": prints(r"stage:2", "--stages", "3", base=STAGED,
+                     command="plan"),
+    "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,
+                       command="plan"),
+    "split-at": prints(r"stage:1  dense_2 to loss", "--split-at", "dense_2",
+                       base=STAGED, command="plan"),
     "partitioner": more("plan.slices", "--partitioner", "max_size:65536"),
     "tables": field("tables", None, "--tables", "dense", base=TABLES),
     "sparse-updates": differs("--sparse-updates", "exact", base=TABLES),
