@@ -1,6 +1,5 @@
 #include "actors/job/stage_layers.hpp"
 
-#include "actors/job/slice_update.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
 #include "kernels/graph/stages.hpp"
@@ -86,10 +85,6 @@ void check_stages(const JobOptions& options, const Graph& graph) {
   if (sleep_model(graph.text))
     throw UsageError("--model " + options.model
                      + " has no layers to cut: use another strategy");
-  if (!rounds_of(options).empty())
-    throw UsageError("--clip-norm and --optimizer lamb need norms over all "
-                     "stages, which strategy pipeline does not take as yet; "
-                     "drop them, or use adamw");
   if (options.reduction == "fast")
     throw UsageError("--reduction fast has no effect with strategy pipeline, "
                      "whose stages sum along the fixed tree: drop it");

@@ -32,6 +32,18 @@ SliceRanks ranks_of(const Job& job) {
   return ranks;
 }
 
+/// What crosses at most between stages for the scalars over all parameters: the
+/// sums of all slices, or a scalar for each variable.
+uint64_t round_bytes(const Job& job) {
+  uint64_t bytes = 0;
+  for (const auto round : rounds_of(job.options)) {
+    bytes += job.plan.variables.size() * sizeof(float) + frame_header_bytes;
+    for (const auto& slice : job.plan.slices)
+      bytes += sums_of(job, slice, round) * sizeof(double);
+  }
+  return bytes;
+}
+
 /// All that a stage can be sent of a step by one neighbour, twice: credit comes
 /// back when half of a window is free.
 uint64_t stage_window(const Job& job, RoleId role) {
@@ -45,7 +57,8 @@ uint64_t stage_window(const Job& job, RoleId role) {
   return std::max(min_window_bytes,
                   2
                     * (std::max(forward, back) * sizeof(float)
-                       + ranks * frame_header_bytes + max_passing_bytes));
+                       + round_bytes(job) + ranks * frame_header_bytes
+                       + max_passing_bytes));
 }
 
 } // namespace

@@ -8,8 +8,10 @@
 #include "actors/role/link_terms.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/stage/inbox.hpp"
+#include "actors/stage/scalar_rounds.hpp"
 #include "actors/stage/steps.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/require.hpp"
 #include "monitoring/names.hpp"
 
 #include <chrono>
@@ -25,7 +27,7 @@ namespace {
 /// A step of a stage:
 ///
 ///   waits --parameters, if others' are used--> passes --all are back-->
-///   updates --> waits for the next one
+///   rounds of scalars, if norms are asked for --> updates --> waits
 ///
 /// One task is on the executor at a time; what it needs has come before.
 class StageState {
@@ -44,6 +46,7 @@ public:
               [this](const SnapshotSlice& x) {
                 self_->send(context_.coordinator, x);
               }),
+      scalars_(job_, context_.role.index),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
       steps_(context_, *executor_, std::move(store)) {}
@@ -166,7 +169,7 @@ private:
   void on(const StageValues& values) {
     if (values.step != version_ && values.step != version_ + 1)
       return;
-    if (values.virtual_rank < job_.options.virtual_ranks
+    if (values.virtual_rank < numbers_of(values.stream)
         && inbox_.put(values, total_of(values)))
       go_on();
     else
@@ -176,16 +179,27 @@ private:
                              + " was sent what does not fit its layers"});
   }
 
+  uint64_t numbers_of(StageStream stream) const {
+    const bool round = stream == StageStream::sums
+                       || stream == StageStream::scalars;
+    return round ? scalars_.rounds() : job_.options.virtual_ranks;
+  }
+
   uint64_t total_of(const StageValues& values) const {
     const auto& part = steps_.part();
-    const auto rows = rows_of(values.step, values.virtual_rank);
+    const auto number = values.virtual_rank;
+    const auto rows = [&] { return rows_of(values.step, number); };
     switch (values.stream) {
       case StageStream::forward:
-        return forward_elements(job_.graph, part.in, rows);
+        return forward_elements(job_.graph, part.in, rows());
       case StageStream::backward:
-        return backward_elements(job_.graph, part.out, rows);
+        return backward_elements(job_.graph, part.out, rows());
       case StageStream::parameters:
         return parameter_elements(job_.graph, part.in);
+      case StageStream::sums:
+        return scalars_.sums_elements(number);
+      case StageStream::scalars:
+        return scalars_.scalars_elements(number);
     }
     return 0;
   }
@@ -224,10 +238,12 @@ private:
       return;
     if (!begun_)
       begin_if_due();
-    else if (next_ == actions_.size())
-      update();
-    else
+    else if (next_ < actions_.size())
       pass_if_there(actions_[next_]);
+    else if (!scalars_.is_done())
+      find_scalars();
+    else
+      update();
   }
 
   void begin_if_due() {
@@ -251,6 +267,8 @@ private:
                                       static_cast<uint32_t>(ranks_.size()));
     actions_ = stage_actions(shape, context_.role.index);
     next_ = 0;
+    scalars_.begin();
+    summed_ = false;
     begun_ = true;
     began_ = Clock::now();
     run(
@@ -293,6 +311,45 @@ private:
       });
   }
 
+  /// A round goes back through the stages with sums, then forward with what
+  /// was made of them.
+  void find_scalars() {
+    const auto round = scalars_.round();
+    if (!summed_) {
+      TensorView later;
+      if (!steps_.is_last()) {
+        auto came = inbox_.take(version_, StageStream::sums, round);
+        if (!came)
+          return;
+        later = std::move(*came);
+      }
+      summed_ = true;
+      run(
+        [this, later, kind = scalars_.kind(), known = scalars_.scalars()] {
+          return StageScalars::join(steps_.sums(kind, known), later);
+        },
+        [this, round](const TensorView& sums) {
+          if (steps_.is_first())
+            take_scalars(
+              scalars_.decide(sums, job_.sampling.step(version_).count));
+          else
+            send(context_.role.index - 1, StageStream::sums, round, sums);
+        });
+    } else if (const auto came = inbox_.take(version_, StageStream::scalars,
+                                             round)) {
+      take_scalars(*came);
+      go_on();
+    }
+  }
+
+  void take_scalars(const TensorView& scalars) {
+    const auto round = scalars_.round();
+    if (!steps_.is_last())
+      send(context_.role.index + 1, StageStream::scalars, round, scalars);
+    kernels::require(scalars_.take(scalars), "scalars of another job");
+    summed_ = false;
+  }
+
   void update() {
     for (const auto& loss : losses_)
       if (!std::isfinite(loss.loss_sum)) {
@@ -303,7 +360,7 @@ private:
         return;
       }
     context_.faults->pass(StepPhase::reduce);
-    run([this] { return steps_.update(); },
+    run([this] { return steps_.update(scalars_.scalars()); },
         [this](const std::string& trouble) {
           if (!trouble.empty()) {
             busy_ = true; // nothing more
@@ -378,6 +435,7 @@ private:
   EpochGate gate_;
   SnapshotOutbox outbox_;
   StageInbox inbox_;
+  StageScalars scalars_;
   uint64_t version_ = 0; ///< held whole; the step in hand
   uint64_t end_;
   uint64_t wanted_ = ~uint64_t{0}; ///< a version to show
@@ -386,7 +444,8 @@ private:
   bool busy_ = false;           ///< the executor has a task of it
   std::vector<uint32_t> ranks_; ///< of the step that have samples
   std::vector<StageAction> actions_;
-  size_t next_ = 0; ///< of actions_
+  size_t next_ = 0;     ///< of actions_
+  bool summed_ = false; ///< this stage's sums of the round are on their way
   std::vector<LeafLoss> losses_;
   Clock::time_point began_;
   std::shared_ptr<Executor> executor_;

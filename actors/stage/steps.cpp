@@ -170,24 +170,46 @@ StageSteps::Pass StageSteps::backward(uint32_t number, uint32_t rank,
   return {{std::move(out), first, count}, {}};
 }
 
-std::string StageSteps::update() {
+UpdateMoment StageSteps::moment() const {
+  return {step_ + store_->count_from(), step_, sampling_.step(step_).count};
+}
+
+UpdateArgs StageSteps::arguments(const Slice& slice,
+                                 const StepScalars& scalars) const {
+  auto args = slice_update(job_, slice, moment(), scalars);
+  args.gradient_sum = sums_.root() + replica_->layout().offsets[slice.variable]
+                      + slice.offset;
+  args.in = store_->values(slice.id, step_);
+  args.state_in = store_->state(slice.id, step_);
+  args.state_stride = slice.count;
+  return args;
+}
+
+std::vector<double> StageSteps::sums(ScalarRoundKind round,
+                                     const StepScalars& scalars) {
+  std::vector<std::vector<double>> of_slices(slices_.size());
+  executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {
+    const auto& slice = job_.plan.slices[slices_[i]];
+    of_slices[i] = slice_sums(job_, slice, round, arguments(slice, scalars));
+  });
+  std::vector<double> out;
+  for (const auto& sums : of_slices)
+    out.insert(out.end(), sums.begin(), sums.end());
+  return out;
+}
+
+std::string StageSteps::update(const StepScalars& scalars) {
   const auto* sum = sums_.root();
   const auto& layout = replica_->layout();
   if (!all_finite(sum, layout.total))
     return "the gradient of step " + std::to_string(step_ + 1)
            + " is not finite: lower --lr or look at the data";
-  const auto samples = sampling_.step(step_).count;
   executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {
     const auto id = slices_[i];
     const auto& slice = job_.plan.slices[id];
     if (store_->newest(id) > step_)
       return; // before the step was broken off
-    auto args = slice_update(job_, slice,
-                             {store_->updates(id), step_, samples});
-    args.gradient_sum = sum + layout.offsets[slice.variable] + slice.offset;
-    args.in = store_->values(id, step_);
-    args.state_in = store_->state(id, step_);
-    args.state_stride = slice.count;
+    auto args = arguments(slice, scalars);
     const auto target = store_->begin(id);
     args.out = target.values;
     args.state_out = target.state;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/compute/leaf_tree.hpp"
+#include "actors/job/slice_update.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
 #include "kernels/data/dataset.hpp"
@@ -45,14 +46,20 @@ public:
   /// Shapes: as StageReplica::forward().
   Pass forward(uint32_t number, uint32_t rank, const float* in);
   Pass backward(uint32_t number, uint32_t rank, const float* from_next);
-  /// All micro-batches are back: the step's update, to the next version.
+  /// All micro-batches are back: the block sums of this stage's slices in a
+  /// round, slice after slice (slice_sums()).
+  std::vector<double> sums(ScalarRoundKind round, const StepScalars& scalars);
+  /// The step's update, to the next version.
   /// Returns why it cannot be, one line; empty: it is done.
-  std::string update();
+  std::string update(const StepScalars& scalars);
 
   /// The slices of a version that is held.
   std::vector<SnapshotSlice> snapshot(uint64_t version) const;
 
 private:
+  UpdateMoment moment() const;
+  /// Points an update, or its sums, at a slice as the step finds it.
+  UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;
   Batch gather(uint32_t number, uint32_t rank);
   std::shared_ptr<float> take(size_t count) const;
   void load(uint64_t version);

@@ -22,6 +22,7 @@ LAYOUTS = [
     [*SERVED, "--in-process", "--workers", "4", "--ps", "3", "--partitioner",
      "max_size:16384"],
     [*SERVED, "--processes", "--workers", "2", "--ps", "2"],
+    ["--strategy", "pipeline", "--stages", "2"],
 ]
 
 

@@ -27,6 +27,8 @@ MODELS = {
 }
 DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 STAGES = ["--strategy", "pipeline", "--stages"]
+CLIPPED = ["--clip-norm", "0.05"]
+LAMB = ["--optimizer", "lamb"]
 # Long enough to be struck; the last step of a data epoch is a short one.
 LONG = ["--model", "mlp:784-64-48-10", "--data", "synthetic:digits?samples=500",
         "--global-batch", "48", "--seed", "7", "--steps"]
@@ -88,12 +90,44 @@ class Pipeline(unittest.TestCase):
                                            stages)),
                         digests(whole))
 
+    def check_norms(self, model, more, layouts):
+        whole = summary_of(*MODELS[model], *more, "--strategy", "one_device")
+        without = summary_of(*MODELS[model], *more[:-2], "--strategy",
+                             "one_device")
+        self.assertNotEqual(digests(whole), digests(without))
+        for layout in layouts:
+            with self.subTest(model=model, more=more, layout=layout):
+                self.assertEqual(
+                    digests(summary_of(*MODELS[model], *more, *STAGES,
+                                       *layout)),
+                    digests(whole))
+
+    def test_norms_over_all_parameters_are_those_of_one_device(self):
+        for more in (CLIPPED, LAMB, LAMB + CLIPPED):
+            self.check_norms("mlp", more, [
+                ["1"], ["2"], ["3", "--schedule", "gpipe"],
+                ["4", "--processes"], ["3", "--processes", "--link", "tcp"],
+                # The last stage keeps no parameters: it has no sums to send.
+                ["2", "--split-at", "loss", "--processes"]])
+        for model in ("cnn", "transformer", "dlrm"):
+            self.check_norms(model, LAMB + CLIPPED, [
+                ["2", "--in-process"], ["3", "--schedule", "gpipe"],
+                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
-        steps = "3000"
-        whole = summary_of(*LONG, steps, "--strategy", "one_device")
-        with Run(*LONG, steps, *STAGES, "3", "--processes") as run:
-            for step, role in ((150, "stage:1"), (800, "stage:0"),
-                               (1500, "stage:2")):
+        self.check_kills(3000, *LONG, "3000")
+        norms = [*LAMB, *CLIPPED, "--steps"]
+        for job, steps in ((LONG[:-1], 3000), (MODELS["cnn"][:-2], 600),
+                           (MODELS["transformer"][:-2], 2000)):
+            with self.subTest(job=job):
+                self.check_kills(steps, *job, *norms, str(steps))
+
+    def check_kills(self, steps, *job):
+        whole = summary_of(*job, "--strategy", "one_device")
+        with Run(*job, *STAGES, "3", "--processes") as run:
+            for step, role in ((steps // 20, "stage:1"),
+                               (steps // 4, "stage:0"),
+                               (steps // 2, "stage:2")):
                 run.wait_for_step(step)
                 old = run.kill(role)
                 wait_for(lambda: run.children().get(role) not in (None, old),
@@ -203,8 +237,6 @@ class Pipeline(unittest.TestCase):
                  r"dense_1 is not after the one before it"),
                 ([*STAGES, "3", "--split-at", "dense_1"],
                  r"makes 2 stages of --stages 3"),
-                ([*STAGES, "2", "--clip-norm", "1"], r"--clip-norm"),
-                ([*STAGES, "2", "--optimizer", "lamb"], r"lamb"),
                 ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
                 ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
                 ([*STAGES, "2", "--schedule", "interleaved"],

@@ -10,15 +10,18 @@ enum class StageStream : uint8_t {
   forward,    ///< values, to the next stage
   backward,   ///< gradients, to the stage before
   parameters, ///< that several stages use, to the next one; once a step
+  sums,       ///< of this stage's slices and later ones', to the stage before
+  scalars,    ///< that were made of all sums, to the next stage
 };
 
 /// A run of what crosses between two stages, of one virtual rank; the runs of a
 /// crossing come in order. Identity: (step, virtual rank, stream, begin).
-/// Shapes: values, from element `begin` of the crossing on (StageReplica).
+/// Shapes: values, from element `begin` of the crossing on (StageReplica); sums
+/// are doubles, as two elements each lie in memory.
 struct StageValues {
   Fence fence;
   uint64_t step = 0;
-  uint32_t virtual_rank = 0; ///< of parameters: 0
+  uint32_t virtual_rank = 0; ///< of parameters: 0; of sums and scalars: round
   StageStream stream = StageStream::forward;
   uint64_t begin = 0;
   TensorView values;
@@ -26,10 +29,12 @@ struct StageValues {
 
 template <class Inspector>
 bool inspect(Inspector& f, StageStream& x) {
-  auto number = static_cast<uint8_t>(x);
-  const bool ok = f.apply(number);
-  x = static_cast<StageStream>(number);
-  return ok && number <= static_cast<uint8_t>(StageStream::parameters);
+  auto get = [&x] { return static_cast<uint8_t>(x); };
+  auto set = [&x](uint8_t value) {
+    x = static_cast<StageStream>(value);
+    return value <= static_cast<uint8_t>(StageStream::scalars);
+  };
+  return f.apply(get, set);
 }
 TROUPE_INSPECT(StageValues, TROUPE_FIELD(fence), TROUPE_FIELD(step),
                TROUPE_FIELD(virtual_rank), TROUPE_FIELD(stream),

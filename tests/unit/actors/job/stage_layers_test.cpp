@@ -103,12 +103,6 @@ BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   has(staged_job(3, "dense_2,dense_1"), "dense_1 is not after");
   has(staged_job(3, "dense_1"), "makes 2 stages");
   auto options = staged_job(2);
-  options.clip_norm = 1;
-  has(options, "--clip-norm");
-  options = staged_job(2);
-  options.rule.kind = OptimizerKind::lamb;
-  has(options, "lamb");
-  options = staged_job(2);
   options.model = "sleep:1ms";
   has(options, "no layers to cut");
 }
@@ -123,6 +117,24 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
       options.schedule = schedule;
       BOOST_TEST(weights(options) == whole, stages << ' ' << schedule);
     }
+}
+
+BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
+  for (const auto kind : {OptimizerKind::adam, OptimizerKind::lamb}) {
+    auto alone = small_job();
+    alone.model = "mlp:20-64-64-64-4";
+    alone.rule.kind = kind;
+    const auto unclipped = weights(alone);
+    alone.clip_norm = 0.05;
+    const auto whole = weights(alone);
+    BOOST_TEST(whole != unclipped);
+    for (uint32_t stages : {1, 2, 4}) {
+      auto options = staged_job(stages);
+      options.rule.kind = kind;
+      options.clip_norm = 0.05;
+      BOOST_TEST(weights(options) == whole, stages);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

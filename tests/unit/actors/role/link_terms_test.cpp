@@ -1,3 +1,4 @@
+#include "actors/job/slice_update.hpp"
 #include "actors/role/link_terms.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -87,6 +88,28 @@ BOOST_AUTO_TEST_CASE(slices_rank_by_the_operator_that_reads_them_first) {
   options.priority = "off";
   BOOST_TEST(!link_terms(Job{options}, {RoleKind::shard, 0}).ranks);
   BOOST_TEST(!link_terms(Job{options}, {RoleKind::worker, 0}).ranks);
+}
+
+// Sums that come for the norms find room beside what crosses for a pass.
+BOOST_AUTO_TEST_CASE(a_stages_window_holds_the_sums_of_all_slices) {
+  auto options = served();
+  options.strategy = Strategy::pipeline;
+  options.model = "mlp:784-1300-1300-10";
+  options.stages = 2;
+  options.samples = options.global_batch = 20'000;
+  const Job plain{options};
+  options.clip_norm = 1;
+  const Job clipped{options};
+  uint64_t sums = 0;
+  for (const auto& slice : clipped.plan.slices)
+    sums += sums_of(clipped, slice, ScalarRoundKind::gradient_norm);
+  BOOST_TEST(sums > 600u);
+  for (uint32_t stage = 0; stage < 2; ++stage) {
+    const RoleId role{RoleKind::stage, stage};
+    BOOST_TEST(link_terms(clipped, role).window_bytes
+               >= link_terms(plain, role).window_bytes
+                    + 2 * sums * sizeof(double));
+  }
 }
 
 // Two workers that queue differently may each send first what the other holds
