@@ -19,6 +19,7 @@ inline Engine::Pass cpu_pass(const float* parameters, const Batch& batch) {
   pass.key = &batch.key;
   pass.exchange = batch.exchange;
   pass.gate = batch.gate;
+  pass.step = batch.step;
   return pass;
 }
 

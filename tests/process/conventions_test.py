@@ -1,9 +1,11 @@
 """What the numbers mean where frameworks differ, seen in whole runs."""
 # ctest: TIMEOUT 600
 
+import itertools
 import json
 import os
 import random
+import statistics
 import struct
 import subprocess
 import tempfile
@@ -51,6 +53,7 @@ STRATEGIES = {
     "mirrored": ["--strategy", "mirrored", "--devices", "cpu:2"],
     "parameter_server": ["--strategy", "parameter_server", "--workers", "2",
                          "--ps", "2", "--in-process"],
+    "pipeline": ["--strategy", "pipeline", "--stages", "2"],
 }
 
 
@@ -102,6 +105,26 @@ class Conventions(unittest.TestCase):
         self.assertLess(variance, 5.5)
         self.assertEqual(summary["eval"]["accuracy"], 1)
         self.assertNotIn("note:", output)
+
+    def test_deviations_are_pooled_over_the_virtual_ranks_of_a_step(self):
+        # Two ranks of 3 and 2 samples, whichever the seed gives them.
+        values = (1, 2, 4, 8, 16)
+        data = "csv:" + self.write("five.csv", "a,b,label\n" + "".join(
+            f"{x},{-x},{i % 2}\n" for i, x in enumerate(values)))
+        pooled = []
+        for three in itertools.combinations(values, 3):
+            parts = three, [x for x in values if x not in three]
+            squares = sum(len(part) * statistics.pvariance(part)
+                          for part in parts)
+            pooled.append(0.9 + 0.1 * squares / (5 - 2))
+        for strategy, flags in STRATEGIES.items():
+            with Run("--data", data, "--model", self.write("norm.toml", NORM),
+                     "--global-batch", "5", "--virtual-ranks", "2", "--steps",
+                     "1", "--save", self.path("weights"), *flags) as run:
+                run.finish()
+            variance = tensor(self.path("weights"), "norm/variance")[0]
+            nearest = min(pooled, key=lambda x: abs(x - variance))
+            self.assertAlmostEqual(variance, nearest, places=4, msg=strategy)
 
     def test_a_batch_as_small_as_the_virtual_ranks_still_learns(self):
         # Each of the four had one sample, whose normal value is 0.
