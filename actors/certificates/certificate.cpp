@@ -8,6 +8,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <span>
@@ -107,10 +108,27 @@ Certificate make_authority(EVP_PKEY* key, int64_t now) {
   return made;
 }
 
+Certificate issue_authority(const MemberName& name, EVP_PKEY* key,
+                            X509* authority, EVP_PKEY* authority_key,
+                            int64_t now) {
+  auto made = begin("troupe " + to_string(name), key,
+                    {now - backdated_seconds, period_of(authority).to});
+  X509_set_issuer_name(made.get(), X509_get_subject_name(authority));
+  extend(made.get(), authority, NID_basic_constraints,
+         "critical,CA:TRUE,pathlen:0");
+  extend(made.get(), authority, NID_key_usage, "critical,keyCertSign,cRLSign");
+  extend(made.get(), authority, NID_name_constraints,
+         std::string{"critical,permitted;DNS:"} + member_domain);
+  extend(made.get(), authority, NID_subject_alt_name, "URI:" + uri_of(name));
+  check(X509_sign(made.get(), authority_key, EVP_sha256()) != 0, "signing");
+  return made;
+}
+
 Certificate issue(const MemberName& name, EVP_PKEY* key, X509* authority,
                   EVP_PKEY* authority_key, int64_t now, int64_t valid_seconds) {
   auto made = begin("troupe " + to_string(name), key,
-                    {now - backdated_seconds, now + valid_seconds});
+                    {now - backdated_seconds,
+                     std::min(now + valid_seconds, period_of(authority).to)});
   X509_set_issuer_name(made.get(), X509_get_subject_name(authority));
   extend(made.get(), authority, NID_basic_constraints, "critical,CA:FALSE");
   extend(made.get(), authority, NID_ext_key_usage, "serverAuth,clientAuth");

@@ -35,8 +35,15 @@ struct Period {
 /// Errors: std::runtime_error where OpenSSL cannot.
 Key make_key();
 Certificate make_authority(EVP_PKEY* key, int64_t now);
+/// Makes an authority below `authority`, for a key whose private half may be
+/// elsewhere. It signs for members of the job and their names below
+/// "troupe.internal" only, and makes no authority itself.
+Certificate issue_authority(const MemberName& name, EVP_PKEY* key,
+                            X509* authority, EVP_PKEY* authority_key,
+                            int64_t now);
 /// Makes a certificate for `key`, whose private half may be elsewhere. It holds
-/// from an hour before `now` on, for clocks that differ.
+/// from an hour before `now` on, for clocks that differ, and not longer than
+/// its authority's.
 Certificate issue(const MemberName& name, EVP_PKEY* key, X509* authority,
                   EVP_PKEY* authority_key, int64_t now, int64_t valid_seconds);
 /// Asks for a certificate for the key.

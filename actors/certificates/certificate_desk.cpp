@@ -178,16 +178,24 @@ std::string CertificateDesk::join(const Petition& petition,
 std::string CertificateDesk::sign(const Petition& petition) const {
   const auto request = request_in(petition.request);
   const auto key = key_asked_for(request.get());
-  const auto authority = certificate_in(authority_.authority);
+  const auto authority = certificate_in(signer_of(authority_));
   const auto authority_key = key_in(authority_.authority_key);
   if (!key)
     return refused("what is to be signed is no request with a key of its own");
   if (!authority || !authority_key)
     return refused("the coordinator has no authority's key");
+  const auto now = authority_.source.now();
+  if (petition.name.kind == MemberName::Kind::authority) {
+    if (!authority_.signer.empty())
+      return refused("only who has ca.key makes another authority");
+    const auto below = issue_authority(
+      petition.name, key.get(), authority.get(), authority_key.get(), now);
+    return "ok\n" + authority_.authority + to_pem(below.get());
+  }
   const auto made = issue(petition.name, key.get(), authority.get(),
-                          authority_key.get(), authority_.source.now(),
+                          authority_key.get(), now,
                           authority_.source.valid_seconds);
-  return "ok\n" + authority_.authority + to_pem(made.get());
+  return "ok\n" + authority_.authority + to_pem(made.get()) + authority_.signer;
 }
 
 bool CertificateDesk::use_up(const std::string& nonce, int64_t expires) {

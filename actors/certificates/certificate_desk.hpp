@@ -50,9 +50,10 @@ struct CertificateRecord {
   int64_t until = 0;   ///< Unix time
 };
 
-/// Signs for the members of a job. Who leads revokes and takes tokens as well,
-/// once that is kept; who does not renews what is valid. Lists are kept in the
-/// folder where the authority's key is, too, if it is in one. Thread-safe.
+/// Signs for the members of a job, as its authority or one below it. Who leads
+/// revokes and takes tokens as well, once that is kept; who does not renews
+/// what is valid. Lists are kept in the folder where the authority's key is,
+/// too, if it is in one. Thread-safe.
 class CertificateDesk : public std::enable_shared_from_this<CertificateDesk> {
 public:
   /// Calls kept(), on any thread, once the record outlives this process; never

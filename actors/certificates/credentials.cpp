@@ -123,6 +123,8 @@ void check_member(const std::string& where, const Credentials& out) {
   if (!authority)
     refuse_certificate(where, "has no certificate of an authority");
   check_dates(where, "its authority", authority.get(), out.source);
+  if (const auto signer = certificate_in(out.signer))
+    check_dates(where, "the authority below it", signer.get(), out.source);
   const auto certificate = certificate_in(out.certificate);
   if (!certificate)
     refuse_certificate(where, "has no certificate");
@@ -151,6 +153,7 @@ Credentials blank(const CertificateSource& source, const MemberName& name) {
 Credentials made_here(Credentials out) {
   auto made = make_member(out, out.name);
   made.authority_key = std::move(out.authority_key);
+  made.signer = std::move(out.signer);
   check_member(out.folder, made);
   return made;
 }
@@ -163,6 +166,7 @@ Credentials load_bundle(Credentials out) {
       const auto name = line.substr(2);
       to = name == authority_file        ? &out.authority
            : name == authority_key_file  ? &out.authority_key
+           : name == signer_file         ? &out.signer
            : name == bundled_certificate ? &out.certificate
            : name == bundled_key         ? &out.key
                                          : nullptr;
@@ -199,6 +203,11 @@ Credentials load_folder(Credentials out) {
     out.authority_key = read_private(path(authority_key_file), true);
     return made_here(std::move(out));
   }
+  if (is_there(path(signer_key_file))) {
+    out.signer = read_private(path(signer_file), false);
+    out.authority_key = read_private(path(signer_key_file), true);
+    return made_here(std::move(out));
+  }
   if (stem.empty())
     refuse_certificate(
       folder, "has no certificate for " + to_string(out.name) + " (" + own
@@ -216,6 +225,20 @@ Credentials load_folder(Credentials out) {
   return out;
 }
 
+/// Errors: InputError, also where another authority is there.
+void save_into(const std::string& folder, const std::string& expected,
+               const Files& files) {
+  if (!is_there(folder) && make_folder(folder, files))
+    return;
+  if (!check_place(folder))
+    refuse_certificate(folder, "is a file; name a folder");
+  const auto authority = folder + '/' + authority_file;
+  if (is_there(authority) && read_private(authority, false) != expected)
+    refuse_certificate(authority,
+                       "is another authority's: name another folder");
+  write_all(folder, files);
+}
+
 } // namespace
 
 int64_t CertificateSource::now() const {
@@ -231,7 +254,12 @@ Credentials make_authority(const CertificateSource& source) {
 }
 
 Credentials make_member(const Credentials& of, const MemberName& name) {
-  const auto authority = certificate_in(of.authority);
+  if (name.kind == MemberName::Kind::authority)
+    refuse_certificate(of.folder, "the key of " + to_string(name)
+                                    + " is made where it signs: troupe "
+                                      "certificates token "
+                                    + to_string(name));
+  const auto authority = certificate_in(signer_of(of));
   const auto authority_key = key_in(of.authority_key);
   if (!authority || !authority_key
       || X509_check_private_key(authority.get(), authority_key.get()) != 1)
@@ -245,7 +273,8 @@ Credentials make_member(const Credentials& of, const MemberName& name) {
   out.certificate =
     to_pem(issue(name, key.get(), authority.get(), authority_key.get(),
                  of.source.now(), of.source.valid_seconds)
-             .get());
+             .get())
+    + of.signer;
   out.key = to_pem(key.get());
   return out;
 }
@@ -286,18 +315,17 @@ Credentials load_credentials(const CertificateSource& given,
 void save_credentials(const std::string& given, const Credentials& member) {
   const auto folder = without_end(given);
   const auto stem = file_stem(member.name);
-  const Files files{{stem + ".key", member.key},
-                    {stem + ".pem", member.certificate},
-                    {authority_file, member.authority}};
-  if (!is_there(folder) && make_folder(folder, files))
-    return;
-  if (!check_place(folder))
-    refuse_certificate(folder, "is a file; name a folder");
-  const auto authority = folder + '/' + authority_file;
-  if (is_there(authority) && read_private(authority, false) != member.authority)
-    refuse_certificate(authority,
-                       "is another authority's: name another folder");
-  write_all(folder, files);
+  save_into(folder, member.authority,
+            {{stem + ".key", member.key},
+             {stem + ".pem", member.certificate},
+             {authority_file, member.authority}});
+}
+
+void save_authority(const std::string& given, const Credentials& below) {
+  save_into(without_end(given), below.authority,
+            {{signer_key_file, below.key},
+             {signer_file, below.certificate},
+             {authority_file, below.authority}});
 }
 
 std::string to_bundle(const Credentials& member) {
@@ -306,6 +334,7 @@ std::string to_bundle(const Credentials& member) {
        Files{{authority_file, member.authority},
              {bundled_certificate, member.certificate},
              {bundled_key, member.key},
+             {signer_file, member.signer},
              {authority_key_file, member.authority_key}})
     if (!text.empty())
       out += "# " + name + '\n' + text;

@@ -31,6 +31,8 @@ struct Credentials {
   /// Whoever has it lets members in: the coordinator's, and of those who read
   /// the coordinator's folder.
   std::string authority_key{};
+  /// Of whom it is the key: an authority below `authority`; empty: that one.
+  std::string signer{};
   MemberName name{};
   CertificateSource source{};
 };
@@ -38,6 +40,14 @@ struct Credentials {
 /// Files of a folder.
 inline constexpr const char* authority_file = "ca.pem";
 inline constexpr const char* authority_key_file = "ca.key";
+/// Of an authority below that one.
+inline constexpr const char* signer_file = "authority.pem";
+inline constexpr const char* signer_key_file = "authority.key";
+
+/// The certificate of whoever signs with authority_key, PEM.
+inline const std::string& signer_of(const Credentials& x) {
+  return x.signer.empty() ? x.authority : x.signer;
+}
 
 /// An authority with nothing signed yet, in no file: certificate and its key.
 Credentials make_authority(const CertificateSource& source);
@@ -54,8 +64,9 @@ Credentials make_member(const Credentials& of, const MemberName& name);
 Credentials make_credentials(const CertificateSource& source,
                              const MemberName& name);
 
-/// Reads a member's credentials. In a folder with the authority's key they are
-/// made anew, in memory. Else they are in NAME.pem and NAME.key (worker-1.pem),
+/// Reads a member's credentials. In a folder with the authority's key, or that
+/// of one below it (authority.pem, authority.key), they are made anew, in
+/// memory. Else they are in NAME.pem and NAME.key (worker-1.pem),
 /// or in node.pem and node.key where these are the member's; in a file, the
 /// member's or made by the authority's key, all in one.
 /// Owner and mode are those that ssh asks for: folder and files belong to this
@@ -70,6 +81,11 @@ Credentials load_credentials(const CertificateSource& source,
 /// none: ca.pem, NAME.pem and NAME.key.
 /// Errors: InputError naming the file: also where another authority's is there.
 void save_credentials(const std::string& folder, const Credentials& member);
+
+/// Writes an authority below the job's into a folder, which is made where there
+/// is none: ca.pem, authority.pem and authority.key. `below` has it as a
+/// member's certificate and key. Errors: as save_credentials().
+void save_authority(const std::string& folder, const Credentials& below);
 
 /// All in one text, as a file has it.
 std::string to_bundle(const Credentials& member);

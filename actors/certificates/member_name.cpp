@@ -25,6 +25,7 @@ constexpr std::array words{
   Word{Kind::voter, "voter", false},
   Word{Kind::supervisor, "supervisor", false},
   Word{Kind::operator_, "operator", false},
+  Word{Kind::authority, "authority", true},
 };
 
 } // namespace
@@ -82,7 +83,7 @@ std::string uri_of(const MemberName& name) {
 }
 
 std::string host_of(const MemberName& name) {
-  return file_stem(name) + ".troupe.internal";
+  return file_stem(name) + '.' + member_domain;
 }
 
 std::optional<MemberName> name_of_uri(const std::string& uri) {

@@ -22,9 +22,12 @@ struct MemberName {
     supervisor,
     operator_,
     stage,
+    /// Below the job's own: a standby's, which signs for members and says
+    /// nothing itself.
+    authority,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard, evaluator and stage
+  uint32_t index = 0; ///< of worker, shard, evaluator, stage and authority
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
 };
@@ -37,7 +40,7 @@ inline constexpr MemberName operator_name{MemberName::Kind::operator_};
 MemberName name_of(RoleId role);
 
 /// "worker:1", "ps:0", "evaluator:0", "coordinator", "voter", "supervisor",
-/// "operator"; "nobody".
+/// "operator", "authority:1"; "nobody".
 std::string to_string(const MemberName& name);
 /// Reads what to_string writes, but "nobody".
 /// Errors: nullopt.
@@ -46,6 +49,8 @@ std::optional<MemberName> parse_member_name(const std::string& text);
 std::string file_stem(const MemberName& name);
 /// What a certificate has as subject alternative name: "troupe:worker:1".
 std::string uri_of(const MemberName& name);
+/// Where members have names as hosts.
+inline constexpr const char* member_domain = "troupe.internal";
 /// The same for those who know hosts only: "worker-1.troupe.internal".
 std::string host_of(const MemberName& name);
 std::optional<MemberName> name_of_uri(const std::string& uri);

@@ -118,8 +118,12 @@ std::string converse(ssl_st* session, const Wait& wait,
     if (answer.size() > longest_petition)
       give_up(where, "says more than an answer");
   }
-  if (answer.empty())
-    fail();
+  if (answer.empty()) {
+    const auto why = certificate_trouble();
+    give_up(where, why.empty() ? "gave no answer; does it lead, and reach a "
+                                 "majority of voters?"
+                               : why);
+  }
   return answer;
 }
 
@@ -199,8 +203,8 @@ int trust_token(X509_STORE_CTX* chain, void* expected) {
 
 Credentials petition(const TlsContext& tls, const std::string& coordinators,
                      const Petition& what, milliseconds deadline) {
-  const auto end = Clock::now() + deadline;
   return at_one_of(coordinators, [&](const Endpoint& place) {
+    const auto end = Clock::now() + deadline; // of one that may be cut off
     const auto where = to_string(place);
     const auto socket = connected(place, end);
     const auto session = tls.open(socket.get(), true);
@@ -219,6 +223,7 @@ Credentials renewed(const TlsContext& tls, const std::string& coordinators,
   if (!old.authority_key.empty()) {
     auto made = make_member(old, old.name);
     made.authority_key = old.authority_key;
+    made.signer = old.signer;
     return made;
   }
   if (coordinators.empty())
@@ -235,7 +240,6 @@ Credentials renewed(const TlsContext& tls, const std::string& coordinators,
 Credentials join_with(const JoinToken& token, const std::string& coordinators,
                       const CertificateSource& source, milliseconds deadline) {
   const Signing own;
-  const auto end = Clock::now() + deadline;
   const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context{
     SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
   if (!context)
@@ -245,6 +249,7 @@ Credentials join_with(const JoinToken& token, const std::string& coordinators,
   auto pinned = token;
   SSL_CTX_set_cert_verify_callback(context.get(), trust_token, &pinned);
   auto made = at_one_of(coordinators, [&](const Endpoint& place) {
+    const auto end = Clock::now() + deadline;
     const auto where = to_string(place);
     const auto socket = connected(place, end);
     const TlsSession session{SSL_new(context.get())};

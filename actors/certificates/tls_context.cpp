@@ -104,14 +104,18 @@ int judge(int fine, X509_STORE_CTX* chain) {
   const auto name = name_in(certificate);
   const auto whose = "the certificate of "
                      + (name ? to_string(*name) : "a peer");
-  if (fine == 1 && X509_STORE_CTX_get_error_depth(chain) > 0)
-    return 1;
   if (fine == 1) {
-    if (name && !is_revoked(chain, *name, period_of(certificate)))
+    // Authorities above it need no name, and members sign for nobody.
+    const bool above = X509_STORE_CTX_get_error_depth(chain) > 0;
+    const bool signs = name && name->kind == MemberName::Kind::authority;
+    const bool fits = above ? !name || signs : name && !signs;
+    if (fits && (!name || !is_revoked(chain, *name, period_of(certificate))))
       return 1;
-    refused = name ? whose + " is revoked"
-                   : "its certificate names no member of a job";
-    X509_STORE_CTX_set_error(chain, name ? X509_V_ERR_CERT_REVOKED
+    refused = fits    ? whose + " is revoked"
+              : above ? to_string(*name) + " signs for nobody"
+              : name  ? to_string(*name) + " is no member of a job"
+                      : "its certificate names no member of a job";
+    X509_STORE_CTX_set_error(chain, fits ? X509_V_ERR_CERT_REVOKED
                                          : X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;
   }

@@ -38,6 +38,10 @@ int make_new(const Settings& settings) {
 int make_join_token(const Settings& settings) {
   const auto authority = load_credentials(certificate_source(settings),
                                           operator_name);
+  if (!authority.signer.empty()
+      && member_of(settings).kind == MemberName::Kind::authority)
+    throw InputError("certificates: " + settings.certificates
+                     + ": an authority is made where ca.key is");
   const auto token = make_token(authority, member_of(settings),
                                 static_cast<int64_t>(settings.token_seconds));
   std::printf("%s\n", to_string(token).c_str());

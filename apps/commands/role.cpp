@@ -46,18 +46,24 @@ void join_by_token(const Settings& settings) {
   const auto source = certificate_source(settings);
   const auto name = name_of(*settings.role);
   std::error_code failure;
-  if (std::filesystem::exists(source.path + '/' + file_stem(name) + ".pem",
-                              failure))
-    return;
+  for (const auto& file : {file_stem(name) + ".pem", std::string{signer_file}})
+    if (std::filesystem::exists(source.path + '/' + file, failure))
+      return;
   const auto token = parse_token(settings.token);
   if (!token)
     throw InputError("--token: is no token; take all that troupe certificates "
                      "token prints");
-  if (token->name != name)
+  const bool signs = token->name.kind == MemberName::Kind::authority
+                     && name == coordinator_name;
+  if (token->name != name && !signs)
     throw InputError("--token is for " + to_string(token->name)
                      + ", and this is " + to_string(name));
-  save_credentials(source.path, join_with(*token, settings.coordinator, source,
-                                          std::chrono::seconds{10}));
+  const auto made = join_with(*token, settings.coordinator, source,
+                              std::chrono::seconds{10});
+  if (signs)
+    save_authority(source.path, made);
+  else
+    save_credentials(source.path, made);
 }
 
 int play_coordinator(const Settings& settings) {
@@ -97,6 +103,8 @@ int play_coordinator(const Settings& settings) {
   if (!settings.voters.empty())
     process.voters = split_list(settings.voters);
   process.voter = settings.voter;
+  if (!settings.token.empty())
+    join_by_token(settings);
   ready_certificates(settings);
   std::optional<OwnJournal> own;
   if (settings.journal.empty() && settings.voters.empty()) {

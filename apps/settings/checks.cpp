@@ -77,6 +77,10 @@ void check_role(const Settings& settings) {
   auto role = *settings.role;
   if (role.kind == RoleKind::coordinator) {
     check_voters(settings);
+    if (!settings.token.empty() && settings.coordinator.empty())
+      refuse(
+        "--token has no effect without --coordinator HOST:PORT: who signs; "
+        "name the coordinator that leads");
     return;
   }
   if (settings.coordinator.empty())
@@ -185,7 +189,7 @@ void check_certificates(const Settings& settings) {
     refuse(
       "'troupe " + command
       + "' takes a member: coordinator, worker:N, ps:N, evaluator:N, "
-        "voter, supervisor or operator"
+        "voter, supervisor, operator or authority:N"
       + (settings.member.empty() ? "" : ", not '" + settings.member + "'"));
   if (command == "certificates renew" || command == "certificates revoke")
     require_flag(settings, settings.coordinator, "coordinator",

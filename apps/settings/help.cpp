@@ -157,7 +157,8 @@ constexpr Purpose purposes[] = {
    "  troupe certificates new worker:1 --certificates certs --out for-b\n"},
   {"certificates token", "troupe certificates token MEMBER --certificates DIR",
    "Prints a token with which that member joins once, from a machine that has "
-   "no certificate yet: it makes its own key, and the coordinator signs it.",
+   "no certificate yet: it makes its own key, and the coordinator signs it. "
+   "authority:N: a standby's, which signs after it has taken over.",
    "  troupe certificates token worker:1 --certificates certs\n"
    "  troupe role worker:1 --coordinator 10.0.0.1:7000 --certificates mine \\\n"
    "    --token TOKEN\n"},

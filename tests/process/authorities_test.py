@@ -3,7 +3,6 @@ it revokes all members refuse, and what it signed holds after a failover."""
 # ctest: TIMEOUT 900
 
 import os
-import re
 import signal
 import socket
 import ssl
@@ -150,6 +149,156 @@ class Revoked(Job):
                      "--certificates", self.own, "--journal", self.journal)
         port = int(again.address().rsplit(":", 1)[1])
         self.assertIn("revoked", refusal(port, self.stolen, "worker-0"))
+
+
+class Standby(Job):
+    """Two coordinators and a third voter, each with what its host would have."""
+
+    def setUp(self):
+        super().setUp()
+        ports = []
+        for _ in range(5):  # nobody takes them meanwhile on this host
+            plain = socket.socket()
+            plain.bind(("127.0.0.1", 0))
+            ports.append(f"127.0.0.1:{plain.getsockname()[1]}")
+            self.addCleanup(plain.close)
+            plain.close()
+        self.listen, self.voters = ports[:2], ports[2:]
+        self.both = ",".join(self.listen)
+
+    def token(self, member, folder=None):
+        return troupe("certificates", "token", member, "--certificates",
+                      folder or self.own).strip()
+
+    def coordinator(self, which, folder, *more):
+        return Role(self.addCleanup, "coordinator", *DATA, *SERVED, "--epochs",
+                    "1000000", "--certificates", folder, "--listen",
+                    self.listen[which], "--voters", ",".join(self.voters),
+                    "--voter", str(which), "--journal",
+                    self.path(f"vote-{which}.db"), *more)
+
+    def joined(self, name, token):
+        """A role with a key of its own, in a folder of its own."""
+        return self.role(name, self.path(name.replace(":", "-")), self.both,
+                         "--token", token)
+
+    def start(self, *short):
+        self.first = self.coordinator(0, self.own, *short)
+        wait_for(lambda: os.path.exists(self.path("own", "ca.key")), "a folder")
+        Role(self.addCleanup, "--listen", self.voters[2], "--journal",
+             self.path("vote-2.db"), "--certificates", self.new("voter"),
+             command="voter").address("voter")
+        self.first.address()
+        self.mine = self.path("mine")
+        self.second = self.coordinator(
+            1, self.mine, "--token", self.token("authority:1"), "--coordinator",
+            self.listen[0], *short)
+        wait_for(lambda: os.path.exists(self.path("mine", "authority.pem")),
+                 "it has joined")
+        self.members = {name: self.joined(name, self.token(name))
+                        for name in ("ps:0", "worker:0", "worker:1")}
+        wait_for(lambda: "epoch " in self.first.output(), "an epoch")
+
+    def fail_over(self):
+        """The first host is gone, with all that it had."""
+        self.first.process.kill()
+        self.first.process.wait()
+        os.rename(self.own, self.path("gone"))
+        self.second.address()
+
+    def issuer(self, name):
+        stem = name.replace(":", "-")
+        done = subprocess.run(
+            ["openssl", "x509", "-noout", "-issuer", "-in",
+             self.path(stem, stem + ".pem")], capture_output=True, text=True,
+            timeout=60, check=True)
+        return done.stdout
+
+    def test_a_standby_signs_without_the_authoritys_key(self):
+        """It needed a copy of ca.key: without, certificates ended after a
+        failover, and nobody could join."""
+        self.start("--certificate-seconds", "12")
+        self.assertEqual(set(os.listdir(self.mine)) & {"ca.key", "ca.pem",
+                         "authority.pem", "authority.key"},
+                         {"ca.pem", "authority.pem", "authority.key"})
+        spent = self.token("worker:1")
+        Role(self.addCleanup, "worker:1", "--coordinator", self.listen[0],
+             "--certificates", self.path("spent"), "--token", spent)
+        wait_for(lambda: os.path.exists(self.path("spent", "worker-1.pem")),
+                 "the token is used")
+        self.fail_over()
+        for name, member in self.members.items():
+            before = member.error().count("is renewed")
+            wait_for(lambda m=member, b=before: m.error().count("is renewed")
+                     >= b + 3, f"{name} is renewed")
+            self.assertIn("authority:1", self.issuer(name))
+            self.assertIsNone(member.process.poll(), member.error())
+        # Once more, with what they have now, and one that comes by token.
+        self.members["worker:0"].stop()
+        again = self.role("worker:0", self.path("worker-0"), self.both)
+        line = troupe("role", "worker:1", "--coordinator", self.listen[1],
+                      "--certificates", self.path("again"), "--token", spent,
+                      status=1)
+        self.assertIn("used before", line)
+        self.members["worker:1"].stop()
+        troupe("certificates", "show", "--certificates", self.mine)
+        newcomer = self.role("worker:1", self.path("new"), self.listen[1],
+                             "--token", self.token("worker:1", self.mine))
+        before = self.second.output().count("epoch ")
+        wait_for(lambda: self.second.output().count("epoch ") > before + 3,
+                 "it goes on with them")
+        for role in (again, newcomer):
+            self.assertIsNone(role.process.poll(), role.error())
+        line = troupe("certificates", "token", "authority:2", "--certificates",
+                      self.mine, status=1)
+        self.assertIn("where ca.key is", line)
+
+    def test_revocations_hold_after_a_failover(self):
+        self.start()
+        stolen = self.path("worker-0")
+        self.revoke("worker:0", self.listen[0])
+        for port in (int(x.rsplit(":", 1)[1]) for x in self.voters[1:]):
+            wait_for(lambda p=port: "revoked" in
+                     str(refusal(p, stolen, "worker-0")),
+                     "standby and voter refuse it", LOSS_S)
+        self.fail_over()
+        port = int(self.second.address().rsplit(":", 1)[1])
+        self.assertIn("revoked", refusal(port, stolen, "worker-0"))
+
+    def test_what_a_standby_signs_is_no_more_than_members(self):
+        self.start()
+        self.second.stop()
+
+        def openssl(*arguments):
+            return subprocess.run(["openssl", *arguments], timeout=60,
+                                  capture_output=True, text=True, check=False)
+
+        port = int(self.first.address().rsplit(":", 1)[1])
+        for name, host, fine in (("inside", "worker-1.troupe.internal", True),
+                                 ("outside", "www.example.org", False)):
+            with open(self.path("extension"), "w") as file:
+                file.write(f"subjectAltName=URI:troupe:worker:1,DNS:{host}\n")
+            openssl("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj",
+                    "/CN=" + name, "-out", self.path("request"), "-keyout",
+                    self.path(name + ".key"))
+            openssl("x509", "-req", "-in", self.path("request"), "-CA",
+                    self.path("mine", "authority.pem"), "-CAkey",
+                    self.path("mine", "authority.key"), "-CAcreateserial",
+                    "-days", "9", "-extfile", self.path("extension"), "-out",
+                    self.path("signed.pem"))
+            done = openssl("verify", "-CAfile", self.path("mine", "ca.pem"),
+                           "-untrusted", self.path("mine", "authority.pem"),
+                           self.path("signed.pem"))
+            self.assertEqual(done.returncode == 0, fine,
+                             done.stdout + done.stderr)
+            with open(self.path(name + ".pem"), "w") as file:
+                for part in ("signed.pem", "mine/authority.pem"):
+                    with open(self.path(part)) as one:
+                        file.write(one.read())
+            why = refusal(port, self.folder, name)
+            self.assertEqual(why is None, fine, why)
+        self.revoke("authority:1", self.listen[0])
+        self.assertIn("revoked", refusal(port, self.folder, "inside"))
 
 
 if __name__ == "__main__":

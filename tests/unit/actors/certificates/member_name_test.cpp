@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(member_name)
 BOOST_AUTO_TEST_CASE(each_name_is_read_as_it_is_written) {
   for (const auto* text :
        {"coordinator", "worker:0", "worker:4294967295", "ps:3", "evaluator:0",
-        "voter", "supervisor", "operator"}) {
+        "voter", "supervisor", "operator", "authority:1"}) {
     const auto name = parse_member_name(text);
     BOOST_TEST_REQUIRE(name.has_value(), text);
     BOOST_TEST(to_string(*name) == text);
