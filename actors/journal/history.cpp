@@ -153,4 +153,11 @@ JobHistory read_history(const std::vector<JournalEvent>& events) {
   return history;
 }
 
+std::vector<std::string> journal_kinds() {
+  return {"coordinator", "job",         "address",  "epoch",      "commits",
+          "death",       "recovery",    "rollback", "restart",    "joined",
+          "left",        "consistency", "change",   "evaluation", "fault",
+          "over",        "disk",        "revoked",  "token"};
+}
+
 } // namespace troupe

@@ -63,4 +63,7 @@ JobHistory read_history(const std::vector<JournalEvent>& events);
 std::optional<std::pair<std::string, int64_t>>
 revoked_in(const JournalEvent& event);
 
+/// The kinds of events that are written.
+std::vector<std::string> journal_kinds();
+
 } // namespace troupe

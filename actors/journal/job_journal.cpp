@@ -26,13 +26,6 @@ void add_counts(RunCounts counts, Json& body) {
 
 } // namespace
 
-std::vector<std::string> journal_kinds() {
-  return {"coordinator", "job",         "address",  "epoch",      "commits",
-          "death",       "recovery",    "rollback", "restart",    "joined",
-          "left",        "consistency", "change",   "evaluation", "fault",
-          "over",        "disk",        "revoked",  "token"};
-}
-
 uint64_t unix_ms() {
   return static_cast<uint64_t>(
     std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -97,10 +97,6 @@ private:
   uint64_t steps_ = 0;
 };
 
-/// The kinds of events that are written, in the order above and then those for
-/// people alone.
-std::vector<std::string> journal_kinds();
-
 /// Now, by the machine's clock, in Unix milliseconds.
 uint64_t unix_ms();
 

@@ -1,4 +1,4 @@
-#include "actors/journal/job_journal.hpp"
+#include "actors/journal/history.hpp"
 #include "apps/settings/binding.hpp"
 
 namespace troupe {
