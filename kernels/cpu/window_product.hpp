@@ -20,8 +20,6 @@ struct Windows {
   size_t high, wide;
   size_t runs, length;
   size_t first, last; ///< lines of the image within its border: [first, last)
-
-  size_t depth() const { return runs * length; }
 };
 
 /// [first, last)
