@@ -428,13 +428,13 @@ class Endings(unittest.TestCase):
             with self.subTest(way=way):
                 before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 try:
-                    run = self.start(*WAYS[way], "--steps", str(TOTAL))
+                    run = self.start(*WAYS[way], "--steps", "10000")
                 finally:
                     signal.signal(signal.SIGHUP, before)
                 run.wait_for_step(5)
                 for pid in (run.process.pid, *run.children().values()):
                     send(pid, signal.SIGHUP)
-                self.assertEqual(run.finish()["steps"], TOTAL)
+                self.assertEqual(run.finish()["steps"], 10000)
 
     def test_a_terminal_that_closes_ends_the_run_in_good_order(self):
         terminal, side = os.openpty()
@@ -475,7 +475,7 @@ class Endings(unittest.TestCase):
                     self.assertEqual(json.load(file)["steps"], TOTAL)
 
     def test_ctrl_z_stops_the_whole_job_and_no_deadline_counts_that(self):
-        run = self.start(*WAYS["served"], "--steps", "2000", "--save",
+        run = self.start(*WAYS["served"], "--steps", "10000", "--save",
                          self.saved)
         run.wait_for_step(20)
         processes = [run.process.pid, *run.children().values()]
@@ -489,7 +489,7 @@ class Endings(unittest.TestCase):
         summary = run.finish()
         self.assertEqual(summary["recoveries"], [])
         self.assertEqual(summary["steps_rolled_back"], 0)
-        self.assertEqual(contents(self.saved), self.weights_after(2000))
+        self.assertEqual(contents(self.saved), self.weights_after(10000))
 
 
 if __name__ == "__main__":

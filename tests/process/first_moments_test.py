@@ -19,7 +19,7 @@ from roles import Role
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
        "--virtual-ranks", "4", "--seed", "7"]
-SHORT = ["--steps", "60"]
+SHORT = ["--steps", "1500"]  # it outlasts the last of the moments
 LONG = ["--steps", "100000"]  # whoever is told to end ends before
 ONE_DEVICE = ["--strategy", "one_device"]
 SHAPE = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]

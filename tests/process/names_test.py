@@ -15,7 +15,7 @@ from cluster import Run, wait_for
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
-       "--global-batch", "64", "--seed", "7", "--epochs", "40"]
+       "--global-batch", "64", "--seed", "7", "--epochs", "400"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 MEMBERS = ["ps:0", "worker:0", "worker:1"]
 

@@ -46,7 +46,7 @@ class TwoPhase(unittest.TestCase):
                             digests(train(*one, "--clip-norm", "0.2")))
 
     def test_kills_in_any_phase_leave_the_bits(self):
-        steps = ["--steps", "900", "--epochs", "0"]
+        steps = ["--steps", "5000", "--epochs", "0"]
         expected = train(*LAMB, *steps, "--strategy", "one_device")
         draw = random.Random(11)
         # The owner of slice 0 decides; which shard that is, the plan says.
@@ -63,7 +63,7 @@ class TwoPhase(unittest.TestCase):
                          f"{role} is started again")
             summary = run.finish()
         self.assertEqual(digests(summary), digests(expected))
-        self.assertEqual(summary["steps"], 900)
+        self.assertEqual(summary["steps"], 5000)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual([r["role"] for r in summary["recoveries"]], roles)
 
