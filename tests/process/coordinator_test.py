@@ -154,7 +154,7 @@ class Coordinator(unittest.TestCase):
 
     def test_events_tell_what_happened(self):
         logs = os.path.join(self.folder, "logs")
-        with Run(*DATA, *MLP, *SERVED, "--steps", "400", "--log-dir",
+        with Run(*DATA, *MLP, *SERVED, "--steps", "2000", "--log-dir",
                  logs) as run:
             run.wait_for_step(20)
             self.kill_and_wait(run)
@@ -172,7 +172,7 @@ class Coordinator(unittest.TestCase):
              if x["kind"] == "recovery"],
             [(x["role"], x["kind"]) for x in summary["recoveries"]])
         commits = [x for x in told if x["kind"] == "commits"]
-        self.assertEqual(commits[-1]["first"] + commits[-1]["count"], 400)
+        self.assertEqual(commits[-1]["first"] + commits[-1]["count"], 2000)
         self.assertEqual(told[-1]["kind"], "over")
         self.check_filters(logs, told)
 
@@ -181,7 +181,7 @@ class Coordinator(unittest.TestCase):
                          [x for x in told if x["kind"] == "epoch"])
         own = event_list(logs, "--role", "worker:1", "--kind", "death")
         self.assertEqual([x["role"] for x in own], ["worker:1"])
-        late = event_list(logs, "--since-step", "300")
+        late = event_list(logs, "--since-step", "1900")
         self.assertEqual(late, told[-len(late):])
         self.assertLess(len(late), len(told))
         self.assertIn("coordinator_restarted", events(logs))
