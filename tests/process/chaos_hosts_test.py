@@ -40,7 +40,7 @@ class ChaosHosts(ChaosRuns):
     def check(self, job, faults):
         verdict, _ = self.passed(["--plan", self.path("plan.toml",
                                                   plan_of(faults))],
-                             [*JOB, *MLP, "--steps", "20000", *job])
+                             [*JOB, *MLP, "--steps", "12000", *job])
         self.assertEqual(sum(kind["count"] for kind
                              in verdict["faults"].values()), len(faults))
         self.assertEqual(verdict["hosts"], 3)
@@ -71,7 +71,7 @@ class ChaosHosts(ChaosRuns):
         plan = self.path("struck.toml")
         flags = ["--hosts", "2", "--faults", "2", "--kinds",
                  "host-kill,host-slow", "--seed", "3"]
-        job = [*JOB, *MLP, "--steps", "20000", *SERVED]
+        job = [*JOB, *MLP, "--steps", "12000", *SERVED]
         self.passed([*flags, "--write-plan", plan], job)
         with open(plan, "rb") as file:
             kinds = [fault["kind"] for strike in tomllib.load(file)["strike"]

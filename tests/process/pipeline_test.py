@@ -115,7 +115,7 @@ class Pipeline(unittest.TestCase):
                 ["4", "--schedule", "1f1b"], ["4", "--processes"]])
 
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
-        self.check_kills(3000, *LONG, "3000")
+        self.check_kills(9000, *LONG, "9000")
         norms = [*LAMB, *CLIPPED, "--steps"]
         for job, steps in ((LONG[:-1], 3000), (MODELS["cnn"][:-2], 600),
                            (MODELS["transformer"][:-2], 2000)):
