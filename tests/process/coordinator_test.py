@@ -181,7 +181,7 @@ class Coordinator(unittest.TestCase):
                          [x for x in told if x["kind"] == "epoch"])
         own = event_list(logs, "--role", "worker:1", "--kind", "death")
         self.assertEqual([x["role"] for x in own], ["worker:1"])
-        late = event_list(logs, "--since-step", "1900")
+        late = event_list(logs, "--since-step", "1900")  # after the kills
         self.assertEqual(late, told[-len(late):])
         self.assertLess(len(late), len(told))
         self.assertIn("coordinator_restarted", events(logs))

@@ -32,6 +32,7 @@ from roles import Role
 ROUNDS = int(os.environ.get("TROUPE_ENDINGS_ROUNDS", "0"))
 SEED = int(os.environ.get("TROUPE_ENDINGS_SEED", "1"))
 TOTAL = 600
+LASTING = 10_000  # steps of a run that goes on after what is done to it
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
        "--virtual-ranks", "4", "--seed", "7"]
@@ -428,13 +429,13 @@ class Endings(unittest.TestCase):
             with self.subTest(way=way):
                 before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 try:
-                    run = self.start(*WAYS[way], "--steps", "10000")
+                    run = self.start(*WAYS[way], "--steps", str(LASTING))
                 finally:
                     signal.signal(signal.SIGHUP, before)
                 run.wait_for_step(5)
                 for pid in (run.process.pid, *run.children().values()):
                     send(pid, signal.SIGHUP)
-                self.assertEqual(run.finish()["steps"], 10000)
+                self.assertEqual(run.finish()["steps"], LASTING)
 
     def test_a_terminal_that_closes_ends_the_run_in_good_order(self):
         terminal, side = os.openpty()
@@ -475,8 +476,8 @@ class Endings(unittest.TestCase):
                     self.assertEqual(json.load(file)["steps"], TOTAL)
 
     def test_ctrl_z_stops_the_whole_job_and_no_deadline_counts_that(self):
-        run = self.start(*WAYS["served"], "--steps", "10000", "--save",
-                         self.saved)
+        run = self.start(*WAYS["served"], "--steps", str(LASTING),
+                         "--save", self.saved)
         run.wait_for_step(20)
         processes = [run.process.pid, *run.children().values()]
         self.assertEqual(len(processes), 6)
@@ -489,7 +490,7 @@ class Endings(unittest.TestCase):
         summary = run.finish()
         self.assertEqual(summary["recoveries"], [])
         self.assertEqual(summary["steps_rolled_back"], 0)
-        self.assertEqual(contents(self.saved), self.weights_after(10000))
+        self.assertEqual(contents(self.saved), self.weights_after(LASTING))
 
 
 if __name__ == "__main__":
