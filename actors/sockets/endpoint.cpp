@@ -11,9 +11,11 @@ std::optional<Endpoint> parse_endpoint(const std::string& text) {
     return std::nullopt;
   Endpoint result{text.substr(0, colon), 0};
   auto& host = result.host;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+  const bool bracketed =
+    host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed)
     host = host.substr(1, host.size() - 2);
-  else if (host.find_first_of(":[]") != std::string::npos)
+  if (host.find_first_of(bracketed ? "[]" : ":[]") != std::string::npos)
     return std::nullopt;
   const auto* first = text.data() + colon + 1;
   const auto* last = text.data() + text.size();

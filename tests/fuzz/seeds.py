@@ -58,6 +58,8 @@ def greetings():
         + text(b"no room") + b"\1\0"
     yield "endpoint", b"\2" + b"127.0.0.1:41234;unix=troupe-0a;host=1b;id=2c;" \
         b"key=00112233445566778899aabbccddeeff"
+    yield "brackets", b"\2" + b"[[]:1;unix=a;host=1b;id=2c;" \
+        b"key=00112233445566778899aabbccddeeff"
     yield "frame", b"\3" + struct.pack("<IHH", 0x4b4c5254, 1, 64) + bytes(72)
 
 

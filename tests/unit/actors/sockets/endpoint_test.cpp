@@ -24,8 +24,8 @@ BOOST_AUTO_TEST_CASE(an_ipv6_address_stands_in_brackets) {
 
 BOOST_AUTO_TEST_CASE(what_is_ambiguous_or_incomplete_is_none) {
   for (const auto* text :
-       {"::1:7000", "[::1]", "[]:7000", "[::1:7000", "::1]:7", "a[b]:7",
-        ":7000", "host", "host:", "host:65536"})
+       {"::1:7000", "[::1]", "[]:7000", "[::1:7000", "::1]:7", "a[b]:7", "[[]:7",
+        "[a]b]:7", ":7000", "host", "host:", "host:65536"})
     BOOST_TEST(!parse_endpoint(text), text);
 }
 
