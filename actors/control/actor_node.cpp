@@ -144,6 +144,8 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
                                                  : connection_deadline);
     if (made.found)
       return made.found;
+    if (waiting.over && waiting.over())
+      return nullptr;
     hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
     const bool in_vain = !waiting.credentials.folder.empty()
                          && hopeless >= places.size();
