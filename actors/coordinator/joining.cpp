@@ -86,7 +86,7 @@ void CoordinatorState::on(const Join& join) {
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
   if (job_->options.loss_ms == 0 && hosts_of(present_).size() > 1)
-    silence_.raise_least(loss_between_hosts(job_->options).count());
+    silence_.raise_min(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
