@@ -90,6 +90,7 @@ void CoordinatorState::on(const Join& join) {
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
+  cause_ = begun_ ? to_string(join.role) + " has joined" : "the run begins";
   perform(membership_.join(join.role, join.incarnation, clock_.ms()));
 }
 
