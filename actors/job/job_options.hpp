@@ -42,7 +42,7 @@ struct JobOptions {
   uint32_t shards = 1;
   uint32_t chain = 1;            ///< replicas of a shard
   uint32_t stages = 2;           ///< of pipeline
-  std::string schedule = "auto"; ///< of pipeline: gpipe, 1f1b
+  std::string schedule = "auto"; ///< of pipeline: PipelineSchedule
   std::string split_at; ///< of pipeline: operators that stages begin with
   bool processes = false;
   std::string partitioner = "max_size:1048576";
