@@ -5,6 +5,7 @@
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cpu/stage_replica.hpp"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/devices/sleeping_layers.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
@@ -40,7 +41,8 @@ uint32_t stacked_rows(const Graph& graph, DeviceId device) {
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows, Precision precision) {
   if (const auto sleep = sleep_model(graph.text))
-    return kernels::make_sleeping_replica(graph, *sleep);
+    return sleep->layers.empty() ? kernels::make_sleeping_replica(graph, *sleep)
+                                 : kernels::make_sleeping_layers(graph, *sleep);
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
