@@ -18,10 +18,10 @@
 namespace troupe {
 namespace {
 
-constexpr double bar = 0.03;
+constexpr double pipeline_bar = 0.03;
 /// A pass forward, and the two halves of one backward.
-constexpr double passes = 3;
-constexpr double passes_with_another = 4;
+constexpr double wait_passes = 3;
+constexpr double wait_passes_again = 4;
 
 /// A job of stages that wait, and how long each does in a pass.
 struct PipelineCase {
@@ -67,7 +67,7 @@ PipelineCase pipeline_case(const BenchOptions& bench,
   return out;
 }
 
-nlohmann::json summary_of(const JobOptions& job, JobData& data) {
+nlohmann::json pipeline_summary(const JobOptions& job, JobData& data) {
   RunOptions run;
   run.job = job;
   const auto result = run_in_process(run, data);
@@ -77,20 +77,21 @@ nlohmann::json summary_of(const JobOptions& job, JobData& data) {
 }
 
 /// Errors: InputError where stages train other weights than one device.
-void verify(const PipelineCase& one, const nlohmann::json& summary,
-            JobData& data) {
+void verify_stages(const PipelineCase& one, const nlohmann::json& summary,
+                   JobData& data) {
   auto alone = one.job;
   alone.model = layers_that_wait(std::vector<uint32_t>(one.ms.size(), 0));
   alone.strategy = Strategy::one_device;
   alone.split_at.clear();
   alone.schedule = {};
-  if (summary_of(alone, data)["weights_sha256"] != summary["weights_sha256"])
+  if (pipeline_summary(alone, data)["weights_sha256"]
+      != summary["weights_sha256"])
     throw InputError("bench pipeline: stages have other weights than one "
                      "device: nothing is measured");
 }
 
 /// What the schedule says: stages' shares of a step, and what they hold.
-PipelineTimes expected(const PipelineCase& one) {
+PipelineTimes expected_times(const PipelineCase& one) {
   std::vector<PartCost> costs;
   for (uint64_t ms : one.ms)
     costs.push_back({ms, ms, ms});
@@ -98,16 +99,16 @@ PipelineTimes expected(const PipelineCase& one) {
 }
 
 nlohmann::json measure_pipeline(const PipelineCase& one, JobData& data) {
-  const auto summary = summary_of(one.job, data);
-  verify(one, summary, data);
+  const auto summary = pipeline_summary(one.job, data);
+  verify_stages(one, summary, data);
   const double step_ms = summary["step_ms"]["p50"];
   const bool again = one.job.schedule.recompute == "full";
-  const auto waited = (again ? passes_with_another : passes)
+  const auto waited = (again ? wait_passes_again : wait_passes)
                       * one.job.virtual_ranks
                       * std::accumulate(one.ms.begin(), one.ms.end(), 0.0);
   const auto idle = 1 - waited / (one.job.stages * step_ms);
-  const auto want = expected(one);
-  const bool met = std::abs(idle - want.idle_share) <= bar;
+  const auto want = expected_times(one);
+  const bool met = std::abs(idle - want.idle_share) <= pipeline_bar;
   const auto most = *std::ranges::max_element(want.activation_peak);
   std::printf("%-12s %6u %6u %10.1f %8.1f %% %8.1f %% %8.1f %8u %s\n",
               one.job.schedule.order.c_str(), one.job.stages,
