@@ -12,6 +12,7 @@
 #include <utility>
 
 namespace troupe {
+
 StageSteps::Part::Part(std::unique_ptr<StageReplica> made)
   : replica(std::move(made)),
     parameters(std::max<size_t>(1, replica->layout().total)),
