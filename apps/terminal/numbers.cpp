@@ -1,5 +1,6 @@
 #include "apps/terminal/numbers.hpp"
 
+#include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 
 #include <algorithm>
@@ -111,23 +112,13 @@ std::string print_real(float value) {
 
 Address parse_address(const std::string& text) {
   const UsageError mistake{"expected HOST:PORT, for example 127.0.0.1:0"};
-  auto colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0)
+  const auto parts = parse_endpoint(text);
+  if (!parts)
     throw mistake;
-  auto host = text.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']' && host.size() > 2)
-    host = host.substr(1, host.size() - 2);
-  else if (host.find_first_of(":[]") != std::string::npos)
-    throw mistake;
-  for (auto c : host)
+  for (auto c : parts->host)
     if (static_cast<unsigned char>(c) <= 0x20 || c == '/' || c == '@')
       throw mistake;
-  try {
-    auto port = parse_whole(text.substr(colon + 1), 0, 65535);
-    return {host, static_cast<uint16_t>(port)};
-  } catch (const UsageError&) {
-    throw mistake;
-  }
+  return {parts->host, parts->port};
 }
 
 std::vector<Address> parse_addresses(const std::string& text) {

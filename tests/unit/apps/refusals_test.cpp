@@ -95,7 +95,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_checked_to_the_last_character) {
   for (const auto* bad : {"65536", "-1", "", "http"})
     check_has(train_usage({"--metrics-address", std::string{"[::1]:"} + bad}),
               "HOST:PORT");
-  check_has(train_usage({"--metrics-address", "9090"}), "HOST:PORT");
+  for (const auto* bad : {"9090", "[[]:9090", "[a]b]:9090"})
+    check_has(train_usage({"--metrics-address", bad}), "HOST:PORT");
   check_has(train_usage({"--steps"}), "--steps");
   check_has(train_usage({"--steps", "1", "--steps", "2"}), "--steps");
 }
