@@ -18,7 +18,9 @@ struct Bench {
   Surroundings around;
 
   Bench() { around.cores = 8; }
-  Settings parse(Words words) const { return parse_settings(words, around); }
+  Settings parse(const Words& words) const {
+    return parse_settings(words, around);
+  }
   Settings train(Words flags) const {
     flags.insert(flags.begin(), {"train", "--data", "synthetic:digits"});
     return parse(flags);
