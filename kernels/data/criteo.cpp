@@ -6,24 +6,13 @@
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/natural_log.hpp"
-#include "kernels/numbers/random.hpp"
+#include "kernels/numbers/text_hash.hpp"
 
 namespace troupe {
 
 namespace {
 
 constexpr size_t columns = 1 + click_numbers + click_categories;
-
-/// Source: Fowler, Noll, Vo, FNV-1a of 64 bits; then mixed, for its low bits
-/// are poor.
-uint64_t hash_of(std::string_view text) {
-  uint64_t result = 0xcbf29ce484222325u;
-  for (auto c : text) {
-    result ^= static_cast<unsigned char>(c);
-    result *= 0x100000001b3u;
-  }
-  return kernels::mix(result);
-}
 
 float number(std::string_view text, size_t column, const TextLines& lines) {
   if (trimmed(text).empty())
@@ -70,7 +59,7 @@ void add_clicks(TextLines& lines, uint64_t buckets, Dataset& out,
     for (size_t i = 0; i < click_categories; ++i) {
       const auto category = trimmed(row[1 + click_numbers + i]);
       const auto bucket =
-        category.empty() ? 0 : 1 + hash_of(category) % (buckets - 1);
+        category.empty() ? 0 : 1 + kernels::text_hash(category) % (buckets - 1);
       out.ids.push_back(static_cast<int32_t>(i * buckets + bucket));
     }
   }

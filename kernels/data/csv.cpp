@@ -2,14 +2,15 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
+#include "kernels/data/csv_options.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/data/table_data.hpp"
 #include "kernels/files/fields.hpp"
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,36 +19,10 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array booleans{"true", "false"};
 constexpr std::array tasks{"classes", "regression"};
-
-bool has_header(const DataSpec& spec) {
-  return choice_option(spec, "header", booleans) == "true";
-}
 
 bool is_regression(const DataSpec& spec) {
   return choice_option(spec, "task", tasks) == "regression";
-}
-
-char separator_of(const DataSpec& spec) {
-  const auto text = option(spec, "sep").value_or(",");
-  if (text == "tab")
-    return '\t';
-  if (text == "space")
-    return ' ';
-  if (text == "comma")
-    return ',';
-  if (text.size() != 1 || std::isalnum(static_cast<unsigned char>(text[0])) != 0
-      || std::string_view{"\"'+-.\r\n"}.find(text[0]) != text.npos)
-    refuse(spec, "sep=" + text
-                   + " separates nothing; give one character, tab or space");
-  return text[0];
-}
-
-bool is_index(const std::string& label) {
-  return label.size() <= 9
-         && std::all_of(label.begin(), label.end(),
-                        [](char c) { return c >= '0' && c <= '9'; });
 }
 
 /// The rows of one file after another.
@@ -55,7 +30,8 @@ class Table {
 public:
   Table(const DataSpec& spec)
     : spec_(spec),
-      fields_(separator_of(spec)),
+      separator_(csv_separator(spec)),
+      fields_(separator_),
       regression_(is_regression(spec)) {}
 
   Dataset read() {
@@ -82,6 +58,8 @@ private:
     while (lines_->next(line)) {
       if (trimmed(line).empty())
         continue;
+      if (!first && add_simple(line))
+        continue;
       const auto& fields = fields_.split(line, *lines_);
       const bool names = first && (width_ == 0 ? start(fields) : again(fields));
       first = false;
@@ -107,15 +85,9 @@ private:
     if (width_ < 2)
       lines_->refuse("has one column, a label without features",
                      "give sep=… if another character separates");
-    const bool header = has_header(spec_);
-    if (header && !option(spec_, "header")
-        && std::all_of(first.begin(), first.end(), [](auto field) {
-             return parse_real(field).has_value();
-           }))
-      lines_->refuse("holds numbers alone, so it may be a sample and not the "
-                     "columns' names",
-                     "add header=false where it is one, header=true where it "
-                     "is not");
+    const bool header = csv_has_header(spec_);
+    if (header && !option(spec_, "header") && is_doubtful_header(first))
+      lines_->refuse(doubtful_header, doubtful_header_advice);
     label_ = width_ - 1;
     if (const auto wanted = option(spec_, "label"))
       label_ = find_label(*wanted, first);
@@ -129,7 +101,7 @@ private:
   }
 
   size_t find_label(const std::string& wanted, const Row& first) {
-    if (is_index(wanted)) {
+    if (is_column_index(wanted)) {
       const auto index = static_cast<size_t>(std::stoul(wanted));
       if (index >= width_)
         lines_->refuse("has " + std::to_string(width_) + " columns, no column "
@@ -144,6 +116,34 @@ private:
       lines_->refuse("has no column " + in_quotes(wanted),
                      "give label= one of the header's names, or an index");
     return static_cast<size_t>(found - first.begin());
+  }
+
+  /// Adds a line that holds numbers alone, written with few digits; false, and
+  /// nothing added, where it has to be looked at more closely.
+  bool add_simple(std::string_view line) {
+    row_.resize(width_);
+    const auto* at = line.data();
+    const auto* last = at + line.size();
+    for (size_t i = 0; i < width_; ++i) {
+      if (i > 0 && (at == last || *at++ != separator_))
+        return false;
+      if (!take_real(at, last, row_[i]))
+        return false;
+    }
+    const auto label = row_[label_];
+    const bool is_class = label >= 0 && label <= largest_class
+                          && label == std::floor(label);
+    if (at != last || (!regression_ && !is_class))
+      return false;
+    make_room(values_, width_, lines_->path());
+    for (size_t i = 0; i < width_; ++i)
+      if (i != label_)
+        values_.push_back(static_cast<float>(row_[i]));
+    if (regression_)
+      out_.targets.push_back(static_cast<float>(label));
+    else
+      out_.labels.push_back(static_cast<int32_t>(label));
+    return true;
   }
 
   void add(const Row& row) {
@@ -176,8 +176,9 @@ private:
       lines_->refuse("column " + name(column) + " holds " + in_quotes(text)
                        + ", not a finite float32 number",
                      trimmed(text).empty()
-                       ? "fill the gap or remove the line"
-                       : "number what is text, or remove the column");
+                       ? "fill the gap, or say by columns= what stands for it"
+                       : "say by columns= what each column is (troupe data "
+                         "info proposes it), or remove the column");
     return static_cast<float>(*value);
   }
 
@@ -188,7 +189,9 @@ private:
 
   const DataSpec& spec_;
   std::optional<TextLines> lines_;
+  char separator_;
   Fields fields_;
+  std::vector<double> row_; ///< of the line that is being read
   bool regression_;
   size_t width_ = 0;
   size_t label_ = 0;
@@ -200,17 +203,24 @@ private:
 } // namespace
 
 void check_csv(const DataSpec& spec) {
-  separator_of(spec);
+  csv_separator(spec);
   is_regression(spec);
+  const bool header = csv_has_header(spec);
+  if (option(spec, "columns"))
+    return check_table(spec);
+  if (option(spec, "na"))
+    refuse(spec, "na= says what a missing value is, which goes with columns= "
+                 "alone");
   const auto label = option(spec, "label");
-  if (!has_header(spec) && label && !is_index(*label))
+  if (!header && label && !is_column_index(*label))
     refuse(spec, "label=" + *label
                    + " is a name, but header=false; give the "
                      "column's index from 0");
 }
 
-Dataset read_csv(const DataSpec& spec) {
-  return Table{spec}.read();
+Dataset read_csv(const DataSpec& spec, const ReadLimits& limits) {
+  return option(spec, "columns") ? read_table(spec, limits)
+                                 : Table{spec}.read();
 }
 
 void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {

@@ -115,6 +115,7 @@ constexpr DataKey image_keys[]{{"split", own},
                                eval_seed_key};
 constexpr DataKey csv_keys[]{{"header", inherited}, {"label", inherited},
                              {"sep", inherited},    {"task", shared},
+                             {"columns", shared},   {"na", shared},
                              {"scale", shared},     eval_key,
                              eval_seed_key};
 constexpr DataKey libsvm_keys[]{{"base", shared},
@@ -170,7 +171,7 @@ constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 constexpr DataKind kinds[]{
   {"mnist", "DIR", image_keys, check_split, read_mnist_spec, nullptr},
   {"cifar10", "DIR", image_keys, check_split, read_cifar10_spec, nullptr},
-  {"csv", "FILE", csv_keys, check_csv, read_csv, fit_csv},
+  {"csv", "FILE", csv_keys, check_csv, nullptr, fit_csv, read_csv},
   {"libsvm", "FILE", libsvm_keys, check_libsvm, read_libsvm, fit_libsvm},
   {"criteo", "FILE", criteo_keys, check_criteo, read_criteo, nullptr},
   {"text", "FILE", text_keys, check_text, read_text, fit_text},

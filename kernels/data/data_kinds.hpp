@@ -31,7 +31,8 @@ struct DataKind {
   /// Derives from the training part what it alone decides (vocabulary, classes,
   /// widths) and brings both parts to it; may be null. `eval` may be null.
   void (*fit)(const DataSpec&, Dataset& train, Dataset* eval);
-  /// Instead of `read` for kinds whose samples can be left in their files.
+  /// Instead of `read` for kinds that limits matter to: samples can be left in
+  /// their files, or may lack the label.
   Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
 };
 
@@ -41,5 +42,13 @@ std::string data_kind_names(); ///< "mnist, csv, …"
 
 /// Errors: UsageError (kind, keys, values).
 void check(const DataSpec& spec);
+
+/// `eval` with the keys that it takes over from `train` where it gives none.
+/// Errors: UsageError (a key that has to be as there is not).
+DataSpec completed(DataSpec eval, const DataSpec& train);
+
+/// A specification of a table with what weights that were trained on one say
+/// of its columns. Errors: UsageError (it says something else itself).
+DataSpec with_columns(DataSpec spec, const FittedColumns& fitted);
 
 } // namespace troupe

@@ -274,6 +274,8 @@ SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
     eval->scale = all.scale;
     eval->files_hold_bytes = all.files_hold_bytes;
     eval->columns = all.columns;
+    eval->table = all.table;
+    eval->labelled = all.labelled;
     if (rule.tail || all.shape.label == LabelKind::tokens)
       cut_tail(all, *eval, kept);
     else

@@ -40,6 +40,9 @@ private:
   std::vector<float> targets_;
 };
 
+struct FittedColumns;
+struct TableColumns;
+
 /// Labelled samples. Features are in memory or left in their files; they are
 /// bytes times `scale` (images) or float32, and where they are standardised
 /// (value - mean) * inverse_deviation.
@@ -72,6 +75,11 @@ struct Dataset {
   uint64_t window = 0;
   uint64_t stride = 1;
   std::vector<std::string> columns; ///< names of the features, where known
+  /// Of a table whose columns were read and not yet fitted; else null.
+  std::shared_ptr<const TableColumns> table;
+  /// How its columns became features, ids and labels; null for other data.
+  std::shared_ptr<FittedColumns> fitted;
+  bool labelled = true; ///< false: its labels say nothing
   /// Characters or ids of an evaluation part that were left out, since the
   /// training part has none of them.
   uint64_t left_out = 0;
@@ -113,18 +121,22 @@ struct ReadLimits {
   std::optional<uint64_t> memory;
   /// Where it is kept which sample lies where; empty: nowhere.
   std::string index_folder;
+  /// A file of a table may lack the label: its samples are to be predicted.
+  bool unlabelled = false;
 };
 
 /// Loads what a specification names. Vocabulary, classes, widths and
 /// statistics come from the training part alone; the evaluation part is brought
 /// to them, and has the same shape. Of another specification, keys that it
-/// leaves out are those of the first where they say how to read.
+/// leaves out are those of the first where they say how to read. `fitted`: how
+/// the columns of a table became what a model was trained on; such data are
+/// brought to that, and not fitted again.
 /// Errors: InputError naming the file, what is wrong with it and what to do;
 /// UsageError where the two specifications cannot belong together. InputError
-/// where what has to be held is more than
-/// `limits.memory`.
+/// where what has to be held is more than `limits.memory`.
 SplitData load_data(const DataSpec& spec, const HeldOut& held_out = {},
-                    const ReadLimits& limits = {});
+                    const ReadLimits& limits = {},
+                    const std::shared_ptr<FittedColumns>& fitted = nullptr);
 
 /// load_data without an evaluation part.
 Dataset load_dataset(const DataSpec& spec);

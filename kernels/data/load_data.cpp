@@ -2,31 +2,13 @@
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/standard_scale.hpp"
+#include "kernels/data/table_data.hpp"
 
 #include <limits>
 
 namespace troupe {
 
 namespace {
-
-/// A specification for evaluation with what it takes over from training's.
-DataSpec completed(DataSpec eval, const DataSpec& train) {
-  const auto& kind = kind_of(train);
-  if (&kind_of(eval) != &kind)
-    return eval;
-  for (const auto& key : kind.keys) {
-    const auto given = option(train, key.name);
-    const auto own = option(eval, key.name);
-    if (key.scope == KeyScope::own)
-      continue;
-    if (key.scope == KeyScope::shared && own && own != given)
-      refuse(eval, std::string{key.name} + "=" + *own + " differs from --data "
-                     + to_string(train) + "; leave it out here");
-    if (given && !own)
-      eval.options.emplace_back(key.name, *given);
-  }
-  return eval;
-}
 
 bool fits_itself(const DataSpec& spec) {
   return kind_of(spec).fit != nullptr || option(spec, "scale") == "standard";
@@ -84,17 +66,84 @@ void check_fit(const Dataset& train, Dataset& eval, const DataSpec& eval_spec) {
   eval.shape = train.shape;
 }
 
+/// Makes the columns of both parts what the training part, or `fitted`, says.
+void fit_table(const DataSpec& spec, SplitData& parts,
+               const std::shared_ptr<FittedColumns>& fitted) {
+  const auto columns = fitted ? fitted : fit_columns(spec, *parts.train);
+  for (auto* part : {parts.train.get(), parts.eval.get()})
+    if (part != nullptr)
+      apply_columns(columns, *part);
+}
+
+void scale_parts(SplitData& parts, const FittedColumns* fitted) {
+  if (fitted == nullptr) {
+    fit_standard_scale(*parts.train, parts.eval.get());
+    if (const auto& columns = parts.train->fitted) {
+      columns->mean = parts.train->mean;
+      columns->inverse_deviation = parts.train->inverse_deviation;
+    }
+    return;
+  }
+  const auto width = parts.train->features();
+  if (fitted->mean.size() != width || fitted->inverse_deviation.size() != width)
+    throw InputError(parts.train->name + ": has " + std::to_string(width)
+                     + " features, and what was trained on had "
+                     + std::to_string(fitted->mean.size())
+                     + "; leave scale= out");
+  for (auto* part : {parts.train.get(), parts.eval.get()})
+    if (part != nullptr) {
+      part->mean = fitted->mean;
+      part->inverse_deviation = fitted->inverse_deviation;
+    }
+}
+
 } // namespace
 
-SplitData load_data(const DataSpec& spec, const HeldOut& held_out,
-                    const ReadLimits& limits) {
+DataSpec completed(DataSpec eval, const DataSpec& train) {
+  const auto& kind = kind_of(train);
+  if (&kind_of(eval) != &kind)
+    return eval;
+  for (const auto& key : kind.keys) {
+    const auto given = option(train, key.name);
+    const auto own = option(eval, key.name);
+    if (key.scope == KeyScope::own)
+      continue;
+    if (key.scope == KeyScope::shared && own && own != given)
+      refuse(eval, std::string{key.name} + "=" + *own + " differs from --data "
+                     + to_string(train) + "; leave it out here");
+    if (given && !own)
+      eval.options.emplace_back(key.name, *given);
+  }
+  return eval;
+}
+
+DataSpec with_columns(DataSpec spec, const FittedColumns& fitted) {
+  if (spec.kind != "csv")
+    return spec;
+  const auto own = option(spec, "columns");
+  if (own && *own != fitted.given
+      && (own->starts_with('@') || column_rules_of(spec) != fitted.rules()))
+    refuse(spec, "columns= are others than those that the weights were trained "
+                 "with; leave them out");
+  std::erase_if(spec.options,
+                [](const auto& option) { return option.first == "columns"; });
+  DataSpec trained{"csv", spec.where, fitted.options};
+  trained.options.emplace_back("columns", to_text(fitted.rules()));
+  return completed(std::move(spec), trained);
+}
+
+SplitData load_data(const DataSpec& given, const HeldOut& held_out,
+                    const ReadLimits& limits,
+                    const std::shared_ptr<FittedColumns>& fitted) {
+  const auto spec = fitted ? with_columns(given, *fitted) : given;
   if (held_out.fraction == 0 && without_split(spec) != spec)
     refuse(spec, "says which samples are held out, but none are; add "
                  "--eval-fraction F, or leave it out");
   auto parts = split(read(spec, limits), held_out.fraction, split_rule(spec));
   std::optional<DataSpec> eval_spec;
   if (held_out.spec) {
-    eval_spec = completed(*held_out.spec, spec);
+    eval_spec = completed(
+      fitted ? with_columns(*held_out.spec, *fitted) : *held_out.spec, spec);
     if (without_split(*eval_spec) != *eval_spec)
       refuse(*eval_spec,
              "is held out as it is; leave eval= and eval_seed= out");
@@ -102,14 +151,21 @@ SplitData load_data(const DataSpec& spec, const HeldOut& held_out,
         && (fits_itself(spec) || fits_itself(*eval_spec)))
       refuse(*eval_spec, "is of another kind than --data " + to_string(spec)
                            + "; take the same kind");
+    if (const auto& table = parts.train->table) // "*" stands for the same
+      for (auto& [key, value] : eval_spec->options)
+        if (key == "columns")
+          value = to_text(table->rules);
     parts.eval = std::make_shared<Dataset>(read(*eval_spec, limits));
     if (parts.eval->samples() == 0 && parts.eval->tokens.empty())
       throw InputError(parts.eval->name + ": holds no samples");
   }
-  if (const auto fit = kind_of(spec).fit)
+  const bool is_table = parts.train->table != nullptr;
+  if (is_table)
+    fit_table(spec, parts, fitted);
+  else if (const auto fit = kind_of(spec).fit)
     fit(spec, *parts.train, parts.eval.get());
   if (option(spec, "scale") == "standard")
-    fit_standard_scale(*parts.train, parts.eval.get());
+    scale_parts(parts, is_table ? fitted.get() : nullptr);
   if (eval_spec)
     check_fit(*parts.train, *parts.eval, *eval_spec);
   return parts;

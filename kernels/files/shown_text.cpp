@@ -56,4 +56,14 @@ std::string shown_text(std::string_view text) {
   return out;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto bytes = first_of(text).bytes;
+    if (bytes == 0)
+      return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 } // namespace troupe

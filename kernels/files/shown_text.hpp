@@ -10,4 +10,7 @@ namespace troupe {
 /// direction of writing, and each byte that is not UTF-8.
 std::string shown_text(std::string_view text);
 
+/// Whether all of a text is UTF-8.
+bool is_utf8(std::string_view text);
+
 } // namespace troupe

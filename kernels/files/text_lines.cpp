@@ -53,35 +53,61 @@ bool TextLines::fill() {
   return got > 0;
 }
 
-bool TextLines::next(std::string_view& line) {
-  size_t searched = 0;
+/// `known`: so many bytes from begin_ on have no end of line that counts.
+bool TextLines::take(std::string_view& line, size_t known) {
+  auto searched = known;
+  size_t length = 0;
   while (true) {
     const auto* start = buffer_.data() + begin_;
     const auto* found = static_cast<const char*>(
       std::memchr(start + searched, '\n', end_ - begin_ - searched));
-    if (found != nullptr) {
-      line = {start, static_cast<size_t>(found - start)};
-      offset_ = dropped_ + begin_;
-      begin_ += line.size() + 1;
+    length = found == nullptr ? end_ - begin_
+                              : static_cast<size_t>(found - start);
+    if (length > longest_line)
+      refuse_length(known > 0);
+    if (found != nullptr)
       break;
-    }
-    searched = end_ - begin_;
-    if (searched > longest_line) {
-      ++number_;
-      refuse("the line is longer than 16 MiB", "is this a text file?");
-    }
+    searched = length;
     if (fill())
       continue;
-    if (begin_ == end_)
+    if (length == known) {
+      begin_ = end_;
       return false;
-    line = {buffer_.data() + begin_, end_ - begin_};
-    offset_ = dropped_ + begin_;
-    begin_ = end_;
+    }
     break;
   }
-  ++number_;
+  line = {buffer_.data() + begin_, length};
+  offset_ = dropped_ + begin_;
+  begin_ = std::min(begin_ + length + 1, end_);
   if (line.ends_with('\r'))
     line.remove_suffix(1);
+  return true;
+}
+
+void TextLines::refuse_length(bool extended) {
+  if (extended)
+    refuse("the quotes that begin on the line do not end within 16 MiB",
+           "put fields in whole quotes, inner quotes doubled");
+  ++number_;
+  refuse("the line is longer than 16 MiB", "is this a text file?");
+}
+
+bool TextLines::next(std::string_view& line) {
+  number_ += further_;
+  further_ = 0;
+  if (!take(line, 0))
+    return false;
+  ++number_;
+  return true;
+}
+
+bool TextLines::extend(std::string_view& line) {
+  const auto start = static_cast<size_t>(offset_ - dropped_);
+  const auto known = begin_ - start;
+  begin_ = start;
+  if (!take(line, known))
+    return false;
+  ++further_;
   return true;
 }
 
@@ -98,16 +124,46 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
+  if (!text.empty() && text.front() > ' ' && text.back() > ' ')
+    return text; // most are
   const auto first = text.find_first_not_of(" \t");
   if (first == text.npos)
     return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+bool take_real(const char*& at, const char* last, double& value) {
+  const auto* c = at;
+  const bool negative = c != last && *c == '-';
+  if (negative || (c != last && *c == '+'))
+    ++c;
+  uint64_t digits = 0;
+  int count = 0;
+  int exponent = 0;
+  for (; c != last && *c >= '0' && *c <= '9'; ++c, ++count)
+    digits = digits * 10 + static_cast<uint64_t>(*c - '0');
+  if (c != last && *c == '.')
+    for (++c; c != last && *c >= '0' && *c <= '9'; ++c, ++count, --exponent)
+      digits = digits * 10 + static_cast<uint64_t>(*c - '0');
+  if (count == 0 || count > 15 || (c != last && (*c == 'e' || *c == 'E')))
+    return false;
+  // Both are exact in double, so their quotient is the number rounded once.
+  // Source: Clinger, "How to read floating point numbers accurately", 1990.
+  constexpr double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                               1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  const auto real = static_cast<double>(digits) / powers[-exponent];
+  value = negative ? -real : real;
+  at = c;
+  return true;
+}
+
 std::optional<double> parse_real(std::string_view text) {
   text = without_plus(text);
   double result = 0;
   const auto* last = text.data() + text.size();
+  if (const auto* at = text.data();
+      !text.starts_with('+') && take_real(at, last, result) && at == last)
+    return result;
   const auto [stop, error] = std::from_chars(text.data(), last, result);
   if (error != std::errc{} || stop != last || !std::isfinite(result))
     return std::nullopt;

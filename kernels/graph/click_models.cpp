@@ -18,19 +18,15 @@ SampleShape clicks() {
 
 constexpr int embedding_width = 16;
 
-/// Dense layers, relu after all; the last has no relu where `linear`.
+/// Dense layers, relu after each.
 std::string add_layers(Draft& draft, const std::string& prefix,
                        const std::string& input,
-                       std::initializer_list<int> widths, bool linear) {
+                       std::initializer_list<int> widths) {
   auto last = input;
   size_t i = 0;
-  for (auto width : widths) {
-    Attributes attributes{{"units", width}};
-    if (!linear || i + 1 < widths.size())
-      attributes.emplace_back("activation", "relu");
+  for (auto width : widths)
     last = draft.add("dense", prefix + "_" + std::to_string(i++), {last},
-                     attributes);
-  }
+                     {{"units", width}, {"activation", "relu"}});
   return last;
 }
 
@@ -45,29 +41,54 @@ void add_embedding(Draft& draft) {
              {"scale", 1 / std::sqrt(rows)}});
 }
 
-void takes_clicks(const Draft& draft) {
-  draft.takes(draft.has_ids() && draft.sample().features.size() == 1,
-              "features [n] and ids");
+void takes_table(const Draft& draft) {
+  draft.takes(draft.has_ids() && draft.sample().features.size() <= 1,
+              "ids, with or without features [n]");
+}
+
+/// What a model gives: a logit a class, of two classes one, or the number.
+AttributeValue outputs_of(const Draft& draft) {
+  return draft.sample().label == LabelKind::classes ? AttributeValue{"classes"}
+                                                    : AttributeValue{1};
+}
+
+void add_loss(Draft& draft) {
+  const auto label = draft.sample().label;
+  draft.add(label == LabelKind::binary   ? "sigmoid_cross_entropy"
+            : label == LabelKind::number ? "mean_squared_error"
+                                         : "softmax_cross_entropy",
+            "loss", {});
 }
 
 } // namespace
 
 /// Source: Naumov et al., "Deep learning recommendation model for
 /// personalization and recommendation systems", 2019; all categories in one
-/// table.
+/// table. Without features the vectors of the ids take the place of theirs.
 ModelSpec dlrm(const ModelText& text, const SampleShape& sample) {
   Draft draft{text.model, sample, clicks()};
-  takes_clicks(draft);
-  auto bottom = add_layers(draft, "bottom", "features",
-                           {128, 64, embedding_width}, false);
-  draft.add("reshape", "bottom", {bottom},
-            {{"shape", Shape{1, embedding_width}}});
-  add_embedding(draft);
-  draft.add("concat", "vectors", {"bottom", "embedding"}, {{"axis", 0}});
-  draft.add("interaction", "interaction", {});
-  draft.add("concat", "pairs", {bottom, "interaction"});
-  add_layers(draft, "top", "pairs", {256, 128, 1}, true);
-  draft.add("sigmoid_cross_entropy", "loss", {});
+  takes_table(draft);
+  const bool has_features = !draft.sample().features.empty();
+  draft.takes(has_features || draft.sample().ids >= 2,
+              "two ids or more where there are no features");
+  std::string beside;
+  if (has_features) {
+    beside = add_layers(draft, "bottom", "features",
+                        {128, 64, embedding_width});
+    draft.add("reshape", "bottom", {beside},
+              {{"shape", Shape{1, embedding_width}}});
+    add_embedding(draft);
+    draft.add("concat", "vectors", {"bottom", "embedding"}, {{"axis", 0}});
+    draft.add("interaction", "interaction", {});
+  } else {
+    add_embedding(draft);
+    beside = draft.add("reshape", "flatten", {"embedding"});
+    draft.add("interaction", "interaction", {"embedding"});
+  }
+  draft.add("concat", "pairs", {beside, "interaction"});
+  add_layers(draft, "top", "pairs", {256, 128});
+  draft.add("dense", "top_2", {}, {{"units", outputs_of(draft)}});
+  add_loss(draft);
   return draft.spec;
 }
 
@@ -75,18 +96,27 @@ ModelSpec dlrm(const ModelText& text, const SampleShape& sample) {
 /// without crossed categories.
 ModelSpec wide_deep(const ModelText& text, const SampleShape& sample) {
   Draft draft{text.model, sample, clicks()};
-  takes_clicks(draft);
-  draft.add(
-    "embedding_bag", "wide_ids", {"ids"},
-    {{"width", 1}, {"vocabulary", "vocabulary"}, {"initializer", "zeros"}});
-  draft.add("dense", "wide_features", {"features"},
-            {{"units", 1}, {"initializer", "zeros"}});
+  takes_table(draft);
+  const bool has_features = !draft.sample().features.empty();
+  const auto outputs = outputs_of(draft);
+  draft.add("embedding_bag", "wide_ids", {"ids"},
+            {{"width", outputs},
+             {"vocabulary", "vocabulary"},
+             {"initializer", "zeros"}});
+  if (has_features)
+    draft.add("dense", "wide_features", {"features"},
+              {{"units", outputs}, {"initializer", "zeros"}});
   add_embedding(draft);
   draft.add("reshape", "flatten", {});
-  draft.add("concat", "both", {"features", "flatten"});
-  auto deep = add_layers(draft, "deep", "both", {256, 128, 1}, true);
-  draft.add("add", "sum", {"wide_ids", "wide_features", deep});
-  draft.add("sigmoid_cross_entropy", "loss", {});
+  if (has_features)
+    draft.add("concat", "both", {"features", "flatten"});
+  add_layers(draft, "deep", has_features ? "both" : "flatten", {256, 128});
+  draft.add("dense", "deep_2", {}, {{"units", outputs}});
+  Names summed{"wide_ids", "deep_2"};
+  if (has_features)
+    summed.insert(summed.begin() + 1, "wide_features");
+  draft.add("add", "sum", summed);
+  add_loss(draft);
   return draft.spec;
 }
 

@@ -13,7 +13,7 @@ namespace troupe {
 ///                            flattened
 ///   cnn, resnet8, resnet20   images
 ///   transformer:L4-H4-D128-T64[-P0.1]  GPT-style; tokens
-///   dlrm, wide_deep          features and ids, binary labels
+///   dlrm, wide_deep          ids, with or without features
 ///   logreg                   ids with features as their weights, or features
 ///   sleep:20ms[-N]           waits instead of computing; sleep_model.hpp
 ///   FILE.json, FILE.toml     any graph of the operators; docs/models.md

@@ -90,7 +90,7 @@ RULES = {
 # room's own files.
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
-               "compression records data cuda checkpoint table devices".split() + [""],
+               "compression records columns data cuda checkpoint table devices".split() + [""],
     "actors": "process journal wire sockets certificates links collectives "
               "control job compute role replica worker shard stage "
               "voting coordinator launch".split() + [""],

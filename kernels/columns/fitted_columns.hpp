@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/columns/column_rule.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// What the training part made of a column.
+struct FittedColumn {
+  ColumnRule rule;
+  float fill = 0; ///< in place of a missing number or date
+  /// Known values, or classes, in the order of their bytes.
+  std::vector<std::string> values;
+
+  bool operator==(const FittedColumn&) const = default;
+
+  /// How many ids a column of ids has, those of missing and unknown values
+  /// included.
+  uint64_t ids() const;
+  /// The id of a value, or the class of a label (-1: it has none).
+  int32_t id_of(std::string_view text) const;
+  int32_t class_of(std::string_view text) const;
+};
+
+/// How the columns of a table become features, ids and labels: what weights
+/// that were trained on them need with them.
+struct FittedColumns {
+  std::vector<FittedColumn> columns; ///< in the order of the rules
+  std::string given;                 ///< columns= as it was typed
+  /// Other keys of the data specification that say how to read: na, sep, …
+  std::vector<std::pair<std::string, std::string>> options;
+  std::vector<float> mean;              ///< of scale=standard
+  std::vector<float> inverse_deviation; ///< [features] each, or empty
+
+  bool operator==(const FittedColumns&) const = default;
+
+  std::vector<ColumnRule> rules() const;
+  /// The classes' texts; empty where a number is learned.
+  const std::vector<std::string>& classes() const;
+};
+
+/// Bytes that they take at most with weights, as a text within JSON.
+uint64_t kept_bytes(const FittedColumns& columns);
+
+/// One line of JSON in UTF-8, whatever bytes values have.
+std::string to_json(const FittedColumns& columns);
+
+/// Errors: InputError naming `path` (no such JSON, values that are not in
+/// order or too many).
+FittedColumns fitted_columns_from_json(const std::string& text,
+                                       const std::string& path);
+
+} // namespace troupe

@@ -1,0 +1,572 @@
+#include "kernels/data/table_data.hpp"
+
+#include "kernels/base/error.hpp"
+#include "kernels/base/suggestion.hpp"
+#include "kernels/columns/dates.hpp"
+#include "kernels/columns/missing_texts.hpp"
+#include "kernels/data/csv_options.hpp"
+#include "kernels/data/data_options.hpp"
+#include "kernels/files/fields.hpp"
+#include "kernels/files/file_list.hpp"
+#include "kernels/files/free_memory.hpp"
+#include "kernels/numbers/text_hash.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace troupe {
+
+namespace {
+
+constexpr auto missing_number = std::numeric_limits<float>::quiet_NaN();
+
+MissingTexts missing_texts_of(const DataSpec& spec) {
+  const auto list = option(spec, "na");
+  return list ? MissingTexts{*list} : MissingTexts{};
+}
+
+void add_feature_names(const ColumnRule& rule,
+                       std::vector<std::string>& names) {
+  if (!rule.has_feature())
+    return;
+  names.push_back(rule.name);
+  if (rule.missing == MissingRule::flag)
+    names.push_back(rule.name + " missing");
+  for (const auto& [wanted, cycle] :
+       {std::pair{rule.weekday, " weekday"}, std::pair{rule.hour, " hour"},
+        std::pair{rule.month, " month"}})
+    if (wanted)
+      for (const auto* part : {" sine", " cosine"})
+        names.push_back(rule.name + cycle + part);
+}
+
+/// The rules with those that "*" stands for, for a file of these columns.
+std::vector<ColumnRule> spread_rules(const std::vector<ColumnRule>& rules,
+                                     const std::vector<std::string>& names) {
+  std::unordered_set<std::string_view> ruled;
+  for (const auto& rule : rules)
+    ruled.insert(rule.name);
+  std::vector<ColumnRule> result;
+  for (const auto& rule : rules) {
+    if (rule.name != "*") {
+      result.push_back(rule);
+      continue;
+    }
+    for (const auto& name : names) {
+      if (name.empty() || ruled.contains(name))
+        continue; // what has no name cannot be found again
+      result.push_back(rule);
+      result.back().name = name;
+    }
+  }
+  // What is not looked at is not looked for, either.
+  std::erase_if(result, [](const ColumnRule& rule) {
+    return rule.kind == ColumnKind::ignore;
+  });
+  return result;
+}
+
+/// Where the columns of a file are, by name.
+class ColumnPlaces {
+public:
+  static constexpr size_t nowhere = std::numeric_limits<size_t>::max();
+  static constexpr size_t several = nowhere - 1;
+
+  explicit ColumnPlaces(const std::vector<std::string>& names) {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (const auto [at, is_new] = places_.emplace(names[i], i); !is_new)
+        at->second = several;
+  }
+
+  size_t find(std::string_view name) const {
+    const auto found = places_.find(name);
+    return found == places_.end() ? nowhere : found->second;
+  }
+
+private:
+  std::unordered_map<std::string_view, size_t> places_;
+};
+
+/// The name that was meant; a header may hold anything.
+std::string name_like(const std::string& wanted,
+                      const std::vector<std::string>& names) {
+  constexpr size_t most_names = 1000;
+  constexpr size_t longest = 100;
+  std::vector<std::string> known;
+  for (const auto& name : names)
+    if (name.size() <= longest && known.size() < most_names)
+      known.push_back(name);
+  return wanted.size() <= longest ? nearest(wanted, known) : std::string{};
+}
+
+/// The rows of one file after another.
+class TableReader {
+public:
+  TableReader(const DataSpec& spec, const ReadLimits& limits)
+    : spec_(spec),
+      header_(csv_has_header(spec)),
+      unlabelled_(limits.unlabelled),
+      missing_(missing_texts_of(spec)),
+      fields_(csv_separator(spec)),
+      given_(column_rules_of(spec)) {}
+
+  Dataset read() {
+    for (const auto& path : list_files(spec_.where)) {
+      lines_.emplace(path);
+      read_file();
+    }
+    if (rows_ == 0)
+      throw InputError(spec_.where
+                       + ": holds no samples; is it the right file?");
+    out_.name = "csv:" + spec_.where;
+    out_.values = std::move(values_);
+    if (features_ > 0)
+      out_.shape.features = {features_};
+    out_.shape.ids = static_cast<uint32_t>(ids_);
+    for (const auto& rule : table_->rules) {
+      add_feature_names(rule, out_.columns);
+      if (rule.kind == ColumnKind::target)
+        out_.shape.label = LabelKind::number;
+    }
+    out_.labelled = labelled_;
+    out_.table = std::move(table_);
+    return std::move(out_);
+  }
+
+private:
+  using Row = std::vector<std::string_view>;
+
+  void read_file() {
+    std::string_view line;
+    bool first = true;
+    while (lines_->next(line)) {
+      if (trimmed(line).empty())
+        continue;
+      const auto& row = fields_.split(line, *lines_);
+      if (first)
+        start(row);
+      if (!first || !header_)
+        add(row);
+      first = false;
+    }
+  }
+
+  /// Learns from a file's first line where each column is.
+  void start(const Row& first) {
+    width_ = first.size();
+    if (header_ && !option(spec_, "header") && is_doubtful_header(first))
+      lines_->refuse(doubtful_header, doubtful_header_advice);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < width_; ++i)
+      names.push_back(header_ ? std::string{trimmed(first[i])}
+                              : std::to_string(i));
+    if (!table_) {
+      table_ = std::make_shared<TableColumns>();
+      table_->rules = spread_rules(given_, names);
+      table_->values.resize(table_->rules.size());
+      for (const auto& rule : table_->rules) {
+        features_ += rule.features();
+        ids_ += rule.has_id() ? 1 : 0;
+      }
+      if (features_ + ids_ == 0)
+        lines_->refuse("has no column to learn from",
+                       "give columns= more than the label");
+    }
+    places_.clear();
+    const ColumnPlaces places{names};
+    for (const auto& rule : table_->rules)
+      places_.push_back(place_of(rule, places, names));
+  }
+
+  size_t place_of(const ColumnRule& rule, const ColumnPlaces& places,
+                  const std::vector<std::string>& names) {
+    const auto place = places.find(rule.name);
+    if (place == ColumnPlaces::several)
+      lines_->refuse("has several columns " + in_quotes(rule.name),
+                     "call all but one of them otherwise");
+    if (place == ColumnPlaces::nowhere) {
+      if (rule.is_label() && unlabelled_ && (rows_ == 0 || !labelled_)) {
+        labelled_ = false;
+        return place;
+      }
+      const auto near = name_like(rule.name, names);
+      lines_->refuse("has no column " + in_quotes(rule.name)
+                       + (rule.is_label() ? ", which is the label" : ""),
+                     !header_ ? "columns have indices from 0 to "
+                                  + std::to_string(names.size() - 1)
+                                  + " here; or add header=true"
+                     : near.empty()
+                       ? "columns= names it; is the first line the header?"
+                       : "did you mean " + in_quotes(near) + "?");
+    }
+    if (rule.is_label() && !labelled_)
+      lines_->refuse("has a label, and a file before it none",
+                     "take files of the same columns");
+    return place;
+  }
+
+  void add(const Row& row) {
+    if (row.size() != width_)
+      lines_->refuse("has " + std::to_string(row.size()) + " fields, the first "
+                       + "line " + std::to_string(width_),
+                     "mend the line, or give sep=… if another character "
+                     "separates");
+    make_room(values_, features_, lines_->path());
+    make_room(out_.ids, ids_, lines_->path());
+    make_room(out_.labels, 1, lines_->path());
+    make_room(out_.targets, 1, lines_->path());
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const auto& rule = table_->rules[i];
+      const auto text = places_[i] == ColumnPlaces::nowhere
+                          ? std::string_view{}
+                          : trimmed(row[places_[i]]);
+      switch (rule.kind) {
+        case ColumnKind::number:
+          add_number(text, rule);
+          break;
+        case ColumnKind::date:
+          add_date(text, rule);
+          break;
+        case ColumnKind::category:
+        case ColumnKind::id:
+          add_id(text, rule, table_->values[i]);
+          break;
+        case ColumnKind::label:
+        case ColumnKind::target:
+          add_label(text, rule, table_->values[i]);
+          break;
+        case ColumnKind::ignore:
+          break;
+      }
+    }
+    ++rows_;
+  }
+
+  /// The feature, and whether it is missing where that is one, too.
+  void add_value(float value, const ColumnRule& rule) {
+    values_.push_back(value);
+    if (rule.missing == MissingRule::flag)
+      values_.push_back(std::isnan(value) ? 1.0f : 0.0f);
+  }
+
+  void add_number(std::string_view text, const ColumnRule& rule) {
+    if (missing_.has(text)) {
+      if (rule.missing == MissingRule::refuse)
+        refuse_gap(text, rule);
+      add_value(missing_number, rule);
+      return;
+    }
+    add_value(number(text, rule), rule);
+  }
+
+  float number(std::string_view text, const ColumnRule& rule) const {
+    const auto value = parse_real(text);
+    if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
+      lines_->refuse("column " + in_quotes(rule.name) + " holds "
+                       + in_quotes(text) + ", not a finite float32 number",
+                     rule.kind == ColumnKind::target
+                       ? "mend it, or make the column a label"
+                       : "make it a category, or add na= with what means "
+                         "that it is missing");
+    return static_cast<float>(*value);
+  }
+
+  void add_date(std::string_view text, const ColumnRule& rule) {
+    const bool missing = missing_.has(text);
+    if (missing && rule.missing == MissingRule::refuse)
+      refuse_gap(text, rule);
+    const auto date = missing ? std::nullopt : parse_date(text, rule.form);
+    if (!missing && !date)
+      lines_->refuse("column " + in_quotes(rule.name) + " holds "
+                       + in_quotes(text) + ", no date of its form",
+                     "give form=ymd, dmy, mdy or unix, or mend it");
+    add_value(date ? years_of(*date) : missing_number, rule);
+    const auto cycle = [&](bool wanted, uint32_t at, uint32_t around) {
+      if (!wanted)
+        return;
+      const auto place = date ? on_circle(at, around) : CirclePlace{0, 0};
+      values_.push_back(place.sine);
+      values_.push_back(place.cosine);
+    };
+    cycle(rule.weekday, date ? date->weekday : 0, 7);
+    cycle(rule.hour, date ? date->hour : 0, 24);
+    cycle(rule.month, date ? date->month : 0, 12);
+  }
+
+  void add_id(std::string_view text, const ColumnRule& rule,
+              ValueIndex& values) {
+    if (missing_.has(text))
+      out_.ids.push_back(missing_id);
+    else if (rule.buckets > 0)
+      out_.ids.push_back(static_cast<int32_t>(
+        1 + kernels::text_hash(text) % (rule.buckets - 1)));
+    else
+      out_.ids.push_back(1 + number_of(text, rule, values));
+  }
+
+  int32_t number_of(std::string_view text, const ColumnRule& rule,
+                    ValueIndex& values) const {
+    const auto number = values.add(text);
+    if (number >= rule.most_values())
+      lines_->refuse(
+        "column " + in_quotes(rule.name) + " has more than "
+          + std::to_string(rule.most_values()) + " different values",
+        rule.kind == ColumnKind::label
+          ? "make a number to learn a target"
+          : "give it max_values=, buckets= for a hash, or ignore it");
+    return static_cast<int32_t>(number);
+  }
+
+  void add_label(std::string_view text, const ColumnRule& rule,
+                 ValueIndex& values) {
+    if (labelled_ && missing_.has(text))
+      refuse_gap(text, rule);
+    if (rule.kind == ColumnKind::target)
+      out_.targets.push_back(labelled_ ? number(text, rule) : 0.0f);
+    else
+      out_.labels.push_back(labelled_ ? number_of(text, rule, values) : 0);
+  }
+
+  [[noreturn]] void refuse_gap(std::string_view text,
+                               const ColumnRule& rule) const {
+    lines_->refuse("column " + in_quotes(rule.name) + " holds "
+                     + in_quotes(text) + ", which is no value",
+                   "fill the gap or remove the line");
+  }
+
+  const DataSpec& spec_;
+  bool header_;
+  bool unlabelled_; ///< a file may lack the label
+  MissingTexts missing_;
+  Fields fields_;
+  std::vector<ColumnRule> given_;
+  std::shared_ptr<TableColumns> table_;
+  std::optional<TextLines> lines_;
+  size_t width_ = 0;
+  std::vector<size_t> places_; ///< fields of the columns
+  size_t features_ = 0;
+  size_t ids_ = 0;
+  uint64_t rows_ = 0;
+  bool labelled_ = true;
+  std::vector<float> values_;
+  Dataset out_;
+};
+
+/// What stands for the missing values of a feature.
+float fill_of(const ColumnRule& rule, const Dataset& train, size_t feature) {
+  if (rule.missing == MissingRule::value)
+    return rule.fill;
+  const auto width = train.features();
+  const auto samples = train.samples();
+  const auto* at = train.values.data() + feature;
+  double sum = 0;
+  uint64_t count = 0;
+  std::vector<float> all;
+  for (uint64_t i = 0; i < samples; ++i, at += width) {
+    if (std::isnan(*at))
+      continue;
+    sum += *at;
+    ++count;
+    if (rule.missing == MissingRule::median)
+      all.push_back(*at);
+  }
+  if (count == 0)
+    return 0;
+  if (rule.missing != MissingRule::median)
+    return static_cast<float>(sum / static_cast<double>(count));
+  const auto middle = all.begin() + static_cast<ptrdiff_t>(count / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  if (count % 2 == 1)
+    return *middle;
+  const double below = *std::max_element(all.begin(), middle);
+  return static_cast<float>((below + *middle) / 2);
+}
+
+/// Texts that are in at least `min_count` samples, in the order of their bytes.
+std::vector<std::string> common_values(const ValueIndex& values,
+                                       const std::vector<uint64_t>& counts,
+                                       uint64_t min_count) {
+  std::vector<std::string> result;
+  for (uint32_t i = 0; i < values.size(); ++i)
+    if (counts[i] >= min_count)
+      result.emplace_back(values.text(i));
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+std::vector<uint64_t> counts_of_ids(const Dataset& train, size_t id,
+                                    size_t values) {
+  std::vector<uint64_t> counts(values);
+  const auto width = train.shape.ids;
+  for (auto i = id; i < train.ids.size(); i += width)
+    if (train.ids[i] != missing_id)
+      ++counts[static_cast<size_t>(train.ids[i]) - 1];
+  return counts;
+}
+
+std::vector<uint64_t> counts_of_labels(const Dataset& train, size_t values) {
+  std::vector<uint64_t> counts(values);
+  for (auto label : train.labels)
+    ++counts[static_cast<size_t>(label)];
+  return counts;
+}
+
+/// Brings the numbers of texts to ids that begin at `first`.
+void number_ids(const FittedColumn& column, const ValueIndex& values,
+                size_t place, int32_t first, Dataset& part) {
+  std::vector<int32_t> ids{first + missing_id};
+  for (uint32_t i = 0; column.rule.buckets == 0 && i < values.size(); ++i)
+    ids.push_back(first + column.id_of(values.text(i)));
+  for (auto i = place; i < part.ids.size(); i += part.shape.ids)
+    part.ids[i] = column.rule.buckets > 0
+                    ? first + part.ids[i]
+                    : ids[static_cast<size_t>(part.ids[i])];
+}
+
+void number_labels(const FittedColumn& column, const ValueIndex& values,
+                   Dataset& part) {
+  const auto& classes = column.values;
+  part.shape.label = classes.size() == 2 ? LabelKind::binary
+                                         : LabelKind::classes;
+  part.shape.classes = part.shape.label == LabelKind::binary
+                         ? 0
+                         : static_cast<uint32_t>(classes.size());
+  if (!part.labelled)
+    return;
+  std::vector<int32_t> numbers;
+  for (uint32_t i = 0; i < values.size(); ++i)
+    numbers.push_back(column.class_of(values.text(i)));
+  for (auto& label : part.labels) {
+    const auto number = static_cast<uint32_t>(label);
+    label = numbers[number];
+    if (label < 0)
+      throw InputError(part.name + ": label " + in_quotes(values.text(number))
+                       + " is none of the training part's "
+                       + std::to_string(classes.size()) + " (first "
+                       + in_quotes(classes.front())
+                       + "); shuffle the file, or take both from one set");
+  }
+}
+
+void fill_gaps(const FittedColumn& column, size_t feature, Dataset& part) {
+  const auto width = part.features();
+  const auto samples = part.samples();
+  auto* at = part.values.data() + feature;
+  for (uint64_t i = 0; i < samples; ++i, at += width)
+    if (std::isnan(*at))
+      *at = column.fill;
+}
+
+} // namespace
+
+std::vector<ColumnRule> column_rules_of(const DataSpec& spec) {
+  const auto text = option(spec, "columns").value_or("");
+  if (!text.starts_with('@'))
+    return parse_column_rules(text);
+  const auto path = text.substr(1);
+  auto rules = read_column_rules(path);
+  try {
+    check_column_rules(rules);
+  } catch (const UsageError& mistake) {
+    throw InputError(path + ": " + mistake.what());
+  }
+  return rules;
+}
+
+void check_table(const DataSpec& spec) {
+  for (const auto* key : {"label", "task"})
+    if (option(spec, key))
+      refuse(spec, std::string{key} + "= does not go with columns=, which says "
+                     + "it: NAME:label for classes, NAME:target for a number");
+  if (option(spec, "columns")->starts_with('@'))
+    return; // its file is not looked at
+  try {
+    check_column_rules(column_rules_of(spec));
+  } catch (const UsageError& mistake) {
+    refuse(spec, mistake.what());
+  }
+}
+
+Dataset read_table(const DataSpec& spec, const ReadLimits& limits) {
+  return TableReader{spec, limits}.read();
+}
+
+std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
+                                           const Dataset& train) {
+  auto fitted = std::make_shared<FittedColumns>();
+  fitted->given = option(spec, "columns").value_or("");
+  for (const auto* key : {"na", "sep", "header", "scale"})
+    if (const auto value = option(spec, key))
+      fitted->options.emplace_back(key, *value);
+  const auto& table = *train.table;
+  size_t feature = 0;
+  size_t id = 0;
+  for (size_t i = 0; i < table.rules.size(); ++i) {
+    const auto& rule = table.rules[i];
+    const auto& values = table.values[i];
+    FittedColumn column{rule, 0, {}};
+    if (rule.has_feature())
+      column.fill = fill_of(rule, train, feature);
+    if (rule.has_id() && rule.has_vocabulary())
+      column.values = common_values(
+        values, counts_of_ids(train, id, values.size()), rule.min_count);
+    if (rule.kind == ColumnKind::label)
+      column.values = common_values(values,
+                                    counts_of_labels(train, values.size()), 1);
+    if (rule.kind == ColumnKind::label && column.values.size() < 2)
+      throw InputError(train.name + ": the label " + in_quotes(rule.name)
+                       + " of every sample to train on is "
+                       + in_quotes(column.values.front())
+                       + ", so there is nothing to learn; take other samples, "
+                         "or another label");
+    feature += rule.features();
+    id += rule.has_id() ? 1 : 0;
+    fitted->columns.push_back(std::move(column));
+  }
+  if (kept_bytes(*fitted) > most_vocabulary_bytes)
+    throw InputError(train.name
+                     + ": the values of its columns of categories and ids take "
+                       "more than "
+                     + std::to_string(most_vocabulary_bytes)
+                     + " bytes with the weights; give the largest min_count= "
+                       "or buckets=");
+  return fitted;
+}
+
+void apply_columns(const std::shared_ptr<FittedColumns>& fitted,
+                   Dataset& part) {
+  const auto table = part.table;
+  if (!table || table->rules != fitted->rules())
+    throw InputError(part.name + ": has other columns than those that were "
+                     + "trained on; leave columns= out");
+  size_t feature = 0;
+  size_t id = 0;
+  uint64_t first_id = 0;
+  for (size_t i = 0; i < table->rules.size(); ++i) {
+    const auto& column = fitted->columns[i];
+    const auto& rule = column.rule;
+    if (rule.has_feature())
+      fill_gaps(column, feature, part);
+    feature += rule.features();
+    if (rule.has_id()) {
+      if (first_id + column.ids() > std::numeric_limits<int32_t>::max())
+        throw InputError(part.name + ": columns up to " + in_quotes(rule.name)
+                         + " have more than 2147483647 ids; give fewer "
+                           "buckets=");
+      number_ids(column, table->values[i], id++, static_cast<int32_t>(first_id),
+                 part);
+      first_id += column.ids();
+    }
+    if (rule.kind == ColumnKind::label)
+      number_labels(column, table->values[i], part);
+  }
+  part.shape.vocabulary = static_cast<uint32_t>(first_id);
+  part.fitted = fitted;
+  part.table.reset();
+}
+
+} // namespace troupe

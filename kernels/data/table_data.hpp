@@ -1,0 +1,44 @@
+#pragma once
+
+#include "kernels/columns/fitted_columns.hpp"
+#include "kernels/columns/value_index.hpp"
+#include "kernels/data/dataset.hpp"
+
+#include <vector>
+
+namespace troupe {
+
+// csv:FILE?columns=…: a table whose columns hold numbers, categories, dates
+// and gaps. Reading keeps what depends on the training part as it is: NaN for
+// a number that is missing, a number of its own for each text. fit_table then
+// learns from the training part, and apply_columns brings any part to it.
+// Keys besides those of csv: na=TEXT,… (what stands for a missing value).
+
+/// The columns of a part as they were read.
+struct TableColumns {
+  std::vector<ColumnRule> rules;
+  /// Of each column with a vocabulary its texts; ids are their numbers + 1,
+  /// 0 a missing one; labels are their numbers.
+  std::vector<ValueIndex> values;
+};
+
+/// Errors: UsageError (columns=, na=, keys that columns= replaces).
+void check_table(const DataSpec& spec);
+
+/// The rules as the specification gives them, from their file where it names
+/// one. Errors: UsageError, InputError.
+std::vector<ColumnRule> column_rules_of(const DataSpec& spec);
+
+/// Errors: InputError with file, line and column.
+Dataset read_table(const DataSpec& spec, const ReadLimits& limits);
+
+/// What the training part makes of its columns.
+/// Errors: InputError (one class alone, vocabularies that are too large).
+std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
+                                           const Dataset& train);
+
+/// Makes features, ids, labels and shape of what was read.
+/// Errors: InputError (a label that none of the classes is, other columns).
+void apply_columns(const std::shared_ptr<FittedColumns>& fitted, Dataset& part);
+
+} // namespace troupe
