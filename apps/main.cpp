@@ -76,6 +76,8 @@ int dispatch(const Settings& settings) {
     return run_certificates(settings);
   if (command == "model show")
     return run_model_show(settings);
+  if (command == "data info")
+    return run_data_info(settings);
   return run_version(settings);
 }
 

@@ -272,6 +272,11 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + " samples; make one of them fit");
     return;
   }
+  if (command == "data info") {
+    require_flag(settings, settings.job.data, "data", "csv:FILE");
+    parse_data_spec(settings.job.data);
+    return;
+  }
   if (check_observer(settings))
     return;
   auto reads = command == "evaluate" || command == "predict";

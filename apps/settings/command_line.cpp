@@ -72,6 +72,18 @@ void take_model(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
+/// Reads `data info SPEC`.
+void take_data(CommandLine& line, Words& rest) {
+  if (rest.empty() || rest.front() != "info")
+    throw UsageError("data takes what to do first; use data info csv:FILE");
+  line.command = "data info";
+  rest.erase(rest.begin());
+  if (rest.empty() || rest.front().rfind('-', 0) == 0)
+    return;
+  line.flags["data"] = rest.front();
+  rest.erase(rest.begin());
+}
+
 /// Reads `ctl consistency MODE`, `ctl shards add 2` and such.
 void take_control(CommandLine& line, Words& rest) {
   const Words known{"consistency", "shards", "workers", "rebalance",
@@ -148,6 +160,9 @@ void take_operand(CommandLine& line, Words& rest) {
     line.command = "bench " + operand;
   } else if (line.command == "model") {
     take_model(line, rest);
+    return;
+  } else if (line.command == "data") {
+    take_data(line, rest);
     return;
   } else if (line.command == "checkpoint") {
     take_checkpoint(line, rest);

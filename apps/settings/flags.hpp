@@ -36,6 +36,7 @@ enum CommandBit : unsigned {
   on_sign = 8388608,         ///< certificates new
   on_token = 16777216,       ///< certificates token
   on_petition = 33554432,    ///< certificates renew, revoke
+  on_info = 67108864,        ///< data info
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -207,10 +207,10 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",      "plan",  "evaluate",     "predict",
-          "role",       "voter", "bench",        "status",
-          "events",     "ctl",   "certificates", "chaos",
-          "checkpoint", "model", "version",      "help"};
+  return {"train",        "plan",  "evaluate",   "predict", "role",
+          "voter",        "bench", "status",     "events",  "ctl",
+          "certificates", "chaos", "checkpoint", "model",   "data",
+          "version",      "help"};
 }
 
 std::vector<std::string> later_commands() {
@@ -260,6 +260,8 @@ unsigned bit_of(const std::string& command) {
     return on_events;
   if (command == "model show")
     return on_model;
+  if (command == "data info")
+    return on_info;
   if (command == "checkpoint export")
     return on_export;
   if (command.starts_with("checkpoint "))

@@ -734,6 +734,9 @@ OTHERS = {
     "checkpoint export": {
         "out": writes("--out", "exported.safetensors", data=[],
                       command="checkpoint export for-export")},
+    "data info": {
+        "data": line(r"no-such.csv", "data info", "--data",
+                     "csv:no-such.csv", status=1)},
     "model show": {
         "model": line(r"transformer|attention", "model show", "--model",
                       "transformer:L1-H2-D16-T16"),

@@ -28,7 +28,8 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   for (const auto* command :
        {"train", "plan", "evaluate", "predict", "role", "bench step",
         "bench kernels", "bench all-reduce", "bench null-step",
-        "bench recovery", "bench goodput", "chaos", "model show"}) {
+        "bench recovery", "bench goodput", "chaos", "model show",
+        "data info"}) {
     auto text = help(command);
     for (const auto& flag : all_flags()) {
       if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
@@ -46,7 +47,7 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
        {"", "train", "plan", "evaluate", "predict", "role", "bench",
         "bench step", "bench kernels", "bench all-reduce", "bench null-step",
         "bench recovery", "bench goodput", "chaos", "model", "model show",
-        "version"}) {
+        "data", "data info", "version"}) {
     std::istringstream lines{help(topic)};
     for (std::string line; std::getline(lines, line);)
       BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);

@@ -1,0 +1,110 @@
+#include "apps/settings/commands.hpp"
+#include "kernels/data/table_survey.hpp"
+#include "kernels/files/shown_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+// `troupe data info`: what a table holds, and what to make of it.
+
+namespace troupe {
+namespace {
+
+using InfoRow = std::vector<std::string>;
+
+/// Columns of a terminal: bytes that go on with a character take none.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(
+    std::count_if(text.begin(), text.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
+    }));
+}
+
+/// Whole characters of a text, as a table has room for.
+std::string shortened(const std::string& text, size_t most) {
+  if (width_of(text) <= most)
+    return text;
+  std::string result;
+  for (auto c : text) {
+    if ((static_cast<unsigned char>(c) & 0xc0u) != 0x80u && most-- == 1)
+      break;
+    result += c;
+  }
+  return result + "…";
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+/// What follows the name of a rule: its kind with its keys.
+std::string kind_text(ColumnRule rule) {
+  rule.name = "x";
+  return to_text(rule).substr(2);
+}
+
+InfoRow row_of(const ColumnSurvey& column, const ColumnRule& proposal) {
+  constexpr size_t most_letters = 24;
+  const bool numbers = column.all_numbers();
+  std::string examples;
+  for (const auto& example : column.examples())
+    examples += (examples.empty() ? "" : ", ")
+                + shortened(shown_text(example), most_letters);
+  return {shortened(shown_text(column.name()), most_letters),
+          kind_text(proposal),
+          std::to_string(column.missing()),
+          std::to_string(column.values()) + (column.more_values() ? "+" : ""),
+          numbers ? number_text(column.min()) : "",
+          numbers ? number_text(column.mean()) : "",
+          numbers ? number_text(column.max()) : "",
+          examples};
+}
+
+void print_table(const std::vector<InfoRow>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], width_of(row[i]));
+  constexpr size_t first_number = 2;
+  constexpr size_t last_number = 6;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string gap(widths[i] - width_of(row[i]), ' ');
+      const bool right = i >= first_number && i <= last_number;
+      line += (i > 0 ? "  " : "") + (right ? gap + row[i] : row[i] + gap);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+/// A word that a shell takes as it stands.
+std::string shell_word(const std::string& text) {
+  std::string result = "'";
+  for (auto c : text)
+    result += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return result + "'";
+}
+
+} // namespace
+
+int run_data_info(const Settings& settings) {
+  const auto survey = survey_table(parse_data_spec(settings.job.data));
+  std::printf("%llu samples, %zu columns\n\n",
+              static_cast<unsigned long long>(survey.rows),
+              survey.columns.size());
+  std::vector<InfoRow> rows{{"column", "proposed", "missing", "values", "min",
+                             "mean", "max", "examples"}};
+  for (size_t i = 0; i < survey.columns.size(); ++i)
+    rows.push_back(row_of(survey.columns[i], survey.proposal[i]));
+  print_table(rows);
+  std::printf("\n--data %s --model %s\n", shell_word(survey.data).c_str(),
+              survey.model.c_str());
+  return 0;
+}
+
+} // namespace troupe

@@ -1,0 +1,147 @@
+#include "kernels/columns/column_survey.hpp"
+
+#include "kernels/columns/dates.hpp"
+#include "kernels/files/text_lines.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+constexpr DateForm looked_for[]{DateForm::ymd, DateForm::dmy, DateForm::mdy};
+/// Classes that a label of whole numbers may have, else it is a number.
+constexpr uint64_t most_number_classes = 20;
+constexpr uint64_t most_counted_numbers = 100'000;
+/// Share of missing numbers from which on that they are is told the model.
+constexpr double worth_a_flag = 0.05;
+/// Numbers that may be seconds since 1970: the years 1980 to 2100.
+constexpr double first_seconds = 315'532'800;
+constexpr double last_seconds = 4'102'444'800;
+
+std::string lower_case(std::string text) {
+  for (auto& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+} // namespace
+
+void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
+                       bool may_count) {
+  ++rows_;
+  if (missing.has(text)) {
+    ++missing_;
+    return;
+  }
+  const auto number = parse_real(text);
+  if (number && std::fabs(*number) <= std::numeric_limits<float>::max()) {
+    min_ = numbers_ == 0 ? *number : std::min(min_, *number);
+    max_ = numbers_ == 0 ? *number : std::max(max_, *number);
+    sum_ += *number;
+    ++numbers_;
+    whole_ += *number == std::floor(*number) ? 1 : 0;
+  } else if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+    for (size_t i = 0; i < std::size(looked_for); ++i)
+      dates_[i] += parse_date(text, looked_for[i]) ? 1 : 0;
+    times_ += text.find(':') != text.npos ? 1 : 0;
+  }
+  if (more_)
+    return;
+  // Of numbers it does not matter how many there are.
+  const auto most = numbers_ == present() && !names_ids()
+                      ? most_counted_numbers
+                      : ColumnRule{{}, ColumnKind::id}.most_values();
+  if (!may_count || values_.size() > most) {
+    more_ = true; // a value that is known would not be missed, either
+    return;
+  }
+  const auto value = values_.add(text);
+  counts_.resize(values_.size());
+  ++counts_[value];
+}
+
+std::vector<std::string> ColumnSurvey::examples() const {
+  constexpr uint32_t most = 3;
+  std::vector<std::string> result;
+  for (uint32_t i = 0; i < std::min(most, values_.size()); ++i)
+    result.emplace_back(values_.text(i));
+  return result;
+}
+
+uint64_t ColumnSurvey::seen_once() const {
+  return static_cast<uint64_t>(
+    std::count(counts_.begin(), counts_.end(), uint32_t{1}));
+}
+
+/// "user", "userId", "item_id", but not "paid".
+bool ColumnSurvey::names_ids() const {
+  const auto name = lower_case(name_);
+  if (name == "id" || name == "user" || name == "item" || name == "movie"
+      || name == "product" || name == "customer")
+    return true;
+  return name.ends_with("_id") || name.ends_with(" id") || name.ends_with("-id")
+         || name_.ends_with("Id") || name_.ends_with("ID");
+}
+
+ColumnRule ColumnSurvey::proposal(bool label) const {
+  ColumnRule rule;
+  rule.name = name_;
+  const auto different = values();
+  if (label) {
+    const bool classes = !more_ && whole_ == present()
+                         && different <= most_number_classes;
+    const bool number = all_numbers()
+                        && (!classes || lower_case(name_) == "rating");
+    rule.kind = number ? ColumnKind::target : ColumnKind::label;
+    return rule;
+  }
+  rule.kind = ColumnKind::ignore;
+  if (name_.empty() || (!more_ && different <= 1))
+    return rule; // nothing can be learned from it
+  const bool distinct = !more_ && different == present() && present() > 20;
+  if (all_numbers()) {
+    const bool ids = names_ids() && whole_ == numbers_;
+    if (ids && distinct)
+      return rule; // a number of the line
+    const auto name = lower_case(name_);
+    const bool times = name.find("time") != name.npos && min_ >= first_seconds
+                       && max_ <= last_seconds;
+    rule.kind = ids     ? ColumnKind::id
+                : times ? ColumnKind::date
+                        : ColumnKind::number;
+    if (times && !ids)
+      rule.form = DateForm::unix_seconds;
+  }
+  for (size_t i = std::size(looked_for); i-- > 0;)
+    if (dates_[i] == present()) { // ymd first, then dmy
+      rule.kind = ColumnKind::date;
+      rule.form = looked_for[i];
+      rule.weekday = true;
+      rule.hour = times_ > 0;
+    }
+  if (rule.has_feature()) {
+    const auto share = static_cast<double>(missing_)
+                       / static_cast<double>(rows_);
+    rule.missing = missing_ == 0           ? MissingRule::mean
+                   : share >= worth_a_flag ? MissingRule::flag
+                                           : MissingRule::median;
+    return rule;
+  }
+  if (rule.kind == ColumnKind::id)
+    return rule;
+  // Text: names of people and such are of no use, users' are.
+  if (!more_ && !names_ids() && 2 * different > present() && present() > 20)
+    return rule;
+  rule.kind = names_ids() ? ColumnKind::id : ColumnKind::category;
+  if (more_ || different > rule.most_values())
+    rule.buckets = rule.most_values();
+  else if (!names_ids() && 4 * seen_once() > different && different > 20)
+    rule.min_count = 2;
+  return rule;
+}
+
+} // namespace troupe

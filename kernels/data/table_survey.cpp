@@ -1,0 +1,213 @@
+#include "kernels/data/table_survey.hpp"
+
+#include "kernels/base/error.hpp"
+#include "kernels/data/csv_options.hpp"
+#include "kernels/data/data_options.hpp"
+#include "kernels/files/fields.hpp"
+#include "kernels/files/file_list.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace troupe {
+
+namespace {
+
+using SurveyRow = std::vector<std::string_view>;
+
+/// What all columns together may remember.
+constexpr uint64_t most_surveyed_values = 8'000'000;
+constexpr uint64_t most_surveyed_bytes = uint64_t{256} << 20;
+/// Columns of a file; each takes some memory.
+constexpr size_t most_surveyed_columns = 20'000;
+
+std::string likely_separator(const std::string& path) {
+  TextLines lines{path};
+  std::string_view line;
+  while (lines.next(line) && trimmed(line).empty()) {
+  }
+  std::string best = ",";
+  ptrdiff_t most = 0;
+  for (const auto* name : {",", "\t", ";", "|"})
+    if (const auto count = std::count(line.begin(), line.end(), *name);
+        count > most) {
+      most = count;
+      best = name;
+    }
+  return best == "\t" ? "tab" : best;
+}
+
+/// Names are no numbers, are there, and differ.
+bool is_likely_header(const SurveyRow& row) {
+  for (const auto& field : row)
+    if (trimmed(field).empty() || parse_real(field))
+      return false;
+  auto sorted = row;
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+bool is_label_name(std::string name) {
+  for (auto& c : name)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const auto* known : {"label", "target", "class", "y", "outcome",
+                            "rating", "survived", "churn", "income"})
+    if (name == known)
+      return true;
+  return false;
+}
+
+class TableSurveyor {
+public:
+  explicit TableSurveyor(const DataSpec& spec)
+    : spec_(spec), files_(list_files(spec.where)) {
+    const auto list = option(spec, "na");
+    if (list)
+      missing_ = MissingTexts{*list};
+    if (!option(spec_, "sep"))
+      if (auto sep = likely_separator(files_.front()); sep != ",")
+        spec_.options.emplace_back("sep", std::move(sep));
+  }
+
+  TableSurvey look() {
+    Fields fields{csv_separator(spec_)};
+    for (const auto& path : files_) {
+      TextLines lines{path};
+      look_at(lines, fields);
+    }
+    if (out_.rows == 0)
+      throw InputError(spec_.where
+                       + ": holds no samples; is it the right file?");
+    propose();
+    return std::move(out_);
+  }
+
+private:
+  void look_at(TextLines& lines, Fields& fields) {
+    std::string_view line;
+    bool first = true;
+    while (lines.next(line)) {
+      if (trimmed(line).empty())
+        continue;
+      const auto& row = fields.split(line, lines);
+      if (out_.columns.empty())
+        start(row, lines);
+      if (!first || !header_)
+        add(row, lines);
+      first = false;
+    }
+  }
+
+  void start(const SurveyRow& row, const TextLines& lines) {
+    if (row.size() < 2)
+      lines.refuse("has one column, a label without features",
+                   "give sep=… if another character separates");
+    if (row.size() > most_surveyed_columns)
+      lines.refuse("has more than " + std::to_string(most_surveyed_columns)
+                     + " columns",
+                   "is this a table?");
+    if (!option(spec_, "header") && !is_likely_header(row))
+      spec_.options.emplace_back("header", "false");
+    header_ = csv_has_header(spec_);
+    for (size_t i = 0; i < row.size(); ++i)
+      out_.columns.emplace_back(header_ ? std::string{trimmed(row[i])}
+                                        : std::to_string(i));
+  }
+
+  void add(const SurveyRow& row, const TextLines& lines) {
+    if (row.size() != out_.columns.size())
+      lines.refuse("has " + std::to_string(row.size()) + " fields, the first "
+                     + "line " + std::to_string(out_.columns.size()),
+                   "mend the line, or give sep=… if another character "
+                   "separates");
+    ++out_.rows;
+    for (size_t i = 0; i < row.size(); ++i) {
+      auto& column = out_.columns[i];
+      const auto text = trimmed(row[i]);
+      const auto before = column.values();
+      column.add(text, missing_,
+                 values_ < most_surveyed_values
+                   && bytes_ + text.size() < most_surveyed_bytes);
+      if (column.values() > before) {
+        ++values_;
+        bytes_ += text.size();
+      }
+    }
+  }
+
+  size_t label() const {
+    const auto& columns = out_.columns;
+    if (const auto wanted = option(spec_, "label")) {
+      for (size_t i = 0; i < columns.size(); ++i)
+        if (columns[i].name() == *wanted
+            || (is_column_index(*wanted) && std::to_string(i) == *wanted))
+          return i;
+      throw InputError(spec_.where + ": has no column " + in_quotes(*wanted)
+                       + "; give label= one of its names, or an index");
+    }
+    for (auto i = columns.size(); i-- > 0;)
+      if (is_label_name(columns[i].name()))
+        return i;
+    return columns.size() - 1;
+  }
+
+  void propose() {
+    const auto labelled = label();
+    std::vector<ColumnRule> used;
+    bool ids = false;
+    bool features = false;
+    for (size_t i = 0; i < out_.columns.size(); ++i) {
+      out_.proposal.push_back(out_.columns[i].proposal(i == labelled));
+      const auto& rule = out_.proposal.back();
+      ids = ids || rule.has_id();
+      features = features || rule.has_feature();
+      if (rule.kind != ColumnKind::ignore)
+        used.push_back(rule);
+    }
+    std::erase_if(spec_.options, [](const auto& option) {
+      return option.first == "label" || option.first == "task"
+             || option.first == "columns";
+    });
+    if (features && !option(spec_, "scale"))
+      spec_.options.emplace_back("scale", "standard");
+    out_.data = "csv:";
+    for (auto c : spec_.where) // a ? begins the keys
+      out_.data += c == '?' ? std::string{"%3F"} : std::string{c};
+    out_.data += "?columns=" + to_text(used);
+    for (const auto& [key, value] : spec_.options)
+      out_.data += '&' + key + '=' + value;
+    const auto& rule = out_.proposal[labelled];
+    const auto outputs =
+      rule.kind == ColumnKind::target
+        ? uint64_t{1}
+        : std::max<uint64_t>(2, out_.columns[labelled].values());
+    out_.model = ids ? "wide_deep"
+                     : "mlp:" + std::to_string(features_of_rules(used)) + "-64-"
+                         + std::to_string(outputs);
+  }
+
+  static uint64_t features_of_rules(const std::vector<ColumnRule>& rules) {
+    uint64_t result = 0;
+    for (const auto& rule : rules)
+      result += rule.features();
+    return result;
+  }
+
+  DataSpec spec_;
+  std::vector<std::string> files_;
+  MissingTexts missing_;
+  bool header_ = true;
+  uint64_t values_ = 0;
+  uint64_t bytes_ = 0;
+  TableSurvey out_;
+};
+
+} // namespace
+
+TableSurvey survey_table(const DataSpec& spec) {
+  if (spec.kind != "csv")
+    refuse(spec, "is no table; data info looks at csv:FILE");
+  return TableSurveyor{spec}.look();
+}
+
+} // namespace troupe

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/columns/column_survey.hpp"
+#include "kernels/data/data_spec.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What `troupe data info` found in a table, and proposes to make of it.
+struct TableSurvey {
+  uint64_t rows = 0;
+  std::vector<ColumnSurvey> columns;
+  std::vector<ColumnRule> proposal; ///< for each column
+  /// The specification with the proposal: what to read it by.
+  std::string data;
+  std::string model; ///< that goes with it
+};
+
+/// Looks at a table in one pass. Keys of the specification that say how to
+/// read (sep, header, na) hold where they are given, and are found out where
+/// they are not; so is the label.
+/// Errors: UsageError where it is no csv; InputError with file and line.
+TableSurvey survey_table(const DataSpec& spec);
+
+} // namespace troupe
