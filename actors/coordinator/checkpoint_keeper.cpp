@@ -260,7 +260,7 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   out.files.push_back(file_of(*job_, snapshot, "parameters.safetensors", 0, 1));
-  const auto metadata = weights_metadata(job_->options, manifest.step);
+  const auto metadata = weights_metadata(*job_, manifest.step);
   out.files.back().metadata = {metadata.begin(), metadata.end()};
   if (runs > 1)
     out.files.push_back(

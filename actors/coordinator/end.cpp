@@ -246,10 +246,9 @@ void CoordinatorState::conclude_if_ready() {
     const auto newer =
       ending_.stop.asked && goes_on ? step_saved_in(options_.save) : 0;
     const bool aside = newer > steps_;
-    weights = save_weights(options_.save
-                             + (aside ? ".step-" + std::to_string(steps_) : ""),
-                           weights_of(*job_, *ending_.last),
-                           weights_metadata(job_->options, steps_));
+    weights = save_weights(
+      options_.save + (aside ? ".step-" + std::to_string(steps_) : ""),
+      weights_of(*job_, *ending_.last), weights_metadata(*job_, steps_));
     if (aside)
       weights->line += " (" + options_.save + " has step "
                        + std::to_string(newer) + ')';

@@ -35,14 +35,17 @@ std::vector<fs::path> other_folders() {
 
 } // namespace
 
-std::map<std::string, std::string> weights_metadata(const JobOptions& options,
+std::map<std::string, std::string> weights_metadata(const Job& job,
                                                     uint64_t step) {
+  const auto& options = job.options;
   std::map<std::string, std::string> out{
     {"format", "pt"}, {"model", options.model}, {"step", std::to_string(step)}};
   if (options.eval_fraction > 0) {
     out["data"] = options.data;
     out["eval_fraction"] = shortest(options.eval_fraction);
   }
+  if (!job.columns.empty())
+    out["columns"] = job.columns;
   return out;
 }
 

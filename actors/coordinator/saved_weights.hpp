@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/job/job_options.hpp"
+#include "actors/job/job.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct SavedWeights {
   bool as_asked = false;
 };
 
-/// What is written beside weights: the model, the step that they are of, and
-/// which samples training did not see.
-std::map<std::string, std::string> weights_metadata(const JobOptions& options,
+/// What is written beside weights: the model, the step that they are of, which
+/// samples training did not see, and what the columns of a table became.
+std::map<std::string, std::string> weights_metadata(const Job& job,
                                                     uint64_t step);
 
 /// Writes weights to `path`; where that cannot be done, into the first of other

@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
 #include "kernels/records/record_index.hpp"
@@ -45,7 +46,9 @@ JobOptions job_from_json(const std::string& text) {
   }
 }
 
-SplitData load_samples(const JobOptions& options) {
+SplitData load_samples(const JobOptions& options,
+                       const std::shared_ptr<FittedColumns>& columns,
+                       bool unlabelled) {
   HeldOut held_out{options.eval_fraction, {}};
   if (!options.eval_data.empty())
     held_out.spec = parse_data_spec(options.eval_data);
@@ -53,7 +56,8 @@ SplitData load_samples(const JobOptions& options) {
   if (options.data_memory > 0)
     limits.memory = options.data_memory;
   limits.index_folder = index_folder();
-  return load_data(parse_data_spec(options.data), held_out, limits);
+  limits.unlabelled = unlabelled;
+  return load_data(parse_data_spec(options.data), held_out, limits, columns);
 }
 
 JobData load_job_data(const JobOptions& options) {
@@ -292,7 +296,10 @@ Job::Job(JobOptions given, uint64_t samples)
   : Job(of_samples(std::move(given), samples, {})) {}
 
 Job::Job(JobOptions given, const Dataset& train)
-  : Job(of_samples(std::move(given), train.samples(), train.shape)) {}
+  : Job(of_samples(std::move(given), train.samples(), train.shape)) {
+  if (train.fitted)
+    columns = to_json(*train.fitted);
+}
 
 Job::Job(JobOptions given)
   : options(resolved(std::move(given))),

@@ -25,9 +25,12 @@ struct JobData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;
 };
-/// The samples that the options name, as they say to hold them. Errors: those
-/// of load_data.
-SplitData load_samples(const JobOptions& options);
+/// The samples that the options name, as they say to hold them. `columns`: what
+/// weights say of the columns of a table; `unlabelled`: its label may be
+/// missing. Errors: those of load_data.
+SplitData load_samples(const JobOptions& options,
+                       const std::shared_ptr<FittedColumns>& columns = nullptr,
+                       bool unlabelled = false);
 JobData load_job_data(const JobOptions& options); ///< text cut into windows
 
 /// A job's options with all that follows from them; equal in every process.
@@ -44,6 +47,9 @@ struct Job {
   Sampling sampling;
   uint64_t total_steps = 0; ///< sync steps, or V leases each in async mode
   LrOptions lr;
+  /// How the columns of a table became samples, as JSON (fitted_columns.hpp):
+  /// kept with weights. Empty: other data, or not known here.
+  std::string columns;
   /// Null: version 0, which the seed makes.
   std::shared_ptr<const Beginning> beginning;
 

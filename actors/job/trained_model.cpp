@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/numbers/auc.hpp"
@@ -78,6 +79,8 @@ LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
 std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
                                  const Dataset& data) {
   std::vector<Measure> out;
+  if (!data.labelled)
+    return out;
   out.reserve(3); // GCC 12 misreads the copies of growing it
   out.push_back({"loss", scores.loss});
   switch (graph.loss().kind) {
@@ -115,6 +118,33 @@ std::string weights_file(const std::string& path) {
 
 } // namespace
 
+std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  const auto found = metadata.find("columns");
+  return found == metadata.end()
+           ? nullptr
+           : std::make_shared<FittedColumns>(
+             fitted_columns_from_json(found->second, path));
+}
+
+namespace {
+
+/// What of `asked` the weights know is taken from there; in the order of keys.
+DataSpec as_trained(DataSpec asked, const DataSpec& trained,
+                    bool knows_columns) {
+  const auto split_only = without_split(trained);
+  if (knows_columns && asked.kind == trained.kind
+      && asked.where == trained.where)
+    for (const auto& given : split_only.options)
+      if (std::none_of(asked.options.begin(), asked.options.end(),
+                       [&](auto& own) { return own.first == given.first; }))
+        asked.options.push_back(given);
+  std::sort(asked.options.begin(), asked.options.end());
+  return asked;
+}
+
+} // namespace
+
 bool keep_split(JobOptions& options, const std::string& path) {
   if (!options.eval_data.empty())
     return false; // they are named
@@ -123,8 +153,10 @@ bool keep_split(JobOptions& options, const std::string& path) {
   const auto fraction = metadata.find("eval_fraction");
   if (data == metadata.end() || fraction == metadata.end())
     return false;
-  const auto trained = parse_data_spec(data->second);
-  const auto asked = parse_data_spec(options.data);
+  auto trained = parse_data_spec(data->second);
+  const auto asked = as_trained(parse_data_spec(options.data), trained,
+                                metadata.contains("columns"));
+  std::sort(trained.options.begin(), trained.options.end());
   if (without_split(trained) != without_split(asked))
     return false;
   double held_out = 0;

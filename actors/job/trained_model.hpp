@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
                                 const std::string& path);
 
+/// What the weights in a file or folder say of the columns of the table that
+/// they were trained on; null where they say nothing.
+/// Errors: InputError for the file.
+std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
+
 /// Which samples are judged: those that the training of these weights, if it
 /// was on this data, held out; else what the options say. Sets `eval_fraction`
 /// and `data` of the options so; returns whether training had seen the others.
@@ -42,6 +48,7 @@ struct Scores {
   double accuracy = 0; ///< 0 … 1, of the labels; not of numbers
   /// The loss first. Classes: and accuracy. Binary: accuracy, auc. Tokens:
   /// perplexity, accuracy. Numbers: the loss alone, the mean squared error.
+  /// None where samples have no labels.
   std::vector<Measure> measures;
   std::vector<int32_t> predictions; ///< class index of each label
   std::vector<float> scores;        ///< logit of 1, or value; else empty

@@ -144,10 +144,9 @@ int export_weights(const std::string& folder, const std::string& out) {
                      + ": has sparse tables by rows, not whole; resume it with "
                        "--save FILE instead, which writes all of them");
   const auto weights = parameters_of(reader);
-  write_safetensors(out, weights,
-                    {{"format", "pt"},
-                     {"model", fact(reader.manifest(), "model")},
-                     {"step", std::to_string(reader.manifest().step)}});
+  write_safetensors(
+    out, weights,
+    read_safetensors_metadata(reader.folder() + "/parameters.safetensors"));
   std::printf("step %llu of %s written to %s, weights_sha256 %s\n",
               static_cast<unsigned long long>(reader.manifest().step),
               reader.folder().c_str(), out.c_str(),

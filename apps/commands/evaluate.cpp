@@ -5,7 +5,9 @@
 #include "apps/terminal/console.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/files/atomic_file.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -24,14 +26,17 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 
 /// The whole data set, or the part that training held out.
-std::shared_ptr<Dataset> samples_of(const JobOptions& job) {
-  auto parts = load_samples(job);
+std::shared_ptr<Dataset> samples_of(const Settings& settings,
+                                    const JobOptions& job) {
+  const bool unlabelled = settings.command == "predict";
+  auto parts = load_samples(job, kept_columns(settings.checkpoint), unlabelled);
   return parts.eval ? parts.eval : parts.train;
 }
 
 struct Verdict {
   Scores scores;
-  bool held_out = false; ///< by the training of these weights
+  bool held_out = false;            ///< by the training of these weights
+  std::vector<std::string> classes; ///< of a table: their texts
   std::string weights_sha256;
   std::string isa;
   double wall_seconds = 0;
@@ -44,7 +49,9 @@ Verdict judge(const Settings& settings) {
   Verdict out;
   out.isa = select_isa(job.isa);
   out.held_out = keep_split(job, settings.checkpoint);
-  auto data = samples_of(job);
+  auto data = samples_of(settings, job);
+  if (data->fitted)
+    out.classes = data->fitted->classes();
   auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
   cut_windows(*data, model.graph, true);
   out.scores = score(model, *data, parse_device(job.devices.front()),
@@ -57,6 +64,13 @@ Verdict judge(const Settings& settings) {
                      + ": the loss is not a finite number; the weights were "
                        "saved by a run that had failed");
   return out;
+}
+
+/// The index of a class, or its text where there is one.
+std::string class_text(const Verdict& verdict, int32_t predicted) {
+  const auto place = static_cast<size_t>(predicted);
+  return place < verdict.classes.size() ? shown_text(verdict.classes[place])
+                                        : std::to_string(predicted);
 }
 
 std::string summary_of(const Settings& settings, const Verdict& verdict) {
@@ -80,8 +94,10 @@ std::string summary_of(const Settings& settings, const Verdict& verdict) {
 
 void print(const Settings& settings, const Verdict& verdict) {
   const auto& scores = verdict.scores;
+  const auto measures = in_words(scores.measures);
   if (!settings.quiet)
-    std::printf("%s  samples %llu%s\n", in_words(scores.measures).c_str(),
+    std::printf("%s%ssamples %llu%s\n", measures.c_str(),
+                measures.empty() ? "" : "  ",
                 static_cast<unsigned long long>(scores.samples),
                 verdict.held_out ? ", which training did not see" : "");
 }
@@ -104,7 +120,7 @@ int run_predict(const Settings& settings) {
     for (auto value : verdict.scores.scores)
       lines += print_real(value) + '\n';
   for (auto predicted : verdict.scores.predictions)
-    lines += std::to_string(predicted) + '\n';
+    lines += class_text(verdict, predicted) + '\n';
   write_atomically(settings.out, {bytes_of(lines)});
   print(settings, verdict);
   return 0;
