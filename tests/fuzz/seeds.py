@@ -197,6 +197,15 @@ def data_csv():
     text = b'a,"b",c\n1,2,0\n-3.5,4e1,2\n"5",6,1\n7,8,0\n'
     for way in range(0, 10, 2):
         yield f"way-{way}", bytes([way]) + text
+    table = (b'a,b,c\n1,x,n\n-,"y, ""z""\nw",p\n3,NA,n\n4,x,p\nNA,v,n\n'
+             b'2e3,x,"p"\n')
+    for way in (10, 12):
+        yield f"way-{way}", bytes([way]) + table
+    yield "star", b"\x0c" + b"b,c,a\nx,1,2\ny,2,2\n,3,2\nx,-1,3\n"
+    yield "dates", (b"\x0e2024-02-29T13:45:07.5+01:00,u,1\n,v,2\n"
+                    b"1999/12/31,u,1\n2000-01-01 00:00Z,w,2\n")
+    yield "seconds", (b"\x10a,b,y\n946684800,x,k\n-5.5,y,l\n0,x,k\n"
+                      b"1e3,z,l\n")
     yield "semicolons", b"\x08y;x\n1;2\n0;3\n1;4\n0;5\n"
     yield from compressed(text)
 
