@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -122,13 +123,28 @@ bool adopts(const Settings& settings) {
              || (command == "train" && !settings.job.processes));
 }
 
+/// Whether it watches for signals, and ends in good order.
+bool watches(const char* command) {
+  for (const auto* one : {"train", "role", "voter"})
+    if (std::strcmp(command, one) == 0)
+      return true;
+  return false;
+}
+
+/// Runs before the libraries' own initialisers, which take most of the time
+/// that there is before main.
+void hold_first(int argc, char** argv, char**) {
+  if (argc > 1 && watches(argv[1]))
+    hold_signals();
+}
+
 } // namespace
 
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const at_first)(int, char**, char**) = hold_first;
+
 int main(int argc, char** argv) {
-  const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "train" || command == "role" || command == "voter")
-    hold_signals(); // they watch for them, and end in good order
-  else
+  if (argc < 2 || !watches(argv[1]))
     let_signals_go();
   settle_in();
   raise_descriptor_limit();

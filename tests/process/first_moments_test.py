@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import Run, wait_for
+from cluster import TROUPE, Run, wait_for
 from endings_test import processes_of
 from roles import Role
 
@@ -26,6 +26,8 @@ SHAPE = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 SERVED = [*SHAPE, "--processes"]
 REPLICAS = ["--strategy", "multi_worker_mirrored", "--processes", "--workers",
             "2"]
+EARLY = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..",
+                     "tests", "libearly_signal.so")
 MOMENTS_S = [x / 1000 for x in range(0, 61, 3)]
 TERMINATED = 128 + signal.SIGTERM
 
@@ -98,6 +100,14 @@ class FirstMoments(unittest.TestCase):
                     if status < 0:
                         self.assertEqual(run.output() + run.error(), "")
             print(way[1], dict(ends), flush=True)
+
+    # It died of it: libraries take most of the time that there is before main.
+    def test_a_signal_among_the_libraries_initialisers_is_heard(self):
+        with Run(*JOB, *LONG, *ONE_DEVICE,
+                 environment={"LD_PRELOAD": EARLY}) as run:
+            run.finish(TERMINATED)
+            self.assertRegex(run.error(), r"\Atroupe: terminated before the "
+                                          r"first step: nothing was saved\n")
 
     def test_a_role_that_has_just_begun_leaves_and_does_not_fail(self):
         for count, moment in enumerate(MOMENTS_S):
