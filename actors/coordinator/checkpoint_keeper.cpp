@@ -163,7 +163,7 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
     start.notes.push_back("resumed from " + newest->folder() + ", step "
                           + std::to_string(newest->manifest().step)
                           + ", written " + newest->manifest().written_at);
-  } else if (!restarted) {
+  } else if (!restarted && options.initial.empty()) {
     start.notes.push_back(
       "--resume: no " + std::string{damaged.empty() ? "" : "whole "}
       + "checkpoint in " + options.dir + ", so the run begins with step 0");
@@ -221,6 +221,15 @@ void check_resumed(const Job& job, const std::string& fingerprint,
     notes.push_back("note: goes on with " + changed);
 }
 
+void describe_checkpoint(const Job& job, const std::string& fingerprint,
+                         CheckpointManifest& manifest) {
+  manifest.written_at = utc_now();
+  manifest.version = version;
+  manifest.facts = facts_of(job);
+  manifest.facts.emplace_back(contents_fact, fingerprint);
+  manifest.settings = settings_of(job);
+}
+
 CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
                                    CheckpointOptions options,
                                    std::string fingerprint,
@@ -252,11 +261,7 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   auto& manifest = out.manifest;
   describe_slices(*job_, snapshot, manifest);
   manifest.cause = cause;
-  manifest.written_at = utc_now();
-  manifest.version = version;
-  manifest.facts = facts_of(*job_);
-  manifest.facts.emplace_back(contents_fact, fingerprint_);
-  manifest.settings = settings_of(*job_);
+  describe_checkpoint(*job_, fingerprint_, manifest);
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   out.files.push_back(file_of(*job_, snapshot, "parameters.safetensors", 0, 1));

@@ -43,6 +43,10 @@ std::string data_fingerprint(const Job& job, const Dataset& data);
 void check_resumed(const Job& job, const std::string& fingerprint,
                    std::vector<std::string>& notes);
 
+/// Says in a manifest what the job is, and when and by whom it is written.
+void describe_checkpoint(const Job& job, const std::string& fingerprint,
+                         CheckpointManifest& manifest);
+
 /// What became of writing one checkpoint.
 struct CheckpointOutcome {
   uint64_t step = 0;

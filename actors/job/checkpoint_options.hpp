@@ -13,6 +13,9 @@ struct CheckpointOptions {
   bool resume = false; ///< from the newest in `dir`
   /// Where each of them is damaged, from the beginning.
   bool fresh = false;
+  /// Safetensors file of weights to begin with where `dir` has no checkpoint;
+  /// empty: those of the seed.
+  std::string initial;
 };
 
 } // namespace troupe

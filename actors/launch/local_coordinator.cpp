@@ -2,6 +2,7 @@
 
 #include "actors/coordinator/coordinator.hpp"
 #include "actors/journal/history.hpp"
+#include "actors/launch/initial_weights.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/free_memory.hpp"
@@ -77,6 +78,14 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   if (!past)
     try_checkpoints(*started.job, options.checkpoints);
   const auto fingerprint = data_fingerprint(*started.job, *data.train);
+  if (const auto& initial = options.checkpoints.initial;
+      !past && !initial.empty() && !started.job->beginning) {
+    auto begun = started.job->options;
+    begun.resume_from = write_initial_weights(*started.job, options.checkpoints,
+                                              fingerprint);
+    started.job = std::make_shared<const Job>(std::move(begun), *data.train);
+    checkpoints.notes.push_back("begins with the weights of " + initial);
+  }
   check_resumed(*started.job, fingerprint, checkpoints.notes);
   auto exporter = past
                     ? make_exporter_again(past->metrics_address, options, guard)

@@ -48,6 +48,10 @@ std::vector<Flag> checkpoint_flags() {
       "from the first run's beginning; =fresh: where all are damaged, begin "
       "with step 0 and keep them aside",
       resuming());
+  add(on_runs, "initial-weights", "FILE", FlagType::text, "those of --seed",
+      "weights to begin with (safetensors, as --save writes them), where "
+      "--checkpoint-dir has no checkpoint yet: they become that of step 0",
+      text(FIELD(checkpoints.initial)));
   add(on_kept | on_export, "folder", "DIR", FlagType::text, "", "",
       {text(FIELD(checkpoint_folder)).set, nullptr});
   flags.back().group = "";

@@ -169,9 +169,9 @@ void refuse_idle_flags(const Settings& settings, const Flags& flags) {
   check_metrics(settings, flags);
   check_optimizer(settings.job, flags);
   check_evaluation(settings, flags);
-  refuse_idle(flags, {"checkpoint-every", "checkpoint-keep", "resume"},
-              settings.checkpoints.dir.empty(),
-              "without --checkpoint-dir DIR; add it");
+  refuse_idle(
+    flags, {"checkpoint-every", "checkpoint-keep", "initial-weights", "resume"},
+    settings.checkpoints.dir.empty(), "without --checkpoint-dir DIR; add it");
 }
 
 } // namespace troupe

@@ -587,12 +587,18 @@ METRIC = re.compile(r"\b(?:troupe|caf_system)_[a-z][a-z0-9_]*[a-z0-9]")
 FOREIGN_FLAGS = {
     "help", "build", "install", "prefix", "target", "preset",  # cmake
     "run_test", "log_level",  # Boost's test programs
-    "tool", "set", "clock-control", "launch-count"}  # CUDA's tools
+    "tool", "set", "clock-control", "launch-count",  # CUDA's tools
+    "max-restarts"}  # torchrun's
 
 FOREIGN_NAMES = {
     "make_session",  # CAF's
-    "eta_min", "count_include_pad", "padding_idx",  # PyTorch's
-    "l2_regularization_strength", "global_clipnorm", "mask_zero"}  # Keras's
+    "eta_min", "count_include_pad", "padding_idx", "batch_size",  # PyTorch's
+    "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",
+    "use_deterministic_algorithms",
+    "l2_regularization_strength", "global_clipnorm", "mask_zero",  # Keras's
+    "experimental_distribute_dataset", "apply_gradients", "mixed_bfloat16",
+    "load_weights", "validation_data", "validation_split", "set_random_seed",
+    "enable_op_determinism", "jit_compile"}
 
 
 def documents(root):

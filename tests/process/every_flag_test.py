@@ -221,6 +221,15 @@ def resume(bench):
     assert summary["resumed_from"]["step"] == 4, summary
 
 
+@custom("--initial-weights", "saved.safetensors",
+        base=["--checkpoint-dir", "begun"])
+def initial_weights(bench):
+    found = [bench.train("--checkpoint-dir", folder, *flags)["weights_sha256"]
+             for folder, flags in (("begun", ("--initial-weights", WEIGHTS)),
+                                   ("from-seed", ()))]
+    assert found[0] != found[1], found
+
+
 @custom("--checkpoint-keep", "1", base=["--checkpoint-dir", "kept-1"])
 def checkpoint_keep(bench):
     for folder, flags, there in (("kept-3", [], 3),
@@ -442,6 +451,7 @@ TRAIN = {
                              suffix="/step-000000000004"),
     "checkpoint-every": checkpoint_every,
     "checkpoint-keep": checkpoint_keep,
+    "initial-weights": initial_weights,
     "resume": resume,
     "save": writes("--save", "weights.safetensors"),
     "summary": writes("--summary", "of-run.json"),

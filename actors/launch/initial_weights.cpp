@@ -1,0 +1,65 @@
+#include "actors/launch/initial_weights.hpp"
+
+#include "actors/coordinator/checkpoint_keeper.hpp"
+#include "actors/job/beginning.hpp"
+#include "actors/job/first_period.hpp"
+#include "actors/job/trained_model.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/checkpoint/write_checkpoint.hpp"
+
+#include <span>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+TensorToWrite tensor_to_write(const Job& job, uint32_t variable, uint32_t run,
+                              const float* values) {
+  TensorToWrite out;
+  out.name = tensor_name(job, variable, run);
+  out.shape = job.graph.parameters[variable].shape;
+  out.parts = {std::as_bytes(std::span{values, elements(out.shape)})};
+  return out;
+}
+
+} // namespace
+
+std::string write_initial_weights(const Job& job,
+                                  const CheckpointOptions& options,
+                                  const std::string& fingerprint) {
+  if (!job.tables.empty())
+    throw InputError("--initial-weights " + options.initial
+                     + ": has tables whole, not by rows; add --tables dense");
+  const auto model = load_trained_model(job.options.model, job.options.sample,
+                                        options.initial);
+  const Layout layout{model.graph};
+  const std::vector<float> zeros(layout.total);
+  const auto variables = static_cast<uint32_t>(job.graph.parameters.size());
+  CheckpointToWrite out;
+  out.files.push_back({"parameters.safetensors", {}, {}});
+  for (uint32_t i = 0; i < variables; ++i)
+    out.files.front().tensors.push_back(
+      tensor_to_write(job, i, 0, model.parameters.data() + layout.offsets[i]));
+  if (const auto slots = state_slots(job.options.rule.kind); slots > 0) {
+    out.files.push_back({"optimizer.safetensors", {}, {}});
+    for (uint32_t run = 1; run <= slots; ++run)
+      for (uint32_t i = 0; i < variables; ++i)
+        out.files.back().tensors.push_back(
+          tensor_to_write(job, i, run, zeros.data()));
+  }
+  describe_checkpoint(job, fingerprint, out.manifest);
+  out.manifest.cause = "initial";
+  const auto period = first_period(job.options);
+  out.manifest.period = {period.async, period.step, period.updates};
+  for (const auto& slice : job.plan.slices) {
+    CheckpointSlice mark;
+    mark.variable = job.plan.variables[slice.variable].name;
+    mark.offset = slice.offset;
+    mark.count = slice.count;
+    mark.partition = slice.partition;
+    out.manifest.slices.push_back(std::move(mark));
+  }
+  return write_checkpoint(real_files(), options.dir, out);
+}
+
+} // namespace troupe

@@ -1,0 +1,130 @@
+"""Training that begins with weights from a file: one hash under every strategy,
+goes on after the whole job was killed, and refuses what is not the model's."""
+# ctest: TIMEOUT 600
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import TROUPE, Run
+
+JOB = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-24-10",
+       "--seed", "3", "--eval-fraction", "0.1"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
+WORLDS = [["--strategy", "one_device"],
+          ["--strategy", "mirrored", "--devices", "cpu:3"],
+          ["--strategy", "multi_worker_mirrored", "--workers", "2"],
+          ["--strategy", "pipeline", "--stages", "2"], SERVED,
+          [*SERVED, "--chain", "2", "--in-process", "--partitioner",
+           "max_size:4096"]]
+DIGESTS = ("weights_sha256", "state_sha256")
+
+
+class InitialWeights(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = self.path("w.safetensors")
+        self.saved = self.train("--steps", "20", "--save", self.file)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, *flags, job=JOB):
+        with Run(*job, *flags) as run:
+            return run.finish()
+
+    def begin(self, folder, *flags, job=JOB):
+        return self.train("--checkpoint-dir", self.path(folder),
+                          "--initial-weights", self.file, *flags, job=job)
+
+    def test_they_are_what_the_first_step_computes_with(self):
+        found = self.begin("a", "--optimizer", "sgd", "--lr", "1e-30",
+                           "--steps", "1")
+        self.assertEqual(found["eval"], self.saved["eval"])
+        self.assertEqual(found["steps"], 1)
+
+    def test_every_strategy_goes_on_from_them_alike(self):
+        from_seed = self.train("--steps", "15")
+        found = [self.begin(str(i), *world, "--steps", "15")
+                 for i, world in enumerate(WORLDS)]
+        for summary in found:
+            for name in DIGESTS:
+                self.assertEqual(summary[name], found[0][name])
+                self.assertNotEqual(summary[name], from_seed[name])
+            self.assertEqual(summary["steps"], 15)
+
+    def test_steps_may_be_asynchronous(self):
+        found = self.begin("free", *SERVED, "--async", "--steps", "30")
+        self.assertEqual(found["steps"], 30)
+        self.assertLess(found["eval"]["loss"], self.saved["eval"]["loss"])
+
+    def test_a_job_that_was_killed_goes_on_with_the_same_command(self):
+        words = ["--epochs", "0", "--checkpoint-every", "10"]
+        kept = ["--checkpoint-dir", self.path("kept"), "--initial-weights",
+                self.file]
+        with Run(*JOB, *kept, *SERVED, *words, "--steps", "10000000") as run:
+            run.wait_for_step(50)
+            roles = list(run.children().values())
+            for pid in (run.process.pid, *roles):
+                os.kill(pid, signal.SIGKILL)
+            run.process.wait()
+        newest = max(int(x[5:]) for x in os.listdir(self.path("kept"))
+                     if x.startswith("step-"))
+        self.assertGreater(newest, 0)
+        steps = ["--steps", str(newest + 20)]
+        found = self.train(*kept, *SERVED, *words, *steps, "--resume")
+        self.assertEqual(found["resumed_from"]["step"], newest)
+        undisturbed = self.begin("undisturbed", *words, *steps)
+        for name in DIGESTS:
+            self.assertEqual(found[name], undisturbed[name])
+
+    def test_tables_are_begun_with_where_they_are_dense(self):
+        clicks = ["--data", "synthetic:clicks?samples=640&buckets=50",
+                  "--model", "dlrm"]
+        self.train("--steps", "5", "--save", self.file, job=clicks)
+        expected = self.begin("one", "--steps", "8", job=clicks)
+        found = self.begin("two", *SERVED, "--tables", "dense", "--steps",
+                           "8", job=clicks)
+        for name in DIGESTS:
+            self.assertEqual(found[name], expected[name])
+        self.check_refused(r"add --tables dense", 1, *SERVED, "--steps", "8",
+                           job=clicks)
+        self.assertEqual(os.listdir(self.path("refused")), [])
+
+    def check_refused(self, line, status, *flags, file=None, job=JOB):
+        folder = self.path("refused")
+        shutil.rmtree(folder, ignore_errors=True)
+        dirs = ["--checkpoint-dir", folder] if status == 1 else []
+        done = subprocess.run(
+            [TROUPE, "train", *job, *dirs, "--initial-weights",
+             file or self.file, *flags], capture_output=True, text=True,
+            timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertRegex(done.stderr, rf"\Atroupe: [^\n]*{line}[^\n]*\n\Z")
+
+    def test_what_is_not_the_models_gets_one_line(self):
+        self.check_refused("no-such", 1, file="no-such")
+        self.check_refused(r"is \[784, 24\] but the model needs", 1,
+                           "--model", "mlp:784-25-10", job=JOB[:2])
+        self.check_refused("without --checkpoint-dir", 2)
+        with open(self.file, "rb") as file:
+            data = file.read()
+        length, = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + length])
+        header["dense_7/bias"] = header.pop("dense_0/bias")
+        text = json.dumps(header).encode()
+        other = self.path("other.safetensors")
+        with open(other, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data[8 + length:])
+        self.check_refused("dense_0/bias is missing", 1, file=other)
+
+
+if __name__ == "__main__":
+    unittest.main()
