@@ -41,8 +41,9 @@ std::span<const IdPage> pages_of(const RowBlock* block) {
 RowBlocks::RowBlocks(const TableOptions& options, int descriptor,
                      uint64_t offset)
   : initial_(options.initial),
-    memory_({options.width, options.slots, options.eviction.any()}, descriptor,
-            offset),
+    memory_({options.width, options.slots, options.eviction.any(),
+             options.eviction.max_bytes},
+            descriptor, offset),
     number_(next_number()) {}
 
 IdPages RowBlocks::present() const {

@@ -21,6 +21,12 @@ constexpr uint64_t magic = 0x33656c626174; // "table3"
 /// A slab holds some sixteen of the largest blocks, as far as these allow.
 constexpr uint64_t min_slab_bytes = uint64_t{16} << 10;
 constexpr uint64_t max_slab_bytes = uint64_t{1} << 20;
+/// Sizes of blocks to a doubling: with eight a block has a sixteenth more than
+/// it needs. Where rows are few, most of a size's slab would be free.
+constexpr uint64_t sizes_to_double = 8;
+constexpr uint64_t sizes_to_double_few = 2;
+/// Slabs in the bytes of a limit, at least.
+constexpr uint64_t slabs_in_limit = 16;
 
 uint64_t rounded(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -41,8 +47,9 @@ struct SlabHead {
 };
 
 uint64_t fingerprint(const RowShape& shape) {
-  return shape.width << 8 | uint64_t{shape.slots} << 1
-         | (shape.counted ? 1 : 0);
+  return (shape.width << 8 | uint64_t{shape.slots} << 1
+          | (shape.counted ? 1 : 0))
+         ^ shape.limit << 32;
 }
 
 } // namespace
@@ -69,16 +76,18 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
     throw std::runtime_error("a table's rows of "
                              + std::to_string(shape.row_bytes())
                              + " bytes are too wide");
-  // Eight sizes to a doubling: a block has a sixteenth more than it needs.
+  const auto sizes = shape.limit > 0 ? sizes_to_double_few : sizes_to_double;
   for (uint64_t bytes = rounded(shape.block_bytes(1, 1), 16);
        sizes_.empty() || sizes_.back() < largest;
-       bytes = rounded(bytes + bytes / 8, 16))
+       bytes = rounded(bytes + bytes / sizes, 16))
     sizes_.push_back(bytes);
   roomy_.resize(sizes_.size());
+  uint64_t usual = largest * 16;
+  if (shape.limit > 0)
+    usual = std::min(usual, shape.limit / slabs_in_limit);
   slab_bytes_ =
     rounded(slab_head_bytes
-              + std::max(std::clamp<uint64_t>(largest * 16, min_slab_bytes,
-                                              max_slab_bytes),
+              + std::max(std::clamp(usual, min_slab_bytes, max_slab_bytes),
                          sizes_.back()),
             page_bytes);
   const auto size = static_cast<off_t>(offset + max_bytes);
@@ -136,6 +145,7 @@ void RowMemory::walk() {
     slab.size = static_cast<uint32_t>(size);
     const auto blocks = (slab_bytes_ - slab_head_bytes) / sizes_[size];
     slab.fresh = first_block(id) + blocks * sizes_[size];
+    slab.touched = begin(id) + slab_bytes_;
   }
 }
 
@@ -188,9 +198,11 @@ uint32_t RowMemory::new_slab(uint32_t size) {
   if (!empty_.empty()) {
     id = empty_.back();
     unshelve(id);
-    // None of the new blocks is filled, before they are the slab's.
-    for (auto next = first_block(id); next + block <= begin(id) + slab_bytes_;
-         next += block)
+    // None of the new blocks is filled, before they are the slab's; what was
+    // never written is 0.
+    const auto end = std::min(slabs_[id].touched, begin(id) + slab_bytes_);
+    for (auto next = first_block(id);
+         next < end && next + block <= begin(id) + slab_bytes_; next += block)
       std::atomic_ref{at(next)->filled}.store(0);
   } else {
     id = static_cast<uint32_t>(slabs_.size());
@@ -199,9 +211,10 @@ uint32_t RowMemory::new_slab(uint32_t size) {
                                + std::to_string(max_bytes - max_undo_bytes)
                                + " bytes; add shards or limit its bytes");
     slabs_.emplace_back();
+    slabs_[id].touched = first_block(id);
   }
   reinterpret_cast<SlabHead*>(memory_ + begin(id))->size.store(size);
-  slabs_[id] = {size, 0, 0, first_block(id), nowhere};
+  slabs_[id] = {size, 0, 0, first_block(id), slabs_[id].touched, nowhere};
   if (head().end.load() < begin(id) + slab_bytes_)
     head().end.store(begin(id) + slab_bytes_);
   return id;
@@ -219,6 +232,7 @@ uint64_t RowMemory::take(uint64_t bytes) {
   } else {
     block = slab.fresh;
     slab.fresh += sizes_[size];
+    slab.touched = std::max(slab.touched, slab.fresh);
   }
   ++slab.taken;
   if (was_empty)
@@ -261,7 +275,10 @@ std::vector<uint64_t> RowMemory::recover() {
 }
 
 uint64_t RowMemory::bytes() const {
-  return head().end.load();
+  auto bytes = page_bytes;
+  for (uint32_t id = 0; id < slabs_.size(); ++id)
+    bytes += rounded(slabs_[id].touched - begin(id), page_bytes);
+  return bytes;
 }
 
 } // namespace troupe::kernels

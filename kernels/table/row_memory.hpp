@@ -17,6 +17,9 @@ struct RowShape {
   size_t width = 0;
   uint32_t slots = 0;   ///< of optimizer state
   bool counted = false; ///< rows know when and how often they were touched
+  /// Bytes of rows above which some are given up; 0: none. Memory is cut into
+  /// less then: what is free of a slab should be a small part of so little.
+  uint64_t limit = 0;
 
   size_t row_floats() const { return width * (1 + slots); }
   size_t row_bytes() const {
@@ -88,7 +91,7 @@ public:
   /// Everything is free; memory goes back to the system.
   void clear();
 
-  uint64_t bytes() const; ///< of slabs, whether used or free
+  uint64_t bytes() const; ///< of pages that were touched, used or free
 
   /// The blocks that an earlier process has left filled; the others become
   /// free.
@@ -112,6 +115,7 @@ private:
     uint32_t taken = 0; ///< blocks
     uint64_t free = 0;  ///< the first free block, each names the next; 0: none
     uint64_t fresh = 0; ///< from here on nothing has been taken
+    uint64_t touched = 0;     ///< nor written, however it was cut before
     uint32_t place = nowhere; ///< among those with room, or the empty ones
   };
   uint32_t size_for(uint64_t bytes) const;
