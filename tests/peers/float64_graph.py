@@ -22,8 +22,9 @@ class Graph:
         for given in spec["operators"]:
             op = dict(given)
             kind = op["kind"]
-            default = "loss" if kind in LOSSES else f"{kind}_{counts.get(kind, 0)}"
-            counts[kind] = counts.get(kind, 0) + 1
+            number = counts.get(kind, 0)
+            default = "loss" if kind in LOSSES else f"{kind}_{number}"
+            counts[kind] = number + 1
             op["name"] = op.get("name", default)
             self.operators.append(op)
 

@@ -9,7 +9,7 @@ Run by a Python that has torch, numpy, safetensors and scikit-learn, all from
 PyPI; status 77 where it has not. TROUPE is the program, else the one of
 build/release. Batches are whole data sets, so the order of samples is of no
 matter. Gradients are the state of momentum 0, from checkpoints; the loss is the
-summary's. An error is the largest difference of a tensor over its largest value.
+summary's. An error is a tensor's largest difference over its largest value.
 
 Bars: gradients 3e-6, 50 steps 2e-6; above them no worse than PyTorch's float32
 on the same graph, whose errors stand beside. Status 1 where one is missed.
@@ -136,7 +136,8 @@ class Table:
     def summary(self):
         """Of each kind the worst."""
         lines = ["| what | cases | loss | gradients, or parameters after 50 "
-                 "steps | PyTorch's float32 | bar |", "|---|---|---|---|---|---|"]
+                 "steps | PyTorch's float32 | bar |",
+                 "|---|---|---|---|---|---|"]
         kinds, losses = {}, {}
         for row in self.rows:
             kind = row["case"].split(" ")[0]
@@ -189,7 +190,8 @@ ON_VECTORS = {
     "softmax": [op("softmax")] * 5,
     "multiply": [[op("dense", name="a", units=n, inputs="probe"),
                   op("dense", name="b", units=n, inputs="probe"),
-                  op("multiply", inputs=["a", "b"])] for n in (1, 2, 9, 31, 65)],
+                  op("multiply", inputs=["a", "b"])]
+                 for n in (1, 2, 9, 31, 65)],
     "add": [[op("dense", name="a", units=n, inputs="probe"),
              op("dense", name="b", units=n, inputs="probe"),
              op("add", inputs=["a", "b"], activation="silu")]

@@ -13,8 +13,8 @@ PROGRAMS = re.compile(
     r"|apps/quickstart|tests/\w+|cmake/\w|build/release/|\./|/usr/)")
 SHELL = ("sh", "bash")
 PLACEHOLDER = re.compile(
-    r"…|\b(?:DIR|FILE|M|N|SIZE|FLAGS|HOST:PORT|ROLE|NAME|MEMBER|COMMAND|TOKEN)\b"
-    r"|\[flags\]")
+    r"…|\b(?:DIR|FILE|M|N|SIZE|FLAGS|HOST:PORT|ROLE|NAME|MEMBER|COMMAND"
+    r"|TOKEN)\b|\[flags\]")
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def blocks(text):
 
 
 def statements(begin, lines):
-    """(line's number, text): a line, those that continue it, which stand further
-    right, and what it reads from here (<<'END')."""
+    """(line's number, text): a line, those that continue it, which stand
+    further right, and what it reads from here (<<'END')."""
     number = 0
     while number < len(lines):
         first, text = number, lines[number]

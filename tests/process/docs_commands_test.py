@@ -1,6 +1,6 @@
-"""Every command that README.md and docs/ show is run, in a scratch folder of its
-document, in the order in which they stand; or it is listed here with the reason
-why not. TROUPE_DOCS_WHOLE=1 runs them on all samples; otherwise on fewer."""
+"""Every command that README.md and docs/ show is run, in a scratch folder of
+its document, in the order in which they stand; or it is listed here with the
+reason why not. TROUPE_DOCS_WHOLE=1 runs them on all samples; otherwise on fewer."""
 # ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
 import collections

@@ -1,5 +1,5 @@
-"""Draws jobs and the worlds that run them: what is computed, and who computes it.
-A draw follows from a random.Random alone; for random_flags_test.py beside."""
+"""Draws jobs and the worlds that run them: what is computed, and who computes
+it. A draw follows from a random.Random alone; for random_flags_test.py beside."""
 
 import os
 import random
@@ -337,8 +337,9 @@ def writes_dense(job, world):
     """Whether its checkpoints hold tables whole."""
     if not job.tables or "parameter_server" not in world:
         return job.tables
-    dense = "--tables" in world and world[world.index("--tables") + 1] == "dense"
-    return dense or job.exact
+    if "--tables" not in world:
+        return job.exact
+    return job.exact or world[world.index("--tables") + 1] == "dense"
 
 
 def draw_free(draw, job):

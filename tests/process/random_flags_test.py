@@ -1,7 +1,7 @@
 """Random combinations of flags, held against what is promised of each: one hash
 whoever computes, resumed as uninterrupted, evaluated as `evaluate`, planned as
-trained, every sample counted and a loss that falls where steps run free; success
-or one line and status 1 or 2, never a signal; and nothing is left.
+trained, every sample counted and a loss that falls where steps run free;
+success or one line and status 1 or 2, never a signal; and nothing is left.
 
 Draws are made for TROUPE_DRAWS_SECONDS (50), or TROUPE_DRAWS=2000 of them, from
 TROUPE_DRAWS_SEED (1) on; what fails is told with the number that repeats it,
@@ -42,8 +42,8 @@ DIGESTS = ("weights_sha256", "state_sha256")
 KINDS = {"same": 34, "resumed": 20, "evaluated": 10, "free": 10, "fast": 9,
          "limited": 4, "changed": 4, "any": 18}
 # What is known no sooner than when the run is under way.
-LATE = re.compile(r"take both from one set|not a finite number|not local without certificates"
-                  r"|--data-memory|holds checkpoints|--metrics-address"
+LATE = re.compile(r"take both from one set|not a finite number"
+                  r"|not local without certificates|--data-memory|holds checkpoints|--metrics-address"
                   r"|--listen|lacks it")
 
 
@@ -462,7 +462,8 @@ class Trial:
         loose = draws.LOOSE.intersection(flags) - {
             name for name in ("backup-workers", "compress")
             if flags.get(name, [0])[-1] in ("0", "none")}
-        norms = "clip-norm" in flags or flags.get("optimizer", [0])[-1] == "lamb"
+        norms = ("clip-norm" in flags
+                 or flags.get("optimizer", [0])[-1] == "lamb")
         if loose or flags.get("reduction", [0])[-1] == "fast" \
                 or (norms and "dlrm" in flags["model"]):
             return
