@@ -10,7 +10,7 @@ bool contains(const std::vector<uint32_t>& list, uint32_t x) {
   return std::ranges::find(list, x) != list.end();
 }
 
-std::string counted(uint64_t n, const std::string& noun) {
+std::string counted_in_words(uint64_t n, const std::string& noun) {
   return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
 }
 
@@ -134,8 +134,9 @@ std::string Reshaping::mistake_of_adding(const Reshape& wish) const {
     return options_.fixed_workers;
   const auto workers = count(RoleKind::worker) + wish.count;
   if (workers > options_.max_workers)
-    return counted(workers, "worker") + " need as many virtual ranks, and the "
-           + "job has " + std::to_string(options_.max_workers)
+    return counted_in_words(workers, "worker")
+           + " need as many virtual ranks, and the " + "job has "
+           + std::to_string(options_.max_workers)
            + ": begin it with --virtual-ranks " + std::to_string(workers);
   return {};
 }
@@ -162,7 +163,8 @@ std::string Reshaping::mistake_of_removing(RoleId role) const {
   if (count(role.kind) == 1)
     return to_string(role) + " is the last shard: add another one first";
   if (count(role.kind) <= options_.chain)
-    return to_string(role) + " is needed: " + counted(options_.chain, "replica")
+    return to_string(role)
+           + " is needed: " + counted_in_words(options_.chain, "replica")
            + " of each slice need as many shards; add one first";
   return {};
 }
@@ -293,7 +295,7 @@ void Reshaping::spread_without(uint32_t shard) {
 }
 
 std::string Reshaping::what_moved() const {
-  return counted(moved_slices_, "slice") + " moved ("
+  return counted_in_words(moved_slices_, "slice") + " moved ("
          + std::to_string(moved_bytes_) + " bytes)";
 }
 

@@ -9,13 +9,16 @@ using Member = StepView::Member;
 
 constexpr uint64_t min_late_ms = 500;
 constexpr uint64_t late_factor = 5;
-/// Members give a sign of life four times as often.
-constexpr uint64_t silent_ms = 1'000;
 constexpr RoleId coordinator{RoleKind::coordinator, 0};
 
 std::string waited_s(uint64_t ms) {
   return std::to_string(ms / 1'000) + '.' + std::to_string(ms % 1'000 / 100)
          + " s";
+}
+
+/// Four signs of life have not come.
+bool is_silent(const StepView& view, const Member& member) {
+  return member.silent_ms >= signs_before_loss * view.sign_ms;
 }
 
 bool is_worker(const Member& member) {
@@ -25,7 +28,7 @@ bool is_worker(const Member& member) {
 /// Of the all-reduce strategies nobody reports before a step is over: who is at
 /// work there is not known.
 bool computes(const StepView& view, const Member& member) {
-  return view.served ? !member.computed : member.silent_ms >= silent_ms;
+  return view.served ? !member.computed : is_silent(view, member);
 }
 
 void wait_all(WaitsFor& out, const std::vector<RoleId>& who,
@@ -59,7 +62,7 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
 }
 
 std::string reason_of(const StepView& view, const Member& member) {
-  if (member.silent_ms >= silent_ms)
+  if (is_silent(view, member))
     return " is silent for " + waited_s(member.silent_ms);
   if (view.stage == StepView::Stage::sealing)
     return " has not sealed";
@@ -69,13 +72,13 @@ std::string reason_of(const StepView& view, const Member& member) {
 /// Who is silent explains more than who is at work.
 void name_culprits(const StepView& view, std::vector<RoleId> awaited,
                    WaitsFor& out) {
-  const auto is_silent = [&](RoleId role) {
+  const auto says_nothing = [&](RoleId role) {
     return std::ranges::any_of(view.members, [&](const Member& member) {
-      return member.role == role && member.silent_ms >= silent_ms;
+      return member.role == role && is_silent(view, member);
     });
   };
-  if (std::ranges::any_of(awaited, is_silent))
-    std::erase_if(awaited, [&](RoleId role) { return !is_silent(role); });
+  if (std::ranges::any_of(awaited, says_nothing))
+    std::erase_if(awaited, [&](RoleId role) { return !says_nothing(role); });
   out.culprits = awaited;
   for (auto role : awaited) {
     out.reason += (out.reason.empty() ? "" : ", ") + to_string(role);

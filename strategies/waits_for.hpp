@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/membership.hpp"
+#include "strategies/sign_pace.hpp"
 
 #include <cstdint>
 #include <string>
@@ -36,6 +37,7 @@ struct StepView {
   bool leased = false; ///< asynchronous: nobody waits for a step
   uint64_t age_ms = 0; ///< since the step before was committed
   uint64_t usual_ms = 0;
+  uint64_t sign_ms = usual_sign_ms; ///< between two signs of life of a member
   std::vector<Member> members;
   std::vector<RoleId> absent;
 };

@@ -9,11 +9,13 @@
 #include "actors/wire/messages.hpp"
 #include "actors/wire/messages/voting.hpp"
 #include "kernels/base/error.hpp"
+#include "strategies/growing_rest.hpp"
 
 #include <caf/io/middleman.hpp>
 
 #include <chrono>
 #include <mutex>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -81,46 +83,41 @@ std::string publish(caf::actor_system& system,
 
 namespace {
 
-/// The first is short, so that it is soon known what stands in the way.
-constexpr std::chrono::milliseconds first_connection_deadline{1'000};
-constexpr std::chrono::milliseconds connection_deadline{5'000};
 /// How long a look at what stands in the way may take; two are made before that
-/// is told.
+/// is told. A connection that is under way outlasts it.
 constexpr std::chrono::milliseconds look_deadline{1'000};
 constexpr std::chrono::milliseconds told_after{1'500};
-constexpr std::chrono::milliseconds retry_period{100};
 
 struct Attempt {
   caf::strong_actor_ptr found;
   Reach reach;
 };
 
+/// Goes on waiting for the connection to that place, or begins one.
 Attempt try_once(caf::actor_system& system, caf::scoped_actor& self,
-                 const Endpoint& where, const Credentials& credentials,
-                 std::chrono::milliseconds deadline) {
+                 const Endpoint& where) {
   Attempt out;
-  // CAF would wait as long as the system does.
-  out.reach = reach_host(where, look_deadline);
-  if (out.reach.kind != ReachKind::answers)
-    return out;
+  if (const auto before = how_far(system, where);
+      !before || !before->under_way) {
+    // CAF would wait as long as the system does.
+    out.reach = reach_host(where, look_deadline);
+    if (out.reach.kind != ReachKind::answers)
+      return out;
+  }
   std::string why;
   self
-    ->request(secure_middleman(system), deadline, caf::connect_atom_v,
+    ->request(secure_middleman(system), look_deadline, caf::connect_atom_v,
               where.host, where.port)
     .receive([&](const caf::node_id&, caf::strong_actor_ptr& peer,
                  const std::set<std::string>&) { out.found = peer; },
              [&](const caf::error& failure) { why = line_of(failure); });
   if (out.found)
     return out;
-  if (!credentials.folder.empty())
-    out.reach = reach_member(where, credentials, look_deadline);
-  if (const auto tls = why_not_connected(system, where.host, where.port);
-      !tls.empty())
-    why = tls;
-  if (out.reach.line.empty())
-    out.reach.line = to_string(where) + " does not answer (" + why
-                     + "): is the coordinator running there, with the same "
-                       "certificates?";
+  out.reach = how_far(system, where)
+                .value_or(Reach{ReachKind::silent,
+                                to_string(where) + " does not answer (" + why
+                                  + "): is the coordinator running there, with "
+                                    "the same certificates?"});
   return out;
 }
 
@@ -136,12 +133,11 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
   const auto began = Clock::now();
   const auto deadline = began + std::chrono::milliseconds{deadline_ms};
   caf::scoped_actor self{system};
+  GrowingRest rest;
+  std::random_device draw;
   std::string told;
   for (size_t attempt = 0, hopeless = 0;; ++attempt) {
-    auto made = try_once(system, self, places[attempt % places.size()],
-                         waiting.credentials,
-                         attempt < places.size() ? first_connection_deadline
-                                                 : connection_deadline);
+    auto made = try_once(system, self, places[attempt % places.size()]);
     if (made.found)
       return made.found;
     hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
@@ -154,7 +150,9 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
       told = made.reach.line;
       waiting.tell("waiting for the coordinator: " + told);
     }
-    std::this_thread::sleep_for(retry_period);
+    if (!made.reach.under_way)
+      std::this_thread::sleep_for(
+        std::chrono::milliseconds{rest.next_ms(draw())});
   }
 }
 

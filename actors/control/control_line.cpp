@@ -6,6 +6,7 @@
 #include "actors/wire/error_line.hpp"
 #include "strategies/incarnation.hpp"
 #include "strategies/place_search.hpp"
+#include "strategies/sign_pace.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -18,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds usual_sign_period{usual_sign_ms};
 constexpr std::chrono::milliseconds greeting_period{30};
 constexpr std::chrono::milliseconds answer_deadline{2'000};
 /// The same of a host that was cut off: the next try may go another way.
 constexpr std::chrono::milliseconds away_deadline{1'200};
-constexpr std::chrono::milliseconds listen_period{250};
 constexpr std::chrono::milliseconds silence_deadline{500};
 constexpr size_t max_kept = 4096;
 constexpr size_t max_asked = 64;
@@ -54,6 +55,7 @@ public:
       .then(
         [this](const JobInfo& info) {
           belongs_to(info.job, info.term);
+          sign_period_ = period_of(info);
           refuse(info);
         },
         [](const caf::error&) {}); // it may be another build: not ours to say
@@ -159,7 +161,11 @@ private:
             if (asked == real_)
               not_heard(why);
           });
-    self_->delayed_send(self_, listen_period, caf::timeout_atom_v);
+    self_->delayed_send(self_, sign_period_, caf::timeout_atom_v);
+  }
+
+  static std::chrono::milliseconds period_of(const JobInfo& info) {
+    return std::chrono::milliseconds{std::max(usual_sign_ms, info.sign_ms)};
   }
 
   Hello asking() const {
@@ -178,6 +184,7 @@ private:
     misses_ = 0;
     belongs_to(info.job, info.term);
     loss_ = std::chrono::milliseconds{info.loss_ms};
+    sign_period_ = period_of(info);
     if (info.over && options_.tell)
       tell_role(Finish{info.job}); // it may have been left out at the end
     if (!info.left_out.empty() && as == introductions_.incarnation())
@@ -216,7 +223,7 @@ private:
   void not_heard(const caf::error& why) {
     ++misses_;
     if (options_.hang_up && why == caf::sec::request_timeout
-        && loss_.count() > 0 && misses_ * listen_period >= loss_) {
+        && loss_.count() > 0 && misses_ * sign_period_ >= loss_) {
       misses_ = 0;
       options_.hang_up(); // a down message follows
     } else if (places_.size() > 1 && !std::exchange(silent_, true)) {
@@ -286,8 +293,11 @@ private:
     later();
   }
 
+  /// Those of a large job ask less often, so that not all are turned away.
   void later() {
-    self_->delayed_send(self_, greeting_period, caf::tick_atom_v);
+    self_->delayed_send(self_,
+                        greeting_period * (sign_period_ / usual_sign_period),
+                        caf::tick_atom_v);
   }
 
   /// Whether it is the coordinator of this job, and a new one.
@@ -372,6 +382,8 @@ private:
   std::string told_;                 ///< why it was left out, last
   uint32_t misses_ = 0;              ///< questions without an answer, in a row
   std::chrono::milliseconds loss_{}; ///< silence that counts; 0: not known yet
+  /// Between two questions: those of a large job ask less often.
+  std::chrono::milliseconds sign_period_ = usual_sign_period;
   caf::strong_actor_ptr real_;       ///< null: away
   bool silent_ = false;              ///< it does not answer
   caf::strong_actor_ptr asked_whom_; ///< whether it is the next one

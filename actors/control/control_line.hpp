@@ -46,10 +46,11 @@ struct ControlLineOptions {
 /// Where there are several addresses, a coordinator that is silent is left for
 /// one of a higher term elsewhere.
 ///
-/// A member asks four times a second whether it is one still. One that was left
-/// out and lives joins again, with all that it holds, as a new incarnation: the
-/// role is told by Readmit, the coordinator by Join. With a supervisor, which
-/// starts another one, the line ends, and the role with it.
+/// A member asks whether it is one still at the pace of its signs of life, four
+/// times a second unless there are many members. One that was left out and
+/// lives joins again, with all that it holds, as a new incarnation: the role is
+/// told by Readmit, the coordinator by Join. With a supervisor, which starts
+/// another one, the line ends, and the role with it.
 coordinator_actor spawn_control_line(caf::actor_system& system,
                                      ControlLineOptions options);
 

@@ -158,45 +158,37 @@ Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline) {
   return way;
 }
 
-Reach reach_member(const Endpoint& where, const Credentials& credentials,
-                   std::chrono::milliseconds deadline) {
-  const auto until = Clock::now() + deadline;
-  Descriptor socket;
-  if (auto way = open_way(where, until, socket); way.kind != ReachKind::answers)
-    return way;
-  const TlsContext tls{credentials};
-  const auto session = tls.open(socket.get(), true);
-  // Whether our certificate is taken is said after the handshake, which ends
-  // here first; a coordinator's first word comes by itself.
-  for (bool greeted = false; session;) {
-    ERR_clear_error();
-    char word = 0;
-    errno = 0;
-    const int result = greeted ? SSL_peek(session.get(), &word, 1)
-                               : SSL_do_handshake(session.get());
-    if (result == 1) {
-      if (std::exchange(greeted, true))
-        return {};
-      continue;
-    }
-    const int system = errno;
-    const auto wanted = SSL_get_error(session.get(), result);
-    if (wanted == SSL_ERROR_SYSCALL
-        && (system == ECONNRESET || system == EPIPE))
-      return {ReachKind::silent,
-              to_string(where)
-                + " sends everybody away: is it overloaded, or is there a "
-                  "crowd of strangers?"};
-    if (wanted != SSL_ERROR_WANT_READ && wanted != SSL_ERROR_WANT_WRITE)
-      return of_handshake(where, session.get());
-    if (!wait_for(socket.get(),
-                  wanted == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, until))
-      break;
-  }
+Reach reach_of_failure(const Endpoint& where, ssl_st* session,
+                       int system_error) {
+  const auto at = to_string(where);
+  if (system_error == ECONNRESET || system_error == EPIPE)
+    return {ReachKind::silent,
+            at
+              + " sends everybody away: is it overloaded, or is there a crowd "
+                "of strangers?"};
+  const auto code = ERR_peek_last_error();
+  const bool ended =
+    code == 0
+    || (ERR_GET_LIB(code) == ERR_LIB_SSL
+        && ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
+  if (ended && SSL_get_verify_result(session) == X509_V_OK)
+    return {ReachKind::silent,
+            at
+              + " ends connections before it has said who it is: is it "
+                "overloaded, or no coordinator of this job?"};
+  return of_handshake(where, session);
+}
+
+Reach reach_of_waiting(const Endpoint& where, bool shown) {
+  const auto at = to_string(where);
   return {ReachKind::silent,
-          to_string(where)
-            + " takes connections and does not answer: is the coordinator "
-              "there stopped, or overloaded?"};
+          shown ? at
+                    + " has shown its certificate and says nothing more: is "
+                      "the coordinator there overloaded?"
+                : at
+                    + " takes connections and does not answer: is the "
+                      "coordinator there stopped, or overloaded?",
+          true};
 }
 
 } // namespace troupe

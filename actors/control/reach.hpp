@@ -1,11 +1,12 @@
 #pragma once
 
-#include "actors/certificates/credentials.hpp"
 #include "actors/sockets/endpoint.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+
+struct ssl_st;
 
 namespace troupe {
 
@@ -25,6 +26,7 @@ enum class ReachKind : uint8_t {
 struct Reach {
   ReachKind kind = ReachKind::answers;
   std::string line; ///< what stands in the way, and what to do; without a name
+  bool under_way = false; ///< a connection is there, and may still come about
 
   /// Waiting does not mend it.
   bool hopeless() const {
@@ -37,8 +39,14 @@ struct Reach {
 /// Blocks for `deadline` at most.
 Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline);
 
-/// The same, and whether either side takes the other's certificate.
-Reach reach_member(const Endpoint& where, const Credentials& credentials,
-                   std::chrono::milliseconds deadline);
+/// What it means that a TLS handshake, or waiting for the first word after it,
+/// has failed. To be asked at once, on the thread that it failed on.
+/// `system_error`: what the system said, 0 where it was OpenSSL.
+Reach reach_of_failure(const Endpoint& where, ssl_st* session,
+                       int system_error);
+
+/// What it means that nothing came yet over a connection that is there;
+/// `shown`: the other side's certificate has been.
+Reach reach_of_waiting(const Endpoint& where, bool shown);
 
 } // namespace troupe

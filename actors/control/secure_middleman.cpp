@@ -59,28 +59,6 @@ private:
   std::chrono::steady_clock::time_point quiet_until_;
 };
 
-/// Why peers were not reached, by address. Thread-safe.
-class Failures {
-public:
-  void put(const std::string& where, const std::string& why) {
-    const std::lock_guard guard{mutex_};
-    if (by_address_.size() < most)
-      by_address_[where] = why;
-  }
-  std::string take(const std::string& where) {
-    const std::lock_guard guard{mutex_};
-    const auto found = by_address_.find(where);
-    auto why = found == by_address_.end() ? "" : found->second;
-    by_address_.erase(where);
-    return why;
-  }
-
-private:
-  static constexpr size_t most = 256;
-  std::mutex mutex_;
-  std::map<std::string, std::string> by_address_;
-};
-
 /// What all connections of a system share.
 struct Shared {
   std::shared_ptr<const TlsContext> tls;
@@ -90,7 +68,8 @@ struct Shared {
   std::chrono::milliseconds
     patience{}; ///< with what another host does not take
   std::shared_ptr<Strangers> strangers;
-  std::shared_ptr<Failures> failures = std::make_shared<Failures>();
+  std::shared_ptr<PendingConnections> pending =
+    std::make_shared<PendingConnections>();
 };
 
 /// What CAF's event loop "accepts": whoever is vetted.
@@ -152,7 +131,7 @@ public:
     const auto who = to_string(peer_of(connection.session.get())) + " at "
                      + connection.from;
     auto scribe = caf::make_counted<SecureScribe>(
-      sockets, std::move(connection), false,
+      sockets, std::move(connection),
       SecureScribe::Environment{shared_.nodes, shared_.tls,
                                 [strangers = shared_.strangers,
                                  who](const std::string& why) {
@@ -205,6 +184,7 @@ public:
 protected:
   caf::expected<io::scribe_ptr> connect(const std::string& host,
                                         uint16_t port) override {
+    const Endpoint where{host, port};
     auto [socket, why] = connect_tcp(host, port, connect_deadline);
     if (!socket)
       return caf::make_error(caf::sec::cannot_connect_to_node, why, host, port);
@@ -214,15 +194,15 @@ protected:
       return caf::sec::cannot_connect_to_node;
     return caf::make_counted<SecureScribe>(
       sockets_of(system()),
-      VettedConnection{std::move(socket), std::move(session), host}, true,
+      VettedConnection{std::move(socket), std::move(session), host},
       SecureScribe::Environment{
         shared_.nodes, shared_.tls,
-        [failures = shared_.failures, strangers = shared_.strangers,
-         where = to_string(Endpoint{host, port})](const std::string& why) {
-          failures->put(where, why);
+        [strangers = shared_.strangers,
+         where = to_string(where)](const std::string& why) {
           if (why.starts_with("cut off"))
             strangers->tell(where, why);
-        }});
+        },
+        shared_.pending->begin(where)});
   }
 
   caf::expected<io::doorman_ptr> open(uint16_t port, const char* address,
@@ -285,7 +265,7 @@ public:
   void* subtype_ptr() override { return this; }
 
   const io::middleman_actor& actor() const { return actor_; }
-  Failures& failures() const { return *shared_.failures; }
+  PendingConnections& pending() const { return *shared_.pending; }
 
 private:
   caf::actor_system& system_;
@@ -311,9 +291,9 @@ void load_secure_middleman(caf::actor_system_config& config,
     });
 }
 
-std::string why_not_connected(const caf::actor_system& system,
-                              const std::string& host, uint16_t port) {
-  return module_of(system).failures().take(to_string(Endpoint{host, port}));
+std::optional<Reach> how_far(const caf::actor_system& system,
+                             const Endpoint& where) {
+  return module_of(system).pending().look(where);
 }
 
 bool has_secure_middleman(const caf::actor_system& system) {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include "actors/certificates/tls_context.hpp"
+#include "actors/control/reach.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "actors/wire/caf.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -25,10 +28,10 @@ void load_secure_middleman(caf::actor_system_config& config,
                            std::shared_ptr<CertificateDesk> desk,
                            std::chrono::milliseconds patience);
 
-/// Why no connection to HOST:PORT came about, where TLS says so; empty: not
-/// for that.
-std::string why_not_connected(const caf::actor_system& system,
-                              const std::string& host, uint16_t port);
+/// What the connection to `where` that is being made waits for, or why the last
+/// one failed, which is told once; nothing: there is none, or all is well.
+std::optional<Reach> how_far(const caf::actor_system& system,
+                             const Endpoint& where);
 
 /// Whether the system was made with it.
 bool has_secure_middleman(const caf::actor_system& system);

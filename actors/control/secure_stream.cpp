@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -18,14 +20,26 @@ int bounded(size_t size) {
 
 } // namespace
 
-SecureBytes::SecureBytes(TlsSession session, bool connecting, Broken broken)
+SecureBytes::SecureBytes(TlsSession session,
+                         std::shared_ptr<PendingConnection> pending,
+                         Broken broken)
   : session_(std::move(session)),
-    connecting_(connecting),
+    pending_(std::move(pending)),
+    connecting_(pending_ != nullptr),
     broken_(std::move(broken)) {}
 
 /// What a call of OpenSSL that did nothing asks for.
 State SecureBytes::judge(int result) {
-  switch (SSL_get_error(session_.get(), result)) {
+  const int system = errno;
+  const auto asked = SSL_get_error(session_.get(), result);
+  const bool waits = asked == SSL_ERROR_WANT_READ
+                     || asked == SSL_ERROR_WANT_WRITE;
+  if (pending_ && !waits)
+    std::exchange(pending_, nullptr)->failed([&](const Endpoint& where) {
+      return reach_of_failure(where, session_.get(),
+                              asked == SSL_ERROR_SYSCALL ? system : 0);
+    });
+  switch (asked) {
     case SSL_ERROR_WANT_READ:
       return State::want_read;
     case SSL_ERROR_WANT_WRITE:
@@ -50,6 +64,8 @@ State SecureBytes::handshake() {
   if (result != 1)
     return judge(result);
   connecting_ = false;
+  if (pending_)
+    pending_->shown();
   return State::indeterminate; // done
 }
 
@@ -65,6 +81,8 @@ State SecureBytes::read_some(size_t& result, Socket, void* bytes, size_t size) {
   if (got <= 0)
     return judge(got) == State::failure ? State::failure : State::success;
   result = static_cast<size_t>(got);
+  if (pending_)
+    std::exchange(pending_, nullptr)->heard();
   return State::success;
 }
 
@@ -89,21 +107,22 @@ bool SecureBytes::must_read_more(Socket, size_t threshold) {
 }
 
 SecureScribe::SecureScribe(caf::io::network::default_multiplexer& sockets,
-                           VettedConnection connection, bool connecting,
-                           Environment environment)
+                           VettedConnection connection, Environment environment)
   : scribe(caf::io::network::conn_hdl_from_socket(connection.socket.get())),
     session_(connection.session.get()),
     socket_(connection.socket.get()),
     stream_(sockets, connection.socket.release(),
-            SecureBytes{std::move(connection.session), connecting,
+            SecureBytes{std::move(connection.session), environment.pending,
                         environment.broken}),
     environment_(std::move(environment)) {
-  if (!connecting)
+  if (!environment_.pending)
     entries_ = environment_.tls->enter(session_, socket_);
 }
 
 SecureScribe::~SecureScribe() {
   entries_.clear();
+  if (environment_.pending)
+    environment_.pending->ended();
 }
 
 /// Headers and payloads come one by one, as the broker asks for them.

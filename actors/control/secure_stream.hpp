@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/control/pending_connection.hpp"
 #include "actors/control/vetted_connections.hpp"
 #include "actors/control/wire_check.hpp"
 
@@ -8,6 +9,7 @@
 #include <caf/io/scribe.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -21,9 +23,11 @@ public:
 
   using Broken = std::function<void(const std::string& why)>;
 
-  /// `connecting`: the handshake is still to be made. `broken` is told once why
-  /// the connection cannot be used, if not because it ended.
-  SecureBytes(TlsSession session, bool connecting, Broken broken);
+  /// `pending`: the handshake is still to be made; it follows how far that is.
+  /// `broken` is told once why the connection cannot be used, if not because it
+  /// ended.
+  SecureBytes(TlsSession session, std::shared_ptr<PendingConnection> pending,
+              Broken broken);
 
   State read_some(size_t& result, Socket, void* bytes, size_t size);
   State write_some(size_t& result, Socket, const void* bytes, size_t size);
@@ -34,6 +38,7 @@ private:
   State judge(int result);
 
   TlsSession session_;
+  std::shared_ptr<PendingConnection> pending_; ///< null: it was heard
   bool connecting_;
   Broken broken_;
 };
@@ -45,13 +50,14 @@ public:
   struct Environment {
     std::shared_ptr<KnownNodes> nodes;
     std::shared_ptr<const TlsContext> tls;
-    /// Told why a peer was cut off, or, `connecting`, is not reached.
+    /// Told why a peer was cut off.
     SecureBytes::Broken broken;
+    /// Of a connection that is made here; null: it was accepted.
+    std::shared_ptr<PendingConnection> pending{};
   };
   /// Owns the socket.
   SecureScribe(caf::io::network::default_multiplexer& sockets,
-               VettedConnection connection, bool connecting,
-               Environment environment);
+               VettedConnection connection, Environment environment);
   ~SecureScribe() override;
 
   bool consume(caf::execution_unit* on, const void* bytes,

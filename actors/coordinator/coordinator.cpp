@@ -118,6 +118,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
                  *registry_, *options_.disk, checkpoint_calls()) {
   commits_.rollback(steps_);
+  pace_signs();
   if (options_.past)
     resume(*options_.past);
 }
@@ -227,15 +228,17 @@ void CoordinatorState::on(const Join& join) {
   if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
     note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links};
+  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
+                         host_mark_of(join.links)};
   joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
-  if (job_->options.loss_ms == 0 && hosts_of(present_).size() > 1)
+  if (job_->options.loss_ms == 0 && is_apart(present_, join.role))
     silence_.raise_least(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
+  pace_signs();
   perform(membership_.join(join.role, join.incarnation, clock_.ms()));
 }
 

@@ -25,8 +25,14 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   metrics_.epoch.set(static_cast<double>(activate.epoch));
   Activate message;
   message.fence = fence_;
+  const bool workers_meet = !keeps_slices(job_->plan.owner_kind)
+                            || job_->plan.dense_reduced
+                            || job_->options.link == "shm"; // looks at its own
   for (const auto& [role, present] : present_)
-    message.members.push_back({role, present.endpoint, present.links});
+    if (workers_meet || role.kind != RoleKind::worker)
+      message.members.push_back({role, present.endpoint, present.links});
+    else // nobody dials it, and there may be a thousand
+      message.members.push_back({role, {}, {}});
   if (!reshaping_.pending())
     epoch_plan_.spread(hosts_of(present_));
   epoch_plan_.begin(seals_, activate.epoch);

@@ -4,20 +4,37 @@
 #include "actors/role/present_role.hpp"
 #include "strategies/membership.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 
 namespace troupe {
 
+/// The mark of the host where links are met; empty: they do not tell.
+inline std::string host_mark_of(const std::string& links) {
+  const auto at = parse_link_endpoint(links);
+  return at ? at->host_mark : std::string{};
+}
+
 /// Which roles are on which host, by its mark, as far as their links tell.
 inline std::map<std::string, std::set<RoleId>>
 hosts_of(const std::map<RoleId, PresentRole>& present) {
   std::map<std::string, std::set<RoleId>> out;
   for (const auto& [role, known] : present)
-    if (const auto at = parse_link_endpoint(known.links))
-      out[at->host_mark].insert(role);
+    if (!known.host_mark.empty())
+      out[known.host_mark].insert(role);
   return out;
+}
+
+/// Whether a role that is present is on another host than one of the others.
+inline bool is_apart(const std::map<RoleId, PresentRole>& present,
+                     RoleId role) {
+  const auto& own = present.at(role).host_mark;
+  return !own.empty() && std::ranges::any_of(present, [&](const auto& other) {
+    const auto& mark = other.second.host_mark;
+    return !mark.empty() && mark != own;
+  });
 }
 
 } // namespace troupe

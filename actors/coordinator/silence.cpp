@@ -14,6 +14,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);
   info.over = stage_ == Stage::over;
   info.loss_ms = silence_.limit_ms(steady_ms());
+  info.sign_ms = sign_ms_;
   if (options_.revoked)
     info.revoked = options_.revoked();
   const auto* why = left_out_.why(hello.role);

@@ -23,6 +23,7 @@
 #include "strategies/reshaping.hpp"
 #include "strategies/resume.hpp"
 #include "strategies/shard_loads.hpp"
+#include "strategies/sign_pace.hpp"
 
 #include <chrono>
 #include <map>
@@ -75,6 +76,7 @@ private:
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
   void leave_out_unlinked();
   void look_at_joining();
+  void pace_signs(); ///< as many members as there are now
   void on(const CaughtUp& caught_up);
 
   template <class Message>
@@ -206,6 +208,7 @@ private:
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
   SilenceWatch silence_;
+  uint64_t sign_ms_ = usual_sign_ms; ///< between two signs of life of a process
   supervisor_actor supervisor_;
   CoordinatorWatch watch_;
   CheckpointDesk checkpoints_;

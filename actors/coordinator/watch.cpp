@@ -100,6 +100,7 @@ StepView CoordinatorState::view_of_step() const {
                             Clock::now() - touched_)
                             .count());
   view.usual_ms = static_cast<uint64_t>(watch_.usual_ms());
+  view.sign_ms = sign_ms_;
   view.absent = membership_.absent();
   const auto step = commits_.committed();
   for (const auto& [role, present] : present_) {

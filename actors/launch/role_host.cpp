@@ -346,6 +346,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   context.job_id = info.job;
   context.role = options.role;
   context.incarnation = info.incarnation;
+  context.sign_ms = std::max(usual_sign_ms, info.sign_ms);
   context.coordinator = coordinator;
   context.metrics = std::make_shared<MetricRegistry>();
   context.own_process = true;

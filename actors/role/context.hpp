@@ -4,6 +4,7 @@
 #include "actors/job/job.hpp"
 #include "actors/wire/interfaces.hpp"
 #include "kernels/engine/executor.hpp"
+#include "strategies/sign_pace.hpp"
 
 #include <chrono>
 #include <memory>
@@ -32,6 +33,8 @@ struct RoleContext {
   /// What peers on this host are lent; null where there is none.
   std::shared_ptr<LinkMemory> memory() const;
   std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
+  /// Between two signs of life of a process, as the coordinator wishes.
+  uint64_t sign_ms = usual_sign_ms;
 };
 
 /// Makes the executor of a role's device: threads_per_device threads.
@@ -65,15 +68,16 @@ void run_on(Executor& executor, Self* self, Work work, Then then,
 /// What a role reports of itself now.
 MetricsReport measure(caf::actor_system& system, const RoleContext& context);
 
-/// Sends a sign of life to the coordinator, with the role's metrics once a
-/// second, and asks for a tick, whose handler calls this again. A process of
-/// its own can be stopped, or cut off, alone: it is heard more often.
+/// Sends a sign of life to the coordinator, and asks for a tick, whose handler
+/// calls this again. A process of its own can be stopped, or cut off, alone: it
+/// is heard four times as often as its metrics are sent.
 template <class Self>
 void report_metrics(Self* self, const RoleContext& context) {
   using namespace std::chrono_literals;
-  const auto period = context.own_process ? 250ms : 1000ms;
+  const std::chrono::milliseconds sign{context.sign_ms};
+  const auto period = context.own_process ? sign : 1000ms;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  if (now % 1000ms < period)
+  if (!context.own_process || now % (4 * period) < period)
     self->send(context.coordinator, measure(self->system(), context));
   else
     self->send(context.coordinator, MetricsReport{context.role, 0, {}});

@@ -12,6 +12,7 @@ struct PresentRole {
   role_actor actor;
   std::string endpoint;
   std::string links;
+  std::string host_mark{}; ///< of where they are met; empty: not known
 };
 
 } // namespace troupe

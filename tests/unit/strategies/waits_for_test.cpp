@@ -84,6 +84,15 @@ BOOST_AUTO_TEST_CASE(replicas_wait_for_the_one_that_is_silent) {
   BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
 }
 
+BOOST_AUTO_TEST_CASE(who_gives_signs_more_seldom_is_not_blamed_earlier) {
+  auto view = served();
+  view.sign_ms = 1'250;
+  view.members[1].silent_ms = 4'900;
+  BOOST_TEST(waits_for(view).reason == "worker:1 computes");
+  view.members[1].silent_ms = 5'000;
+  BOOST_TEST(waits_for(view).reason == "worker:1 is silent for 5.0 s");
+}
+
 BOOST_AUTO_TEST_CASE(an_epoch_waits_for_seals_and_for_who_is_absent) {
   auto view = served();
   view.stage = Stage::sealing;

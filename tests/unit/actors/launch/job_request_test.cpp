@@ -26,10 +26,11 @@ constexpr RoleId asked_role{RoleKind::worker, 0};
 
 /// A coordinator with a system of its own, as in a process of its own.
 struct Leading {
-  Leading(uint64_t job, uint64_t term)
+  Leading(uint64_t job, uint64_t term,
+          const JobOptions& what = test::small_job())
     : config(test::job("own", coordinator_name)), system(config), self(system) {
     RunOptions options;
-    options.job = test::small_job();
+    options.job = what;
     coordinator = start_coordinator(system, options, test::small_data(),
                                     {nullptr, nullptr, job, term},
                                     options.began)
@@ -96,6 +97,37 @@ BOOST_AUTO_TEST_CASE(who_asks_one_that_is_deposed_asks_the_next) {
   BOOST_REQUIRE_NO_THROW(given = answer.get());
   BOOST_TEST(given.job == job);
   BOOST_TEST(given.term == 2u);
+}
+
+// Symptom: the 4,000 signs of life a second of a thousand members were most of
+// what their coordinator did.
+BOOST_AUTO_TEST_CASE(who_joins_many_is_told_to_give_signs_more_seldom) {
+  const auto sign_ms = [](uint32_t workers, uint64_t loss_ms) {
+    auto what = test::small_job();
+    what.strategy = Strategy::parameter_server;
+    what.processes = true;
+    what.workers = what.virtual_ranks = workers;
+    what.shards = 1;
+    what.global_batch = workers;
+    what.loss_ms = loss_ms;
+    Leading leading{make_job_id(), 1, what};
+    caf::scoped_actor self{leading.system};
+    const auto given = ask_for_job(self, leading.coordinator, asked_role, 20s);
+    // Who has joined hears it with each answer, as the number changes.
+    self
+      ->request(leading.coordinator, 5s,
+                Hello{asked_role, message_revision, true})
+      .receive(
+        [&](const JobInfo& again) {
+          BOOST_TEST(again.sign_ms == given.sign_ms);
+        },
+        [](const caf::error& why) { BOOST_FAIL(caf::to_string(why)); });
+    return given.sign_ms;
+  };
+  BOOST_TEST(sign_ms(2, 0) == 250u);
+  BOOST_TEST(sign_ms(127, 0) == 250u);
+  BOOST_TEST(sign_ms(255, 0) == 500u);
+  BOOST_TEST(sign_ms(255, 1'000) == 250u); // four still fit into it
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_is_told_at_once) {
