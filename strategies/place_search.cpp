@@ -25,7 +25,10 @@ PlaceSearch::Try PlaceSearch::next(bool briefly) {
 
 void PlaceSearch::ran_out() {
   auto& patience = patience_[place_];
-  patience = std::min(2 * patience, options_.max_ms);
+  const auto most = options_.places > 1
+                      ? options_.max_ms
+                      : std::max(options_.max_ms, options_.max_single_ms);
+  patience = std::min(2 * patience, most);
 }
 
 } // namespace troupe

@@ -10,12 +10,15 @@ namespace troupe {
 /// a while. One at which a process is stopped, or cut off, takes all of that
 /// while, and the one that leads is at another. So each is asked briefly first,
 /// and for twice as long whenever that was too short, as a network may be slow.
+/// Where there is a single place, it may take longer still: a host may be so
+/// busy that no answer ever came in the time that is usual.
 class PlaceSearch {
 public:
   struct Options {
     size_t places = 1;
-    uint64_t first_ms = 300; ///< to connect, and the same to answer
-    uint64_t max_ms = 2'000; ///< the same; of a single place always
+    uint64_t first_ms = 300;        ///< to connect, and the same to answer
+    uint64_t max_ms = 2'000;        ///< the same; a single place begins with it
+    uint64_t max_single_ms = 4'800; ///< the same, where there is no other
   };
   struct Try {
     size_t place = 0;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ constexpr std::chrono::milliseconds answer_deadline{2'000};
 /// The same of a host that was cut off: the next try may go another way.
 constexpr std::chrono::milliseconds away_deadline{1'200};
 constexpr std::chrono::milliseconds silence_deadline{500};
+/// Of an answer that may come late.
+constexpr std::chrono::milliseconds longest_answer{30'000};
 constexpr size_t max_kept = 4096;
 constexpr size_t max_asked = 64;
 
@@ -37,9 +40,9 @@ public:
     places_ = parse_endpoints(options_.address);
     if (places_.empty())
       places_.emplace_back();
-    const auto most = options_.hang_up ? away_deadline : answer_deadline;
+    const auto usual = options_.hang_up ? away_deadline : answer_deadline;
     search_ = PlaceSearch{{.places = places_.size(),
-                           .max_ms = static_cast<uint64_t>(most.count())}};
+                           .max_ms = static_cast<uint64_t>(usual.count())}};
   }
 
   caf::behavior make_behavior() {
@@ -139,18 +142,23 @@ private:
     }
     real_ = nullptr;
     silent_ = false;
+    unanswered_since_.reset();
     away_since_ = Clock::now();
     search_.begin();
     refuse_all();
     reach();
   }
 
-  /// A process that is stopped, or cut off, closes no connection.
+  /// A process that is stopped, or cut off, closes no connection. An answer
+  /// counts however late it comes: on a busy host all of them may be.
   void listen() {
-    if (real_)
+    if (real_) {
+      look_for_answers();
+      if (!unanswered_since_)
+        unanswered_since_ = Clock::now();
       self_
-        ->request(caf::actor_cast<coordinator_actor>(real_), silence_deadline,
-                  asking())
+        ->request(caf::actor_cast<coordinator_actor>(real_),
+                  std::clamp(loss_, answer_deadline, longest_answer), asking())
         .then(
           [this, asked = real_,
            as = introductions_.incarnation()](const JobInfo& info) {
@@ -158,10 +166,28 @@ private:
               heard(info, as);
           },
           [this, asked = real_](const caf::error& why) {
-            if (asked == real_)
-              not_heard(why);
+            if (asked == real_ && why != caf::sec::request_timeout)
+              look_elsewhere(); // it says itself that it may not lead
           });
+    }
     self_->delayed_send(self_, sign_period_, caf::timeout_atom_v);
+  }
+
+  void look_for_answers() {
+    if (!unanswered_since_)
+      return;
+    const auto silence = Clock::now() - *unanswered_since_;
+    if (options_.hang_up && loss_.count() > 0 && silence >= loss_) {
+      unanswered_since_.reset();
+      options_.hang_up(); // a down message follows
+    } else if (silence >= silence_deadline) {
+      look_elsewhere();
+    }
+  }
+
+  void look_elsewhere() {
+    if (places_.size() > 1 && !std::exchange(silent_, true))
+      reach();
   }
 
   static std::chrono::milliseconds period_of(const JobInfo& info) {
@@ -181,7 +207,7 @@ private:
   void heard(const JobInfo& info, uint64_t as) {
     refuse(info);
     silent_ = false;
-    misses_ = 0;
+    unanswered_since_.reset();
     belongs_to(info.job, info.term);
     loss_ = std::chrono::milliseconds{info.loss_ms};
     sign_period_ = period_of(info);
@@ -218,17 +244,6 @@ private:
     joining_ = false;
     if (reached && real_)
       join_again();
-  }
-
-  void not_heard(const caf::error& why) {
-    ++misses_;
-    if (options_.hang_up && why == caf::sec::request_timeout
-        && loss_.count() > 0 && misses_ * sign_period_ >= loss_) {
-      misses_ = 0;
-      options_.hang_up(); // a down message follows
-    } else if (places_.size() > 1 && !std::exchange(silent_, true)) {
-      reach();
-    }
   }
 
   /// The role has kept its state: what of it counts is told when it seals.
@@ -349,7 +364,7 @@ private:
       self_->demonitor(caf::actor_cast<caf::actor_addr>(real_));
     real_ = found;
     silent_ = false;
-    misses_ = 0;
+    unanswered_since_.reset();
     joining_ = false;
     told_.clear();
     refuse_all();
@@ -375,12 +390,13 @@ private:
   std::vector<Endpoint> places_; ///< where a coordinator may listen
   PlaceSearch search_{PlaceSearch::Options{}};
   std::chrono::milliseconds patience_{}; ///< with the place tried last
-  Clock::time_point tried_;          ///< that place, or the actor that is there
-  uint64_t job_ = 0;                 ///< 0: not known yet
-  uint64_t term_ = 0;                ///< of the newest coordinator
-  bool joining_ = false;             ///< again, and not answered yet
-  std::string told_;                 ///< why it was left out, last
-  uint32_t misses_ = 0;              ///< questions without an answer, in a row
+  Clock::time_point tried_; ///< that place, or the actor that is there
+  uint64_t job_ = 0;        ///< 0: not known yet
+  uint64_t term_ = 0;       ///< of the newest coordinator
+  bool joining_ = false;    ///< again, and not answered yet
+  std::string told_;        ///< why it was left out, last
+  /// The oldest question since the newest answer; none: all are answered.
+  std::optional<Clock::time_point> unanswered_since_;
   std::chrono::milliseconds loss_{}; ///< silence that counts; 0: not known yet
   /// Between two questions: those of a large job ask less often.
   std::chrono::milliseconds sign_period_ = usual_sign_period;

@@ -1,0 +1,78 @@
+// Symptom: on a host so busy that each answer of the coordinator took longer
+// than half a second a role heard none of them, took its connection for dead
+// after the time of loss, hung up, and was left out for that.
+
+#include "actors/control/actor_node.hpp"
+#include "actors/control/control_line.hpp"
+#include "actors/wire/ends_with_scope.hpp"
+#include "tests/unit/actors/links/link_party.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+
+using namespace troupe;
+using namespace troupe::test;
+
+BOOST_AUTO_TEST_SUITE(control_line)
+
+namespace {
+
+/// Answers at once, after a while, or not.
+struct LateCoordinator {
+  LateCoordinator() {
+    actor = system.spawn([this](caf::event_based_actor* self) {
+      return caf::behavior{
+        [this, self](const Hello&) -> caf::result<JobInfo> {
+          auto promise = self->make_response_promise<JobInfo>();
+          if (!silent)
+            self->delayed_send(self, std::chrono::milliseconds{late_ms},
+                               Completion{[this, promise]() mutable {
+                                 JobInfo info{7, 0, {}, 1};
+                                 info.loss_ms = 1'000;
+                                 promise.deliver(info);
+                                 ++answered;
+                               }});
+          return promise;
+        },
+        [](const Completion& x) { x.then(); },
+      };
+    });
+  }
+  ~LateCoordinator() { caf::anon_send_exit(actor, caf::exit_reason::kill); }
+
+  coordinator_actor handle() const {
+    return caf::actor_cast<coordinator_actor>(
+      caf::actor_cast<caf::strong_actor_ptr>(actor));
+  }
+
+  ActorConfig config{Credentials{}};
+  caf::actor_system system{config};
+  std::atomic<int> late_ms{0};
+  std::atomic<int> answered{0};
+  std::atomic<bool> silent{false};
+  caf::actor actor;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(answers_that_come_late_are_answers) {
+  LateCoordinator coordinator;
+  std::atomic<int> hung_up{0};
+  ControlLineOptions options;
+  options.first = coordinator.handle();
+  options.address = "127.0.0.1:1";
+  options.role = {RoleKind::worker, 0};
+  options.tell = [](const std::string&) {};
+  options.hang_up = [&] { ++hung_up; };
+  const auto line = spawn_control_line(coordinator.system, std::move(options));
+  const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(line)};
+  BOOST_TEST(soon([&] { return coordinator.answered >= 2; }));
+  coordinator.late_ms = 800;
+  BOOST_TEST(soon([&] { return coordinator.answered >= 14; }));
+  BOOST_TEST(hung_up == 0);
+  coordinator.silent = true; // none at all are none
+  BOOST_TEST(soon([&] { return hung_up > 0; }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
