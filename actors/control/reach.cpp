@@ -128,17 +128,20 @@ Reach open_way(const Endpoint& where, Clock::time_point deadline,
 Reach of_handshake(const Endpoint& where, ssl_st* session) {
   const auto at = to_string(where);
   const auto verdict = SSL_get_verify_result(session);
-  if (verdict != X509_V_OK)
-    return {ReachKind::strange,
-            at + " shows a certificate that is not of this job ("
-              + X509_verify_cert_error_string(verdict)
-              + "): copy the folder of --certificates from the coordinator's "
-                "host"};
   const auto code = ERR_peek_last_error();
   const auto reason = ERR_GET_REASON(code);
   const bool alert = ERR_GET_LIB(code) == ERR_LIB_SSL
                      && reason >= SSL_AD_REASON_OFFSET;
   const auto why = take_tls_error();
+  if (verdict == X509_V_ERR_CERT_HAS_EXPIRED
+      || verdict == X509_V_ERR_CERT_NOT_YET_VALID
+      || verdict == X509_V_ERR_CERT_REVOKED)
+    return {ReachKind::strange, "at " + at + " " + why};
+  if (verdict != X509_V_OK)
+    return {ReachKind::strange,
+            at + " shows a certificate that is not of this job (" + why
+              + "): copy the folder of --certificates from the coordinator's "
+                "host"};
   if (alert)
     return {ReachKind::refused,
             at + " does not take the certificates that are here (" + why
