@@ -140,6 +140,8 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
     auto made = try_once(system, self, places[attempt % places.size()]);
     if (made.found)
       return made.found;
+    if (waiting.over && waiting.over())
+      return nullptr;
     hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
     const bool in_vain = !waiting.credentials.folder.empty()
                          && hopeless >= places.size();

@@ -51,11 +51,13 @@ struct Waiting {
   Credentials credentials{}; ///< without: certificates are not told apart
   /// What stands in the way, after a second or two, and when that changes.
   std::function<void(const std::string& line)> tell{};
+  /// Asked after each try in vain; true: nobody will come any more.
+  std::function<bool()> over{};
 };
 
 /// Connects to the actor at HOST:PORT, or at the first of several with commas
 /// that answers, trying again until `deadline_ms` have passed; with credentials
-/// not where waiting does not help.
+/// not where waiting does not help. Null: `waiting` is over.
 /// Errors: InputError naming the address and what stands in the way.
 caf::strong_actor_ptr connect(caf::actor_system& system,
                               const std::string& address, uint64_t deadline_ms,

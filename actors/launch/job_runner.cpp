@@ -5,6 +5,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
+#include "actors/coordinator/run_stage.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -22,6 +23,8 @@ namespace {
 
 /// How long roles may take to end by themselves after the run.
 constexpr uint64_t end_deadline_ms = 1'000;
+/// How long a coordinator that listens may take to answer.
+constexpr uint64_t answer_deadline_ms = 10'000;
 
 std::vector<RoleId> roles_of(const Plan& plan) {
   std::vector<RoleId> roles;
@@ -46,6 +49,19 @@ void start_with(SupervisorOptions& supervise, const RunOptions& options,
   if (parse_endpoints(coordinator).front().host == "::1")
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--listen", "[::1]:0"});
+}
+
+/// How a run ended whose coordinators have; none: one of them runs.
+std::optional<RunResult>
+end_of(const std::vector<std::shared_ptr<KeptCoordinator>>& kept) {
+  std::optional<RunResult> end;
+  for (const auto& one : kept) {
+    const auto exit = one->ended();
+    if (!exit)
+      return {};
+    end = {exit->status > 0 ? exit->status : 1, line_of(*exit), ""};
+  }
+  return end;
 }
 
 } // namespace
@@ -104,9 +120,20 @@ RunResult run_processes(const RunOptions& options,
     kept.back()->begin();
     start.address = launch.coordinators;
   }
+  std::optional<RunResult> end; // where it ends while it begins
+  Waiting waiting;
+  waiting.over = [&] {
+    end = told_to_end(options.events);
+    if (!end)
+      end = end_of(kept);
+    return end.has_value();
+  };
+  const auto first = connect(system, start.address, answer_deadline_ms,
+                             waiting);
+  if (!first)
+    return *end;
   ControlLineOptions line;
-  line.first = caf::actor_cast<coordinator_actor>(
-    connect(system, start.address, end_deadline_ms));
+  line.first = caf::actor_cast<coordinator_actor>(first);
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   line.revoked = refuse_members(config.tls(), launch.revoked);
@@ -136,6 +163,10 @@ RunResult run_processes(const RunOptions& options,
   auto supervisor = spawn_node_supervisor(system, coordinator,
                                           std::move(supervise));
   auto result = watch(self, coordinator, options.events);
+  // It may have been told to end, and have ended, before it was watched.
+  if (end = end_of(kept);
+      end && result.summary.empty() && is_stop_status(end->status))
+    result = *end;
   self->send(coordinator, Detach{});
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   processes->wait_all(end_deadline_ms);

@@ -21,16 +21,20 @@ constexpr std::chrono::seconds start_deadline{60};
 struct KeptCoordinator::Shared {
   std::mutex mutex;
   std::function<void(const ChildProcesses::Exit&)> died;
-  std::optional<ChildProcesses::Exit> unseen; ///< ended while nobody watched
+  std::optional<ChildProcesses::Exit> end; ///< none: its process runs
+  bool seen = false;                       ///< who watches knows of the end
   bool listens = false;
   std::promise<Start> first;
 
   /// Tells who watches, now or later; `mutex` is held.
   void ended(const ChildProcesses::Exit& exit) {
-    if (died)
-      died(exit);
-    else
-      unseen = exit;
+    end = exit;
+    seen = false;
+    tell();
+  }
+  void tell() {
+    if (end && died && !std::exchange(seen, true))
+      died(*end);
   }
 };
 
@@ -45,6 +49,14 @@ std::string line_of(const ChildProcesses::Exit& exit, const RoleDeath& death) {
   return death.life.memory && exit.signal != 0
            ? "the coordinator was " + death.how
            : line_of(exit);
+}
+
+std::optional<RunResult> told_to_end(const RunEvents& events) {
+  const auto why = events.stop ? events.stop() : "";
+  if (why.empty())
+    return {};
+  return RunResult{stop_status(why),
+                   why + " before the first step: nothing was saved", ""};
 }
 
 KeptCoordinator::KeptCoordinator(std::shared_ptr<ChildProcesses> processes,
@@ -92,10 +104,8 @@ KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
     });
   auto periods = start_deadline / ask_period; // those of a pause do not count
   while (future.wait_for(ask_period) != std::future_status::ready) {
-    if (auto why = events.stop ? events.stop() : ""; !why.empty())
-      return {"",
-              {stop_status(why),
-               why + " before the first step: nothing was saved", ""}};
+    if (auto told = told_to_end(events))
+      return {"", *std::move(told)};
     if (--periods == 0)
       throw InputError("the coordinator did not start within "
                        + std::to_string(start_deadline.count()) + " s");
@@ -107,9 +117,12 @@ void KeptCoordinator::watch(
   std::function<void(const ChildProcesses::Exit&)> died) {
   const std::lock_guard guard{shared_->mutex};
   shared_->died = std::move(died);
-  if (auto unseen = std::exchange(shared_->unseen, std::nullopt);
-      unseen && shared_->died)
-    shared_->died(*unseen);
+  shared_->tell();
+}
+
+std::optional<ChildProcesses::Exit> KeptCoordinator::ended() const {
+  const std::lock_guard guard{shared_->mutex};
+  return shared_->end;
 }
 
 void KeptCoordinator::restart() {
@@ -120,6 +133,10 @@ void KeptCoordinator::restart() {
 }
 
 void KeptCoordinator::begin() {
+  {
+    const std::lock_guard guard{shared_->mutex};
+    shared_->end.reset();
+  }
   run([](const std::string&) {},
       [shared = shared_](const ChildProcesses::Exit& exit) {
         const std::lock_guard guard{shared->mutex};

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ public:
   /// Errors: InputError where it says nothing in time.
   Start start(const RunEvents& events);
 
+  /// How its process ended; none: it runs.
+  std::optional<ChildProcesses::Exit> ended() const;
+
   /// From here on `died` is told of its end, on another thread: at once where
   /// it has ended already.
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
@@ -49,6 +53,9 @@ private:
   std::vector<std::string> arguments_;
   std::shared_ptr<Shared> shared_;
 };
+
+/// A run that was told to end before it had begun; none: it was not.
+std::optional<RunResult> told_to_end(const RunEvents& events);
 
 /// The line that a process gave for its failure, or how it ended.
 std::string line_of(const ChildProcesses::Exit& exit);

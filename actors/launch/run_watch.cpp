@@ -128,6 +128,8 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         over = true;
       },
       [&](const caf::down_msg& down) {
+        if (stopping.empty() && events.stop)
+          stopping = events.stop();
         result = {stopping.empty() ? 1 : stop_status(stopping),
                   down.reason ? line_of(down.reason) : "the coordinator died",
                   ""};

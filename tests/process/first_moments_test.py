@@ -15,6 +15,7 @@ import unittest
 from cluster import TROUPE, Run, wait_for
 from endings_test import processes_of
 from roles import Role
+from sockets import listening_addresses
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
@@ -40,6 +41,12 @@ def children_of(pid):
                 open(f"/proc/{pid}/task/{task}/children") as file:
             found += map(int, file.read().split())
     return found
+
+
+def has_ended(pid):
+    """Whether a child is only there to be asked how it ended."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 class FirstMoments(unittest.TestCase):
@@ -133,6 +140,27 @@ class FirstMoments(unittest.TestCase):
                     for pid in (*children_of(run.process.pid), run.process.pid):
                         os.kill(pid, signal.SIGTERM)
                     self.check_end(run, TERMINATED)
+
+    def test_a_coordinator_told_before_it_is_met_ends_the_run(self):
+        """Symptom: status 1, "cannot reach the coordinator: nobody listens".
+        Cause: it had said where it listens, and ended in good order before its
+        launcher connected. Here that one stands still meanwhile."""
+        for told in ("coordinator", "both"):
+            with self.subTest(told=told):
+                run = self.start(*SERVED, *LONG)
+                launcher = run.process.pid
+                wait_for(lambda: children_of(launcher), "the coordinator begins")
+                os.kill(launcher, signal.SIGSTOP)
+                coordinator, = children_of(launcher)
+                wait_for(lambda: listening_addresses([coordinator]),
+                         "the coordinator listens")
+                os.kill(coordinator, signal.SIGTERM)
+                wait_for(lambda: has_ended(coordinator), "the coordinator ends")
+                if told == "both":
+                    os.kill(launcher, signal.SIGTERM)
+                os.kill(launcher, signal.SIGCONT)
+                self.check_end(run, TERMINATED)
+                self.assertIn("terminated before the first step", run.error())
 
     def test_a_role_by_hand_may_be_started_again_with_the_same_command(self):
         certificates = self.path("certificates")
