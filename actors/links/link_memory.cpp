@@ -111,15 +111,19 @@ std::optional<MemoryPlace> LinkMemory::find(const void* first,
   return std::nullopt;
 }
 
-void LinkMemory::keep(std::vector<TensorView> lent) {
+void LinkMemory::keep(std::vector<LentView> lent) {
   std::lock_guard lock{mutex_};
   std::move(lent.begin(), lent.end(), std::back_inserter(kept_));
 }
 
-void LinkMemory::let_go() {
-  std::vector<TensorView> kept; // their end takes the lock
+void LinkMemory::let_go(const Fence& begun) {
+  std::vector<LentView> read; // their end takes the lock
   std::lock_guard lock{mutex_};
-  kept.swap(kept_);
+  const auto first = std::ranges::partition(kept_, [&](const LentView& lent) {
+    return !begun.is_after(lent.fence);
+  });
+  std::ranges::move(first, std::back_inserter(read));
+  kept_.erase(first.begin(), first.end());
 }
 
 std::shared_ptr<const PeerMemory>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/sockets/descriptor.hpp"
+#include "actors/wire/messages/fields.hpp"
 #include "actors/wire/tensor_view.hpp"
 #include "kernels/collective/shared_segment.hpp"
 
@@ -18,6 +19,12 @@ namespace troupe {
 struct MemoryPlace {
   uint32_t segment = 0; ///< in the order in which they were passed
   uint64_t offset = 0;  ///< bytes
+};
+
+/// A tensor that a peer was lent, and in which epoch.
+struct LentView {
+  Fence fence;
+  TensorView values;
 };
 
 /// Memory of this process that its peers on the same host map, read-only: a
@@ -48,10 +55,11 @@ public:
   /// Errors: nullopt for what is not shared as a whole.
   std::optional<MemoryPlace> find(const void* first, size_t bytes) const;
 
-  /// Holds what the peer of a link that has ended may still be reading, until
-  /// a new epoch's links are made: by then everybody has done with it.
-  void keep(std::vector<TensorView> lent);
-  void let_go();
+  /// Holds what the peer of a link that has ended may still be reading.
+  void keep(std::vector<LentView> lent);
+  /// All members have sealed for the epoch of `begun`: nobody reads what was
+  /// lent in those before it.
+  void let_go(const Fence& begun);
 
 private:
   struct Shared {
@@ -67,7 +75,7 @@ private:
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<float*>> idle_; ///< by elements
   std::optional<Shared> added_;
-  std::vector<TensorView> kept_;
+  std::vector<LentView> kept_;
 };
 
 /// What a peer passed, mapped read-only.

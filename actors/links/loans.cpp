@@ -74,7 +74,7 @@ bool Loans::open(std::shared_ptr<const PeerMemory> peer, uint64_t offset) {
   return true;
 }
 
-std::optional<LentTensor> Loans::lend(TensorView& values) {
+std::optional<LentTensor> Loans::lend(const Fence& fence, TensorView& values) {
   const auto bytes = values.size() * sizeof(float);
   if (returned_ == nullptr || free_.empty() || bytes < min_bytes)
     return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<LentTensor> Loans::lend(TensorView& values) {
   const auto slot = free_.back();
   free_.pop_back();
   lent_.push_back(slot);
-  loans_[slot] = {std::exchange(values, {}), ++last_};
+  loans_[slot] = {{fence, std::exchange(values, {})}, ++last_};
   return LentTensor{*place, last_, slot};
 }
 
@@ -93,16 +93,16 @@ void Loans::reclaim(std::vector<TensorView>& done) {
     auto& loan = loans_[slot];
     if (returned_[slot].load(std::memory_order_acquire) != loan.number)
       return false;
-    done.push_back(std::exchange(loan.values, {}));
+    done.push_back(std::exchange(loan.lent.values, {}));
     free_.push_back(slot);
     return true;
   });
 }
 
-std::vector<TensorView> Loans::close() {
-  std::vector<TensorView> all;
+std::vector<LentView> Loans::close() {
+  std::vector<LentView> all;
   for (auto slot : std::exchange(lent_, {}))
-    all.push_back(std::move(loans_[slot].values));
+    all.push_back(std::move(loans_[slot].lent));
   returned_ = nullptr;
   own_ = nullptr;
   peer_ = nullptr;

@@ -60,17 +60,17 @@ public:
   /// From here on there are loans: the peer has its table at `offset`.
   /// Errors: false when that is not in the peer's memory.
   bool open(std::shared_ptr<const PeerMemory> peer, uint64_t offset);
-  /// Lends the tensor and takes it over.
+  /// Lends the tensor of a message with that fence, and takes it over.
   /// Errors: nullopt, and nothing taken: it is to be sent.
-  std::optional<LentTensor> lend(TensorView& values);
+  std::optional<LentTensor> lend(const Fence& fence, TensorView& values);
   /// Moves what has been given back to `done`.
   void reclaim(std::vector<TensorView>& done);
   /// All that has not been given back; nothing is lent any more.
-  std::vector<TensorView> close();
+  std::vector<LentView> close();
 
 private:
   struct Loan {
-    TensorView values;
+    LentView lent;
     uint64_t number = 0; ///< 0: the slot is free
   };
 

@@ -84,10 +84,10 @@ struct MessageLinks::State : std::enable_shared_from_this<State> {
       loop(&node.io()) {}
 
   void wake(uint64_t id);
-  caf::strong_actor_ptr serve(std::unique_ptr<LinkSocket> socket,
-                              std::vector<Descriptor> passed,
-                              const std::string& peer, const Terms& terms,
-                              const caf::strong_actor_ptr& target);
+  caf::strong_actor_ptr
+  serve(const Fence& fence, std::unique_ptr<LinkSocket> socket,
+        std::vector<Descriptor> passed, const std::string& peer,
+        const Terms& terms, const caf::strong_actor_ptr& target);
   void take(uint64_t id, LinkMessage&& message);
   void turn(uint64_t id, uint32_t events);
   void settle(uint64_t id);
@@ -123,15 +123,17 @@ void MessageLinks::State::wake(uint64_t id) {
 }
 
 caf::strong_actor_ptr
-MessageLinks::State::serve(std::unique_ptr<LinkSocket> socket,
+MessageLinks::State::serve(const Fence& fence,
+                           std::unique_ptr<LinkSocket> socket,
                            std::vector<Descriptor> passed,
                            const std::string& peer, const Terms& terms,
                            const caf::strong_actor_ptr& target) {
   const auto id = ++last_id;
-  // Links are made once all members have sealed: their executors are done with
-  // what links that have ended brought.
+  // Whoever makes a link of an epoch knows that all members have sealed for it.
+  // Shards and stages seal when their executors are done with what links have
+  // brought. A worker copies that as it comes, so nothing of it is left then.
   if (const auto& memory = node.memory())
-    memory->let_go();
+    memory->let_go(fence);
   MessageLink::Events events;
   events.message = [this, id](LinkMessage&& x) { take(id, std::move(x)); };
   events.wake = [weak = weak_from_this(), id] {
@@ -324,8 +326,8 @@ void MessageLinks::accept(const std::string& name, const Terms& terms,
     state->node.on_channel(name, [state, terms, weak](ChannelArrival arrival) {
       auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak);
       if (alive && !state->over)
-        state->serve(std::move(arrival.socket), std::move(arrival.passed),
-                     arrival.from, terms, alive);
+        state->serve(arrival.fence, std::move(arrival.socket),
+                     std::move(arrival.passed), arrival.from, terms, alive);
     });
   });
 }
@@ -347,8 +349,9 @@ void MessageLinks::connect(
       if (state->over || !outcome.socket)
         done(nullptr, state->over ? "the links have ended" : outcome.error);
       else
-        done(state->serve(std::move(outcome.socket), std::move(outcome.passed),
-                          request.to, request.terms, request.target),
+        done(state->serve(request.fence, std::move(outcome.socket),
+                          std::move(outcome.passed), request.to, request.terms,
+                          request.target),
              {});
     });
 }

@@ -60,7 +60,7 @@ void MessageSender::reclaim(std::vector<TensorView>& done) {
   loans_.reclaim(done);
 }
 
-std::vector<TensorView> MessageSender::close_loans() {
+std::vector<LentView> MessageSender::close_loans() {
   std::lock_guard lock{mutex_};
   return loans_.close();
 }
@@ -85,7 +85,9 @@ void MessageSender::fill() {
         break;
       auto& next = waiting_.front();
       Frame frame;
-      if (const auto lent = loans_.lend(next.values)) {
+      const auto& header = next.header;
+      if (const auto lent = loans_.lend({header.job, header.term, header.epoch},
+                                        next.values)) {
         frame.lent = encode_lent(*lent);
         next.header.kind = lent_kind(next.header.kind);
       }

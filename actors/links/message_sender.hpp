@@ -43,7 +43,7 @@ public:
   /// What Loans has under these names.
   bool lend_to(std::shared_ptr<const PeerMemory> peer, uint64_t returns);
   void reclaim(std::vector<TensorView>& done);
-  std::vector<TensorView> close_loans();
+  std::vector<LentView> close_loans();
 
   enum class State { idle, blocked, broken };
   /// Writes what credit and socket take now. Tensors that are on their way

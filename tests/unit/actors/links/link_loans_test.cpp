@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_ends_keeps_what_its_peer_may_be_reading) {
   BOOST_TEST(pair.one->take(5'000).get() != first);
   BOOST_TEST(as_push(pair.b.got[0]).values.data()[7]
              == numbered(8, 1).data()[7]);
-  pair.one->let_go();
+  pair.one->let_go({fence.job, fence.term, fence.epoch + 1});
   auto kept = pair.one->take(5'000);
   auto more = pair.one->take(5'000);
   BOOST_TEST((kept.get() == first || more.get() == first));

@@ -14,8 +14,11 @@ namespace {
 constexpr auto patience = 30s;
 const Fence fence{7, 1, 1};
 
+/// Each process lends what is in its memory to the others.
 LinkOptions local_only() {
-  return {};
+  LinkOptions options;
+  options.memory = LinkMemory::make(size_t{64} << 20);
+  return options;
 }
 
 /// A process of its own in all but the address space.
@@ -53,12 +56,13 @@ struct Bench {
   }
 
   std::pair<caf::strong_actor_ptr, std::string>
-  connect(const std::string& name, const std::string& endpoint) {
+  connect(const std::string& name, const std::string& endpoint,
+          const Fence& of = fence) {
     auto done = std::make_shared<
       std::promise<std::pair<caf::strong_actor_ptr, std::string>>>();
     auto opened = done->get_future();
     MessageLinks::Request request;
-    request.fence = fence;
+    request.fence = of;
     request.name = name;
     request.endpoint = endpoint;
     request.from = "worker:0";
@@ -74,8 +78,8 @@ struct Bench {
     return opened.get();
   }
 
-  caf::actor linked() {
-    auto [peer, error] = connect("ps:0", shard->node->endpoint());
+  caf::actor linked(const Fence& of = fence) {
+    auto [peer, error] = connect("ps:0", shard->node->endpoint(), of);
     BOOST_REQUIRE_EQUAL(error, "");
     BOOST_REQUIRE(peer);
     return caf::actor_cast<caf::actor>(peer);
@@ -177,6 +181,27 @@ BOOST_AUTO_TEST_CASE(nobody_is_linked_to_who_is_not_there) {
   BOOST_TEST(!peer);
   BOOST_TEST(!error.empty());
   BOOST_TEST(error.find('\n') == std::string::npos);
+}
+
+// Symptom: a peer summed memory that was written meanwhile. Cause: any link
+// that was made let go of it, also one of the epoch in which it was lent.
+BOOST_AUTO_TEST_CASE(what_a_link_lent_stays_until_a_later_epoch_has_links) {
+  auto peer = linked();
+  const auto memory = worker.links->memory();
+  Push push{fence, 3, {0, 2}, 1, memory->copy(numbered(5'000, 1).span())};
+  const auto* first = push.values.data();
+  worker.actor->send(peer, std::move(push));
+  const auto got = expect<Push>(*shard).first; // still to be summed there
+  worker.actor->monitor(peer);
+  worker.links->cut(0);
+  expect_down();
+  linked();
+  BOOST_TEST(memory->take(5'000).get() != first);
+  BOOST_TEST(same(got.values, numbered(5'000, 1)));
+  linked({fence.job, fence.term, fence.epoch + 1});
+  const auto one = memory->take(5'000);
+  const auto other = memory->take(5'000);
+  BOOST_TEST((one.get() == first || other.get() == first));
 }
 
 BOOST_AUTO_TEST_CASE(links_say_how_much_they_carried) {
