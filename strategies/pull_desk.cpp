@@ -19,11 +19,11 @@ bool PullDesk::want(RoleId puller, uint64_t version) {
 }
 
 std::vector<PullDesk::Answer> PullDesk::serve(size_t local, uint64_t oldest,
-                                              uint64_t known) {
+                                              uint64_t applied) {
   strategies::require(local < slices_, "a slice that is not served here");
   std::vector<Answer> answers;
   for (auto& wish : wishes_) {
-    if (wish.given[local] || wish.version > known || wish.version < oldest)
+    if (wish.given[local] || wish.version > applied || wish.version < oldest)
       continue;
     wish.given[local] = true;
     --wish.missing;

@@ -11,9 +11,10 @@ namespace troupe {
 /// A puller wants one version of every slice that is served here; a wish for a
 /// newer one replaces the earlier, one for an older is a late copy.
 ///
-/// A slice is served when its *ledger* has reached the version. The memory may
-/// be ahead of it, but a puller who sees version s + 1 pushes step s + 1, which
-/// a ledger that still stands at s would drop.
+/// A slice is served once its owner has heard that the version is applied. The
+/// memory may be ahead of that, but the ledger is not behind: it goes on when
+/// the update is ordered. So whoever is given version s + 1 may push step s + 1
+/// at once.
 class PullDesk {
 public:
   explicit PullDesk(size_t slices = 0) : slices_(slices) {}
@@ -26,9 +27,9 @@ public:
     uint64_t version = 0;
   };
   /// Returns who is to be given slice `local`, of which the memory holds
-  /// versions from `oldest` on and the ledger has reached `known`; each is
-  /// returned once.
-  std::vector<Answer> serve(size_t local, uint64_t oldest, uint64_t known);
+  /// versions from `oldest` on, and `applied` is known to be; each is returned
+  /// once.
+  std::vector<Answer> serve(size_t local, uint64_t oldest, uint64_t applied);
 
   /// Forgets all wishes; from here on so many slices are served.
   void reset(size_t slices);

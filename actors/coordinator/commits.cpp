@@ -17,6 +17,8 @@ bool CoordinatorState::current(const Fence& fence) const {
   return fence.job != 0 && fence == fence_;
 }
 
+/// One of an epoch that is over counts as well: a leaf's loss is the same
+/// whoever computes it, and may be known to nobody else.
 void CoordinatorState::on(const LeafReport& report) {
   if (report.fence.job != options_.job_id
       || report.fence.epoch < period_epoch_) // it numbers other things

@@ -23,9 +23,10 @@ PLANTS = [
     (3, "active before all have sealed", "strategies/membership.cpp",
      "  if (!awaiting_seal_.empty())\n    return {};",
      "  if (!awaiting_seal_.empty() && !PLANTED(3))\n    return {};"),
-    (4, "a version is served that the ledger does not know",
-     "strategies/pull_desk.cpp", "wish.version > known",
-     "(wish.version > known && !(PLANTED(4) && wish.version == known + 1))"),
+    (4, "a version is served that is not known to be applied",
+     "strategies/pull_desk.cpp", "wish.version > applied",
+     "(wish.version > applied\n"
+     "         && !(PLANTED(4) && wish.version == applied + 1))"),
     (5, "a late copy of an older pull replaces the newest",
      "strategies/pull_desk.cpp", "&& x.version > version;",
      "&& x.version > version && !PLANTED(5);"),

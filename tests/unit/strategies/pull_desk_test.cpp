@@ -16,7 +16,7 @@ const RoleId second{RoleKind::worker, 1};
 // Symptom: a run stood still once in some 1,500. Cause: the memory had version
 // s + 1 before the ledger knew; who was given it pushed step s + 1, which the
 // ledger dropped as ahead.
-BOOST_AUTO_TEST_CASE(a_version_the_ledger_does_not_know_is_not_served) {
+BOOST_AUTO_TEST_CASE(a_version_not_known_to_be_applied_is_not_served) {
   PullDesk desk{1};
   desk.want(first, 5);
   BOOST_TEST(desk.serve(0, 4, 4).empty()); // the memory may hold 5 already
