@@ -15,7 +15,7 @@ struct CheckpointOptions {
   bool fresh = false;
   /// Safetensors file of weights to begin with where `dir` has no checkpoint;
   /// empty: those of the seed.
-  std::string initial;
+  std::string initial = {};
 };
 
 } // namespace troupe
