@@ -294,10 +294,26 @@ class FullMeasure(unittest.TestCase):
         return self.roles - set(newest.split())
 
     def mend_deposed(self):
-        """A coordinator that gave way ends; the operator starts it again."""
-        for name in ("coordinator 0", "coordinator 1"):
-            if self.processes[name].process.poll() is not None:
-                self.start(name)
+        """A coordinator that gave way ends; the operator starts it again.
+        Returns whether one had."""
+        ended = [name for name in ("coordinator 0", "coordinator 1")
+                 if self.processes[name].process.poll() is not None]
+        for name in ended:
+            self.start(name)
+        return bool(ended)
+
+    def all_back(self):
+        self.mend_deposed()
+        return not self.missing()
+
+    def settle(self):
+        """Before the next fault: one at a time is survived, and a voter that
+        has ended with its coordinator is one. It may have given way after the
+        fault before was over."""
+        deadline = time.monotonic() + 40
+        while self.mend_deposed() or self.missing():
+            self.assertLess(time.monotonic(), deadline, "not settled")
+            time.sleep(2)  # of a coordinator to begin, and to give way again
 
     def look(self, what):
         for name, process in self.processes.items():
@@ -314,6 +330,7 @@ class FullMeasure(unittest.TestCase):
         if seconds > 2 * LOSS_S:  # rule 17's delay has to be forgotten
             last = self.cut_long_ago.get(frozenset(pair), 0)
             time.sleep(max(0, last + FORGOTTEN_S - time.monotonic()))
+        self.settle()
         both_ways = self.draw.random() < 0.5
         what = (f"cut {number} of {pair}, {seconds:.1f} s, "
                 f"{'both ways' if both_ways else 'one way'}")
@@ -321,8 +338,7 @@ class FullMeasure(unittest.TestCase):
         mended = time.monotonic()
         if seconds > 2 * LOSS_S:
             self.cut_long_ago[frozenset(pair)] = mended
-        wait_for(lambda: not self.missing(), f"all are back after {what}",
-                 40)
+        wait_for(self.all_back, f"all are back after {what}", 40)
         self.wait_for_steps(f"steps after {what}", 40)
         back = time.monotonic() - mended
         self.look(what)
@@ -332,6 +348,7 @@ class FullMeasure(unittest.TestCase):
 
     def one_death(self, number):
         host = number % 3
+        self.settle()
         self.hosts.unplug(host)
         there = [name for name, at in self.places.items() if at == host]
         for name in there:
@@ -342,7 +359,7 @@ class FullMeasure(unittest.TestCase):
         self.hosts.plug(host)
         for name in there:
             self.start(name)
-        wait_for(lambda: not self.missing(), "all are back", 40)
+        wait_for(self.all_back, "all are back", 40)
         self.wait_for_steps("steps with all of them", 40)
         self.mend_deposed()
         self.look(f"death {number}")
