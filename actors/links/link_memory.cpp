@@ -119,11 +119,12 @@ void LinkMemory::keep(std::vector<LentView> lent) {
 void LinkMemory::let_go(const Fence& begun) {
   std::vector<LentView> read; // their end takes the lock
   std::lock_guard lock{mutex_};
-  const auto first = std::ranges::partition(kept_, [&](const LentView& lent) {
-    return !begun.is_after(lent.fence);
-  });
-  std::ranges::move(first, std::back_inserter(read));
-  kept_.erase(first.begin(), first.end());
+  const auto first = std::partition(kept_.begin(), kept_.end(),
+                                    [&](const LentView& lent) {
+                                      return !begun.is_after(lent.fence);
+                                    });
+  std::move(first, kept_.end(), std::back_inserter(read));
+  kept_.erase(first, kept_.end());
 }
 
 std::shared_ptr<const PeerMemory>
