@@ -41,6 +41,8 @@ LISTED = [
     ("README.md", "export TF_CONFIG", "beside", "tasks of TF_CONFIG"),
     ("docs/benchmarks.md", "", "hours", "what its figures were taken with"),
     ("docs/cuda.md", "", "gpu", "of a host with a GPU, and hours there"),
+    ("docs/data.md", "troupe predict ", "hand",
+     "of a table that the page shows in part; table_data_test"),
     ("docs/command_line.md", "troupe voter ", "hosts", "standby_hosts_test"),
     ("docs/command_line.md", "troupe role ", "hosts", "standby_hosts_test"),
     ("docs/reliability.md", "test_sim", "build", "programs of the tests"),
@@ -225,9 +227,10 @@ class DocsCommands(unittest.TestCase):
             return  # it prints no configuration
         if words[:2] == ["role", "--certificates"]:
             return  # of a task of TF_CONFIG
-        done = subprocess.run([TROUPE, *words, "--print-config"],
-                              cwd=scratch.folder, capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [os.path.abspath(TROUPE), *words, "--print-config"],
+            cwd=scratch.folder, capture_output=True, text=True, timeout=60,
+            check=False)
         self.check_done(done, command)
 
     def check_pattern(self, command):
