@@ -5,6 +5,8 @@
 #include "actors/replica/steps.hpp"
 #include "actors/role/frame.hpp"
 #include "actors/role/link_terms.hpp"
+#include "actors/role/seal.hpp"
+#include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "kernels/base/error.hpp"
 #include "monitoring/names.hpp"
@@ -78,13 +80,7 @@ private:
         return std::pair{steps_.version(), steps_.held()};
       },
       [this, fence = proposal.fence](const auto& has) {
-        self_->send(context_.coordinator, Sealed{fence,
-                                                 context_.role,
-                                                 context_.incarnation,
-                                                 {},
-                                                 has.first,
-                                                 has.second});
-        context_.faults->pass(StepPhase::seal);
+        send_seal(self_, context_, fence, {}, has.first, has.second);
       });
   }
 

@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/chain_routes.hpp"
 #include "actors/links/link_proxy.hpp"
+#include "actors/role/seal.hpp"
 #include "actors/shard/lease_slices.hpp"
 #include "actors/shard/step_slices.hpp"
 #include "kernels/base/error.hpp"
@@ -10,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -146,14 +148,11 @@ private:
   }
 
   void seal() {
-    Sealed report{shard_.gate.sealing(),
-                  shard_.context.role,
-                  shard_.context.incarnation,
-                  {}};
+    std::vector<SliceState> held;
     for (const auto& part : parts_)
-      part->seal(report.slices);
-    shard_.self->send(shard_.context.coordinator, std::move(report));
-    shard_.pass(StepPhase::seal);
+      part->seal(held);
+    send_seal(shard_.self, shard_.context, shard_.gate.sealing(),
+              std::move(held));
   }
 
   void on(const Activate& activation) {

@@ -6,6 +6,7 @@
 #include "actors/links/link_proxy.hpp"
 #include "actors/role/frame.hpp"
 #include "actors/role/link_terms.hpp"
+#include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/stage/inbox.hpp"
 #include "actors/stage/scalar_rounds.hpp"
@@ -87,13 +88,9 @@ private:
     inbox_.clear();
     run_on(
       *executor_, self_, [this] { return steps_.held(); },
-      [this, fence = proposal.fence](const std::vector<SliceState>& held) {
-        if (!gate_.is_sealing(fence))
-          return;
-        self_->send(context_.coordinator,
-                    Sealed{fence, context_.role, context_.incarnation, held,
-                           version_});
-        context_.faults->pass(StepPhase::seal);
+      [this, fence = proposal.fence](std::vector<SliceState>& held) {
+        if (gate_.is_sealing(fence))
+          send_seal(self_, context_, fence, std::move(held), version_);
       });
   }
 

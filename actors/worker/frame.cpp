@@ -1,5 +1,7 @@
 #include "actors/worker/frame.hpp"
 
+#include "actors/role/seal.hpp"
+
 namespace troupe {
 
 WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
@@ -22,10 +24,8 @@ WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
     pushes_(context_, shards_, metrics_) {}
 
 void WorkerFrame::seal(const Fence& fence, std::vector<SliceState> kept) {
-  self_->send(context_.coordinator,
-              Sealed{fence, context_.role, context_.incarnation,
-                     std::move(kept), step_.step(), step_.reported()});
-  context_.faults->pass(StepPhase::seal);
+  send_seal(self_, context_, fence, std::move(kept), step_.step(),
+            step_.reported());
 }
 
 void WorkerFrame::open(const Activate& activation, WorkerRows& rows) {
