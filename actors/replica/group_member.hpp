@@ -3,7 +3,7 @@
 #include "actors/replica/meeting.hpp"
 #include "actors/replica/step_outcome.hpp"
 #include "actors/role/context.hpp"
-#include "actors/role/frame.hpp"
+#include "actors/role/epoch_gate.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 
 #include <memory>

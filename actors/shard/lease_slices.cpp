@@ -17,7 +17,7 @@ constexpr uint64_t max_steps_behind = 64;
 
 } // namespace
 
-LeaseSlices::LeaseSlices(ShardFrame& shard)
+LeaseSlices::LeaseSlices(ShardContext& shard)
   : shard_(shard),
     chains_(shard, {[this](const ChainUpdate& x) { apply(x); },
                     [this](uint32_t slice, const SliceImage& image) {

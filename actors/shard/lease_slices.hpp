@@ -19,7 +19,7 @@ namespace troupe {
 /// (Downpour SGD), for updates on arrival; that each counts once is our own.
 class LeaseSlices : public ShardPart {
 public:
-  explicit LeaseSlices(ShardFrame& shard);
+  explicit LeaseSlices(ShardContext& shard);
 
   void leave_epoch() override;
   void seal(std::vector<SliceState>& report) const override;
@@ -71,7 +71,7 @@ private:
   /// it.
   void settle(uint64_t lease);
 
-  ShardFrame& shard_;
+  ShardContext& shard_;
   std::map<uint32_t, std::unique_ptr<Owned>> slices_;
   std::map<uint64_t, size_t> in_flight_; ///< lease -> updates queued
   std::map<uint32_t, std::vector<worker_actor>> waiting_; ///< by slice: pulls

@@ -31,7 +31,7 @@ void RowDesk::reset() {
 
 namespace {
 
-void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
+void send_when_read(ShardContext& shard, uint32_t slice, RowDesk::Ready ready,
                     bool newest) {
   auto worker = ready.worker;
   const auto size =
@@ -58,11 +58,12 @@ void send_when_read(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready,
 
 } // namespace
 
-void send_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready) {
+void send_rows(ShardContext& shard, uint32_t slice, RowDesk::Ready ready) {
   send_when_read(shard, slice, std::move(ready), false);
 }
 
-void send_newest_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready) {
+void send_newest_rows(ShardContext& shard, uint32_t slice,
+                      RowDesk::Ready ready) {
   send_when_read(shard, slice, std::move(ready), true);
 }
 

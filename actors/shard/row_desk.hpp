@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/shard/frame.hpp"
 #include "actors/shard/known_lists.hpp"
+#include "actors/shard/shard_context.hpp"
 #include "actors/wire/interfaces.hpp"
 #include "strategies/pull_desk.hpp"
 
@@ -39,9 +39,10 @@ private:
 
 /// Reads rows on the executor, after all that was submitted before, and sends
 /// them to the worker; what the table has not got (any more) is not answered.
-void send_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready);
+void send_rows(ShardContext& shard, uint32_t slice, RowDesk::Ready ready);
 
 /// The same of whatever version is the newest then.
-void send_newest_rows(ShardFrame& shard, uint32_t slice, RowDesk::Ready ready);
+void send_newest_rows(ShardContext& shard, uint32_t slice,
+                      RowDesk::Ready ready);
 
 } // namespace troupe

@@ -2,14 +2,14 @@
 
 #include "actors/job/shard_tables.hpp"
 #include "actors/job/snapshot_names.hpp"
-#include "actors/shard/frame.hpp"
+#include "actors/shard/shard_context.hpp"
 #include "actors/shard/snapshots.hpp"
 
 namespace troupe {
 
 /// The coordinator has had the rows of the version before the newest: nobody
 /// pulled the newest earlier.
-void RowSnapshots::begin(ShardFrame& shard, uint32_t slice, uint64_t version,
+void RowSnapshots::begin(ShardContext& shard, uint32_t slice, uint64_t version,
                          uint64_t named, Shown shown) {
   const auto known = read_.find(slice);
   const auto read =
@@ -49,7 +49,7 @@ void RowSnapshots::evaluation_reads(const Job& job, const RowPull& pull) {
     read_[pull.slice] = std::make_shared<const RowList>(std::move(*ids));
 }
 
-void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
+void RowSnapshots::send(ShardContext& shard, const Key& key, uint32_t part) {
   const auto& open = open_.at(key);
   const auto [slice, named] = key;
   RowSnapshot chunk{shard.context.job_id,
@@ -80,7 +80,7 @@ void RowSnapshots::send(ShardFrame& shard, const Key& key, uint32_t part) {
     });
 }
 
-void RowSnapshots::took(ShardFrame& shard, const SnapshotTaken& chunk) {
+void RowSnapshots::took(ShardContext& shard, const SnapshotTaken& chunk) {
   const Key key{chunk.slice, chunk.version};
   auto found = open_.find(key);
   if (chunk.job != shard.context.job_id || found == open_.end())

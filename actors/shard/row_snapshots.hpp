@@ -12,7 +12,7 @@
 namespace troupe {
 
 struct Job;
-struct ShardFrame;
+struct ShardContext;
 
 /// What a snapshot is for.
 enum class Shown {
@@ -28,11 +28,11 @@ class RowSnapshots {
 public:
   /// Sends the rows of a slice, which the store holds in `version`, as part of
   /// the snapshot of version `named`.
-  void begin(ShardFrame& shard, uint32_t slice, uint64_t version,
+  void begin(ShardContext& shard, uint32_t slice, uint64_t version,
              uint64_t named, Shown shown);
   /// Evaluations read these rows of a slice.
   void evaluation_reads(const Job& job, const RowPull& pull);
-  void took(ShardFrame& shard, const SnapshotTaken& chunk);
+  void took(ShardContext& shard, const SnapshotTaken& chunk);
 
 private:
   struct Open {
@@ -45,7 +45,7 @@ private:
   };
   using Key = std::pair<uint32_t, uint64_t>; ///< slice, name
 
-  void send(ShardFrame& shard, const Key& key, uint32_t part);
+  void send(ShardContext& shard, const Key& key, uint32_t part);
 
   std::map<Key, Open> open_;
   std::map<uint32_t, std::shared_ptr<const RowList>> read_; ///< by slice

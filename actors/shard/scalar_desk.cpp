@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-ScalarDesk::ScalarDesk(ShardFrame& shard, SliceChains& chains)
+ScalarDesk::ScalarDesk(ShardContext& shard, SliceChains& chains)
   : shard_(shard), chains_(chains) {
   if (!rounds_of(shard.job.options).empty())
     decider_.emplace(shard.job, shard.store);

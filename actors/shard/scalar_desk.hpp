@@ -17,7 +17,7 @@ namespace troupe {
 /// answers alike.
 class ScalarDesk {
 public:
-  ScalarDesk(ShardFrame& shard, SliceChains& chains);
+  ScalarDesk(ShardContext& shard, SliceChains& chains);
 
   /// Whether steps, if there are any, have something decided: scalars, or k of
   /// n.
@@ -50,7 +50,7 @@ private:
   /// Sends a decision to who follows this shard in slice 0's chain.
   void pass_on(const ChainScalars& scalars);
 
-  ShardFrame& shard_;
+  ShardContext& shard_;
   SliceChains& chains_;
   std::optional<ScalarDecider> decider_; ///< where steps have scalars
   std::set<shard_actor> askers_;         ///< of this epoch

@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/chain_routes.hpp"
 #include "actors/links/link_proxy.hpp"
+#include "actors/role/behavior.hpp"
 #include "actors/role/seal.hpp"
 #include "actors/shard/lease_slices.hpp"
 #include "actors/shard/step_slices.hpp"
@@ -16,7 +17,7 @@
 namespace troupe {
 namespace {
 
-std::vector<std::unique_ptr<ShardPart>> make_parts(ShardFrame& shard) {
+std::vector<std::unique_ptr<ShardPart>> make_parts(ShardContext& shard) {
   std::vector<std::unique_ptr<ShardPart>> parts;
   if (shard.period.async)
     parts.push_back(std::make_unique<LeaseSlices>(shard));
@@ -229,7 +230,7 @@ private:
     shard_.gate.replay();
   }
 
-  ShardFrame shard_;
+  ShardContext shard_;
   std::vector<std::unique_ptr<ShardPart>> parts_;
 };
 

@@ -24,7 +24,7 @@ SliceChains::Line::Line(const Job& job, const SliceChain& chain, uint32_t shard,
     feeds.emplace(follower, Feed{ChainFeed{state.version}, {}});
 }
 
-SliceChains::SliceChains(ShardFrame& shard, Events events)
+SliceChains::SliceChains(ShardContext& shard, Events events)
   : shard_(shard), events_(std::move(events)) {}
 
 const SliceChains::Line* SliceChains::find(uint32_t slice) const {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/job/chain_routes.hpp"
-#include "actors/shard/frame.hpp"
+#include "actors/shard/shard_context.hpp"
 #include "actors/shard/slice_image.hpp"
 #include "strategies/chain_link.hpp"
 
@@ -46,7 +46,7 @@ public:
     bool serves = false; ///< what the store has is its predecessor's
   };
 
-  SliceChains(ShardFrame& shard, Events events);
+  SliceChains(ShardContext& shard, Events events);
 
   /// Frees slices that are elsewhere now. The executor has nothing to do.
   void enter_epoch(const Activate& activation);
@@ -86,7 +86,7 @@ private:
   void end_pause_if_served();
   void send_update(uint32_t follower, const ChainUpdate& update);
 
-  ShardFrame& shard_;
+  ShardContext& shard_;
   Events events_;
   std::vector<SliceChain> chains_;
   std::map<uint32_t, Line> lines_;

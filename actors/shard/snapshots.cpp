@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-SliceHistory history_of(const ShardFrame& shard, uint32_t slice,
+SliceHistory history_of(const ShardContext& shard, uint32_t slice,
                         uint64_t version) {
   const auto ranks = shard.job.options.virtual_ranks;
   const auto& period = shard.period;
@@ -14,8 +14,8 @@ SliceHistory history_of(const ShardFrame& shard, uint32_t slice,
   return {version, applied.floor(), applied.above()};
 }
 
-SnapshotSlice copy_of(const ShardFrame& shard, uint32_t slice, uint64_t version,
-                      uint64_t named) {
+SnapshotSlice copy_of(const ShardContext& shard, uint32_t slice,
+                      uint64_t version, uint64_t named) {
   const auto& store = *shard.store;
   const auto count = shard.job.plan.slices[slice].count;
   SnapshotSlice snapshot{
@@ -31,7 +31,7 @@ SnapshotSlice copy_of(const ShardFrame& shard, uint32_t slice, uint64_t version,
   return snapshot;
 }
 
-void send_snapshot(ShardFrame& shard, uint32_t slice, uint64_t version,
+void send_snapshot(ShardContext& shard, uint32_t slice, uint64_t version,
                    uint64_t named, Shown shown) {
   if (!shard.job.options.digests)
     return;

@@ -45,7 +45,7 @@ bool remember(std::map<uint64_t, std::vector<RankRange>>& steps,
 
 } // namespace
 
-StepSharesDesk::StepSharesDesk(ShardFrame& shard, Replicate replicate)
+StepSharesDesk::StepSharesDesk(ShardContext& shard, Replicate replicate)
   : shard_(shard),
     all_(shard.job.shares()),
     replicate_(std::move(replicate)),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/shard/frame.hpp"
+#include "actors/shard/shard_context.hpp"
 #include "strategies/step_quorum.hpp"
 
 #include <functional>
@@ -22,7 +22,7 @@ public:
   /// 0 has written the decision down.
   using Replicate = std::function<void(uint64_t, const std::vector<float>&,
                                        std::function<void()>)>;
-  StepSharesDesk(ShardFrame& shard, Replicate replicate);
+  StepSharesDesk(ShardContext& shard, Replicate replicate);
 
   static bool needed(const Job& job) { return job.options.backup_workers > 0; }
 
@@ -54,7 +54,7 @@ private:
   std::vector<RankRange> recorded(uint64_t step) const;
   void tell_all(const StepShares& decision);
 
-  ShardFrame& shard_;
+  ShardContext& shard_;
   std::vector<RankRange> all_; ///< shares of the plan
   Replicate replicate_;
   StepQuorum quorum_;

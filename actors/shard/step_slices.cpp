@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-StepSlices::StepSlices(ShardFrame& shard)
+StepSlices::StepSlices(ShardContext& shard)
   : shard_(shard),
     rounds_(rounds_of(shard.job.options)),
     chains_(shard, {[this](const ChainUpdate& x) { apply(x); },

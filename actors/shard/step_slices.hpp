@@ -21,7 +21,7 @@ namespace troupe {
 /// chain; the tail serves the two newest versions.
 class StepSlices : public ShardPart {
 public:
-  explicit StepSlices(ShardFrame& shard);
+  explicit StepSlices(ShardContext& shard);
 
   void leave_epoch() override;
   void seal(std::vector<SliceState>& report) const override;
@@ -105,7 +105,7 @@ private:
   /// Sends a copy of the newest version, if that was asked for.
   void checkpoint(uint32_t slice);
 
-  ShardFrame& shard_;
+  ShardContext& shard_;
   const std::vector<ScalarRoundKind> rounds_;
   std::map<uint32_t, std::unique_ptr<Owned>> slices_;
   SliceChains chains_;

@@ -3,7 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/replica/dense_steps.hpp"
 #include "actors/replica/group_member.hpp"
-#include "actors/worker/frame.hpp"
+#include "actors/worker/worker_base.hpp"
 #include "kernels/base/error.hpp"
 #include "strategies/free_rows.hpp"
 
@@ -23,12 +23,12 @@ namespace {
 /// Rows that run free (strategies/free_rows.hpp) are pulled for the next step
 /// while this one is computed, and first of all rows that the epochs before
 /// have lost are computed once more.
-class HybridWorkerState : WorkerFrame {
+class HybridWorkerState : WorkerBase {
 public:
   static inline const char* name = "hybrid-worker";
 
   HybridWorkerState(worker_actor::pointer self, RoleContext context)
-    : WorkerFrame(self, std::move(context)),
+    : WorkerBase(self, std::move(context)),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
       dense_(context_, *executor_),
       member_(self, context_, gate_, outbox_, executor_, dense_),

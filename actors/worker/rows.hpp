@@ -2,7 +2,7 @@
 
 #include "actors/compute/step_rows.hpp"
 #include "actors/control/peer_directory.hpp"
-#include "actors/role/frame.hpp"
+#include "actors/role/context.hpp"
 #include "strategies/rank_tree.hpp"
 
 #include <functional>

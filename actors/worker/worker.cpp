@@ -2,8 +2,8 @@
 
 #include "actors/compute/lease_gradient.hpp"
 #include "actors/compute/push_packing.hpp"
-#include "actors/worker/frame.hpp"
 #include "actors/worker/pulled_parameters.hpp"
+#include "actors/worker/worker_base.hpp"
 #include "strategies/lease_pipeline.hpp"
 #include "strategies/worker_steps.hpp"
 
@@ -20,12 +20,12 @@ constexpr std::chrono::milliseconds queue_look_period{2};
 
 /// Does what WorkerSteps says, step by step, or takes one lease after the
 /// other.
-class WorkerState : WorkerFrame {
+class WorkerState : WorkerBase {
 public:
   static inline const char* name = "worker";
 
   WorkerState(worker_actor::pointer self, RoleContext context)
-    : WorkerFrame(self, std::move(context)),
+    : WorkerBase(self, std::move(context)),
       steps_(step_.nodes(), job_.begins_early()),
       packing_(job_),
       leases_(job_.prefetches()),

@@ -3,8 +3,8 @@
 #include "actors/compute/push_packing.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/job/first_period.hpp"
+#include "actors/role/epoch_gate.hpp"
 #include "actors/role/epoch_pause.hpp"
-#include "actors/role/frame.hpp"
 #include "actors/role/link_terms.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/shard/known_lists.hpp"
@@ -20,9 +20,9 @@ namespace troupe {
 
 /// What the parts of a shard share. Touched by the shard's actor only, but for
 /// the store, which the executor's thread writes.
-struct ShardFrame {
-  ShardFrame(shard_actor::pointer self, RoleContext given,
-             std::shared_ptr<ShardStore> store)
+struct ShardContext {
+  ShardContext(shard_actor::pointer self, RoleContext given,
+               std::shared_ptr<ShardStore> store)
     : self(self),
       context(std::move(given)),
       job(*context.job),

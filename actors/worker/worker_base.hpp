@@ -4,8 +4,9 @@
 #include "actors/compute/slowed.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/links/link_proxy.hpp"
+#include "actors/role/behavior.hpp"
+#include "actors/role/epoch_gate.hpp"
 #include "actors/role/epoch_pause.hpp"
-#include "actors/role/frame.hpp"
 #include "actors/role/link_terms.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/worker/metrics.hpp"
@@ -22,11 +23,11 @@ namespace troupe {
 /// What all workers of parameter_server have, whoever keeps the dense
 /// variables: the way into an epoch and out of it, links to shards, an executor
 /// that computes leaves, and what is held of the step.
-class WorkerFrame {
+class WorkerBase {
 protected:
   using Clock = std::chrono::steady_clock;
 
-  WorkerFrame(worker_actor::pointer self, RoleContext context);
+  WorkerBase(worker_actor::pointer self, RoleContext context);
 
   /// Calls handle(message) for each message of a worker. The wish to stop may
   /// come while the shards of a new epoch are still being connected: it waits

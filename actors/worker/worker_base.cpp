@@ -1,10 +1,10 @@
-#include "actors/worker/frame.hpp"
+#include "actors/worker/worker_base.hpp"
 
 #include "actors/role/seal.hpp"
 
 namespace troupe {
 
-WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
+WorkerBase::WorkerBase(worker_actor::pointer self, RoleContext context)
   : self_(self),
     context_(std::move(context)),
     job_(*context_.job),
@@ -23,12 +23,12 @@ WorkerFrame::WorkerFrame(worker_actor::pointer self, RoleContext context)
               context_.faults),
     pushes_(context_, shards_, metrics_) {}
 
-void WorkerFrame::seal(const Fence& fence, std::vector<SliceState> kept) {
+void WorkerBase::seal(const Fence& fence, std::vector<SliceState> kept) {
   send_seal(self_, context_, fence, std::move(kept), step_.step(),
             step_.reported());
 }
 
-void WorkerFrame::open(const Activate& activation, WorkerRows& rows) {
+void WorkerBase::open(const Activate& activation, WorkerRows& rows) {
   gate_.open();
   pause_.end(self_, context_, activation.fence);
   const auto chains = chains_of(activation, job_.plan);
@@ -36,25 +36,25 @@ void WorkerFrame::open(const Activate& activation, WorkerRows& rows) {
   rows.route(heads_of(chains), tails_of(chains));
 }
 
-void WorkerFrame::trouble(const std::string& line) {
+void WorkerBase::trouble(const std::string& line) {
   self_->send(context_.coordinator,
               Trouble{context_.job_id, context_.role, line});
 }
 
-bool WorkerFrame::is_sound(const StepGradient& result) {
+bool WorkerBase::is_sound(const StepGradient& result) {
   metrics_.computed(result.seconds, result.computed_twice);
   if (!result.trouble.empty())
     trouble(result.trouble);
   return result.trouble.empty();
 }
 
-void WorkerFrame::report(const StepGradient& its) {
+void WorkerBase::report(const StepGradient& its) {
   self_->send(context_.coordinator,
               LeafReport{gate_.sealing(), context_.role, its.step, its.leaves,
                          pushes_.take_seconds(), its.computed_twice});
 }
 
-void WorkerFrame::report_paused(uint64_t next_step) {
+void WorkerBase::report_paused(uint64_t next_step) {
   self_->send(context_.coordinator,
               Paused{gate_.active(), context_.role, next_step});
 }

@@ -1,4 +1,4 @@
-#include "actors/role/frame.hpp"
+#include "actors/role/epoch_gate.hpp"
 
 #include <boost/test/unit_test.hpp>
 
