@@ -119,12 +119,12 @@ private:
     end_ = job_.total_steps;
     version_ = activation.version;
     if (activation.rollback || dense_.share().held.empty())
-      step_.forget(); // undone, over, or given up
+      forget_step(); // undone, over, or given up
     const auto own = ranks_of(activation, context_.role);
     const auto ranks = job_.options.virtual_ranks;
     free_rows_ = activation.consistency.async;
-    step_.begin_epoch(version_, own, dense_.missing(),
-                      free_rows_ ? leaves_of(ranks) : job_.shares(), ranks);
+    begin_nodes(activation, dense_.missing(),
+                free_rows_ ? leaves_of(ranks) : job_.shares());
     lost_.clear();
     if (free_rows_ && !activation.rollback)
       lost_ = lost_leaves(leases_of(activation), version_, own, ranks);
@@ -139,7 +139,7 @@ private:
   void begin_first_step() {
     if (!lost_.empty())
       repair();
-    else if (version_ < end_ && !step_.nodes().anything_left())
+    else if (version_ < end_ && !nodes_.anything_left())
       finish_step(); // it has all its sums already
     else
       pull(version_);
@@ -149,8 +149,8 @@ private:
 
   void pull(uint64_t version) {
     phase_ = Phase::waiting;
-    pull_rows({version, step_.nodes().of(version)},
-              {version + 1, step_.nodes().of(version + 1)});
+    pull_rows({version, nodes_.of(version)},
+              {version + 1, nodes_.of(version + 1)});
   }
 
   void pull_rows(WorkerRows::Samples samples, WorkerRows::Samples following) {
@@ -198,9 +198,9 @@ private:
   void go_on() {
     if (phase_ != Phase::waiting || missing_ > 0 || version_ != wanted_)
       return;
-    if (wanted_ != step_.step()) {
-      step_.drop_sums();
-      step_.nodes().begin_step(wanted_);
+    if (wanted_ != nodes_.step()) {
+      sums_.clear();
+      nodes_.begin_step(wanted_);
       pushes_.begin_step();
     }
     if (wanted_ < end_ && !paused_)
@@ -214,24 +214,23 @@ private:
     computed_on_ = pulled_;
     run_on(
       *executor_, self_,
-      [this, step = step_.step(), nodes = step_.nodes().compute(),
-       rows = rows_.rows(), parameters = dense_.parameters(step_.step())] {
+      [this, step = nodes_.step(), nodes = nodes_.compute(),
+       rows = rows_.rows(), parameters = dense_.parameters(nodes_.step())] {
         return slowed_(
           [&] { return computer_.compute(step, nodes, parameters, rows); });
       },
       [this](StepGradient& result) { on_computed(std::move(result)); });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
     context_.faults->pass(StepPhase::compute);
-    if (const auto next = step_.step() + 1; free_rows_ && job_.prefetches())
-      pull_rows({next, step_.nodes().of(next)},
-                {next + 1, step_.nodes().of(next + 1)});
+    if (const auto next = nodes_.step() + 1; free_rows_ && job_.prefetches())
+      pull_rows({next, nodes_.of(next)}, {next + 1, nodes_.of(next + 1)});
   }
 
   void on_computed(StepGradient&& result) {
     if (!is_sound(result))
       return;
     report(result);
-    step_.computed(std::move(result.nodes));
+    hold(std::move(result.nodes));
     if (phase_ == Phase::computing)
       finish_step();
     // Otherwise it was sealed meanwhile: the next epoch decides what is sent.
@@ -241,14 +240,14 @@ private:
   /// to the group meanwhile.
   void finish_step() {
     phase_ = Phase::waiting;
-    const auto step = step_.step();
+    const auto step = nodes_.step();
     if (free_rows_)
-      push_leases(step, step_.sums(), computed_on_);
+      push_leases(step, sums_, computed_on_);
     else
-      pushes_.push_missing(self_, gate_.active(), step, step_.sums());
+      pushes_.push_missing(self_, gate_.active(), step, sums_);
     run_on(
       *executor_, self_,
-      [this, step, sums = step_.sums(), end = end_] {
+      [this, step, sums = sums_, end = end_] {
         return dense_.take(step, sums, end);
       },
       [this, fence = gate_.active()](StepOutcome& outcome) {
@@ -292,8 +291,7 @@ private:
   void repair() {
     phase_ = Phase::repairing;
     const auto& first = lost_.front();
-    pull_rows({first.step, first.leaves},
-              {version_, step_.nodes().of(version_)});
+    pull_rows({first.step, first.leaves}, {version_, nodes_.of(version_)});
   }
 
   void compute_lost() {
@@ -317,7 +315,7 @@ private:
 
   void on(const Pause&) {
     paused_ = true;
-    report_paused(phase_ == Phase::computing   ? step_.step() + 1
+    report_paused(phase_ == Phase::computing   ? nodes_.step() + 1
                   : phase_ == Phase::repairing ? version_
                                                : wanted_);
   }

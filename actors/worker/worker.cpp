@@ -7,7 +7,9 @@
 #include "strategies/lease_pipeline.hpp"
 #include "strategies/worker_steps.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace troupe {
@@ -26,7 +28,7 @@ public:
 
   WorkerState(worker_actor::pointer self, RoleContext context)
     : WorkerBase(self, std::move(context)),
-      steps_(step_.nodes(), job_.begins_early()),
+      steps_(nodes_, job_.begins_early()),
       packing_(job_),
       leases_(job_.prefetches()),
       parameters_(job_, context_.data.train, context_.memory()) {}
@@ -67,7 +69,7 @@ private:
           != activation.consistency.period
         || activation.rollback) {
       perform(steps_.forget());
-      step_.forget();
+      forget_step();
     }
     if (async_) {
       perform(steps_.forget()); // its lease was returned
@@ -76,9 +78,7 @@ private:
       next_lease();
       return;
     }
-    step_.begin_epoch(activation.version, ranks_of(activation, context_.role),
-                      activation.missing, job_.shares(),
-                      job_.options.virtual_ranks);
+    begin_nodes(activation, activation.missing, job_.shares());
     perform(steps_.begin_epoch(activation.version, job_.total_steps));
   }
 
@@ -91,7 +91,7 @@ private:
   void perform(const WorkerSteps::GiveUp&) { parameters_.give_up(); }
   void perform(const WorkerSteps::Replace&) { parameters_.replace(); }
   void perform(const WorkerSteps::NextStep&) {
-    step_.drop_sums();
+    sums_.clear();
     pushes_.begin_step();
   }
 
@@ -122,7 +122,7 @@ private:
 
   /// They leave together (WorkerPushes).
   void perform(const WorkerSteps::Push&) {
-    pushes_.push_missing(self_, gate_.active(), step_.step(), step_.sums());
+    pushes_.push_missing(self_, gate_.active(), nodes_.step(), sums_);
   }
 
   // --- a synchronous step ---------------------------------------------------
@@ -130,7 +130,7 @@ private:
   /// The samples of a step or, asynchronously, of a lease.
   WorkerRows::Samples samples_of(uint64_t version) const {
     if (!async_)
-      return {version, step_.nodes().of(version)};
+      return {version, nodes_.of(version)};
     const auto ranks = job_.options.virtual_ranks;
     const auto rank = static_cast<uint32_t>(version % ranks);
     return {version / ranks, {{rank, rank + 1}}};
@@ -199,19 +199,23 @@ private:
       [this, self, turn](uint32_t bucket, const std::vector<NodeSum>& sums) {
         Completion final{[this, turn, bucket, sums] {
           if (steps_.pushes_early(turn))
-            pushes_.push_bucket(self_, gate_.active(), step_.step(),
-                                step_.sums_with(sums), bucket);
+            push_early(sums, bucket);
         }};
         caf::anon_send(caf::actor_cast<caf::actor>(self), std::move(final));
       };
+  }
+
+  void push_early(std::vector<NodeSum> sums, uint32_t bucket) {
+    std::ranges::copy(sums_, std::back_inserter(sums));
+    pushes_.push_bucket(self_, gate_.active(), nodes_.step(), sums, bucket);
   }
 
   void on_computed(StepGradient&& result) {
     if (!steps_.finished(result.abandoned) || !is_sound(result))
       return;
     report(result);
-    if (result.step == step_.step())
-      step_.computed(std::move(result.nodes));
+    if (result.step == nodes_.step())
+      hold(std::move(result.nodes));
     perform(steps_.computed());
   }
 

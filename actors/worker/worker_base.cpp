@@ -2,6 +2,9 @@
 
 #include "actors/role/seal.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace troupe {
 
 WorkerBase::WorkerBase(worker_actor::pointer self, RoleContext context)
@@ -24,8 +27,30 @@ WorkerBase::WorkerBase(worker_actor::pointer self, RoleContext context)
     pushes_(context_, shards_, metrics_) {}
 
 void WorkerBase::seal(const Fence& fence, std::vector<SliceState> kept) {
-  send_seal(self_, context_, fence, std::move(kept), step_.step(),
-            step_.reported());
+  auto nodes = nodes_.computing(); // nobody else need compute these
+  for (const auto& sum : sums_)
+    nodes.push_back(sum.node);
+  send_seal(self_, context_, fence, std::move(kept), nodes_.step(),
+            std::move(nodes));
+}
+
+void WorkerBase::begin_nodes(const Activate& activation,
+                             const std::vector<RankRange>& missing,
+                             const std::vector<RankRange>& shares) {
+  if (activation.version != nodes_.step())
+    sums_.clear();
+  nodes_.begin_epoch(activation.version, ranks_of(activation, context_.role),
+                     missing, shares, job_.options.virtual_ranks);
+}
+
+void WorkerBase::hold(std::vector<NodeSum> computed) {
+  nodes_.computed();
+  std::ranges::move(computed, std::back_inserter(sums_));
+}
+
+void WorkerBase::forget_step() {
+  nodes_.forget();
+  sums_.clear();
 }
 
 void WorkerBase::open(const Activate& activation, WorkerRows& rows) {

@@ -11,7 +11,7 @@
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/worker/metrics.hpp"
 #include "actors/worker/pushes.hpp"
-#include "actors/worker/step_holdings.hpp"
+#include "strategies/step_nodes.hpp"
 
 #include <chrono>
 #include <string>
@@ -83,6 +83,16 @@ protected:
   /// pulled along its chains, rows of `rows` among them.
   void open(const Activate& activation, WorkerRows& rows);
 
+  /// What an epoch leaves to do of the step that it begins with: its `missing`
+  /// ranks, where they are this worker's.
+  void begin_nodes(const Activate& activation,
+                   const std::vector<RankRange>& missing,
+                   const std::vector<RankRange>& shares);
+  /// The executor has computed what it was given of the step.
+  void hold(std::vector<NodeSum> computed);
+  /// All is undone: nothing of what there was of the step counts.
+  void forget_step();
+
   void trouble(const std::string& line);
 
   /// Returns whether it can be gone on with; else the job is told why not.
@@ -101,7 +111,10 @@ protected:
   EpochPauseWatch pause_;
   SnapshotOutbox outbox_; ///< of what it keeps itself
   const Slowed slowed_;
-  StepHoldings step_;
+  StepNodes nodes_; ///< of the step: what is left to compute
+  /// Computed of it here, and kept until it is known to be committed: who has
+  /// lost them is sent them again.
+  std::vector<NodeSum> sums_;
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
   WorkerPushes pushes_;
