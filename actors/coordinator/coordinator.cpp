@@ -1,7 +1,6 @@
 #include "actors/coordinator/coordinator.hpp"
 
 #include "actors/coordinator/evaluator.hpp"
-#include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/journal/history.hpp"
@@ -10,7 +9,8 @@
 
 #include <algorithm>
 
-// Joining, and the tick. README.md says what the other files of this class do.
+// Which message goes where, and the tick. state.hpp says which file has which
+// handler.
 
 namespace troupe {
 namespace {
@@ -18,8 +18,6 @@ namespace {
 using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
-/// With --workers MIN:MAX the first epoch waits so long for one more.
-constexpr auto first_patience = std::chrono::seconds{1};
 
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
@@ -180,112 +178,6 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [](const Completion& x) { x.then(); },
     [this](caf::tick_atom) { on_tick(); },
   };
-}
-
-caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
-  if (hello.revision != message_revision)
-    return caf::make_error(caf::sec::incompatible_versions,
-                           to_string(hello.role)
-                             + " is another build of troupe");
-  // Another may lead by now, and who asks is to look for it.
-  if (hello.again && options_.journal && !options_.journal->leads())
-    return caf::make_error(caf::sec::request_receiver_down,
-                           "no majority of voters is heard of");
-  if (hello.again)
-    return answer_again(hello);
-  if (auto refused = reshaping_.refusal(hello.role);
-      !refused.empty() && hello.role.kind != RoleKind::evaluator)
-    return caf::make_error(caf::sec::invalid_argument, std::move(refused));
-  if (const auto known = present_.find(hello.role);
-      hello.incarnation > 0 && known != present_.end()
-      && known->second.incarnation > hello.incarnation)
-    return caf::make_error(caf::sec::invalid_argument, "another process is "
-                                                         + to_string(hello.role)
-                                                         + " now");
-  const auto sender = self_->current_sender(); // which a promise takes
-  auto promise = self_->make_response_promise<JobInfo>();
-  self_->monitor(caf::actor_cast<caf::actor_addr>(sender));
-  joining_.ask(hello, sender, promise, steady_ms());
-  look_at_joining();
-  return promise;
-}
-
-void CoordinatorState::on(const Join& join) {
-  if (join.job != options_.job_id || stage_ == Stage::over
-      || !reshaping_.refusal(join.role).empty()
-      || membership_.is_gone(join.role, join.incarnation)) // a late copy
-    return;
-  if (!computes_alike(join))
-    return;
-  auto known = present_.find(join.role);
-  if (known != present_.end() && known->second.incarnation >= join.incarnation)
-    return;
-  if (known != present_.end()) {
-    left_out_.left_out(join.role, "another process took its place");
-    lose(join.role, known->second.incarnation);
-  }
-  lost_.erase(join.role);
-  if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
-    note(to_string(join.role) + " is back");
-  auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
-                         host_mark_of(join.links)};
-  joining_.joined(join);
-  joined_ = Clock::now();
-  silence_.joined(join.role, steady_ms());
-  if (job_->options.loss_ms == 0 && is_apart(present_, join.role))
-    silence_.raise_least(loss_between_hosts(job_->options).count());
-  self_->monitor(actor);
-  faults_.joined(join.role, actor);
-  admit(join.role);
-  pace_signs();
-  perform(membership_.join(join.role, join.incarnation, clock_.ms()));
-}
-
-/// Who has not come is not waited for; it is taken in when it does.
-void CoordinatorState::begin_without_all() {
-  if (begun_ || membership_.state() != Membership::State::forming
-      || !epoch_plan_.begins(present_roles())
-      || Clock::now() - joined_ < first_patience)
-    return;
-  for (auto role : membership_.absent())
-    perform(membership_.dismiss(role, clock_.ms()));
-}
-
-bool CoordinatorState::computes_alike(const Join& join) {
-  if (join.role.kind != RoleKind::worker && join.role.kind != RoleKind::stage)
-    return true;
-  if (probe_.empty()) {
-    probe_ = join.probe;
-    numeric_class_ = join.numeric_class;
-  }
-  const bool one_class = numeric_class_ == join.numeric_class;
-  if (probe_ == join.probe && one_class)
-    return true;
-  const auto why =
-    one_class
-      ? "gets other bits than the workers before it, though all are of "
-        "the numeric class "
-          + numeric_class_ + ": another build, a plug-in or a faulty processor"
-      : "computes in the numeric class " + join.numeric_class
-          + ", and the workers before it in " + numeric_class_
-          + ": use machines of one class, or pin --isa";
-  if (!is_unfit(join.role, why))
-    fail(to_string(join.role) + ' ' + why);
-  return false;
-}
-
-std::set<RoleId> CoordinatorState::present_roles() const {
-  std::set<RoleId> out;
-  for (const auto& [role, present] : present_)
-    out.insert(role);
-  return out;
-}
-
-/// The next epoch makes the learner a replica.
-void CoordinatorState::on(const CaughtUp& caught_up) {
-  if (current(caught_up.fence))
-    perform(reshaping_.caught_up(caught_up.role.index, clock_.ms()));
 }
 
 void CoordinatorState::on_tick() {

@@ -1,19 +1,12 @@
 #include "actors/coordinator/saved_weights.hpp"
 #include "actors/coordinator/state.hpp"
-#include "actors/process/steady_ms.hpp"
-#include "monitoring/metrics.hpp"
 
 #include <algorithm>
 
-// Snapshots and their evaluation, the end of a run, and who is told.
+// The end of a run: by itself, by a wish, or because it cannot go on.
 
 namespace troupe {
 namespace {
-
-template <class Self>
-void confirm_to_sender(Self* self, const SnapshotTaken& part) {
-  self->send(caf::actor_cast<role_actor>(self->current_sender()), part);
-}
 
 /// The step of the weights in a file; 0 where there are none, or none is told.
 uint64_t step_saved_in(const std::string& path) {
@@ -27,99 +20,6 @@ uint64_t step_saved_in(const std::string& path) {
 }
 
 } // namespace
-
-void CoordinatorState::on(const SnapshotSlice& slice) {
-  heard_sender(); // other signs of life wait behind a large state
-  if (slice.job != options_.job_id || stage_ == Stage::over)
-    return;
-  touched_ = Clock::now();
-  confirm_to_sender(self_, {slice.job, slice.version, slice.slice, 0});
-  for (auto& whole : snapshots_.add(slice))
-    snapshot_is_whole(std::move(whole));
-}
-
-void CoordinatorState::on(const RowSnapshot& chunk) {
-  heard_sender();
-  if (chunk.job != options_.job_id || stage_ == Stage::over)
-    return;
-  touched_ = Clock::now();
-  confirm_to_sender(self_, {chunk.job, chunk.version, chunk.slice, chunk.part});
-  for (auto& whole : snapshots_.add(chunk))
-    snapshot_is_whole(std::move(whole));
-}
-
-void CoordinatorState::snapshot_is_whole(Snapshot whole) {
-  touched_ = Clock::now();
-  const bool last = whole.version == final_version();
-  if (last && async_ && ending_.asked_epoch == 0)
-    return; // another coordinator asked, which had seen more than this one has
-  const bool evaluates = last || job_->is_snapshot_version(whole.version)
-                         || epoch_ends_.contains(whole.version);
-  if (evaluates)
-    evaluator_.evaluate(self_, options_.job_id, whole);
-  if (whole.evaluated)
-    return;
-  checkpoints_.arrived(whole, switch_.now());
-  if (last) {
-    ending_.last = std::move(whole);
-    if (async_)
-      ending_.last->version = steps_; // the name told it apart
-    conclude_if_ready();
-  }
-}
-
-CheckpointDesk::Calls CoordinatorState::checkpoint_calls() {
-  return {[this](uint64_t version) {
-            for_all(SnapshotRequest{fence_, version});
-          },
-          [this](const std::string& line) { note(line); },
-          [this] {
-            touched_ = Clock::now();
-            look_at_checkpoints();
-            conclude_if_ready();
-          }};
-}
-
-void CoordinatorState::look_at_checkpoints() {
-  if (stage_ == Stage::running && fence_.job != 0 && steps_ < end_)
-    checkpoints_.look(steps_, async_);
-}
-
-void CoordinatorState::on(Evaluation evaluation) {
-  if (evaluation.job != options_.job_id)
-    return;
-  touched_ = Clock::now();
-  if (async_ && evaluation.version == final_async_version())
-    ending_.last_evaluated = true;
-  if (!async_ && evaluation.version == end_)
-    ending_.last_evaluated = true;
-  if (async_ && evaluation.version == final_async_version())
-    evaluation.version = steps_;
-  record_.evaluated(evaluation);
-  std::vector<std::pair<std::string, double>> measures;
-  for (const auto& measure : evaluation.measures)
-    measures.emplace_back(measure.name, measure.value);
-  journal_.evaluated(evaluation.version, evaluation.samples, measures);
-  for (const auto& measure : evaluation.measures)
-    for (const auto* gauge :
-         {&metrics::evaluation_loss, &metrics::evaluation_accuracy,
-          &metrics::evaluation_auc, &metrics::evaluation_perplexity})
-      if (gauge->name == "troupe_evaluation_" + measure.name)
-        registry_->gauge(*gauge).set(measure.value);
-  evaluations_[evaluation.version] = evaluation;
-  show_evaluation(evaluation);
-  conclude_if_ready();
-}
-
-void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
-  auto waiting = epoch_ends_.find(evaluation.version);
-  if (waiting == epoch_ends_.end())
-    return;
-  auto end = waiting->second;
-  epoch_ends_.erase(waiting);
-  end.evaluation = evaluation.measures;
-  observers_.tell(end);
-}
 
 bool CoordinatorState::is_ending() const {
   return stage_ != Stage::running || steps_ >= end_ || ending_.asked_epoch != 0;
@@ -286,66 +186,6 @@ void CoordinatorState::finish(const Finished& finished) {
   evaluator_.finish(self_, Finish{options_.job_id});
   observers_.tell(finished);
   ending_.outcome = finished;
-}
-
-void CoordinatorState::leave() {
-  // Nobody may know yet of a coordinator that took over.
-  const bool found = ending_.supervised || options_.term == 1;
-  const bool alone = present_.empty() && !supervisor_ && observers_.empty()
-                     && found;
-  if (!alone && Clock::now() <= ending_.leave_deadline)
-    return;
-  write_end();
-  self_->quit();
-}
-
-void CoordinatorState::on(const Attach& attach) {
-  if (attach.supervises) {
-    supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
-    ending_.supervised = true;
-    self_->monitor(supervisor_);
-    if (ending_.outcome)
-      self_->send(supervisor_, *ending_.outcome);
-    return;
-  }
-  auto observer = caf::actor_cast<observer_actor>(self_->current_sender());
-  self_->monitor(observer);
-  observers_.add(observer);
-  if (options_.term > 1 && !options_.past) // that line came before it did
-    self_->send(observer, Note{back_line(options_.term)});
-  if (exporter_)
-    self_->send(observer, Note{"metrics: " + exporter_->url()});
-  for (const auto& line : options_.first_notes)
-    self_->send(observer, Note{line});
-  if (ending_.outcome)
-    self_->send(observer, *ending_.outcome);
-}
-
-void CoordinatorState::on(const RoleDied& died) {
-  metrics_.restarts.add();
-  watch_.restarted(died.role);
-  journal_.restarted(died.role, died.how);
-  note(died.how);
-  if (auto known = present_.find(died.role);
-      joining_.died(died) && known != present_.end())
-    lose(died.role, known->second.incarnation);
-  look_at_joining();
-  if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
-    perform(membership_.died(died.role, clock_.ms()));
-}
-
-void CoordinatorState::on(const MetricsReport& report) {
-  silence_.heard(report.role, steady_ms());
-  if (report.samples.empty())
-    return;
-  if (report.role.kind == RoleKind::shard)
-    for (const auto& sample : report.samples)
-      if (sample.name == metrics::shard_busy_seconds_total.name)
-        loads_.busy(report.role.index, sample.value, steady_ms());
-  if (exporter_)
-    exporter_->publish(to_string(report.role), report.samples);
-  if (report.peak_memory_bytes > 0)
-    record_.peak_memory(report.role, report.peak_memory_bytes);
 }
 
 } // namespace troupe

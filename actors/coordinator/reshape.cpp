@@ -167,6 +167,12 @@ void CoordinatorState::admit(RoleId role) {
                           proposed_.epoch + 1, Clock::now());
 }
 
+/// The next epoch makes the learner a replica.
+void CoordinatorState::on(const CaughtUp& caught_up) {
+  if (current(caught_up.fence))
+    perform(reshaping_.caught_up(caught_up.role.index, clock_.ms()));
+}
+
 bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
   Reshaping::Actions actions;
   const bool unfit = reshaping_.unfit(role, why, actions);

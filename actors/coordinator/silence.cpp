@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
-// Who is silent, lost, cut off or left out, and how it comes back.
+// Who is silent, lost, cut off or left out, and how it comes back. A death is
+// heard of in two ways, in any order: CAF's down message as a connection ends,
+// and RoleDied from the supervisor that has buried a process.
 
 namespace troupe {
 
@@ -44,6 +46,19 @@ void CoordinatorState::on(const caf::down_msg& down) {
     if (stage_ != Stage::over)
       fail("the node supervisor is gone");
   }
+}
+
+void CoordinatorState::on(const RoleDied& died) {
+  metrics_.restarts.add();
+  watch_.restarted(died.role);
+  journal_.restarted(died.role, died.how);
+  note(died.how);
+  if (auto known = present_.find(died.role);
+      joining_.died(died) && known != present_.end())
+    lose(died.role, known->second.incarnation);
+  look_at_joining();
+  if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
+    perform(membership_.died(died.role, clock_.ms()));
 }
 
 void CoordinatorState::lose(RoleId role, uint64_t incarnation) {

@@ -33,7 +33,10 @@
 
 namespace troupe {
 
-/// Where a run is: run_stage.hpp.
+/// The coordinator: its handlers, each with the file that has it, and below
+/// them what it knows. coordinator.cpp says which message goes to which. The
+/// order of a run is in run_stage.hpp, that of an epoch in
+/// strategies/membership.hpp.
 class CoordinatorState {
 public:
   using Clock = std::chrono::steady_clock;
@@ -49,49 +52,54 @@ public:
 private:
   using Stage = RunStage;
   using Reshaper = caf::typed_response_promise<Note>;
-  // --- joining and epochs ---------------------------------------------------
+  // --- who joins (joining.cpp) ----------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
-  JobInfo answer_again(const Hello& hello);
+  void look_at_joining();
   void on(const Join& join);
-  void begin_without_all();
+  void pace_signs(); ///< as many members as there are now
   bool computes_alike(const Join& join);
+  void begin_without_all();
   std::set<RoleId> present_roles() const;
+
+  // --- who is silent, lost or left out (silence.cpp) ------------------------
   void on(const caf::down_msg& down);
+  void on(const RoleDied& died);
   void lose(RoleId role, uint64_t incarnation);
+  void replace(RoleId role, const std::string& reason);
+  void perform(const Membership::LeaveOut& leave);
+  void watch_silence(Clock::time_point now); ///< and for who stays away
+  void heard_sender();                       ///< of this message: it is alive
+  void on(const LinkLost& lost); ///< another epoch, if no loss explains it
+  void leave_out_unlinked();
+  JobInfo answer_again(const Hello& hello);
+
+  // --- from a proposal to an epoch (epochs.cpp) -----------------------------
   void perform(const Membership::Actions& actions);
   void perform(const Membership::Propose& propose);
+  void on(const Sealed& sealed);
+  void perform(const Membership::Await& await);
+  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Activate& activate);
-  void announce(const Activate& message);
   void resume_steps(Activate& message); ///< where a job by steps goes on
   bool resume_leases(); ///< the same by leases; returns whether some are undone
   void roll_back(Activate& message, const std::string& reason);
-  void perform(const Membership::LeaveOut& leave);
-  void replace(RoleId role, const std::string& reason);
-  void watch_silence(Clock::time_point now); ///< and for who stays away
-  void heard_sender();                       ///< of this message: it is alive
-  void perform(const Membership::Await& await);
-  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
+  void announce(const Activate& message);
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
-  void on(const Sealed& sealed);
-  void on(const LinkLost& lost); ///< another epoch, if no loss explains it
-  void leave_out_unlinked();
-  void look_at_joining();
-  void pace_signs(); ///< as many members as there are now
-  void on(const CaughtUp& caught_up);
 
   template <class Message>
   void for_all(const Message& message) {
     for (const auto& [role, present] : present_)
       self_->send(present.actor, message);
   }
-  // --- journal.cpp -----------------------------------------------
+
+  // --- what outlives this coordinator (journal.cpp) -------------------------
   void resume(const JobHistory& past);
   void write_down(Activate message, bool undone);
   void write_commits();
   void write_end();
   void lost(RoleId role, Clock::time_point when, StepPhase phase);
 
-  // --- switching between sync and async (switch.cpp) ------------
+  // --- switching between sync and async (switch.cpp) ------------------------
   caf::result<Note> on(const SwitchConsistency& wanted);
   void drain(); ///< lets the members finish the steps they have begun
   void drained_at(uint64_t step);
@@ -99,7 +107,7 @@ private:
   bool is_drained() const;
   void switch_or_go_on(Activate& message);
 
-  // --- who takes part, who keeps which slice (reshape.cpp) ------
+  // --- who takes part, who keeps which slice (reshape.cpp) ------------------
   caf::result<Note> on(const ReshapeJob& wanted);
   caf::result<Note> on(const LeaveRequest& request);
   void look_at_leaves();
@@ -110,30 +118,29 @@ private:
   void answer(const Reshaping::Answer& answer);
   /// A role that may join is about to, whether it was asked for or not.
   void admit(RoleId role);
+  void on(const CaughtUp& caught_up);
   /// Whether it is a newcomer's trouble, which stays out, and not the job's.
   bool is_unfit(RoleId role, const std::string& why);
   void renew(); ///< the epoch, unless the next is on its way
 
-  // --- commits --------------------------------------------------------------
+  // --- commits, and leases where they are handed out (commits.cpp) ----------
   bool current(const Fence& fence) const;
   void on(const LeafReport& report);
   void on(const Applied& applied);
+  void on(const StepShares& shares); ///< what a step is made of, k of n
   void committed(const std::vector<CommitBook::Commit>& commits);
   void committed(const CommitBook::Commit& commit);
   void epoch_ended(uint64_t data_epoch);
-
-  // --- leases (async) -------------------------------------------------------
   void on(const LeaseRequest& request);
   void on(const LeaseApplied& applied);
   void on(const LeaseRefused& refused);
-  void on(const StepShares& shares); ///< what a step is made of, k of n
   void hand_out_leases();
   void snapshot_if_done();
   /// Told apart from the snapshots of epochs before.
   uint64_t final_async_version() const { return job_->total_steps + 1; }
   uint64_t final_version() const;
 
-  // --- snapshots and evaluation ---------------------------------------------
+  // --- whole versions: checkpoints and evaluation (snapshots.cpp) -----------
   void on(const SnapshotSlice& slice);
   void on(const RowSnapshot& chunk);
   void snapshot_is_whole(Snapshot whole);
@@ -142,7 +149,7 @@ private:
   void on(Evaluation evaluation);
   void show_evaluation(const Evaluation& evaluation);
 
-  // --- ending ---------------------------------------------------------------
+  // --- ending (end.cpp) -----------------------------------------------------
   void on(const StopRequest& request);
   bool is_ending() const; ///< by itself or by a wish
   bool stops_late(Clock::time_point now) const;
@@ -153,16 +160,18 @@ private:
   void fail(const std::string& line);
   void finish(const Finished& finished);
 
-  // --- observers, supervision, metrics --------------------------------------
-  void leave(); ///< when everybody elsewhere has read how the run ended
+  // --- who is told (observers.cpp), and of what (watch.cpp) -----------------
+  void on(const Attach& attach);
   void note(const std::string& line) { observers_.tell(Note{line}); }
+  void on(const MetricsReport& report);
+  void leave(); ///< when everybody elsewhere has read how the run ended
   StepView view_of_step() const;
   void look_at_waits();
-  void on(const Attach& attach);
-  void on(const RoleDied& died);
-  void on(const MetricsReport& report);
+
+  // --- faults on purpose (faults.cpp); the tick (coordinator.cpp) -----------
   caf::result<Note> on(const InjectFault& fault);
   void on_tick();
+
   coordinator_actor::pointer self_;
   Observers observers_{self_};
   RunClock clock_;

@@ -1,0 +1,57 @@
+#include "actors/coordinator/state.hpp"
+#include "actors/process/steady_ms.hpp"
+#include "monitoring/metrics.hpp"
+
+// Who is told how the run goes, what members say of themselves, and when the
+// coordinator may leave.
+
+namespace troupe {
+
+void CoordinatorState::leave() {
+  // Nobody may know yet of a coordinator that took over.
+  const bool found = ending_.supervised || options_.term == 1;
+  const bool alone = present_.empty() && !supervisor_ && observers_.empty()
+                     && found;
+  if (!alone && Clock::now() <= ending_.leave_deadline)
+    return;
+  write_end();
+  self_->quit();
+}
+
+void CoordinatorState::on(const Attach& attach) {
+  if (attach.supervises) {
+    supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
+    ending_.supervised = true;
+    self_->monitor(supervisor_);
+    if (ending_.outcome)
+      self_->send(supervisor_, *ending_.outcome);
+    return;
+  }
+  auto observer = caf::actor_cast<observer_actor>(self_->current_sender());
+  self_->monitor(observer);
+  observers_.add(observer);
+  if (options_.term > 1 && !options_.past) // that line came before it did
+    self_->send(observer, Note{back_line(options_.term)});
+  if (exporter_)
+    self_->send(observer, Note{"metrics: " + exporter_->url()});
+  for (const auto& line : options_.first_notes)
+    self_->send(observer, Note{line});
+  if (ending_.outcome)
+    self_->send(observer, *ending_.outcome);
+}
+
+void CoordinatorState::on(const MetricsReport& report) {
+  silence_.heard(report.role, steady_ms());
+  if (report.samples.empty())
+    return;
+  if (report.role.kind == RoleKind::shard)
+    for (const auto& sample : report.samples)
+      if (sample.name == metrics::shard_busy_seconds_total.name)
+        loads_.busy(report.role.index, sample.value, steady_ms());
+  if (exporter_)
+    exporter_->publish(to_string(report.role), report.samples);
+  if (report.peak_memory_bytes > 0)
+    record_.peak_memory(report.role, report.peak_memory_bytes);
+}
+
+} // namespace troupe
