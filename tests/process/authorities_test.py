@@ -7,11 +7,11 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import unittest
 
-from cluster import TROUPE, wait_for
+from cluster import troupe, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 DATA = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-4-10",
@@ -19,14 +19,6 @@ DATA = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-4-10",
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1",
           "--link", "tcp", "--virtual-ranks", "2", "--eval-every", "0"]
 LOSS_S = 3  # between hosts; on one host it is less
-
-
-def troupe(*arguments, status=0):
-    """Runs a command that ends by itself; returns what it printed."""
-    done = subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert done.returncode == status, (done.returncode, done.stderr)
-    return done.stdout if status == 0 else done.stderr
 
 
 def ports_of(pid):
@@ -64,15 +56,10 @@ def refusal(port, folder, member):
             return str(why)
 
 
-class Job(unittest.TestCase):
+class Job(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.own = self.path("own")  # with the authority's key
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
 
     def new(self, member):
         """A folder with that member's certificate and nothing else."""

@@ -6,11 +6,11 @@ import os
 import re
 import signal
 import socket
-import tempfile
 import time
 import unittest
 
 from cluster import Run, wait_for
+from own_folder import OwnFolder
 
 DATA = ["--data", "synthetic:digits?samples=2000"]
 OPTIONS = ["--model", "mlp:784-48-10", "--eval-fraction", "0.1",
@@ -49,16 +49,11 @@ def interruptible(pid):
     return int(blocked.group(1), 16) & 1 << signal.SIGINT - 1
 
 
-class BadEnds(unittest.TestCase):
+class BadEnds(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.scratch = os.path.join(self.folder, "scratch")
         os.mkdir(self.scratch)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def start(self, *arguments):
         """A run whose temporary files and processes are told from others."""

@@ -9,11 +9,11 @@ says who, and waits for the next one from the last one on."""
 import hashlib
 import json
 import os
-import tempfile
 import time
 import unittest
 
 from cluster import Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -28,20 +28,15 @@ def kept_memory(address, role):
     return f"/dev/shm/troupe-{os.geteuid()}-{name}"
 
 
-class ByHandAgain(unittest.TestCase):
+class ByHandAgain(OwnFolder):
     @classmethod
     def setUpClass(cls):
         with Run(*JOB, "--strategy", "one_device") as run:
             cls.expected = run.finish()
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.certificates = self.path("certificates")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def coordinator(self, *arguments, job=SERVED):
         return Role(self.addCleanup, "coordinator", "--certificates",

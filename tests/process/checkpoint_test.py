@@ -5,8 +5,6 @@ disturbed; damage and a full disk cost a checkpoint, never the run."""
 
 import json
 import os
-import re
-import resource
 import shutil
 import signal
 import subprocess

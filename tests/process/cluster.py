@@ -24,6 +24,15 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
     raise AssertionError(f"not within {deadline_s} s: {what}")
 
 
+def troupe(*arguments, status=0, environment=None):
+    """Runs a command that ends by itself; returns what it printed."""
+    done = subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
+                          timeout=60, check=False,
+                          env={**os.environ, **(environment or {})})
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+
 def metadata_of(path):
     """What a file of weights says of itself."""
     with open(path, "rb") as file:

@@ -3,15 +3,14 @@
 
 import itertools
 import json
-import os
 import random
 import statistics
 import struct
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run
+from own_folder import OwnFolder
 
 NORM = """name = "norm"
 [sample]
@@ -66,15 +65,7 @@ def tensor(path, name):
         return struct.unpack(f"<{(end - begin) // 4}f", file.read(end - begin))
 
 
-class Conventions(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Conventions(OwnFolder):
     def write(self, name, text):
         with open(self.path(name), "w") as file:
             file.write(text)

@@ -10,10 +10,10 @@ import random
 import signal
 import sqlite3
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 KILLS = int(os.environ.get("TROUPE_KILLS", "4"))
@@ -51,7 +51,7 @@ def event_list(where, *arguments):
             for line in events(where, *arguments, "--json").splitlines()]
 
 
-class Coordinator(unittest.TestCase):
+class Coordinator(OwnFolder):
     def undisturbed(self, steps, model=MLP):
         with Run(*DATA, *model, "--strategy", "one_device", "--steps",
                  str(steps)) as run:
@@ -101,9 +101,7 @@ class Coordinator(unittest.TestCase):
         return summary
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.weights = os.path.join(self.folder, "weights.safetensors")
 
     # --- what is told ---------------------------------------------------------

@@ -9,10 +9,10 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
@@ -30,16 +30,11 @@ def status(run):
     return done.stdout
 
 
-class Elastic(unittest.TestCase):
+class Elastic(OwnFolder):
     @classmethod
     def setUpClass(cls):
         with Run(*JOB, *STEPS, "--strategy", "one_device") as run:
             cls.expected = run.finish()
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
 
     def coordinator(self, *arguments):
         self.summary_path = os.path.join(self.folder, "summary.json")

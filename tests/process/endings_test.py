@@ -27,6 +27,7 @@ import time
 import unittest
 
 from cluster import TROUPE, Run, metadata_of, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 ROUNDS = int(os.environ.get("TROUPE_ENDINGS_ROUNDS", "0"))
@@ -165,7 +166,7 @@ class ByHand:
         return Run.metric(self, name)
 
 
-class Endings(unittest.TestCase):
+class Endings(OwnFolder):
     @classmethod
     def setUpClass(cls):
         cls.folder_of_all = tempfile.TemporaryDirectory()
@@ -173,16 +174,11 @@ class Endings(unittest.TestCase):
         cls.undisturbed = {}
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.scratch = self.path("scratch")
         os.mkdir(self.scratch)
         self.saved = self.path("weights.safetensors")
         self.kept = self.path("kept")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def own_folders(self):
         """Where a run's own folder goes: with its key, it must go with it."""

@@ -17,10 +17,10 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 
 SHIM = os.path.abspath(os.path.join(os.path.dirname(TROUPE), "..", "tests",
                                     "libfaulty_disk.so"))
@@ -188,15 +188,10 @@ def events(journal):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-class FileFaults(unittest.TestCase):
+class FileFaults(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.count = 0
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def disk(self, size="8m"):
         self.count += 1

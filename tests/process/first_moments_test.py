@@ -8,12 +8,12 @@ import collections
 import contextlib
 import os
 import signal
-import tempfile
 import time
 import unittest
 
 from cluster import TROUPE, Run, wait_for
 from endings_test import processes_of
+from own_folder import OwnFolder
 from roles import Role
 from sockets import listening_addresses
 
@@ -49,22 +49,17 @@ def has_ended(pid):
         return file.read().rsplit(")", 1)[1].split()[0] == "Z"
 
 
-class FirstMoments(unittest.TestCase):
+class FirstMoments(OwnFolder):
     @classmethod
     def setUpClass(cls):
         with Run(*JOB, *SHORT, *ONE_DEVICE) as run:
             cls.undisturbed = run.finish()["weights_sha256"]
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.scratch = self.path("scratch")
         os.mkdir(self.scratch)
         self.saved = self.path("w.safetensors")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def start(self, *arguments):
         run = Run(*JOB, *arguments, "--save", self.saved, environment={

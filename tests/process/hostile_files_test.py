@@ -12,10 +12,10 @@ import shutil
 import sqlite3
 import struct
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run
+from own_folder import OwnFolder
 
 DIGITS = ["--data", "synthetic:digits?samples=256", "--model", "mlp:784-16-10",
           "--global-batch", "64", "--seed", "7"]
@@ -47,15 +47,10 @@ def troupe(*arguments, max_bytes=None, deadline_s=60):
                           preexec_fn=bound if max_bytes else None)
 
 
-class HostileFiles(unittest.TestCase):
+class HostileFiles(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.kept = os.path.join(folder.name, "kept")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
+        super().setUp()
+        self.kept = os.path.join(self.folder, "kept")
 
     def refused(self, answer, *parts):
         """One line on stderr that holds these."""

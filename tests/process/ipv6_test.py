@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 from sockets import ESTABLISHED, LISTENING, sockets
 
@@ -46,16 +46,14 @@ def free_ports(count):
     return ports
 
 
-class Ipv6(unittest.TestCase):
+class Ipv6(OwnFolder):
     @classmethod
     def setUpClass(cls):
         with Run(*JOB, "--strategy", "one_device") as run:
             cls.expected = run.finish()["weights_sha256"]
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.certificates = os.path.join(self.folder, "certificates")
 
     def start(self, *arguments):

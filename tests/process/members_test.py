@@ -8,11 +8,11 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import TROUPE, Run, troupe, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 DATA = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-4-10",
@@ -23,24 +23,10 @@ PLUGIN = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests",
                       "libplain_rules.so")
 
 
-def troupe(*arguments, status=0, environment=None):
-    """Runs a command that ends by itself; returns what it printed."""
-    done = subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False,
-                          env={**os.environ, **(environment or {})})
-    assert done.returncode == status, (done.returncode, done.stderr)
-    return done.stdout if status == 0 else done.stderr
-
-
-class Members(unittest.TestCase):
+class Members(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.own = self.path("own")  # with the authority's key
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
 
     def new(self, member, *more):
         """A folder with that member's certificate and nothing else."""

@@ -9,10 +9,10 @@ bits were the same; those of convolutions were not."""
 
 import json
 import os
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 PLANTED = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests",
@@ -42,16 +42,11 @@ def highest_set():
     return "avx512" if "avx512vl" in flags else "avx2"
 
 
-class NumericClasses(unittest.TestCase):
+class NumericClasses(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         if highest_set() == "sse4":
             self.skipTest("this processor has no fused multiply-add")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def coordinator(self, job):
         coordinator = Role(self.addCleanup, "coordinator", "--certificates",

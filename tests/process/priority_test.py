@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run, wait_for
 from hosts import Hosts, skip_unless_possible, skip_without_slow_wires
+from own_folder import OwnFolder
 from roles import Role
 
 # 1.2 MB of parameters in slices of 64 KiB: a pull takes some 50 ms at 200 Mbit/s.
@@ -55,15 +55,7 @@ def expected(*job):
         return run.finish()
 
 
-class Priority(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Priority(OwnFolder):
     def over_hosts(self, *flags, kill=None):
         """Two workers and a shard, a host each; the shard's has a slow wire.
         Returns the summary."""

@@ -6,12 +6,11 @@ named with the flag that mends it, and the run does not stand still."""
 # ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import json
-import os
-import tempfile
 import unittest
 
 from cluster import Run
 from hosts import Hosts, skip_unless_possible
+from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -20,16 +19,11 @@ MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 
 
-class ReachableHosts(unittest.TestCase):
+class ReachableHosts(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.hosts = Hosts(2)
         self.addCleanup(self.hosts.close)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def coordinator(self, *job):
         role = Role(self.addCleanup, "coordinator", "--listen",

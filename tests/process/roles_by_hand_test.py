@@ -5,7 +5,6 @@ nothing of a job listens beyond this machine unless told to."""
 
 import json
 import os
-import re
 import signal
 import socket
 import ssl

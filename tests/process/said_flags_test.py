@@ -5,11 +5,11 @@ the figures that other commands show of them."""
 import os
 import re
 import subprocess
-import tempfile
 import unittest
 import urllib.request
 
 from cluster import TROUPE, Run, wait_for
+from own_folder import OwnFolder
 
 DIGITS = ["--data", "synthetic:digits?samples=640"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
@@ -33,15 +33,7 @@ def series(address, name):
     return {labels: float(value) for labels, value in found}
 
 
-class SaidFlags(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class SaidFlags(OwnFolder):
     def train(self, *flags):
         with Run(*flags) as run:
             summary = run.finish()

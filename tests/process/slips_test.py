@@ -2,12 +2,11 @@
 # ctest: TIMEOUT 600
 
 import json
-import os
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run
+from own_folder import OwnFolder
 
 SMALL = ["--model", "mlp:784-16-10", "--seed", "3", "--global-batch", "64"]
 CLASSES = 4
@@ -23,15 +22,7 @@ def write_sorted_csv(path, header):
                 file.write(f"{kind},{i / 100},{kind}\n")
 
 
-class Slips(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Slips(OwnFolder):
     def troupe(self, *arguments):
         return subprocess.run(
             [TROUPE, *arguments], stdin=subprocess.DEVNULL,

@@ -21,6 +21,7 @@ import unittest
 
 from cluster import TROUPE, Run, wait_for
 from groups import Group
+from own_folder import OwnFolder
 
 DATA = ["--data", "synthetic:digits?samples=2000"]
 JOB = [*DATA, "--model", "mlp:784-48-10", "--global-batch", "64",
@@ -65,12 +66,7 @@ def without_memory_files():
     return filter_calls
 
 
-class SmallMachine(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class SmallMachine(OwnFolder):
     def start(self, *arguments, **options):
         run = Run(*JOB, *arguments, **options)
         self.addCleanup(run.__exit__)

@@ -7,10 +7,10 @@ which judges what the job checkpoints."""
 import json
 import os
 import socket
-import tempfile
 import unittest
 
 from cluster import Run, wait_for
+from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
@@ -26,23 +26,18 @@ def free_addresses(count):
     return out
 
 
-class TfConfig(unittest.TestCase):
+class TfConfig(OwnFolder):
     @classmethod
     def setUpClass(cls):
         with Run(*JOB, "--epochs", "2", "--strategy", "one_device") as run:
             cls.expected = run.finish()
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         # One folder for all hosts, made before.
         Role(self.addCleanup, "coordinator", "--certificates",
              self.path("certificates"), *JOB, "--join-deadline-ms",
              "1").finish(1)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def start(self, cluster, kind, index, *arguments, command="train"):
         return Role(self.addCleanup, "--certificates",
