@@ -56,7 +56,7 @@ uint64_t SilenceWatch::limit_ms(uint64_t now_ms) const {
                     options_.max_ms);
 }
 
-void SilenceWatch::raise_least(uint64_t min_ms) {
+void SilenceWatch::raise_min(uint64_t min_ms) {
   options_.min_ms = std::max(options_.min_ms, min_ms);
   options_.max_ms = std::max(options_.max_ms, min_ms);
 }

@@ -53,7 +53,7 @@ public:
 
   uint64_t limit_ms(uint64_t now_ms) const;
   /// From here on the limit is no less than that.
-  void raise_least(uint64_t min_ms);
+  void raise_min(uint64_t min_ms);
 
 private:
   /// Whoever should have called tick() was not running.

@@ -146,7 +146,7 @@ std::optional<StageCuts> cut_stages(const CutProblem& problem) {
   return StageCuts{fewest.begins(), fastest.best(), fewest.best()};
 }
 
-std::optional<uint64_t> least_memory(const CutProblem& problem) {
+std::optional<uint64_t> min_memory(const CutProblem& problem) {
   const auto ops = ops_of(problem);
   const Sums sums{problem};
   Table least{static_cast<uint32_t>(problem.in_flight.size()), ops};

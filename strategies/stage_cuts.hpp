@@ -53,6 +53,6 @@ std::optional<StageCuts> cut_stages(const CutProblem& problem);
 
 /// The smallest memory limit that some cuts keep to; nothing: there are no cuts
 /// at all, for too few operators or places to cut.
-std::optional<uint64_t> least_memory(const CutProblem& problem);
+std::optional<uint64_t> min_memory(const CutProblem& problem);
 
 } // namespace troupe

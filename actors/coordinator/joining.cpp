@@ -91,7 +91,7 @@ void CoordinatorState::on(const Join& join) {
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
   if (job_->options.loss_ms == 0 && is_apart(present_, join.role))
-    silence_.raise_least(loss_between_hosts(job_->options).count());
+    silence_.raise_min(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
   admit(join.role);
@@ -107,7 +107,7 @@ void CoordinatorState::pace_signs() {
   const auto loss_ms = own.loss_ms > 0 ? own.loss_ms : options_.silence.max_ms;
   sign_ms_ = std::max(sign_ms_, sign_period_ms(members, loss_ms));
   if (own.loss_ms == 0 && own.processes && sign_ms_ > usual_sign_ms)
-    silence_.raise_least(signs_before_loss * sign_ms_);
+    silence_.raise_min(signs_before_loss * sign_ms_);
 }
 
 /// Who has not come is not waited for; it is taken in when it does.

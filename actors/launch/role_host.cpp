@@ -21,7 +21,7 @@
 #include "actors/stage/stage.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
-#include "actors/worker/hybrid_worker.hpp"
+#include "actors/worker/dense_reduced_worker.hpp"
 #include "actors/worker/worker.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
@@ -57,7 +57,7 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
         spawn_shard(system, context, std::move(store)));
   } else if (job.plan.dense_reduced) {
     actor = caf::actor_cast<caf::strong_actor_ptr>(
-      spawn_hybrid_worker(system, context));
+      spawn_dense_reduced_worker(system, context));
   } else if (job.plan.owner_kind == RoleKind::shard) {
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));

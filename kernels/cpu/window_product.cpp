@@ -9,7 +9,7 @@ namespace troupe::kernels {
 
 namespace {
 
-constexpr size_t most_lanes = 16;
+constexpr size_t max_lanes = 16;
 constexpr size_t fetched_lines = 8;         ///< of b, ahead of use
 constexpr size_t image_elements = 64 << 10; ///< that panels meet in turn
 
@@ -104,7 +104,7 @@ PackedColumns::PackedColumns(size_t depth, size_t columns, size_t wide)
 }
 
 size_t PackedColumns::size(size_t depth, size_t columns) {
-  return depth * whole_parts(columns, most_lanes) * most_lanes;
+  return depth * whole_parts(columns, max_lanes) * max_lanes;
 }
 
 void PackedColumns::pack(const float* from, size_t stride, float* to) {

@@ -34,7 +34,7 @@ constexpr std::array channel_counts{"3", "1"};
 // --- what the keys say -------------------------------------------------------
 
 /// "32x48", each from 1 to `most`.
-Shape extents_of(const DataSpec& spec, const char* key, size_t most_extents,
+Shape extents_of(const DataSpec& spec, const char* key, size_t max_extents,
                  uint64_t most) {
   Shape result;
   const auto text = option(spec, key);
@@ -46,10 +46,10 @@ Shape extents_of(const DataSpec& spec, const char* key, size_t most_extents,
     uint64_t extent = 0;
     const auto [stop, error] = std::from_chars(at, last, extent);
     if (error != std::errc{} || extent == 0 || extent > most
-        || (stop != last && *stop != 'x') || result.size() == most_extents)
+        || (stop != last && *stop != 'x') || result.size() == max_extents)
       refuse(spec,
              std::string{key} + "=" + *text + " is not of the form "
-               + (most_extents == 2 ? "SIDE or HEIGHTxWIDTH" : "EXTENTxEXTENT…")
+               + (max_extents == 2 ? "SIDE or HEIGHTxWIDTH" : "EXTENTxEXTENT…")
                + ", each from 1 to " + std::to_string(most));
     result.push_back(extent);
     if (stop == last)

@@ -105,10 +105,10 @@ public:
   explicit ZstdBytes(const std::string& path)
     : file_(path), stream_(ZSTD_createDCtx()) {
     // What a frame may make its reader keep; zstd -1 to -19 want 8 MiB.
-    constexpr int most_window_log = 26;
+    constexpr int max_window_log = 26;
     if (stream_ == nullptr
-        || ZSTD_isError(ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax,
-                                               most_window_log)))
+        || ZSTD_isError(
+          ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, max_window_log)))
       throw std::bad_alloc{};
   }
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_files = 10'000'000;
+constexpr size_t max_files = 10'000'000;
 
 bool is_there(const std::string& path) {
   std::error_code ignored;
@@ -71,7 +71,7 @@ std::vector<std::string> listed_files(const std::string& list) {
     if (name.find('\0') != name.npos)
       lines.refuse("holds a byte 0", "is this a list of files?");
     add_place((folder / fs::path{name}).string(), files);
-    if (files.size() > most_files)
+    if (files.size() > max_files)
       lines.refuse("is beyond 10,000,000 files", "put samples into fewer");
   }
   if (files.empty())

@@ -34,10 +34,10 @@ bool is_png(std::span<const uint8_t> bytes) {
 ImageSize checked_size(const Record& record, uint64_t height, uint64_t width) {
   if (height == 0 || width == 0)
     record.refuse("the image has no pixels", mend_image);
-  if (height > most_pixels / width)
+  if (height > max_pixels / width)
     record.refuse("the image has " + std::to_string(height) + " x "
                     + std::to_string(width) + " pixels, more than "
-                    + std::to_string(most_pixels),
+                    + std::to_string(max_pixels),
                   "scale it down before");
   return {static_cast<uint32_t>(height), static_cast<uint32_t>(width), 0};
 }
@@ -70,9 +70,9 @@ void warn(j_common_ptr info, int level) {
 
 /// A file of a few bytes can ask for scan after scan of all pixels.
 void count_scans(j_common_ptr info) {
-  constexpr int most_scans = 100;
+  constexpr int max_scans = 100;
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
-  if (decoder->input_scan_number > most_scans)
+  if (decoder->input_scan_number > max_scans)
     leave(info);
 }
 

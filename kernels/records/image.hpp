@@ -18,14 +18,14 @@ struct ImageSize {
 
 /// An image may have so many pixels: what decoding it takes is three bytes
 /// each at most.
-constexpr uint64_t most_pixels = 40'000'000;
+constexpr uint64_t max_pixels = 40'000'000;
 
 /// Whether bytes begin like a JPEG or a PNG file.
 bool is_image(std::span<const uint8_t> bytes);
 
 /// Height and width as the head of a JPEG or PNG file says.
 /// Errors: InputError with file and offset (neither of them, damaged, above
-/// most_pixels).
+/// max_pixels).
 ImageSize image_size(const Record& record);
 
 /// Decodes a JPEG or PNG file to `wanted`, [height, width, channels]. What has

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 /// Files that are open at once; others are opened again.
-constexpr size_t most_open = 256;
+constexpr size_t max_open = 256;
 
 } // namespace
 
@@ -35,7 +35,7 @@ struct RecordFiles::Handles {
                        + "its writer finish, then start again");
     const std::lock_guard guard{mutex};
     if (!open[i]) {
-      if (order.size() >= most_open) {
+      if (order.size() >= max_open) {
         open[order.front()].reset();
         order.pop_front();
       }

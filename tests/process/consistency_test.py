@@ -83,9 +83,9 @@ class Switching(unittest.TestCase):
     # The lone worker has the layers, so it must not die. While rows run free a
     # push that is lost is computed again with newer layers.
     def test_rows_beside_layers_are_let_run_free_and_taken_back(self):
-        hybrid = [*ROWS, "--workers", "1", "--dense", "all_reduced"]
-        self.keeps_bits([*hybrid, "--ps", "2", "--chain", "2"],
-                        [*hybrid, "--in-process"],
+        reduced = [*ROWS, "--workers", "1", "--dense", "all_reduced"]
+        self.keeps_bits([*reduced, "--ps", "2", "--chain", "2"],
+                        [*reduced, "--in-process"],
                         in_steps=("ps:3", "ps:1", "ps:0", "ps:2"))
 
     def test_many_workers_switch_and_lose_no_sample(self):

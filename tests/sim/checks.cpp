@@ -385,7 +385,7 @@ void Cluster::check_end() const {
   check_all_ended();
   check_stores();
   if ((scenario_.gradient() == GradientKind::ordered
-       || scenario_.kind == Scenario::Kind::hybrids)
+       || scenario_.kind == Scenario::Kind::dense_reduced)
       && (summary["weights_sha256"] != oracle_->weights_sha256
           || summary["state_sha256"] != oracle_->state_sha256))
     throw Violation("I3", "other weights, or other state of the optimizer, "

@@ -3,7 +3,7 @@
 #include "actors/links/message_links.hpp"
 #include "actors/replica/replica_role.hpp"
 #include "actors/shard/shard.hpp"
-#include "actors/worker/hybrid_worker.hpp"
+#include "actors/worker/dense_reduced_worker.hpp"
 #include "actors/worker/worker.hpp"
 #include "tests/sim/cluster_hosts.hpp"
 #include "tests/sim/cluster_rough.hpp"
@@ -215,7 +215,7 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
       replica_links_, member.process, scenario_.job);
     actor = scenario_.kind == Scenario::Kind::replicas
               ? spawn_replica(*member.system, context).id
-              : spawn_hybrid_worker(*member.system, context).id;
+              : spawn_dense_reduced_worker(*member.system, context).id;
   } else if (role.kind == RoleKind::worker) {
     actor = spawn_worker(*member.system, context).id;
   } else {

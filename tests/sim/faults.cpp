@@ -234,7 +234,7 @@ bool Cluster::cut_off() {
   std::vector<uint32_t> others{coordinator_process_};
   for (const auto& [other, member] : members_)
     if ((other.kind == RoleKind::shard
-         || scenario_.kind == Scenario::Kind::hybrids)
+         || scenario_.kind == Scenario::Kind::dense_reduced)
         && other != role)
       others.push_back(member.process);
   const auto other = others[draw.below(others.size())];

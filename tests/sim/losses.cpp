@@ -39,7 +39,7 @@ bool Cluster::lose_chain() {
   if (activated_ == 0)
     return false;
   auto& draw = runtime_.random();
-  if (scenario_.kind == Scenario::Kind::hybrids && draw.chance(50))
+  if (scenario_.kind == Scenario::Kind::dense_reduced && draw.chance(50))
     return lose_workers();
   const auto& replicas = chains_[draw.below(chains_.size())].replicas;
   if (!replicas.empty() && draw.chance(50))

@@ -198,11 +198,11 @@ PLANTS = [
      "actors/shard/slice_image.cpp",
      "TensorView::copy(copy.values.span()));",
      "PLANTED(49) ? copy.values : TensorView::copy(copy.values.span()));"),
-    (50, "hybrids go on from a version that some rows lack",
+    (50, "workers that reduce layers go on though some rows lack the version",
      "strategies/resume.cpp", "    if (slice.newest < newest)\n",
      "    if (slice.newest < newest && !PLANTED(50))\n"),
     (51, "a worker computes when its rows are there, and its layers are not",
-     "actors/worker/hybrid_worker.cpp", "|| version_ != wanted_)\n",
+     "actors/worker/dense_reduced_worker.cpp", "|| version_ != wanted_)\n",
      "|| (version_ != wanted_ && !PLANTED(51)))\n"),
     (52, "rows lag a step more than asked", "strategies/free_rows.cpp",
      "return step <= bound ||", "if (PLANTED(52))\n    ++bound;\n"

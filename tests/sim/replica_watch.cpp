@@ -69,7 +69,7 @@ void ReplicaWatch::begin(const Activate& activation) {
 
 /// Of a member that has died, and is there again before that is known, what
 /// the process before it had counts.
-bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
+bool ReplicaWatch::began(const Activate& activation, bool dense_reduced) {
   const auto before = std::exchange(members_, {});
   begin(activation);
   uint64_t newest = 0;
@@ -82,8 +82,8 @@ bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
   const bool gone = newest < committed_;
   // A chain may have been lost, or not have finished a step.
   const bool right = activation.rollback
-                       ? gone || hybrids
-                       : hybrids && activation.version >= committed_
+                       ? gone || dense_reduced
+                       : dense_reduced && activation.version >= committed_
                            && activation.version + 1 == newest;
   if (activation.version < newest && !right)
     throw Violation(
@@ -92,7 +92,7 @@ bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
               + std::to_string(newest) + ", and " + std::to_string(committed_)
               + " is committed");
   if (!activation.rollback) {
-    if (!hybrids)
+    if (!dense_reduced)
       count_survivors(before);
     return false;
   }
@@ -100,7 +100,7 @@ bool ReplicaWatch::began(const Activate& activation, bool hybrids) {
   for (auto member : members_)
     versions_[member] = activation.version;
   committed_ = activation.version;
-  return gone || !hybrids;
+  return gone || !dense_reduced;
 }
 
 /// What all have that were in the epoch before is committed; newcomers take it.

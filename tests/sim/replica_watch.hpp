@@ -20,8 +20,9 @@ public:
   void heard(uint32_t process, const Sealed& sealed);
   /// An epoch begins. Tells whether all are gone that had what was committed.
   /// Errors: Violation of I2 or I4, when one of them has more than it goes on
-  /// from; of hybrids, more than the step that shards have not finished.
-  bool began(const Activate& activation, bool hybrids);
+  /// from; with dense layers reduced, more than the step that shards have not
+  /// finished.
+  bool began(const Activate& activation, bool dense_reduced);
 
   uint64_t committed() const { return committed_; }
   /// The coordinator says that a step of replicas is committed.

@@ -115,7 +115,7 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.sample.classes = 0;
     options.sample.label = LabelKind::binary;
   }
-  if (scenario.kind == Kind::hybrids)
+  if (scenario.kind == Kind::dense_reduced)
     options.dense = "all_reduced";
   if (scenario.kind == Kind::scalars || scenario.clips)
     options.clip_norm = 2;
@@ -177,12 +177,13 @@ void draw_replicas(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   virtual_ranks = ranks[draw.below(3)];
 }
 
-/// … of hybrids, but for who asks for changes, and how the coordinator lives.
-void draw_hybrids(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
+/// … whose workers all-reduce the dense layers, but for who asks for changes,
+/// and how the coordinator lives.
+void draw_dense_reduced(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   Random draw{seed + 9'001'450};
   if (draw.below(12) != 0 || out.kind == Kind::replicas)
     return;
-  out.kind = Kind::hybrids;
+  out.kind = Kind::dense_reduced;
   out.workers = static_cast<uint32_t>(draw.between(2, 3));
   out.shards = static_cast<uint32_t>(draw.between(1, 2));
   out.chain = static_cast<uint32_t>(draw.between(1, 2));
@@ -199,7 +200,7 @@ void draw_hybrids(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
 void draw_hosts(Scenario& out, uint64_t seed) {
   Random draw{seed + 4'470'001};
   out.hosts = 3;
-  if (out.kind == Kind::backup || out.kind == Kind::hybrids)
+  if (out.kind == Kind::backup || out.kind == Kind::dense_reduced)
     out.kind = Kind::sync;
   if (out.kind != Kind::replicas) {
     out.workers = static_cast<uint32_t>(draw.between(2, 3));
@@ -217,7 +218,7 @@ void draw_hosts(Scenario& out, uint64_t seed) {
 void draw_rough(Scenario& out, uint64_t seed) {
   Random draw{seed + 6'118'033};
   out.rough = true;
-  if (out.kind == Kind::backup || out.kind == Kind::hybrids)
+  if (out.kind == Kind::backup || out.kind == Kind::dense_reduced)
     out.kind = Kind::sync;
   if (out.kind != Kind::replicas) {
     out.workers = static_cast<uint32_t>(draw.between(2, 3));
@@ -267,7 +268,7 @@ Scenario scenario_of(uint64_t seed) {
   if (out.switches > 0)
     virtual_ranks = 4;
   draw_replicas(out, virtual_ranks, seed);
-  draw_hybrids(out, virtual_ranks, seed);
+  draw_dense_reduced(out, virtual_ranks, seed);
   if (seed >= first_host_seed) {
     if (seed >= first_rough_seed)
       draw_rough(out, seed);
@@ -295,9 +296,9 @@ Scenario undisturbed(const Scenario& scenario) {
     out.workers = 2;
   if (out.kind == Kind::replicas)
     out.kind = out.clips ? Kind::scalars : Kind::sync;
-  if (out.kind == Kind::hybrids && !out.free_rows)
+  if (out.kind == Kind::dense_reduced && !out.free_rows)
     out.kind = Kind::tables;
-  else if (out.kind == Kind::hybrids)
+  else if (out.kind == Kind::dense_reduced)
     out.staleness = -1;
   out.clips = false;
   make_job(out, scenario.job->options.virtual_ranks);
@@ -305,8 +306,9 @@ Scenario undisturbed(const Scenario& scenario) {
 }
 
 std::string Scenario::describe() const {
-  constexpr const char* names[] = {"sync",    "scalars", "backup",   "async",
-                                   "bounded", "tables",  "replicas", "hybrids"};
+  constexpr const char* names[] = {"sync",     "scalars",      "backup",
+                                   "async",    "bounded",      "tables",
+                                   "replicas", "dense_reduced"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
          + " shards, chains of " + std::to_string(chain) + ", "

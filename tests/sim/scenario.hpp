@@ -80,10 +80,10 @@ struct Scenario {
     scalars, ///< each step needs a norm over all slices
     backup,  ///< k of n
     async,
-    bounded,  ///< staleness
-    tables,   ///< plain steps with a sparse table beside dense variables
-    replicas, ///< no shards: workers sum with one another
-    hybrids,  ///< rows on shards; workers sum the rest with one another
+    bounded,       ///< staleness
+    tables,        ///< plain steps with a sparse table beside dense variables
+    replicas,      ///< no shards: workers sum with one another
+    dense_reduced, ///< rows on shards; workers sum the rest with one another
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
@@ -94,7 +94,7 @@ struct Scenario {
   bool reckless = false;  ///< more fails than the job promises to survive
   bool streams = false;   ///< replicas sum over these, not in memory
   bool clips = false;     ///< replicas: a norm over all variables in each step
-  bool free_rows = false; ///< of hybrids: applied on arrival
+  bool free_rows = false; ///< dense_reduced: they are applied on arrival
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
   /// There are two of them, and three voters keep the journal.
@@ -109,10 +109,10 @@ struct Scenario {
   bool async() const { return kind == Kind::async || kind == Kind::bounded; }
   /// Workers sum with one another.
   bool reduces() const {
-    return kind == Kind::replicas || kind == Kind::hybrids;
+    return kind == Kind::replicas || kind == Kind::dense_reduced;
   }
   bool has_tables() const {
-    return kind == Kind::tables || kind == Kind::hybrids;
+    return kind == Kind::tables || kind == Kind::dense_reduced;
   }
   GradientKind gradient() const {
     const bool steps = kind == Kind::sync || kind == Kind::scalars

@@ -8,35 +8,35 @@
 
 namespace troupe::sim {
 
-/// Says how many seeds a test draws: `least` whatever time they take, then more
-/// until the budget of time is spent, and never more than `most`.
+/// Says how many seeds a test draws: `min` whatever time they take, then more
+/// until the budget of time is spent, and never more than `max`.
 ///
 /// The environment comes first: the variable `count_name` is an exact number
 /// of seeds, and TROUPE_SIM_SECONDS another budget.
 class SeedBudget {
 public:
-  SeedBudget(const char* count_name, uint64_t least, uint64_t most)
-    : least_{least}, most_{most}, begin_s_{now_s()} {
+  SeedBudget(const char* count_name, uint64_t min, uint64_t max)
+    : min_{min}, max_{max}, begin_s_{now_s()} {
     if (const auto* text = std::getenv("TROUPE_SIM_SECONDS"))
       budget_s_ = std::strtod(text, nullptr);
     if (const auto* text = std::getenv(count_name))
-      least_ = most_ = std::strtoull(text, nullptr, 10);
+      min_ = max_ = std::strtoull(text, nullptr, 10);
   }
 
   /// Whether one more is drawn after `drawn`.
   bool allows(uint64_t drawn) const {
-    return drawn < least_ || (drawn < most_ && spent_s() < budget_s_);
+    return drawn < min_ || (drawn < max_ && spent_s() < budget_s_);
   }
 
   std::string describe(uint64_t drawn) const {
     std::ostringstream out;
     out.precision(3);
     out << drawn << " seeds in " << spent_s() << " s (";
-    if (least_ == most_)
+    if (min_ == max_)
       out << "as many as were asked for)";
     else
-      out << "at least " << least_ << ", then for " << budget_s_
-          << " s, at most " << most_ << ")";
+      out << "at least " << min_ << ", then for " << budget_s_ << " s, at most "
+          << max_ << ")";
     return out.str();
   }
 
@@ -50,8 +50,8 @@ private:
   }
   double spent_s() const { return now_s() - begin_s_; }
 
-  uint64_t least_;
-  uint64_t most_;
+  uint64_t min_;
+  uint64_t max_;
   double budget_s_ = 30;
   double begin_s_;
 };

@@ -154,9 +154,9 @@ BOOST_AUTO_TEST_CASE(a_network_raises_the_least_limit) {
   Job job;
   job.pass(10'000);
   BOOST_TEST(job.watch.limit_ms(job.now) == 1'000u);
-  job.watch.raise_least(3'000);
+  job.watch.raise_min(3'000);
   BOOST_TEST(job.watch.limit_ms(job.now) == 3'000u);
-  job.watch.raise_least(2'000);
+  job.watch.raise_min(2'000);
   BOOST_TEST(job.watch.limit_ms(job.now) == 3'000u);
   job.stopped = true;
   job.pass(2'900);

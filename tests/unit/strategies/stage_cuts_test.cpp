@@ -46,7 +46,7 @@ void all_cuts(const CutProblem& problem, std::vector<uint32_t>& begins,
 
 struct Tried {
   std::optional<StageCuts> best;
-  std::optional<uint64_t> least_memory;
+  std::optional<uint64_t> min_memory;
 };
 
 Tried tried(const CutProblem& problem) {
@@ -70,7 +70,7 @@ Tried tried(const CutProblem& problem) {
       cuts.bytes += k > 0 ? problem.cuts[begins[k]].bytes : 0;
       memory = std::max(memory, kept);
     }
-    out.least_memory = std::min(out.least_memory.value_or(memory), memory);
+    out.min_memory = std::min(out.min_memory.value_or(memory), memory);
     const auto rank = [](const StageCuts& x) {
       return std::tie(x.slowest, x.bytes, x.begins);
     };
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(no_other_cuts_are_better) {
     const auto wanted = tried(problem);
     const auto found = cut_stages(problem);
     BOOST_REQUIRE(found.has_value() == wanted.best.has_value());
-    BOOST_REQUIRE(least_memory(problem) == wanted.least_memory);
-    limited += !found && wanted.least_memory;
+    BOOST_REQUIRE(min_memory(problem) == wanted.min_memory);
+    limited += !found && wanted.min_memory;
     if (!found)
       continue;
     ++possible;
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_limit_moves_layers_to_stages_that_keep_less) {
   BOOST_TEST(cuts->begins[1] == 2u);
   problem.memory_limit = 3;
   BOOST_TEST(!cut_stages(problem));
-  BOOST_TEST(least_memory(problem).value() == 4u);
+  BOOST_TEST(min_memory(problem).value() == 4u);
 }
 
 BOOST_AUTO_TEST_CASE(fewer_operators_than_stages_cannot_be_cut) {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(fewer_operators_than_stages_cannot_be_cut) {
   problem.cuts.resize(3);
   problem.in_flight = {1, 1, 1};
   BOOST_TEST(!cut_stages(problem));
-  BOOST_TEST(!least_memory(problem));
+  BOOST_TEST(!min_memory(problem));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-#include "actors/worker/hybrid_worker.hpp"
+#include "actors/worker/dense_reduced_worker.hpp"
 
 #include "actors/job/beginning.hpp"
 #include "actors/replica/dense_steps.hpp"
@@ -23,11 +23,11 @@ namespace {
 /// Rows that run free (strategies/free_rows.hpp) are pulled for the next step
 /// while this one is computed, and first of all rows that the epochs before
 /// have lost are computed once more.
-class HybridWorkerState : WorkerBase {
+class DenseReducedWorkerState : WorkerBase {
 public:
-  static inline const char* name = "hybrid-worker";
+  static inline const char* name = "dense-reduced-worker";
 
-  HybridWorkerState(worker_actor::pointer self, RoleContext context)
+  DenseReducedWorkerState(worker_actor::pointer self, RoleContext context)
     : WorkerBase(self, std::move(context)),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
       dense_(context_, *executor_),
@@ -36,7 +36,7 @@ public:
       arrived_(job_.plan.slices.size()),
       pulled_(job_.plan.slices.size()) {}
 
-  ~HybridWorkerState() {
+  ~DenseReducedWorkerState() {
     dense_.group().abort(to_string(context_.role) + " has ended");
     executor_.reset(); // its task uses what is destroyed after it
   }
@@ -353,9 +353,9 @@ private:
 
 } // namespace
 
-worker_actor spawn_hybrid_worker(caf::actor_system& system,
-                                 RoleContext context) {
-  return system.spawn<worker_actor::stateful_impl<HybridWorkerState>>(
+worker_actor spawn_dense_reduced_worker(caf::actor_system& system,
+                                        RoleContext context) {
+  return system.spawn<worker_actor::stateful_impl<DenseReducedWorkerState>>(
     std::move(context));
 }
 

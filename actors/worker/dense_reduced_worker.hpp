@@ -11,7 +11,7 @@ namespace troupe {
 /// here, and its dense variables have it too.
 /// Source: Kim et al., "Parallax: Sparsity-aware Data Parallel Training of Deep
 /// Neural Networks", EuroSys 2019.
-worker_actor spawn_hybrid_worker(caf::actor_system& system,
-                                 RoleContext context);
+worker_actor spawn_dense_reduced_worker(caf::actor_system& system,
+                                        RoleContext context);
 
 } // namespace troupe

@@ -9,8 +9,8 @@ import unittest
 from clicks import SERVED, counting, job, same, train, train_under
 from cluster import Run
 
-HYBRID = [*SERVED, "--dense", "all_reduced"]
-FREE = [*HYBRID, "--async"]
+REDUCED = [*SERVED, "--dense", "all_reduced"]
+FREE = [*REDUCED, "--async"]
 LAYOUTS = [
     ["--in-process", "--workers", "1", "--ps", "1"],
     ["--in-process", "--workers", "3", "--ps", "2"],
@@ -20,12 +20,12 @@ LAYOUTS = [
 PROCESSES = ["--processes", "--workers", "3", "--ps", "2", "--chain", "2"]
 
 
-class Hybrid(unittest.TestCase):
+class DenseReduced(unittest.TestCase):
     def dies(self, *deaths, steps="1000"):
         """The roles that are killed, each once a step is reached."""
         arguments = job(steps=steps)
         expected = train(*arguments, *SERVED, "--in-process")
-        summary = train_under(*arguments, *HYBRID, *PROCESSES, deaths=deaths)
+        summary = train_under(*arguments, *REDUCED, *PROCESSES, deaths=deaths)
         same(self, summary, expected)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(len(summary["recoveries"]), len(deaths))
@@ -39,7 +39,7 @@ class Hybrid(unittest.TestCase):
                 for layout in LAYOUTS:
                     with self.subTest(model=model, optimizer=optimizer,
                                       layout=" ".join(layout)):
-                        same(self, train(*arguments, *HYBRID, *layout),
+                        same(self, train(*arguments, *REDUCED, *layout),
                                   expected)
 
     def test_a_killed_worker_changes_nothing(self):
@@ -59,7 +59,7 @@ class Hybrid(unittest.TestCase):
     def test_the_last_worker_takes_the_layers_along_and_that_is_said(self):
         arguments = job(steps="400")
         expected = train(*arguments, *SERVED, "--in-process")
-        with Run(*arguments, *HYBRID, "--processes", "--workers", "1", "--ps",
+        with Run(*arguments, *REDUCED, "--processes", "--workers", "1", "--ps",
                  "1") as run:
             run.wait_for_step(100)
             os.kill(run.role("worker:0"), signal.SIGKILL)
@@ -71,8 +71,8 @@ class Hybrid(unittest.TestCase):
 
     def test_a_checkpoint_goes_on_whoever_keeps_the_layers(self):
         expected = train(*job(steps="60"), *SERVED, "--in-process")
-        for first, second in ((HYBRID, SERVED), (SERVED, HYBRID),
-                              (HYBRID, HYBRID)):
+        for first, second in ((REDUCED, SERVED), (SERVED, REDUCED),
+                              (REDUCED, REDUCED)):
             with Run(*job(steps="60")) as run:
                 folder = ["--checkpoint-dir", run.path("checkpoints")]
                 train(*job(steps="30"), *first, "--in-process", *folder)
@@ -81,10 +81,10 @@ class Hybrid(unittest.TestCase):
                           expected)
 
     def test_a_run_that_is_stopped_saves_what_it_has(self):
-        with Run(*job(steps="100000"), *HYBRID, "--processes", "--workers",
+        with Run(*job(steps="100000"), *REDUCED, "--processes", "--workers",
                  "2") as run:
             path = run.path("weights.safetensors")
-            with Run(*job(steps="100000"), *HYBRID, "--in-process",
+            with Run(*job(steps="100000"), *REDUCED, "--in-process",
                      "--workers", "2", "--save", path) as stopped:
                 stopped.wait_for_step(50)
                 stopped.process.send_signal(signal.SIGINT)
@@ -98,11 +98,11 @@ class Hybrid(unittest.TestCase):
         digits = ["--data", "synthetic:digits?samples=100"]
         for arguments, remedy in (
                 ([*digits, "--dense", "all_reduced"], "parameter_server"),
-                ([*digits, *HYBRID], "multi_worker_mirrored"),
+                ([*digits, *REDUCED], "multi_worker_mirrored"),
                 ([*job(), *FREE, "--reject-stale", "9"], "--dense shards"),
-                ([*job(), *HYBRID, "--tables", "dense"], "--dense shards"),
-                ([*job(), *HYBRID, "--clip-norm", "1"], "--dense shards"),
-                ([*job(), *HYBRID, "--reduction", "fast", "--compress",
+                ([*job(), *REDUCED, "--tables", "dense"], "--dense shards"),
+                ([*job(), *REDUCED, "--clip-norm", "1"], "--dense shards"),
+                ([*job(), *REDUCED, "--reduction", "fast", "--compress",
                   "fp16"], "--dense shards")):
             with self.subTest(arguments=arguments), Run(*arguments) as run:
                 run.finish(status=2)
@@ -133,7 +133,7 @@ class FreeRows(unittest.TestCase):
             arguments = [*job(optimizer=optimizer, steps="60"),
                          "--virtual-ranks", "1", "--workers", "1",
                          "--global-batch", "50"] # every step is whole
-            expected = train(*arguments, *HYBRID, "--in-process")
+            expected = train(*arguments, *REDUCED, "--in-process")
             for layout in (["--in-process", "--ps", "2"],
                            ["--processes", "--ps", "2", "--chain", "2"]):
                 with self.subTest(optimizer=optimizer, layout=layout):
@@ -153,7 +153,7 @@ class FreeRows(unittest.TestCase):
                      "--model", "dlrm", "--optimizer", "adagrad", "--lr",
                      "0.02", "--eval-fraction", "0.1", "--global-batch", "128",
                      "--epochs", "1"]
-        steps = train(*arguments, *HYBRID, "--in-process", "--workers", "2")
+        steps = train(*arguments, *REDUCED, "--in-process", "--workers", "2")
         free = train(*arguments, *FREE, *PROCESSES)
         # Free runs end between 0.809 and 0.816 where steps end at 0.819.
         self.assertGreater(free["eval"]["auc"], steps["eval"]["auc"] - 0.02)
