@@ -2,8 +2,8 @@
 
 #include "actors/job/job.hpp"
 #include "actors/job/trained_model.hpp"
+#include "actors/launch/job_runner.hpp"
 #include "kernels/base/crc32c.hpp"
-#include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
@@ -105,52 +105,76 @@ uint32_t digest_of(const Dataset& data) {
 
 } // namespace
 
-struct Trainer::Wish {
-  std::mutex lock;
-  std::string mode;
-  std::deque<std::pair<std::string, std::promise<std::string>>> changes;
-  std::optional<std::promise<std::string>> under_way;
-};
+struct Trainer::State {
+  /// To switch, and to change; for another thread than that of fit().
+  struct Wish {
+    std::mutex lock;
+    std::string mode;
+    std::deque<std::pair<std::string, std::promise<std::string>>> changes;
+    std::optional<std::promise<std::string>> under_way;
+  };
 
-/// What fit() leaves for the next one: a folder with its last checkpoint.
-struct Trainer::Fitted {
-  Fitted() {
-    auto name =
-      (std::filesystem::temp_directory_path() / "troupe-fit-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      fail_to_write(name, errno);
-    folder = name;
-  }
-  ~Fitted() {
-    std::error_code failure;
-    std::filesystem::remove_all(folder, failure);
-  }
-  Fitted(const Fitted&) = delete;
-  Fitted& operator=(const Fitted&) = delete;
+  /// What fit() leaves for the next one: a folder with its last checkpoint.
+  struct Fitted {
+    Fitted() {
+      auto name =
+        (std::filesystem::temp_directory_path() / "troupe-fit-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr)
+        fail_to_write(name, errno);
+      folder = name;
+    }
+    ~Fitted() {
+      std::error_code failure;
+      std::filesystem::remove_all(folder, failure);
+    }
+    Fitted(const Fitted&) = delete;
+    Fitted& operator=(const Fitted&) = delete;
 
-  std::filesystem::path folder;
-  uint32_t samples = 0; ///< digest of them
-  uint64_t epochs = 0;
+    std::filesystem::path folder;
+    uint32_t samples = 0; ///< digest of them
+    uint64_t epochs = 0;
+  };
+
+  explicit State(const TrainerOptions& options)
+    : job(job_of(options)), graph(make_graph(job.model, job.sample)) {}
+
+  std::shared_ptr<Dataset> dataset_of(TrainerSamples samples,
+                                      const char* call) const;
+
+  JobOptions job;
+  Graph graph;
+  std::shared_ptr<Wish> wish = std::make_shared<Wish>();
+  std::shared_ptr<const TrainedModel> model; ///< null before fit()
+  std::shared_ptr<const Fitted> fitted; ///< what the next fit() goes on from
 };
 
 Trainer::Trainer(TrainerOptions options)
-  : job_(job_of(options)),
-    wish_(std::make_shared<Wish>()),
-    graph_(make_graph(job_.model, job_.sample)) {
-  if (graph_.sample.label == LabelKind::tokens)
-    throw UsageError("model " + job_.model
+  : state_(std::make_unique<State>(options)) {
+  if (state_->graph.sample.label == LabelKind::tokens)
+    throw UsageError("model " + state_->job.model
                      + " learns text, which has no rows of arrays: use troupe "
                        "train --data text:FILE");
-  Job check{job_};
+  Job check{state_->job};
 }
+
+Trainer::~Trainer() = default;
+Trainer::Trainer(const Trainer& other)
+  : state_(std::make_unique<State>(*other.state_)) {
+  state_->wish = std::make_shared<State::Wish>(); // those were for the other
+}
+Trainer& Trainer::operator=(const Trainer& other) {
+  return *this = Trainer{other};
+}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 void Trainer::switch_consistency(const std::string& mode) {
   mode_of(mode);
-  if (job_.strategy != Strategy::parameter_server)
-    throw UsageError("strategy " + to_string(job_.strategy)
+  if (state_->job.strategy != Strategy::parameter_server)
+    throw UsageError("strategy " + to_string(state_->job.strategy)
                      + " is always synchronous");
-  std::lock_guard guard{wish_->lock};
-  wish_->mode = mode;
+  std::lock_guard guard{state_->wish->lock};
+  state_->wish->mode = mode;
 }
 
 std::future<std::string> Trainer::reshape(const std::string& change) {
@@ -158,16 +182,16 @@ std::future<std::string> Trainer::reshape(const std::string& change) {
   std::string mistake;
   if (!parse(change, wish, mistake))
     throw UsageError(mistake);
-  std::lock_guard guard{wish_->lock};
-  auto& [words, promise] = wish_->changes.emplace_back();
+  std::lock_guard guard{state_->wish->lock};
+  auto& [words, promise] = state_->wish->changes.emplace_back();
   words = to_string(wish);
   return promise.get_future();
 }
 
-std::shared_ptr<Dataset> Trainer::dataset_of(TrainerSamples samples,
-                                             const char* call) const {
-  const auto features = graph_.features();
-  const auto ids = graph_.ids();
+std::shared_ptr<Dataset> Trainer::State::dataset_of(TrainerSamples samples,
+                                                    const char* call) const {
+  const auto features = graph.features();
+  const auto ids = graph.ids();
   const auto rows = features > 0
                       ? samples.features.size() / features
                       : samples.ids.size() / std::max<uint64_t>(ids, 1);
@@ -175,13 +199,13 @@ std::shared_ptr<Dataset> Trainer::dataset_of(TrainerSamples samples,
     throw InputError(std::string{call} + ": there are no samples");
   require_length(call, "features", samples.features.size(), rows, features);
   require_length(call, "ids", samples.ids.size(), rows, ids);
-  require_range(call, "id", samples.ids, -1, graph_.sample.vocabulary);
+  require_range(call, "id", samples.ids, -1, graph.sample.vocabulary);
   auto data = std::make_shared<Dataset>();
   data->name = "the caller's arrays";
-  data->shape = graph_.sample;
+  data->shape = graph.sample;
   data->values = std::move(samples.features);
   data->ids = std::move(samples.ids);
-  if (graph_.sample.label == LabelKind::number)
+  if (graph.sample.label == LabelKind::number)
     data->targets = std::move(samples.targets);
   else
     data->labels = std::move(samples.labels);
@@ -194,38 +218,39 @@ Trainer::Result Trainer::fit(std::vector<float> features,
 }
 
 Trainer::Result Trainer::fit(TrainerSamples samples) {
-  auto data = dataset_of(std::move(samples), "fit");
-  const bool numbers = graph_.sample.label == LabelKind::number;
-  const auto rows = graph_.features() > 0
-                      ? data->values.size() / graph_.features()
-                      : data->ids.size() / graph_.ids();
+  auto data = state_->dataset_of(std::move(samples), "fit");
+  const bool numbers = state_->graph.sample.label == LabelKind::number;
+  const auto rows = state_->graph.features() > 0
+                      ? data->values.size() / state_->graph.features()
+                      : data->ids.size() / state_->graph.ids();
   require_length("fit", numbers ? "targets" : "labels",
                  numbers ? data->targets.size() : data->labels.size(), rows, 1);
-  require_range("fit", "label", data->labels, 0, graph_.classes());
-  auto fitted = std::make_shared<Fitted>();
+  require_range("fit", "label", data->labels, 0, state_->graph.classes());
+  auto fitted = std::make_shared<State::Fitted>();
   fitted->samples = digest_of(*data);
-  fitted->epochs = job_.epochs;
+  fitted->epochs = state_->job.epochs;
   RunOptions run;
-  run.job = job_;
+  run.job = state_->job;
   run.checkpoints.dir = (fitted->folder / "checkpoints").string();
   run.checkpoints.keep = 1;
-  if (fitted_) {
-    if (fitted_->samples != fitted->samples)
+  if (state_->fitted) {
+    if (state_->fitted->samples != fitted->samples)
       throw InputError(
         "fit: goes on with the samples that it was given before, "
         "and these are others; make another Trainer for them");
-    std::filesystem::copy(fitted_->folder / "checkpoints", run.checkpoints.dir,
+    std::filesystem::copy(state_->fitted->folder / "checkpoints",
+                          run.checkpoints.dir,
                           std::filesystem::copy_options::recursive);
     run.checkpoints.resume = true;
-    fitted->epochs += fitted_->epochs;
+    fitted->epochs += state_->fitted->epochs;
     run.job.epochs = fitted->epochs;
   }
   run.save = (fitted->folder / "weights.safetensors").string();
-  run.events.consistency = [wish = wish_] {
+  run.events.consistency = [wish = state_->wish] {
     std::lock_guard guard{wish->lock};
     return std::exchange(wish->mode, {});
   };
-  run.events.reshape = [wish = wish_] {
+  run.events.reshape = [wish = state_->wish] {
     std::lock_guard guard{wish->lock};
     if (wish->changes.empty() || wish->under_way)
       return std::string{};
@@ -234,7 +259,8 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
     wish->under_way = std::move(next.second);
     return next.first;
   };
-  run.events.reshaped = [wish = wish_](bool done, const std::string& line) {
+  run.events.reshaped = [wish = state_->wish](bool done,
+                                              const std::string& line) {
     std::lock_guard guard{wish->lock};
     auto promise = std::move(*wish->under_way);
     wish->under_way.reset();
@@ -246,10 +272,10 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
   auto outcome = run_in_process(run, JobData{data, nullptr});
   if (outcome.status != 0)
     throw InputError(outcome.line);
-  auto model = load_trained_model(job_.model, data->shape, run.save);
+  auto model = load_trained_model(state_->job.model, data->shape, run.save);
   std::filesystem::remove(run.save);
-  model_ = std::make_shared<const TrainedModel>(std::move(model));
-  fitted_ = std::move(fitted);
+  state_->model = std::make_shared<const TrainedModel>(std::move(model));
+  state_->fitted = std::move(fitted);
   auto summary = nlohmann::json::parse(outcome.summary);
   return {summary["steps"], summary["final_loss"],
           summary["samples_per_second"], summary["weights_sha256"]};
@@ -261,17 +287,17 @@ Trainer::predict(const std::vector<float>& features) const {
 }
 
 Trainer::Prediction Trainer::predict(TrainerSamples samples) const {
-  if (!model_)
+  if (!state_->model)
     throw InputError("predict: call fit() first");
-  auto data = dataset_of(std::move(samples), "predict");
+  auto data = state_->dataset_of(std::move(samples), "predict");
   // Scoring counts samples by their labels.
-  const auto rows = graph_.features() > 0
-                      ? data->values.size() / graph_.features()
-                      : data->ids.size() / graph_.ids();
-  data->labels.assign(graph_.classes() > 0 ? rows : 0, 0);
-  data->targets.assign(graph_.classes() > 0 ? 0 : rows, 0);
-  auto scores = score(*model_, *data, {}, 1);
-  if (graph_.loss().kind == OpKind::sigmoid_cross_entropy)
+  const auto rows = state_->graph.features() > 0
+                      ? data->values.size() / state_->graph.features()
+                      : data->ids.size() / state_->graph.ids();
+  data->labels.assign(state_->graph.classes() > 0 ? rows : 0, 0);
+  data->targets.assign(state_->graph.classes() > 0 ? 0 : rows, 0);
+  auto scores = score(*state_->model, *data, {}, 1);
+  if (state_->graph.loss().kind == OpKind::sigmoid_cross_entropy)
     for (auto& value : scores.scores)
       value = static_cast<float>(1 / (1 + std::exp(-double{value})));
   return {std::move(scores.predictions), std::move(scores.scores)};

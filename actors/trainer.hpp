@@ -1,6 +1,7 @@
 #pragma once
 
-#include "actors/launch/job_runner.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/graph/sample_shape.hpp"
 
 #include <cstdint>
 #include <future>
@@ -9,8 +10,6 @@
 #include <vector>
 
 namespace troupe {
-
-struct TrainedModel;
 
 /// What a Trainer is to do; the meaning and the defaults are those of the
 /// command line (`troupe train --help`).
@@ -42,7 +41,14 @@ struct TrainerSamples {
   std::vector<float> targets;  ///< [n], of a model that learns numbers
 };
 
-/// Trains on the caller's own arrays; all roles are actors of this process.
+/// Trains on the caller's own arrays; all roles are actors of this process. Its
+/// threads live as long as a call of fit(); what that learnt is kept with the
+/// Trainer, the newest checkpoint in a folder below the temporary one, and goes
+/// with it.
+///
+/// One thread uses a Trainer at a time, but for switch_consistency() and
+/// reshape(), which are made for another one. A fit() that throws leaves what
+/// was learnt before.
 ///
 ///     troupe::Trainer trainer{{.model = "mlp:2-16-2", .epochs = 5}};
 ///     auto result = trainer.fit(features, labels);
@@ -58,6 +64,12 @@ public:
 
   /// Errors: UsageError for options that do not fit together.
   explicit Trainer(TrainerOptions options);
+  ~Trainer();
+  /// A copy goes on by itself from what was learnt so far.
+  Trainer(const Trainer& other);
+  Trainer& operator=(const Trainer& other);
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
 
   /// Trains for `epochs`. Called again with the same samples it goes on from
   /// where it was, optimizer state and all: twice 5 epochs are 10.
@@ -99,17 +111,8 @@ public:
   Prediction predict(TrainerSamples samples) const;
 
 private:
-  std::shared_ptr<Dataset> dataset_of(TrainerSamples samples,
-                                      const char* call) const;
-
-  struct Wish;
-  struct Fitted;
-
-  JobOptions job_;
-  std::shared_ptr<Wish> wish_; ///< to switch; shared with fit()
-  Graph graph_;
-  std::shared_ptr<const TrainedModel> model_; ///< null before fit()
-  std::shared_ptr<const Fitted> fitted_; ///< what the next fit() goes on from
+  struct State;
+  std::unique_ptr<State> state_; ///< null once it is moved from
 };
 
 } // namespace troupe
