@@ -17,7 +17,8 @@ constexpr uint64_t again_within = 6'000;
 } // namespace
 
 /// Faults come some time after certain steps have begun, so that all of a run
-/// is hit however long it takes.
+/// is hit however long it takes. None is planned for the last three steps: a
+/// world must go on to its end once nothing fails any more.
 void Cluster::plan_faults(uint32_t count) {
   auto& draw = runtime_.random();
   for (uint32_t i = 0; i < count; ++i)

@@ -47,6 +47,8 @@ bool no_tests() {
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], "--seed") == 0) {
     const auto seed = std::stoull(argv[2]);
+    std::cout << "seed " << seed << ": "
+              << troupe::real::scenario_of(seed).describe() << std::endl;
     return run_seeds(seed, seed + 1, argc > 3);
   }
   if (argc > 3 && std::strcmp(argv[1], "--seeds") == 0)
