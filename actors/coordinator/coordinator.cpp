@@ -200,7 +200,7 @@ void CoordinatorState::on_tick() {
   look_at_checkpoints();
   if (std::exchange(renews_, false)) {
     leave_out_unlinked();
-    renew();
+    renew("a link has to be made again");
   }
   watch_silence(now);
   look_at_joining();

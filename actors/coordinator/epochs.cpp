@@ -38,12 +38,13 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   epoch_plan_.begin(seals_, activate.epoch);
   epoch_plan_.tell(message);
   bool undone = false;
+  std::string reason = "each slice goes on with the leases that it has";
   if (async_)
     undone = resume_leases();
   else
-    resume_steps(message);
+    reason = resume_steps(message);
   switch_or_go_on(message);
-  write_down(std::move(message), undone);
+  write_down(std::move(message), undone, cause_ + "; " + reason);
 }
 
 /// The epoch is decided for good: its members are told.
@@ -134,7 +135,7 @@ bool CoordinatorState::resume_leases() {
   return undone;
 }
 
-void CoordinatorState::resume_steps(Activate& message) {
+std::string CoordinatorState::resume_steps(Activate& message) {
   const auto [found, owners] = epoch_plan_.decide_resume(commits_.committed(),
                                                          switch_.now().async);
   message.version = found.version;
@@ -147,10 +148,11 @@ void CoordinatorState::resume_steps(Activate& message) {
     committed(commits_.forgive(found.version));
   epoch_plan_.tell_sums(message);
   if (found.rollback)
-    return;
+    return found.reason;
   const bool told_another = options_.past || left_out_.returned();
   committed(commits_.excuse(
     found.version, epoch_plan_.unreported(found.version, told_another)));
+  return found.reason;
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {

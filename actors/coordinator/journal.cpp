@@ -74,7 +74,8 @@ void CoordinatorState::lost(RoleId role, Clock::time_point when,
   journal_.death(record_.newest_loss());
 }
 
-void CoordinatorState::write_down(Activate message, bool undone) {
+void CoordinatorState::write_down(Activate message, bool undone,
+                                  const std::string& reason) {
   for (const auto& [role, incarnation] : std::exchange(past_members_, {}))
     if (auto known = present_.find(role);
         known == present_.end() || known->second.incarnation != incarnation)
@@ -90,6 +91,7 @@ void CoordinatorState::write_down(Activate message, bool undone) {
   row.wanted = wanted_of(epoch_plan_.chains());
   row.consistency = switch_.now();
   row.period_epoch = period_epoch_;
+  row.reason = reason;
   if (!options_.journal) {
     announce(message);
     return;

@@ -100,7 +100,7 @@ void CoordinatorState::perform(const Reshaping::Actions& actions) {
     } else if (const auto* x = std::get_if<Reshaping::Tell>(&action)) {
       note(x->line);
     } else if (!is_ending()) {
-      renew(); // it would only keep the end waiting
+      renew("members or slices move"); // it would only keep the end waiting
     }
 }
 
@@ -135,6 +135,7 @@ void CoordinatorState::retire(RoleId role) {
   journal_.left(role, [handle, dismiss] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle), Completion{dismiss});
   });
+  cause_ = to_string(role) + " has left";
   perform(membership_.dismiss(role, clock_.ms()));
 }
 
@@ -180,9 +181,11 @@ bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
   return unfit;
 }
 
-void CoordinatorState::renew() {
-  if (fence_.job != 0 && stage_ != Stage::over)
-    perform(membership_.renew(clock_.ms()));
+void CoordinatorState::renew(const std::string& cause) {
+  if (fence_.job == 0 || stage_ == Stage::over)
+    return;
+  cause_ = cause;
+  perform(membership_.renew(clock_.ms()));
 }
 
 } // namespace troupe

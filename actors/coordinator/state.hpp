@@ -80,7 +80,8 @@ private:
   void perform(const Membership::Await& await);
   std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Activate& activate);
-  void resume_steps(Activate& message); ///< where a job by steps goes on
+  /// Where a job by steps goes on; returns why there.
+  std::string resume_steps(Activate& message);
   bool resume_leases(); ///< the same by leases; returns whether some are undone
   void roll_back(Activate& message, const std::string& reason);
   void announce(const Activate& message);
@@ -94,7 +95,7 @@ private:
 
   // --- what outlives this coordinator (journal.cpp) -------------------------
   void resume(const JobHistory& past);
-  void write_down(Activate message, bool undone);
+  void write_down(Activate message, bool undone, const std::string& reason);
   void write_commits();
   void write_end();
   void lost(RoleId role, Clock::time_point when, StepPhase phase);
@@ -121,7 +122,8 @@ private:
   void on(const CaughtUp& caught_up);
   /// Whether it is a newcomer's trouble, which stays out, and not the job's.
   bool is_unfit(RoleId role, const std::string& why);
-  void renew(); ///< the epoch, unless the next is on its way
+  /// The epoch, unless the next is on its way.
+  void renew(const std::string& cause);
 
   // --- commits, and leases where they are handed out (commits.cpp) ----------
   bool current(const Fence& fence) const;
@@ -201,6 +203,7 @@ private:
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
+  std::string cause_;      ///< of the newest proposal: who came or went
   std::string probe_, numeric_class_;   ///< of the first worker
   bool begun_ = false, renews_ = false; ///< a member has lost a link
   CommitBook commits_;

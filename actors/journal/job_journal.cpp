@@ -81,7 +81,8 @@ void JobJournal::epoch(const EpochRow& row, std::function<void()> synced) {
               {"period", row.consistency.period},
               {"step", row.consistency.step},
               {"updates", row.consistency.updates}}},
-            {"period_epoch", row.period_epoch}};
+            {"period_epoch", row.period_epoch},
+            {"reason", row.reason}};
   if (row.wanted != row.chains)
     body["wanted"] = row.wanted;
   write("epoch", body, std::move(synced));

@@ -26,6 +26,7 @@ struct EpochRow {
   std::vector<std::vector<uint32_t>> wanted;
   Consistency consistency;
   uint64_t period_epoch = 0;
+  std::string reason; ///< of this epoch, and of where it begins; for people
 };
 
 /// What a coordinator writes into its journal (PROTOCOL 15, 16):

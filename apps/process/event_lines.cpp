@@ -27,7 +27,8 @@ std::string sentence(const std::string& kind, const Json& body) {
       members += ' ' + role;
     return at("epoch") + " from step " + at("version") + ", "
            + text_of(body.at("consistency").at("mode")) + ':' + members
-           + (body.at("rollback").get<bool>() ? " (rollback)" : "");
+           + (body.at("rollback").get<bool>() ? " (rollback)" : "")
+           + (body.contains("reason") ? "; " + at("reason") : "");
   }
   if (kind == "commits") {
     const auto first = body.at("first").get<uint64_t>();

@@ -291,7 +291,7 @@ class FullMeasure(unittest.TestCase):
                  "epoch"], capture_output=True, text=True, timeout=60)
             for line in done.stdout.splitlines()[-1:]:
                 newest = max(newest, line, key=epoch_of)
-        return self.roles - set(newest.split())
+        return self.roles - set(newest.split(";")[0].split())
 
     def mend_deposed(self):
         """A coordinator that gave way ends; the operator starts it again.

@@ -165,6 +165,11 @@ class Coordinator(OwnFolder):
                           if x["kind"] == "coordinator"], [1, 2])
         epochs = [x["epoch"] for x in told if x["kind"] == "epoch"]
         self.assertEqual(epochs, sorted(set(epochs)))
+        reasons = [x["reason"] for x in told if x["kind"] == "epoch"]
+        self.assertIn("the run begins; every slice has version 0", reasons)
+        # On a busy machine it may be back before the others have gone on.
+        self.assertRegex("\n".join(reasons), r"worker:1 (was lost|has joined); "
+                         r"every slice has version \d+")
         self.assertEqual(
             [(x["role"], x["recovery_kind"]) for x in told
              if x["kind"] == "recovery"],

@@ -87,7 +87,7 @@ class StandbyHosts(unittest.TestCase):
         self.hosts.cut(0, 2)  # the first one reaches worker:0 only
         second.address()
         first.finish(75, 30)
-        wait_for(lambda: " worker:0 " in self.epochs(1)[-1],
+        wait_for(lambda: " worker:0 " in self.epochs(1)[-1].split(";")[0],
                  "worker:0 has found the second one")
         second.finish()
         for member in members.values():
