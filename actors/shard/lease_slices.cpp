@@ -93,6 +93,24 @@ std::vector<uint32_t> LeaseSlices::served() const {
   return slices;
 }
 
+/// Steps' messages are of no lease.
+void LeaseSlices::take(const ShardMessage& message,
+                       const caf::strong_actor_ptr& from) {
+  const auto worker = [&] { return caf::actor_cast<worker_actor>(from); };
+  std::visit(Overload{[&](const Pull& x) { pull(x, worker()); },
+                      [&](const RowPull& x) { pull(x, worker()); },
+                      [](const Push&) {}, [&](const LeasePush& x) { push(x); },
+                      [](const BlockSums&) {}, [](const Scalars&) {},
+                      [&](const ChainJoin& x) { chains_.take(x); },
+                      [&](const SliceCopy& x) { chains_.take(x); },
+                      [&](const ChainUpdate& x) { chains_.take(x); },
+                      [](const ChainScalars&) {}, [](const ScalarsHeld&) {},
+                      [](const AskShares&) {}, [](const StepShares&) {},
+                      [&](const EndAt& x) { end_at(x); },
+                      [&](const SnapshotRequest& x) { snapshot(x); }},
+             message);
+}
+
 void LeaseSlices::pull(const Pull&, const worker_actor& worker) {
   shard_.pass(StepPhase::pull);
   give(worker, served());

@@ -25,18 +25,16 @@ public:
   void seal(std::vector<SliceState>& report) const override;
   void restore() override;
   void enter_epoch(const Activate& activation) override;
-  void pull(const Pull& pull, const worker_actor& worker) override;
-  void pull(const RowPull& pull, const worker_actor& worker) override;
-  using ShardPart::push;
-  void push(const LeasePush& push) override;
-  using ShardPart::take;
-  void take(const ChainJoin& join) override { chains_.take(join); }
-  void take(const SliceCopy& copy) override { chains_.take(copy); }
-  void take(const ChainUpdate& update) override { chains_.take(update); }
-  void end_at(const EndAt& end) override;
-  void snapshot(const SnapshotRequest& request) override;
+  void take(const ShardMessage& message,
+            const caf::strong_actor_ptr& from) override;
 
 private:
+  void pull(const Pull& pull, const worker_actor& worker);
+  void pull(const RowPull& pull, const worker_actor& worker);
+  void push(const LeasePush& push);
+  void end_at(const EndAt& end);
+  void snapshot(const SnapshotRequest& request);
+
   // --- rows that run free (strategies/free_rows.hpp) ------------------------
 
   uint64_t through(uint32_t slice) const;

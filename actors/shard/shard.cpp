@@ -17,16 +17,13 @@
 namespace troupe {
 namespace {
 
-std::vector<std::unique_ptr<ShardPart>> make_parts(ShardContext& shard) {
-  std::vector<std::unique_ptr<ShardPart>> parts;
+std::unique_ptr<ShardPart> make_part(ShardContext& shard) {
   if (shard.period.async)
-    parts.push_back(std::make_unique<LeaseSlices>(shard));
-  else
-    parts.push_back(std::make_unique<StepSlices>(shard));
-  return parts;
+    return std::make_unique<LeaseSlices>(shard);
+  return std::make_unique<StepSlices>(shard);
 }
 
-/// The shard's messages and its epochs; its parts do the rest.
+/// The shard's messages and its epochs; its part does the rest.
 class ShardState {
 public:
   static inline const char* name = "shard";
@@ -34,7 +31,7 @@ public:
   ShardState(shard_actor::pointer self, RoleContext context,
              std::shared_ptr<ShardStore> store)
     : shard_(self, std::move(context), std::move(store)),
-      parts_(make_parts(shard_)) {}
+      part_(make_part(shard_)) {}
 
   ~ShardState() {
     shard_.executor.reset(); // its task writes what is destroyed below
@@ -44,50 +41,31 @@ public:
     auto behavior = role_behavior(
       shard_.self, shard_.context, [this](const Propose& x) { on(x); },
       [this](const Activate& x) { on(x); }, [](const Pause&) {},
-      [this](const EndAt& x) {
-        when_active(x, [](ShardPart& part, auto& x, auto&) { part.end_at(x); });
-      },
-      [this](const SnapshotRequest& x) {
-        when_active(x,
-                    [](ShardPart& part, auto& x, auto&) { part.snapshot(x); });
-      },
+      [this](const EndAt& x) { when_active(x); },
+      [this](const SnapshotRequest& x) { when_active(x); },
       [this](const SnapshotTaken& x) {
         shard_.outbox.took(x);
         shard_.snapshots.took(shard_, x);
       },
-      [this](const Pull& x) {
-        when_active(x, [](ShardPart& part, auto& x, auto& from) {
-          part.pull(x, caf::actor_cast<worker_actor>(from));
-        });
-      },
+      [this](const Pull& x) { when_active(x); },
       [this](const RowPull& x) {
         if (x.worker.kind == RoleKind::evaluator)
           return shard_.gate.admit(x.fence, [this, x] {
             shard_.snapshots.evaluation_reads(shard_.job, x);
           });
-        when_active(x, [](ShardPart& part, auto& x, auto& from) {
-          part.pull(x, caf::actor_cast<worker_actor>(from));
-        });
+        when_active(x);
       },
-      [this](const Push& x) { push_when_active(x); },
-      [this](const LeasePush& x) { push_when_active(x); },
-      [this](const BlockSums& x) {
-        when_active(x, [](ShardPart& part, auto& x, auto& from) {
-          part.take(x, caf::actor_cast<shard_actor>(from));
-        });
-      },
-      [this](const Scalars& x) { take_when_active(x); },
-      [this](const ChainJoin& x) { take_when_active(x); },
-      [this](const SliceCopy& x) { take_when_active(x); },
-      [this](const ChainUpdate& x) { take_when_active(x); },
-      [this](const ChainScalars& x) { take_when_active(x); },
-      [this](const ScalarsHeld& x) { take_when_active(x); },
-      [this](const AskShares& x) {
-        when_active(x, [](ShardPart& part, auto& x, auto& from) {
-          part.take(x, caf::actor_cast<shard_actor>(from));
-        });
-      },
-      [this](const StepShares& x) { take_when_active(x); });
+      [this](const Push& x) { when_active(x); },
+      [this](const LeasePush& x) { when_active(x); },
+      [this](const BlockSums& x) { when_active(x); },
+      [this](const Scalars& x) { when_active(x); },
+      [this](const ChainJoin& x) { when_active(x); },
+      [this](const SliceCopy& x) { when_active(x); },
+      [this](const ChainUpdate& x) { when_active(x); },
+      [this](const ChainScalars& x) { when_active(x); },
+      [this](const ScalarsHeld& x) { when_active(x); },
+      [this](const AskShares& x) { when_active(x); },
+      [this](const StepShares& x) { when_active(x); });
     on_lost_peer(shard_.self, shard_.context.coordinator,
                  [this](const caf::down_msg& x) {
                    if (auto peer = shard_.peers.forget(x.source))
@@ -100,23 +78,12 @@ public:
 private:
   /// A worker may learn of the new epoch before this shard does: what it sends
   /// then waits for the activation. Anything else of another epoch is dropped.
-  template <class Message, class Handle>
-  void when_active(const Message& message, Handle handle) {
-    shard_.gate.admit(message.fence, [this, message, handle,
+  template <class Message>
+  void when_active(const Message& message) {
+    shard_.gate.admit(message.fence, [this, message = ShardMessage{message},
                                       from = shard_.self->current_sender()] {
-      for (auto& part : parts_)
-        handle(*part, message, from);
+      part_->take(message, from);
     });
-  }
-
-  template <class Message>
-  void take_when_active(const Message& message) {
-    when_active(message, [](ShardPart& part, auto& x, auto&) { part.take(x); });
-  }
-
-  template <class Message>
-  void push_when_active(const Message& message) {
-    when_active(message, [](ShardPart& part, auto& x, auto&) { part.push(x); });
   }
 
   /// Seals once the executor is done with what it was given, so that the
@@ -127,8 +94,7 @@ private:
     shard_.pause.begin();
     shard_.outbox.seal(proposal.fence);
     follow(proposal.consistency); // this may be a new process
-    for (auto& part : parts_)
-      part->leave_epoch();
+    part_->leave_epoch();
     shard_.run([] { return true; },
                [this, fence = proposal.fence](bool) {
                  if (shard_.gate.is_sealing(fence))
@@ -136,7 +102,7 @@ private:
                });
   }
 
-  /// Another period has parts of its own. Nothing is on the executor: a period
+  /// Another period has a part of its own. Nothing is on the executor: a period
   /// ends when all is applied, and a new process has not begun.
   void follow(const Consistency& period) {
     const bool same = period.period == shard_.period.period
@@ -145,13 +111,12 @@ private:
     if (same)
       return;
     shard_.store->count_from(period.count_from());
-    parts_ = make_parts(shard_);
+    part_ = make_part(shard_);
   }
 
   void seal() {
     std::vector<SliceState> held;
-    for (const auto& part : parts_)
-      part->seal(held);
+    part_->seal(held);
     send_seal(shard_.self, shard_.context, shard_.gate.sealing(),
               std::move(held));
   }
@@ -223,15 +188,13 @@ private:
   void enter_epoch(const Activate& activation) {
     shard_.gate.open();
     if (activation.rollback)
-      for (auto& part : parts_)
-        part->restore();
-    for (auto& part : parts_)
-      part->enter_epoch(activation);
+      part_->restore();
+    part_->enter_epoch(activation);
     shard_.gate.replay();
   }
 
   ShardContext shard_;
-  std::vector<std::unique_ptr<ShardPart>> parts_;
+  std::unique_ptr<ShardPart> part_;
 };
 
 } // namespace

@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-/// What the parts of a shard share. Touched by the shard's actor only, but for
+/// What a shard and its part share. Touched by the shard's actor only, but for
 /// the store, which the executor's thread writes.
 struct ShardContext {
   ShardContext(shard_actor::pointer self, RoleContext given,

@@ -114,6 +114,36 @@ void StepSlices::enter_epoch(const Activate& activation) {
       leave_out(slice);
 }
 
+// --- messages ---------------------------------------------------------------
+
+void StepSlices::take(const ShardMessage& message,
+                      const caf::strong_actor_ptr& from) {
+  const auto worker = [&] { return caf::actor_cast<worker_actor>(from); };
+  const auto shard = [&] { return caf::actor_cast<shard_actor>(from); };
+  std::visit(
+    Overload{
+      [&](const Pull& x) { pull(x, worker()); },
+      [&](const RowPull& x) { pull(x, worker()); },
+      [&](const Push& x) { push(x); },
+      [](const LeasePush&) {},
+      [&](const BlockSums& x) { desk_.take(x, shard(), samples_of(x.step)); },
+      [&](const Scalars& x) { take(x); },
+      [&](const ChainJoin& x) { chains_.take(x); },
+      [&](const SliceCopy& x) { chains_.take(x); },
+      [&](const ChainUpdate& x) { chains_.take(x); },
+      [&](const ChainScalars& x) { desk_.take(x); },
+      [&](const ScalarsHeld& x) { desk_.take(x); },
+      [&](const AskShares& x) {
+        if (shares_)
+          shares_->take(x, shard());
+      },
+      [&](const StepShares& x) { take(x); },
+      [&](const EndAt& x) { end_at(x); },
+      [&](const SnapshotRequest& x) { snapshot(x); },
+    },
+    message);
+}
+
 // --- pulls ------------------------------------------------------------------
 
 void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
@@ -245,10 +275,6 @@ void StepSlices::reduce(uint32_t id) {
       desk_.ask(step, slice->round, id, sums);
     },
     task_size(slice->values));
-}
-
-void StepSlices::take(const BlockSums& sums, const shard_actor& asker) {
-  desk_.take(sums, asker, samples_of(sums.step));
 }
 
 void StepSlices::take(const Scalars& scalars) {

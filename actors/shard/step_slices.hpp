@@ -27,28 +27,18 @@ public:
   void seal(std::vector<SliceState>& report) const override;
   void restore() override;
   void enter_epoch(const Activate& activation) override;
-  void pull(const Pull& pull, const worker_actor& worker) override;
-  void pull(const RowPull& pull, const worker_actor& worker) override;
-  using ShardPart::push;
-  void push(const Push& push) override;
-  using ShardPart::take;
-  void take(const BlockSums& sums, const shard_actor& asker) override;
-  void take(const Scalars& scalars) override;
-  void take(const AskShares& ask, const shard_actor& asker) override {
-    if (shares_)
-      shares_->take(ask, asker);
-  }
-  void take(const StepShares& decision) override;
-  void take(const ChainJoin& join) override { chains_.take(join); }
-  void take(const SliceCopy& copy) override { chains_.take(copy); }
-  void take(const ChainUpdate& update) override { chains_.take(update); }
-  void take(const ChainScalars& scalars) override { desk_.take(scalars); }
-  void take(const ScalarsHeld& held) override { desk_.take(held); }
-  void end_at(const EndAt& end) override;
-  using ShardPart::snapshot;
-  void snapshot(const SnapshotRequest& request) override;
+  void take(const ShardMessage& message,
+            const caf::strong_actor_ptr& from) override;
 
 private:
+  void pull(const Pull& pull, const worker_actor& worker);
+  void pull(const RowPull& pull, const worker_actor& worker);
+  void push(const Push& push);
+  void take(const Scalars& scalars);
+  void take(const StepShares& decision);
+  void end_at(const EndAt& end);
+  void snapshot(const SnapshotRequest& request);
+
   struct Owned {
     Owned(uint32_t virtual_ranks, SliceWork work)
       : ledger(virtual_ranks, 0), work(std::move(work)) {}
