@@ -54,8 +54,10 @@ public:
   uint64_t version() const { return version_; }
   void hold(uint64_t version) { version_ = version; }
 
+  /// Shapes: float [Job::layout.total].
   float* parameters(uint64_t version) const;
-  /// state_slots() arrays, each stride() elements after the one before.
+  /// Shapes: float [state_slots(), Job::layout.total], each array stride()
+  /// elements after the one before.
   float* state(uint64_t version) const;
   uint64_t stride() const { return arrays_->stride(); }
   /// Parameters first, then each slot of state.

@@ -47,6 +47,7 @@ public:
   /// Those that the replica has still to compute.
   const std::vector<RankRange>& left() const { return left_; }
   /// All its addends, and those of left().
+  /// Shapes: of each float [Job::layout.total].
   std::vector<float*> all_in(FlatArrays& arrays) const;
   std::vector<float*> left_in(FlatArrays& arrays) const;
   /// How all members' addends become the step's sum.

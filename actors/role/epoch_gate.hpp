@@ -17,6 +17,9 @@ namespace troupe {
 /// Between enter and open peers are reached, which takes a while.
 /// Peers may be active before this role is: what carries the epoch that is
 /// being sealed waits for it; what carries any other is dropped.
+/// Source: Birman and Joseph, "Exploiting virtual synchrony in distributed
+/// systems", SOSP 1987, for views that begin once all who stay are done with
+/// the one before.
 class EpochGate {
 public:
   /// Leaves the old epoch. False: the proposal is not newer, nothing changes.

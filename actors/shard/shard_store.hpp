@@ -22,6 +22,8 @@ namespace troupe {
 ///   header | scalars | slice records | slice 0: bank 0, bank 1 | slice 1: … |
 ///
 /// Owner: one shard's executor thread writes; its actor reads.
+/// Source: Lorie, "Physical integrity in a large segmented database", TODS
+/// 1977, for the shadow copy that one word makes the newest.
 class ShardStore {
 public:
   /// How many leases above the floor a slice can hold (async).
@@ -62,10 +64,13 @@ public:
   /// bank is being written.
   uint64_t oldest(uint32_t slice) const;
 
+  /// Shapes: float [slice.count].
   const float* values(uint32_t slice, uint64_t version) const;
+  /// Shapes: float [state_slots(), slice.count].
   const float* state(uint32_t slice, uint64_t version) const;
   /// Begins the update to newest() + 1: returns where to write; the older
   /// version is gone from here on.
+  /// Shapes: as values() and state().
   struct Target {
     float* values;
     float* state;

@@ -10,6 +10,7 @@ namespace troupe {
 
 /// What a slice's nodes hold: a run of values or, of a part of a sparse table,
 /// rows of these ids.
+/// Shapes: float [slice.count] of a run, [ids, width] of rows.
 struct Addend {
   TensorView values; ///< of rows: the last of them, behind a payload's head
   std::shared_ptr<const RowList> ids = {}; ///< null: a run, or the identity

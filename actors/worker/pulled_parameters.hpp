@@ -15,8 +15,9 @@
 
 namespace troupe {
 
-/// A worker's copy of the parameters, flat by Job::layout, which a pull fills
-/// slice by slice; who reads it meanwhile waits at its gate.
+/// A worker's copy of the parameters, which a pull fills slice by slice; who
+/// reads it meanwhile waits at its gate.
+/// Shapes: buffer() float [Job::layout.total], flat by that layout.
 class PulledParameters {
 public:
   PulledParameters(const Job& job, std::shared_ptr<const Dataset> data,

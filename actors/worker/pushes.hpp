@@ -21,6 +21,8 @@ namespace troupe {
 /// shard lets go of what it holds of a slice when its tree is whole, and then
 /// credit comes back (link_terms()). In two orders each could fill its window
 /// with what waits for the other. Touched by the worker's actor.
+/// Source: Li et al., "PyTorch Distributed", VLDB 2020, for buckets that leave
+/// while the backward pass goes on.
 class WorkerPushes {
 public:
   WorkerPushes(const RoleContext& context, const PeerDirectory& shards,
