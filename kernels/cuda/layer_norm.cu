@@ -8,15 +8,20 @@ namespace {
 
 using namespace cuda;
 
+/// With x' = (x - mean) / deviation of a row, of which rms norm has no mean:
+///
+///   y = scale x' + shift
+///   gradient = (g - mean(g) - x' mean(g x')) / deviation, g = scale d
+///   d scale = sum over rows of d x',  d shift = sum over rows of d
 struct NormArgs {
-  const float* x;
-  const float* scale;
-  const float* shift; ///< null: none
-  void* y;
-  float2* moments; ///< mean and 1 / deviation of each row
-  const void* d;   ///< of the backward pass
-  float* gradient;
-  float* sums; ///< [chunks, 2, columns]: of d x', of d
+  const float* x;     ///< [rows, columns]
+  const float* scale; ///< [columns]
+  const float* shift; ///< [columns]; null: none
+  void* y;            ///< [rows, columns]
+  float2* moments;    ///< [rows]: mean and 1 / deviation
+  const void* d;      ///< [rows, columns], of y; backward pass
+  float* gradient;    ///< [rows, columns], of x
+  float* sums;        ///< [chunks, 2, columns]: of d x', of d
   uint64_t rows;
   uint64_t chunk_rows;
   uint32_t columns;
