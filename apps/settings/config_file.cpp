@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <sstream>
 
-// Beside chaos_plan_file.cpp the one place that knows toml++.
+// Beside apps/chaos/plan_file.cpp the one place that knows toml++.
 
 namespace troupe {
 

@@ -90,7 +90,7 @@ void ClusterRough::tell_role(RoleId role, uint32_t process) {
   ask_to_leave(role, process);
 }
 
-/// What role_leave.cpp does in a process.
+/// What role/leave.cpp does in a process.
 void ClusterRough::ask_to_leave(RoleId role, uint32_t process) {
   auto& world = cluster_;
   const auto done = std::make_shared<bool>(false);
