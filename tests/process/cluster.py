@@ -11,6 +11,9 @@ import time
 
 TROUPE = os.environ.get("TROUPE", "build/release/apps/troupe")
 DEADLINE_S = 90
+# More steps than any machine makes while a test strikes: Run.end() ends such a
+# run, and what it is held against makes as many steps as it has made.
+ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 
 
 def wait_for(condition, what, deadline_s=DEADLINE_S):
@@ -95,6 +98,13 @@ class Run:
             f"{self.output()}")
         return self.summary() if os.path.exists(self.summary_path) else None
 
+    def end(self, steps=10):
+        """Ends the run in order once it has made so many steps more; returns
+        the summary."""
+        self.wait_for_step(self.step() + steps)
+        self.process.send_signal(signal.SIGTERM)
+        return self.finish(143)
+
     def role_processes(self):
         """The id and the command's words of each role's process."""
         for entry in os.listdir("/proc"):
@@ -147,8 +157,23 @@ class Run:
             return self.step() >= step
         wait_for(reached, f"step {step}")
 
+    def wait_for_epoch(self, epoch):
+        """Of the membership."""
+        wait_for(lambda: self.metric("troupe_membership_epoch") >= epoch,
+                 f"membership epoch {epoch}")
+
     def kill(self, role, how=signal.SIGKILL):
         """Sends a signal to a role's process; returns the process's id."""
         pid = self.role(role)
         os.kill(pid, how)
         return pid
+
+    def kill_and_wait(self, role, epochs):
+        """Kills a role and waits until it takes part again: so many epochs of
+        the membership later. (A worker: 2, without it and with it; a shard of
+        a chain: 3, as it is a replica then; one that all wait for: 1.)"""
+        epoch = self.metric("troupe_membership_epoch") + epochs
+        old = self.kill(role)
+        wait_for(lambda: self.children().get(role) not in (None, old),
+                 f"{role} is started again")
+        self.wait_for_epoch(epoch)

@@ -7,18 +7,17 @@ import signal
 import subprocess
 import unittest
 
-from cluster import DEADLINE_S, TROUPE, Run, wait_for
+from cluster import DEADLINE_S, ENDLESS, TROUPE, Run, wait_for
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
-       "--seed", "5", "--partitioner", "max_size:32768", "--eval-every", "0",
-       "--epochs", "0"]
+       "--seed", "5", "--partitioner", "max_size:32768", "--eval-every", "0"]
 ROLES = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
          "--processes"]
-SERVED = [*JOB, *ROLES]
+SERVED = [*JOB, *ROLES, *ENDLESS]
 TABLES = ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
           "dlrm", "--tables", "sparse", "--lr", "0.05", "--seed", "3",
-          "--eval-every", "0", "--epochs", "0"]
-STEPS = ["--steps", "2500"]
+          "--eval-every", "0"]
+ONE_DEVICE = [*JOB, "--strategy", "one_device"]
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
@@ -50,7 +49,8 @@ class Moves(unittest.TestCase):
     def everything(self, *arguments, chain=1, job=JOB):
         """Adds, moves, spreads and removes while the job trains."""
         added = f"ps:{2 * chain}"
-        with Run(*job, *ROLES, *arguments, "--chain", str(chain)) as run:
+        with Run(*job, *ROLES, *ENDLESS, *arguments, "--chain",
+                 str(chain)) as run:
             run.wait_for_step(20)
             self.assertIn("moved", self.change(run, "shards", "add"))
             self.assertIn(added, run.children())
@@ -61,9 +61,7 @@ class Moves(unittest.TestCase):
             self.gone(run, "ps:1")
             self.change(run, "workers", "remove", "worker:0")
             self.gone(run, "worker:0")
-            before = run.step()
-            run.wait_for_step(before + 1)
-            summary = run.finish()
+            summary = run.end()
         self.assertEqual(summary["recoveries"], [])
         self.assertEqual(summary["steps_rolled_back"], 0)
         made = {x["change"].split()[0]: x for x in summary["changes"]}
@@ -75,14 +73,19 @@ class Moves(unittest.TestCase):
         self.assertGreater(made["move-slices"]["bytes"], 0)
         return summary
 
+    def check_bits(self, found, *undisturbed):
+        """They are those of a run of as many steps that nothing happened to."""
+        with Run(*undisturbed, "--epochs", "0", "--steps",
+                 str(found["steps"])) as run:
+            expected = run.finish()
+        for digest in DIGESTS:
+            self.assertEqual(found[digest], expected[digest])
+        return expected
+
     def test_bits_stay_while_members_come_and_go(self):
-        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
         for chain in (1, 2):
             with self.subTest(chain=chain):
-                found = self.everything(*STEPS, chain=chain)
-                for digest in DIGESTS:
-                    self.assertEqual(found[digest], expected[digest])
+                self.check_bits(self.everything(chain=chain), *ONE_DEVICE)
 
     def test_bits_stay_while_parts_of_tables_move(self):
         # Adam's rows move in steps that touch them only: the run that is not
@@ -91,22 +94,15 @@ class Moves(unittest.TestCase):
                             (2, ["--optimizer", "adagrad",
                                  "--table-idle-steps", "16"])):
             with self.subTest(chain=chain):
-                arguments = [*rule, "--steps", "1500"]
-                with Run(*TABLES, *arguments, "--strategy", "parameter_server",
-                         "--workers", "1", "--ps", "1",
-                         "--in-process") as undisturbed:
-                    expected = undisturbed.finish()
-                found = self.everything(*arguments, chain=chain, job=TABLES)
-                for digest in DIGESTS:
-                    self.assertEqual(found[digest], expected[digest])
+                found = self.everything(*rule, chain=chain, job=TABLES)
+                expected = self.check_bits(
+                    found, *TABLES, *rule, "--strategy", "parameter_server",
+                    "--workers", "1", "--ps", "1", "--in-process")
                 self.assertEqual(found["tables"]["rows"],
                                  expected["tables"]["rows"])
 
     def test_members_die_while_others_come_and_go(self):
-        steps = ["--steps", "8000"]
-        with Run(*JOB, *steps, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
-        with Run(*SERVED, *steps, "--chain", "2") as run:
+        with Run(*SERVED, "--chain", "2") as run:
             run.wait_for_step(20)
             for words, victim in (
                     (["shards", "add"], "ps:0"),
@@ -127,53 +123,44 @@ class Moves(unittest.TestCase):
                     self.assertEqual(change.wait(DEADLINE_S), 0)
                 # Answered when all that are wanted are replicas again.
                 self.change(run, "rebalance")
-            summary = run.finish()
+            summary = run.end()
         self.assertEqual(len(summary["recoveries"]), 6)
         self.assertEqual(summary["steps_rolled_back"], 0)
-        for digest in DIGESTS:
-            self.assertEqual(summary[digest], expected[digest])
+        self.check_bits(summary, *ONE_DEVICE)
 
     def test_scalars_over_all_variables_move_along(self):
-        lamb = ["--optimizer", "lamb", "--clip-norm", "0.5", *STEPS]
-        with Run(*JOB, *lamb, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
-        found = self.everything(*lamb)
-        for digest in DIGESTS:
-            self.assertEqual(found[digest], expected[digest])
+        lamb = ["--optimizer", "lamb", "--clip-norm", "0.5"]
+        self.check_bits(self.everything(*lamb), *ONE_DEVICE, *lamb)
 
     def test_every_lease_is_consumed_once(self):
         for chain in (1, 2):
             with self.subTest(chain=chain):
-                found = self.everything("--async", "--steps", "3000",
-                                        chain=chain)
-                self.assertEqual(found["steps"], 3000)
+                found = self.everything("--async", chain=chain)
+                epochs, rest = divmod(found["steps"], 32)
                 self.assertEqual(found["samples"],
-                                 3000 // 32 * 2000 + samples_of(3000 % 32))
+                                 epochs * 2000 + samples_of(rest))
 
     def test_every_lease_is_consumed_once_where_parts_of_tables_move(self):
-        found = self.everything("--async", "--optimizer", "adagrad", "--steps",
-                                "1500", job=TABLES)
-        self.assertEqual(found["steps"], 1500)
+        found = self.everything("--async", "--optimizer", "adagrad",
+                                job=TABLES)
+        # 47 steps a data epoch, the last of which is shorter.
+        epochs, rest = divmod(found["steps"], 47)
+        self.assertEqual(found["samples"], epochs * 3000 + min(rest * 64, 3000))
 
     def test_a_role_that_is_asked_to_end_hands_over_first(self):
-        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
-        with Run(*SERVED, *STEPS) as run:
+        with Run(*SERVED) as run:
             run.wait_for_step(20)
             for role in ("ps:0", "worker:1"):
                 run.kill(role, signal.SIGTERM)
                 self.gone(run, role)
-            summary = run.finish()
+            summary = run.end()
         self.assertEqual([x["change"] for x in summary["changes"]],
                          ["shards remove ps:0", "workers remove worker:1"])
         self.assertEqual(summary["recoveries"], [])
-        for digest in DIGESTS:
-            self.assertEqual(summary[digest], expected[digest])
+        self.check_bits(summary, *ONE_DEVICE)
 
     def test_roles_beyond_the_plan_take_part_when_started_by_hand(self):
-        with Run(*JOB, *STEPS, "--strategy", "one_device") as undisturbed:
-            expected = undisturbed.finish()
-        with Run(*SERVED, *STEPS) as run:
+        with Run(*SERVED) as run:
             guests = {}
             for role in ("worker:5", "ps:3", "worker:7"):
                 guests[role] = subprocess.Popen(
@@ -185,17 +172,16 @@ class Moves(unittest.TestCase):
             guests["worker:5"].kill()  # nobody starts it again, nobody waits
             guests["worker:7"].terminate()
             self.assertEqual(guests["worker:7"].wait(DEADLINE_S), 0)
-            summary = run.finish()
+            summary = run.end()
             self.assertEqual(guests["ps:3"].wait(DEADLINE_S), 0)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual([x["change"] for x in summary["changes"]],
                          ["ps:3 joins", "workers remove worker:7"])
         self.assertGreater(summary["changes"][0]["slices"], 0)
-        for digest in DIGESTS:
-            self.assertEqual(summary[digest], expected[digest])
+        self.check_bits(summary, *ONE_DEVICE)
 
     def test_what_cannot_be_is_refused_with_one_line(self):
-        with Run(*SERVED, "--steps", "100000") as run:
+        with Run(*SERVED) as run:
             run.wait_for_step(5)
             for words, part in (
                     (["shards", "remove", "ps:7"], "ps:7 is not a role"),

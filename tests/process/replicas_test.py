@@ -11,18 +11,21 @@ import time
 import unittest
 import urllib.request
 
-from cluster import TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 
 WORKERS = ["--strategy", "multi_worker_mirrored", "--workers"]
 LINKS = (["--link", "shm"], ["--link", "tcp"],
          ["--link", "tcp", "--link-encryption", "on"])
 
 
+JOB = ["--data", "synthetic:digits?samples=6000", "--model",
+       "mlp:784-128-64-10", "--eval-fraction", "0.1", "--global-batch", "64",
+       "--virtual-ranks", "4", "--seed", "7"]
+ENDED = [*JOB, *ENDLESS]  # by the test
+
+
 def job(epochs):
-    return ["--data", "synthetic:digits?samples=6000", "--model",
-            "mlp:784-128-64-10", "--eval-fraction", "0.1", "--epochs",
-            str(epochs), "--global-batch", "64", "--virtual-ranks", "4",
-            "--seed", "7"]
+    return [*JOB, "--epochs", str(epochs)]
 
 
 class Replicas(unittest.TestCase):
@@ -34,23 +37,22 @@ class Replicas(unittest.TestCase):
                 self.expected[epochs] = run.finish()
         return self.expected[epochs]
 
-    def check_same(self, summary, epochs):
-        for name in ("weights_sha256", "state_sha256", "steps", "samples"):
-            self.assertEqual(summary[name], self.undisturbed(epochs)[name],
-                             name)
+    def check_same(self, summary):
+        with Run(*JOB, "--epochs", "0", "--steps", str(summary["steps"]),
+                 "--strategy", "one_device") as run:
+            expected = run.finish()
+        for name in ("weights_sha256", "state_sha256", "samples"):
+            self.assertEqual(summary[name], expected[name], name)
 
     def test_a_killed_replica_takes_its_state_from_a_peer(self):
-        epochs = 40
         for link in LINKS:
             with self.subTest(link=link), \
-                    Run(*job(epochs), *WORKERS, "3", *link) as run:
+                    Run(*ENDED, *WORKERS, "3", *link) as run:
                 for step, role in ((100, "worker:0"), (600, "worker:2")):
                     run.wait_for_step(step)
-                    old = run.kill(role)
-                    wait_for(lambda: run.children().get(role)
-                             not in (None, old), f"{role} is started again")
-                summary = run.finish()
-                self.check_same(summary, epochs)
+                    run.kill_and_wait(role, 2)
+                summary = run.end(100)
+                self.check_same(summary)
                 self.assertEqual(summary["steps_rolled_back"], 0)
                 self.assertEqual([r["role"] for r in summary["recoveries"]],
                                  ["worker:0", "worker:2"])
@@ -61,38 +63,43 @@ class Replicas(unittest.TestCase):
                 self.assertLessEqual(summary["leaves_recomputed"], 4)
 
     def test_two_killed_at_once_leave_one_to_take_the_state_from(self):
-        epochs = 20
-        with Run(*job(epochs), *WORKERS, "3") as run:
+        with Run(*ENDED, *WORKERS, "3") as run:
             run.wait_for_step(100)
-            for role in ("worker:0", "worker:1"):
-                run.kill(role)
-            summary = run.finish()
-        self.check_same(summary, epochs)
+            epoch = run.metric("troupe_membership_epoch")
+            old = [run.kill(role) for role in ("worker:0", "worker:1")]
+            wait_for(lambda: not {None, *old} & {
+                run.children().get(role) for role in ("worker:0", "worker:1")},
+                "both are started again")
+            run.wait_for_epoch(epoch + 2)
+            summary = run.end(100)
+        self.check_same(summary)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual({r["role"] for r in summary["recoveries"]},
                          {"worker:0", "worker:1"})
 
     def test_without_a_survivor_all_begin_again_and_say_so(self):
-        epochs = 20
-        with Run(*job(epochs), *WORKERS, "2") as run:
+        with Run(*ENDED, *WORKERS, "2") as run:
             run.wait_for_step(100)
             for role in ("worker:0", "worker:1"):
                 os.kill(run.role(role), signal.SIGSTOP)
+            epoch = run.metric("troupe_membership_epoch")
             for role in ("worker:0", "worker:1"):
                 run.kill(role)
-            summary = run.finish()
-        self.check_same(summary, epochs)
+            run.wait_for_epoch(epoch + 1)
+            summary = run.end(100)
+        self.check_same(summary)
         self.assertGreaterEqual(summary["steps_rolled_back"], 100)
         self.assertEqual({r["kind"] for r in summary["recoveries"]},
                          {"rollback"})
 
     def test_a_stopped_replica_is_replaced(self):
-        epochs = 20
-        with Run(*job(epochs), *WORKERS, "2") as run:
+        with Run(*ENDED, *WORKERS, "2") as run:
             run.wait_for_step(100)
+            epoch = run.metric("troupe_membership_epoch")
             run.kill("worker:1", signal.SIGSTOP)
-            summary = run.finish()
-        self.check_same(summary, epochs)
+            run.wait_for_epoch(epoch + 2)
+            summary = run.end(100)
+        self.check_same(summary)
         self.assertEqual([r["role"] for r in summary["recoveries"]],
                          ["worker:1"])
 
@@ -127,7 +134,7 @@ class Replicas(unittest.TestCase):
 
         for link, carrier in zip(LINKS, ("shm", "tcp", r"tcp\+tls")):
             with self.subTest(link=link), \
-                    Run(*job(1000), *WORKERS, "2", *link) as run:
+                    Run(*ENDED, *WORKERS, "2", *link) as run:
                 for one, other in ((0, 1), (1, 0)):
                     wait_for(lambda: seen(
                         run, r"^troupe_link_carrier\{.*carrier="
@@ -154,16 +161,13 @@ class Replicas(unittest.TestCase):
     def test_ctrl_c_saves_what_all_have_reached(self):
         with tempfile.TemporaryDirectory() as folder:
             weights = os.path.join(folder, "weights.safetensors")
-            with Run(*job(1000), *WORKERS, "2", "--save", weights) as run:
+            with Run(*ENDED, *WORKERS, "2", "--save", weights) as run:
                 run.wait_for_step(50)
                 begin = time.monotonic()
                 run.process.send_signal(signal.SIGINT)
                 summary = run.finish(130, 10)
                 self.assertLess(time.monotonic() - begin, 2)
-            with Run(*job(1000), "--strategy", "one_device",
-                     "--steps", str(summary["steps"])) as run:
-                self.assertEqual(run.finish()["weights_sha256"],
-                                 summary["weights_sha256"])
+            self.check_same(summary)
 
 
 if __name__ == "__main__":
