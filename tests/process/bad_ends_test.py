@@ -1,6 +1,6 @@
 """Runs that end badly, or early: one line on standard error that says what and
 where, the right status, and neither a process nor a folder left behind."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

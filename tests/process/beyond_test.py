@@ -1,6 +1,6 @@
 """More fails than a chain can bear: nothing is lost without a word. Parameters
 count their updates, so what is missing or doubled shows."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import array
 import json

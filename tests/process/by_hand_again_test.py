@@ -4,7 +4,7 @@ says who, and waits for the next one from the last one on."""
 # Symptom: a coordinator that was killed began anew, and roles ended with
 # caf::sec::remote_lookup_failed; a shard's death undid all steps; roles that
 # came one after the other were given up half a minute after the first.
-# ctest: TIMEOUT 600 RUN_SERIAL TRUE
+# ctest: TIMEOUT 600
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
 """Chains of shard replicas: any length gives the bits of one device; kill -9 of
 head, middle and tail loses nothing that was acknowledged (I2, I3)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import unittest
 

@@ -1,7 +1,7 @@
 """Checkpoints (I7): a run that is killed whole goes on from its newest one with
 another strategy and other numbers, and ends with the bits of a run that nobody
 disturbed; damage and a full disk cost a checkpoint, never the run."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

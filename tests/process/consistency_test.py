@@ -1,4 +1,4 @@
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 """Switching a running job with `troupe ctl`, and steps without their
 stragglers, while shards and workers are killed."""
 

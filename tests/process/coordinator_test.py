@@ -1,7 +1,7 @@
 """kill -9 of the coordinator: another one goes on from its journal, roles wait
 and register again, no step is lost and no bit changes. TROUPE_KILLS sets the
 number of kills (default 4)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import array
 import json

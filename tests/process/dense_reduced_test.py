@@ -1,6 +1,6 @@
 """Rows of sparse tables on shards, dense layers all-reduced between the workers:
 the bits of parameter_server with both on shards, whoever dies (I1, I3)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """Every command that README.md and docs/ show is run, in a scratch folder of
 its document, in the order in which they stand; or it is listed here with the
 reason why not. TROUPE_DOCS_WHOLE=1 runs them on all samples; otherwise on fewer."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import collections
 import os

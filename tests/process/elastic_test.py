@@ -2,7 +2,7 @@
 takes in those that come, lets those go that are told to, and ends in one line
 when too few are left; the bits do not change. `troupe status` tells who
 supervises whom and who holds up a step."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

@@ -9,7 +9,7 @@ Symptom: SIGTERM to all, as systemd and `scancel` send it, lost the work of a jo
 whoever asked while the run ended, was refused and died of that.
 
 TROUPE_ENDINGS_ROUNDS=200 draws so many more endings by TROUPE_ENDINGS_SEED."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import collections
 import fcntl

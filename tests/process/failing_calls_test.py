@@ -1,7 +1,7 @@
 """I7 over the real program: the n-th system call that touches the folder of
 checkpoints fails, or the process dies there, for every n; the run that resumes
 ends with the bits of one that nobody disturbed."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import shutil

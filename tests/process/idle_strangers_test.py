@@ -1,7 +1,7 @@
 """More strangers than a process has descriptors, at every port of a job that
 was started by hand: nobody ends, members come in, and the bits are those of a
 run that nobody disturbed."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

@@ -1,7 +1,7 @@
 """IPv6 wherever an address is taken: --listen, --metrics-address, --coordinator,
 TF_CONFIG, links, voters, status, ctl. `[::1]:0` was "in use or not an address of
 this machine"."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

@@ -3,7 +3,7 @@ so does the coordinator where it is the certificates: a host that is not known,
 one where nobody listens, one that does not answer, certificates of another
 job."""
 # Symptom: for half a minute nothing, then one line for all of these.
-# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+# ctest: TIMEOUT 300
 
 import os
 import re

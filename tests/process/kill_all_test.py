@@ -3,7 +3,7 @@ next run goes on with --resume under another strategy. What is trained in the en
 has the bits of a run that nobody disturbed.
 
 TROUPE_KILL_ROUNDS=100 kills so often, at moments drawn by TROUPE_KILL_SEED."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import random

@@ -1,6 +1,6 @@
 """A job over four hosts, which are network namespaces: each role listens on and
 announces its host's address, and the weights are those of one process (I3)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

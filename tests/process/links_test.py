@@ -1,6 +1,6 @@
 """Tensors of a parameter server on links between processes: the same bits on
 every carrier, and through links that are cut while both ends live."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import subprocess
 import unittest

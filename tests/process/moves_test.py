@@ -1,6 +1,6 @@
 """Shards and workers come and go, and slices move, while a job trains: the bits
 do not change, nothing is rolled back, every lease is consumed once."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import re
 import signal

@@ -2,7 +2,7 @@
 refused, with the host and the process of the first, and nothing is undone."""
 # Symptom: a second `troupe role ps:0` displaced the live one: 173 steps were
 # undone; a second worker:1 likewise. Cause: whoever came last had the name.
-# ctest: TIMEOUT 600 RUN_SERIAL TRUE
+# ctest: TIMEOUT 600
 
 import json
 import os

@@ -5,7 +5,7 @@ unit in the last place, is refused by name (docs/numeric_classes.md).
 
 Symptom: worker:0 with avx2 and worker:1 with avx512 were refused, though their
 bits were the same; those of convolutions were not."""
-# ctest: TIMEOUT 900 RUN_SERIAL TRUE
+# ctest: TIMEOUT 900
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Strategy pipeline in real processes and in one: the same bits as one device
 for any number of stages, schedule and place of the cuts; a killed stage goes on
 from memory that outlived it, and no step is lost (I3, I9)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

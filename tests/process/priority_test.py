@@ -1,7 +1,7 @@
 """Workers whose forward pass begins as layers arrive, over a network that is
 slow enough for them to wait: the weights are those of workers that wait for
 everything (--priority off) and of one device, whoever is killed meanwhile."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

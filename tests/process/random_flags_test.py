@@ -6,7 +6,7 @@ success or one line and status 1 or 2, never a signal; and nothing is left.
 Draws are made for TROUPE_DRAWS_SECONDS (50), or TROUPE_DRAWS=2000 of them, from
 TROUPE_DRAWS_SEED (1) on; what fails is told with the number that repeats it,
 TROUPE_DRAWS_ONLY=1:37."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import collections
 import concurrent.futures

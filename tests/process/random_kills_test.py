@@ -1,7 +1,7 @@
 """kill -9 of random workers and shards under --chain 2: synchronously the final
 hash is the undisturbed one's and no step is rolled back; asynchronously every
 lease is consumed once. TROUPE_KILLS sets the number of kills (default 8)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import random

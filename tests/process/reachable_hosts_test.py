@@ -3,7 +3,7 @@ alone: each is reached where the coordinator sees it. Who cannot be reached is
 named with the flag that mends it, and the run does not stand still."""
 # Symptom: a worker of multi_worker_mirrored announced 127.0.0.1 to the other
 # host, and an error was repeated for ever at step 0.
-# ctest: TIMEOUT 300 RUN_SERIAL TRUE
+# ctest: TIMEOUT 300
 
 import json
 import unittest

@@ -2,7 +2,7 @@
 from the image that the run began with, not from what is in its place. It was
 "exit status 127" or another build, five restarts in no time and the end, though
 all others lived."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import shutil

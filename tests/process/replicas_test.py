@@ -1,6 +1,6 @@
 """multi_worker_mirrored in real processes: a killed replica takes its state from
 a peer and no step is lost (I3); sums in any order and compressed ones learn."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Roles started one by one, by flags and by TF_CONFIG: the same weights as one
 process makes (I3). Who has no certificate of the job has no part in it, and
 nothing of a job listens beyond this machine unless told to."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

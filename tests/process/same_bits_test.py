@@ -1,7 +1,7 @@
 """The same seed gives the same weights and optimizer state, whatever computes
 them (I3): workers, shards, devices, threads, partitioners, processes, under
 each instruction set of this machine. Another seed or one step more does not."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import hashlib
 import json

@@ -1,7 +1,7 @@
 """What an update of a table means belongs to the optimizer, not to who keeps the
 table: lazy and exact, one hash each over the strategies, kills and resumed runs
 included (I3)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import random

@@ -1,7 +1,7 @@
 """Two coordinators on two hosts, which are network namespaces, and a voter on a
 third: the standby takes over only where a majority can follow it, and one that
 has lost the majority steps down."""
-# ctest: TIMEOUT 600 RUN_SERIAL TRUE
+# ctest: TIMEOUT 600
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Two coordinators, --standby: when the one that leads dies or stops, the other
 goes on from the journal that a majority of three keeps; no step is lost and no
 bit changes. TROUPE_KILLS sets how many die (default 4)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Who has no part in a job may say anything at any of its ports: the job ends
 with the bits of one that nobody disturbed, takes no memory for what strangers
 claim, and says little about them (PITFALLS of CAF and of sockets)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

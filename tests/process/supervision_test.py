@@ -1,6 +1,6 @@
 """kill -9 of workers and shards in real runs: the run goes on, and the weights
 are those of an undisturbed one (I3)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import json
 import os

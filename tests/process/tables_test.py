@@ -1,6 +1,6 @@
 """Sparse tables on shards: the bits of dense ones whatever computes them, kills
 included (I3), where a rule leaves rows without a gradient alone."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200
 
 import os
 import re

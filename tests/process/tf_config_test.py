@@ -2,7 +2,7 @@
 train`, with a chief, among equals where worker 0 is it, and with an evaluator,
 which judges what the job checkpoints."""
 # Symptom: `troupe train` did not look at the task: two hosts trained two models.
-# ctest: TIMEOUT 600 RUN_SERIAL TRUE
+# ctest: TIMEOUT 600
 
 import json
 import os
