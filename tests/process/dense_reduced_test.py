@@ -6,7 +6,8 @@ import os
 import signal
 import unittest
 
-from clicks import SERVED, counting, job, same, train, train_under
+from clicks import (SERVED, counting, job, same, train, train_on_under,
+                    train_under)
 from cluster import Run
 
 REDUCED = [*SERVED, "--dense", "all_reduced"]
@@ -21,12 +22,11 @@ PROCESSES = ["--processes", "--workers", "3", "--ps", "2", "--chain", "2"]
 
 
 class DenseReduced(unittest.TestCase):
-    def dies(self, *deaths, steps="1000"):
-        """The roles that are killed, each once a step is reached."""
-        arguments = job(steps=steps)
-        expected = train(*arguments, *SERVED, "--in-process")
-        summary = train_under(*arguments, *REDUCED, *PROCESSES, deaths=deaths)
-        same(self, summary, expected)
+    def dies(self, *deaths):
+        """The roles that are killed, one after the other."""
+        summary = train_under(*job(), *REDUCED, *PROCESSES, deaths=deaths)
+        same(self, summary, train(*job(steps=str(summary["steps"])), *SERVED,
+                                  "--in-process"))
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(len(summary["recoveries"]), len(deaths))
         return [x["kind"] for x in summary["recoveries"]]
@@ -43,28 +43,23 @@ class DenseReduced(unittest.TestCase):
                                   expected)
 
     def test_a_killed_worker_changes_nothing(self):
-        kinds = self.dies(("worker:1", 100), ("worker:0", 400))
+        kinds = self.dies("worker:1", "worker:0")
         self.assertEqual(kinds, ["ranks_taken_over"] * 2)
 
     def test_a_killed_shard_changes_nothing(self):
-        self.dies(("ps:0", 100), ("ps:3", 400))
+        self.dies("ps:0", "ps:3")
 
     def test_workers_and_shards_die_by_turns(self):
-        self.dies(("worker:2", 100), ("ps:1", 250), ("worker:0", 400),
-                  ("ps:2", 550))
+        self.dies("worker:2", "ps:1", "worker:0", "ps:2")
 
     def test_a_killed_coordinator_changes_nothing(self):
-        self.dies(("coordinator", 200))
+        self.dies("coordinator")
 
     def test_the_last_worker_takes_the_layers_along_and_that_is_said(self):
-        arguments = job(steps="400")
-        expected = train(*arguments, *SERVED, "--in-process")
-        with Run(*arguments, *REDUCED, "--processes", "--workers", "1", "--ps",
-                 "1") as run:
-            run.wait_for_step(100)
-            os.kill(run.role("worker:0"), signal.SIGKILL)
-            summary = run.finish()
-        same(self, summary, expected)
+        summary = train_under(*job(), *REDUCED, "--processes", "--workers", "1",
+                              "--ps", "1", deaths=("worker:0",), steps=100)
+        same(self, summary, train(*job(steps=str(summary["steps"])), *SERVED,
+                                  "--in-process"))
         self.assertGreaterEqual(summary["steps_rolled_back"], 100)
         self.assertEqual([x["kind"] for x in summary["recoveries"]],
                          ["rollback"])
@@ -121,7 +116,7 @@ class FreeRows(unittest.TestCase):
                        (("ps:2", 40), ("worker:0", 120), ("coordinator", 200)),
                        (("worker:2", 40), ("worker:1", 120), ("ps:1", 200))):
             with self.subTest(deaths=deaths):
-                summary = train_under(*arguments, *PROCESSES, deaths=deaths)
+                summary = train_on_under(*arguments, *PROCESSES, deaths=deaths)
                 self.assertEqual(summary["weights_sha256"],
                                  expected["weights_sha256"])
                 self.assertEqual(summary["steps_rolled_back"], 0)
@@ -177,9 +172,9 @@ class FreeRows(unittest.TestCase):
             run.finish(status=130)
 
     def test_the_last_worker_takes_the_layers_along_and_that_is_said(self):
-        summary = train_under(*counting("count:2ms-4-3", "300", "4"), *FREE,
-                              "--processes", "--workers", "1",
-                              deaths=(("worker:0", 100),))
+        summary = train_on_under(*counting("count:2ms-4-3", "300", "4"), *FREE,
+                                 "--processes", "--workers", "1",
+                                 deaths=(("worker:0", 100),))
         self.assertGreaterEqual(summary["steps_rolled_back"], 100)
         expected = train(*counting("count:0ms-4-3", "300", "4"), *FREE,
                          "--in-process")
