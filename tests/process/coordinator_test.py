@@ -7,19 +7,19 @@ import array
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role
 
 KILLS = int(os.environ.get("TROUPE_KILLS", "4"))
 SEED = int(os.environ.get("TROUPE_KILLS_SEED", "1"))
-DATA = ["--data", "synthetic:digits?samples=2000", "--seed", "5", "--epochs",
-        "0"]
+DATA = ["--data", "synthetic:digits?samples=2000", "--seed", "5"]
 MLP = ["--model", "mlp:784-64-10"]
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
           "--processes", "--partitioner", "max_size:65536"]
@@ -53,8 +53,8 @@ def event_list(where, *arguments):
 
 class Coordinator(OwnFolder):
     def undisturbed(self, steps, model=MLP):
-        with Run(*DATA, *model, "--strategy", "one_device", "--steps",
-                 str(steps)) as run:
+        with Run(*DATA, *model, "--strategy", "one_device", "--epochs", "0",
+                 "--steps", str(steps)) as run:
             return run.finish()
 
     def kill_and_wait(self, run, *others):
@@ -87,17 +87,19 @@ class Coordinator(OwnFolder):
         """32 steps a data epoch, the last of which is shorter."""
         return steps // 32 * 2000 + steps % 32 * 64
 
-    def killed_often(self, *arguments, steps, others=()):
-        """`others` die at the same moments."""
+    def killed_often(self, *arguments, steps=None, others=()):
+        """`others` die at the same moments. Without `steps`, the run is ended
+        after the last of them."""
         chance = random.Random(SEED)
-        with Run(*DATA, "--steps", str(steps), *arguments, "--save",
-                 self.weights) as run:
+        length = ENDLESS if steps is None else ["--epochs", "0", "--steps",
+                                                str(steps)]
+        with Run(*DATA, *length, *arguments, "--save", self.weights) as run:
             run.wait_for_step(1)
             for kill in range(KILLS):
                 run.wait_for_step(run.step() + chance.randrange(5, 40))
                 self.kill_and_wait(run, *others[kill:kill + 1])
-            summary = run.finish()
-        self.check(summary, KILLS, steps)
+            summary = run.end(60) if steps is None else run.finish()
+        self.check(summary, KILLS, steps or summary["steps"])
         return summary
 
     def setUp(self):
@@ -108,7 +110,7 @@ class Coordinator(OwnFolder):
 
     def test_each_of_its_deaths_is_told_in_a_line(self):
         # Now and then the line went to the coordinator that had died.
-        with Run(*DATA, "--steps", "1000000", *MLP, *SERVED) as run:
+        with Run(*DATA, *ENDLESS, *MLP, *SERVED) as run:
             for _ in range(6):
                 run.wait_for_step(run.step() + 1)
                 self.kill_and_wait(run)
@@ -120,26 +122,23 @@ class Coordinator(OwnFolder):
     # --- bits -----------------------------------------------------------------
 
     def test_synchronous_bits_do_not_change(self):
-        steps = 200 * (KILLS + 2)
-        summary = self.killed_often(*MLP, *CHAINED, steps=steps)
-        expected = self.undisturbed(steps)
+        summary = self.killed_often(*MLP, *CHAINED)
+        expected = self.undisturbed(summary["steps"])
         self.assertGreater(summary["final_loss"], 0)
         for digest in ("weights_sha256", "state_sha256"):
             self.assertEqual(summary[digest], expected[digest])
 
     def test_a_role_that_dies_with_the_coordinator_costs_nothing_either(self):
-        steps = 200 * (KILLS + 2)
         others = ("worker:0", "ps:1", "worker:2", "ps:3") * KILLS
-        summary = self.killed_often(*MLP, *CHAINED, steps=steps, others=others)
+        summary = self.killed_often(*MLP, *CHAINED, others=others)
         self.assertEqual(summary["weights_sha256"],
-                         self.undisturbed(steps)["weights_sha256"])
+                         self.undisturbed(summary["steps"])["weights_sha256"])
         self.assertGreaterEqual(len(summary["recoveries"]), 2 * KILLS)
 
     def test_replicas_wait_and_go_on(self):
-        steps = 400 * (KILLS + 2)
-        summary = self.killed_often(*MLP, *MIRRORED, steps=steps)
+        summary = self.killed_often(*MLP, *MIRRORED)
         self.assertEqual(summary["weights_sha256"],
-                         self.undisturbed(steps)["weights_sha256"])
+                         self.undisturbed(summary["steps"])["weights_sha256"])
 
     def test_asynchronous_leases_are_applied_once(self):
         steps = 200 * (KILLS + 2)
@@ -152,12 +151,11 @@ class Coordinator(OwnFolder):
 
     def test_events_tell_what_happened(self):
         logs = os.path.join(self.folder, "logs")
-        with Run(*DATA, *MLP, *SERVED, "--steps", "2000", "--log-dir",
-                 logs) as run:
+        with Run(*DATA, *MLP, *SERVED, *ENDLESS, "--log-dir", logs) as run:
             run.wait_for_step(20)
             self.kill_and_wait(run)
-            run.kill("worker:1")
-            summary = run.finish()
+            run.kill_and_wait("worker:1", 2)
+            summary = run.end(100)
         told = event_list(logs)
         self.assertEqual([x["id"] for x in told],
                          list(range(1, len(told) + 1)))
@@ -175,23 +173,26 @@ class Coordinator(OwnFolder):
              if x["kind"] == "recovery"],
             [(x["role"], x["kind"]) for x in summary["recoveries"]])
         commits = [x for x in told if x["kind"] == "commits"]
-        self.assertEqual(commits[-1]["first"] + commits[-1]["count"], 2000)
+        steps = summary["steps"]
+        self.assertEqual(commits[-1]["first"] + commits[-1]["count"], steps)
         self.assertEqual(told[-1]["kind"], "over")
-        self.check_filters(logs, told)
+        self.check_filters(logs, told, steps)
 
-    def check_filters(self, logs, told):
+    def check_filters(self, logs, told, steps):
         self.assertEqual(event_list(logs, "--kind", "epoch"),
                          [x for x in told if x["kind"] == "epoch"])
         own = event_list(logs, "--role", "worker:1", "--kind", "death")
         self.assertEqual([x["role"] for x in own], ["worker:1"])
-        late = event_list(logs, "--since-step", "1900")  # after the kills
+        # After the kills.
+        late = event_list(logs, "--since-step", str(steps - 50))
         self.assertEqual(late, told[-len(late):])
         self.assertLess(len(late), len(told))
         self.assertIn("coordinator_restarted", events(logs))
 
     def test_a_journal_is_not_written_over_and_not_continued_once_over(self):
         journal = os.path.join(self.folder, "run.db")
-        job = [*DATA, *MLP, *SERVED, "--steps", "5", "--journal", journal]
+        job = [*DATA, *MLP, *SERVED, "--epochs", "0", "--steps", "5",
+               "--journal", journal]
         with Run(*job, "--certificates",
                  os.path.join(self.folder, "certificates")) as run:
             run.finish()
@@ -204,8 +205,7 @@ class Coordinator(OwnFolder):
 
     def test_a_damaged_journal_ends_the_run_in_one_line(self):
         journal = os.path.join(self.folder, "run.db")
-        with Run(*DATA, *MLP, *SERVED, "--steps", "100000", "--journal",
-                 journal) as run:
+        with Run(*DATA, *MLP, *SERVED, *ENDLESS, "--journal", journal) as run:
             run.wait_for_step(5)
             with sqlite3.connect(journal) as database:
                 database.execute(
@@ -229,7 +229,7 @@ class Coordinator(OwnFolder):
                      os.path.join(self.folder, "run.db"), "--summary",
                      os.path.join(self.folder, "summary.json"), *DATA, *MLP,
                      "--strategy", "parameter_server", "--workers", "2",
-                     "--ps", "1", "--steps", "2000"]
+                     "--ps", "1", *ENDLESS]
         first = Role(self.addCleanup, *arguments)
         address = first.address()
         members = [Role(self.addCleanup, role, "--coordinator",
@@ -241,14 +241,18 @@ class Coordinator(OwnFolder):
         first.process.wait()
         second = Role(self.addCleanup, *arguments)
         self.assertEqual(second.address(), address)
-        second.finish()
+        wait_for(lambda: re.search(r"(?m)^epoch \d+ ", second.output()),
+                 "one more")
+        second.process.send_signal(signal.SIGTERM)
+        second.finish(143)
         for member in members:
             member.finish()
         with open(os.path.join(self.folder, "summary.json")) as file:
             summary = json.load(file)
-        self.check(summary, 1, 2000)
+        steps = summary["steps"]
+        self.check(summary, 1, steps)
         self.assertEqual(summary["weights_sha256"],
-                         self.undisturbed(2000)["weights_sha256"])
+                         self.undisturbed(steps)["weights_sha256"])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7", "--steps", "25"]
@@ -29,9 +29,10 @@ DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 STAGES = ["--strategy", "pipeline", "--stages"]
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
-# Long enough to be struck; the last step of a data epoch is a short one.
-LONG = ["--model", "mlp:784-64-48-10", "--data", "synthetic:digits?samples=500",
-        "--global-batch", "48", "--seed", "7", "--steps"]
+# To be struck; the last step of a data epoch is a short one.
+STRUCK = ["--model", "mlp:784-64-48-10", "--data",
+          "synthetic:digits?samples=500", "--global-batch", "48", "--seed", "7"]
+LONG = [*STRUCK, "--steps"]
 
 
 def summary_of(*arguments):
@@ -115,25 +116,24 @@ class Pipeline(unittest.TestCase):
                 ["4", "--schedule", "1f1b"], ["4", "--processes"]])
 
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
-        self.check_kills(9000, *LONG, "9000")
-        norms = [*LAMB, *CLIPPED, "--steps"]
-        for job, steps in ((LONG[:-1], 3000), (MODELS["cnn"][:-2], 600),
-                           (MODELS["transformer"][:-2], 2000)):
+        self.check_kills(*STRUCK)
+        for job in (STRUCK, MODELS["cnn"][:-2], MODELS["transformer"][:-2]):
             with self.subTest(job=job):
-                self.check_kills(steps, *job, *norms, str(steps))
+                self.check_kills(*job, *LAMB, *CLIPPED)
 
-    def check_kills(self, steps, *job):
-        whole = summary_of(*job, "--strategy", "one_device")
-        with Run(*job, *STAGES, "3", "--processes") as run:
-            for step, role in ((steps // 20, "stage:1"),
-                               (steps // 4, "stage:0"),
-                               (steps // 2, "stage:2")):
-                run.wait_for_step(step)
-                old = run.kill(role)
-                wait_for(lambda: run.children().get(role) not in (None, old),
-                         f"{role} is started again")
-            summary = run.finish()
+    def check_undisturbed(self, summary, *job):
+        """It has the bits of a run that nobody disturbed."""
+        whole = summary_of(*job, "--epochs", "0", "--steps",
+                           str(summary["steps"]), "--strategy", "one_device")
         self.assertEqual(digests(summary), digests(whole))
+
+    def check_kills(self, *job):
+        with Run(*job, *ENDLESS, *STAGES, "3", "--processes") as run:
+            for role in ("stage:1", "stage:0", "stage:2"):
+                run.wait_for_step(run.step() + 50)
+                run.kill_and_wait(role, 1)
+            summary = run.end(50)
+        self.check_undisturbed(summary, *job)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual([(r["role"], r["kind"])
                           for r in summary["recoveries"]],
@@ -142,16 +142,16 @@ class Pipeline(unittest.TestCase):
                           ("stage:2", "stage_restored")])
 
     def test_the_coordinator_or_all_stages_may_die(self):
-        steps = "3000"
-        whole = summary_of(*LONG, steps, "--strategy", "one_device")
-        with Run(*LONG, steps, *STAGES, "2", "--processes") as run:
+        with Run(*STRUCK, *ENDLESS, *STAGES, "2", "--processes") as run:
             run.wait_for_step(150)
-            run.kill("coordinator")
-            run.wait_for_step(700)
+            run.kill_and_wait("coordinator", 1)
+            run.wait_for_step(run.step() + 100)
+            epoch = run.metric("troupe_membership_epoch")
             run.kill("stage:0")
             run.kill("stage:1")
-            summary = run.finish()
-        self.assertEqual(digests(summary), digests(whole))
+            run.wait_for_epoch(epoch + 1)
+            summary = run.end(100)
+        self.check_undisturbed(summary, *STRUCK)
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(sorted((r["role"], r["kind"])
                                 for r in summary["recoveries"]),
@@ -160,17 +160,15 @@ class Pipeline(unittest.TestCase):
                           ("stage:1", "stage_restored")])
 
     def test_a_stopped_stage_is_replaced(self):
-        steps = "1500"
-        whole = summary_of(*LONG, steps, "--strategy", "one_device")
-        with Run(*LONG, steps, *STAGES, "3", "--processes") as run:
+        with Run(*STRUCK, *ENDLESS, *STAGES, "3", "--processes") as run:
             run.wait_for_step(200)
             stopped = run.role("stage:1")
             os.kill(stopped, signal.SIGSTOP)
             wait_for(lambda: "stage:1 is left out" in run.output()
                      + run.error() or run.children().get("stage:1")
                      not in (None, stopped), "the stopped stage is replaced")
-            summary = run.finish()
-        self.assertEqual(digests(summary), digests(whole))
+            summary = run.end(100)
+        self.check_undisturbed(summary, *STRUCK)
         self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_a_checkpoint_goes_on_under_another_strategy(self):
@@ -201,14 +199,11 @@ class Pipeline(unittest.TestCase):
             self.assertEqual(*(tensors_in(file) for file in files))
 
     def test_ctrl_c_ends_with_what_all_stages_have(self):
-        with Run(*LONG, "100000", *STAGES, "3", "--processes") as run:
+        with Run(*STRUCK, *ENDLESS, *STAGES, "3", "--processes") as run:
             run.wait_for_step(50)
             run.process.send_signal(signal.SIGINT)
             summary = run.finish(130, 10)
-        with Run(*LONG, str(summary["steps"]), "--strategy",
-                 "one_device") as run:
-            self.assertEqual(run.finish()["weights_sha256"],
-                             summary["weights_sha256"])
+        self.check_undisturbed(summary, *STRUCK)
 
     def test_a_gradient_that_is_not_finite_ends_the_run_with_a_line(self):
         with Run(*LONG, "100", *STAGES, "2", "--lr", "1e30") as run:
