@@ -11,31 +11,26 @@ import signal
 import subprocess
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
-       "--seed", "5", "--eval-every", "0", "--epochs", "0"]
-STEPS = ["--steps", "10000"]
+       "--seed", "5", "--eval-every", "0"]
 SERVED = ["--strategy", "parameter_server", "--ps", "1"]
 REPLICAS = ["--strategy", "multi_worker_mirrored", "--processes"]
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
 def status(run):
-    done = subprocess.run([TROUPE, "status", run.metrics_address()],
+    address = re.search(r"metrics: http://(\S+)/metrics", run.output())
+    done = subprocess.run([TROUPE, "status", address.group(1)],
                           capture_output=True, text=True, timeout=20,
                           check=False)
     return done.stdout
 
 
 class Elastic(OwnFolder):
-    @classmethod
-    def setUpClass(cls):
-        with Run(*JOB, *STEPS, "--strategy", "one_device") as run:
-            cls.expected = run.finish()
-
     def coordinator(self, *arguments):
         self.summary_path = os.path.join(self.folder, "summary.json")
         self.certificates = os.path.join(self.folder, "certificates")
@@ -49,17 +44,26 @@ class Elastic(OwnFolder):
                     self.certificates)
 
     def check_bits(self, summary):
+        with Run(*JOB, "--epochs", "0", "--steps", str(summary["steps"]),
+                 "--strategy", "one_device") as run:
+            expected = run.finish()
         for digest in DIGESTS:
-            self.assertEqual(summary[digest], self.expected[digest])
+            self.assertEqual(summary[digest], expected[digest])
         self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_a_job_begins_with_the_least_and_takes_in_who_comes(self):
-        coordinator = self.coordinator(*STEPS, "--workers", "1:3")
+        coordinator = self.coordinator(*ENDLESS, "--workers", "1:3")
         members = [self.member(role, coordinator)
                    for role in ("ps:0", "worker:1")]
         wait_for(lambda: "epoch 1 " in coordinator.output(), "steps of one")
         members.append(self.member("worker:0", coordinator))
-        coordinator.finish()
+        wait_for(lambda: "3 expected, 3 present" in status(coordinator),
+                 "it is there")
+        epochs = coordinator.output().count("\nepoch ")
+        wait_for(lambda: coordinator.output().count("\nepoch ") > epochs + 1,
+                 "steps of two")
+        coordinator.process.send_signal(signal.SIGTERM)
+        coordinator.finish(143)
         for member in members:
             member.finish(0, 10)
         with open(self.summary_path) as file:
@@ -68,8 +72,8 @@ class Elastic(OwnFolder):
         self.assertEqual(summary["recoveries"], [])
 
     def test_a_job_with_too_few_workers_ends_in_one_line(self):
-        coordinator = self.coordinator("--steps", "1000000", "--workers",
-                                       "2:3", "--join-deadline-ms", "2000")
+        coordinator = self.coordinator(*ENDLESS, "--workers", "2:3",
+                                       "--join-deadline-ms", "2000")
         members = [self.member(role, coordinator)
                    for role in ("ps:0", "worker:1", "worker:2")]
         wait_for(lambda: "epoch 1 " in coordinator.output(), "steps of two")
@@ -78,11 +82,11 @@ class Elastic(OwnFolder):
         self.assertRegex(error, r"^troupe: .*worker:1.* did not join .*\n$")
 
     def test_a_replica_that_is_told_to_leave_hands_over_and_ends_well(self):
-        with Run(*JOB, *REPLICAS, *STEPS, "--workers", "2:4") as run:
+        with Run(*JOB, *REPLICAS, *ENDLESS, "--workers", "2:4") as run:
             run.wait_for_step(50)
             run.kill("worker:3", signal.SIGTERM)
             wait_for(lambda: "worker:3" not in run.children(), "it has left")
-            summary = run.finish()
+            summary = run.end(100)
         self.check_bits(summary)
         self.assertEqual(summary["recoveries"], [])
         self.assertEqual([x["change"] for x in summary["changes"]],
@@ -92,6 +96,7 @@ class Elastic(OwnFolder):
         with Run("--data", "synthetic:digits?samples=2000", *SERVED,
                  "--processes", "--workers", "2", "--model", "sleep:20ms",
                  "--slow-worker", "1:50", "--steps", "100000") as run:
+            run.metrics_address()
             for pattern in (r"node supervisor: 5 of 5 restarts left.*\n"
                             r"    ps:0 +restarted 0 times\n"
                             r"    worker:0 +restarted 0 times\n"
