@@ -44,7 +44,7 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
   else
     reason = resume_steps(message);
   switch_or_go_on(message);
-  write_down(std::move(message), undone, cause_ + "; " + reason);
+  write_down(std::move(message), undone, activate.cause + "; " + reason);
 }
 
 /// The epoch is decided for good: its members are told.

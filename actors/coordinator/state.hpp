@@ -203,7 +203,6 @@ private:
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
-  std::string cause_;      ///< of the newest proposal: who came or went
   std::string probe_, numeric_class_;   ///< of the first worker
   bool begun_ = false, renews_ = false; ///< a member has lost a link
   CommitBook commits_;
