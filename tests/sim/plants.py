@@ -178,10 +178,8 @@ PLANTS = [
      "!own_.empty() && (!step_.keeps_vectors || PLANTED(44));"),
     (45, "a step counts as committed when one replica alone has it",
      "actors/coordinator/epoch_plan.cpp",
-     "  out.resume = troupe::decide_resume(versions, committed);\n",
-     "  out.resume = troupe::decide_resume(versions, committed);\n"
-     "  if (PLANTED(45))\n    for (auto& [owner, version] : out.owners)\n"
-     "      version = out.resume.version;\n"),
+     "        out[owner_key(role)] = sums.first;\n",
+     "        out[owner_key(role)] = PLANTED(45) ? version : sums.first;\n"),
     (46, "who takes the newest version forgets what others hold of the next "
      "step", "actors/replica/steps.cpp",
      "  variables_->hold(version);\n  outcome.version = version;",

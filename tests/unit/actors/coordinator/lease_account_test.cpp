@@ -25,11 +25,26 @@ Job small_async_job(uint32_t shards) {
   return {job, 500};
 }
 
+/// How an epoch began.
+struct Begun : LeaseAccount::Resumed {
+  uint64_t lost = 0;
+};
+
+/// Decides and begins, as the coordinator does.
+Begun begin_with(LeaseAccount& account, const std::map<RoleId, Sealed>& seals,
+                 std::map<uint32_t, LeaseSet> applied,
+                 std::map<uint32_t, LeaseSet> promised, uint64_t step) {
+  SealedState sealed;
+  sealed.applied = std::move(applied);
+  sealed.promised = std::move(promised);
+  account.tell(sealed);
+  const auto lost = decide_resume(sealed, ResumeMode::leases).lost_leases;
+  return {account.begin_epoch(seals, sealed, lost, step), lost};
+}
+
 /// Two shards, both of which consume.
 struct Account {
-  Account() {
-    leases.begin_epoch(seals, {{0, {}}, {1, {}}}, {{0, {}}, {1, {}}}, 0);
-  }
+  Account() { begin_epoch({}, {}); }
 
   /// Every shard applies these leases; steps are counted.
   void consume(uint64_t first, uint64_t end) {
@@ -43,10 +58,9 @@ struct Account {
                    : 0;
   }
 
-  LeaseAccount::Resumed begin_epoch(const LeaseSet& first,
-                                    const LeaseSet& second) {
-    return leases.begin_epoch(seals, {{0, first}, {1, second}},
-                              {{0, first}, {1, second}}, steps);
+  Begun begin_epoch(const LeaseSet& first, const LeaseSet& second) {
+    return begin_with(leases, seals, {{0, first}, {1, second}},
+                      {{0, first}, {1, second}}, steps);
   }
 
   Job job = small_async_job(2);
@@ -132,13 +146,12 @@ struct Followed {
   std::vector<CommitBook::Commit> begin(uint64_t leases, uint64_t step) {
     return resumed(leases, leases, step).completed;
   }
-  LeaseAccount::Resumed resumed(uint64_t leases, uint64_t promised,
-                                uint64_t step) {
+  Begun resumed(uint64_t leases, uint64_t promised, uint64_t step) {
     std::map<RoleId, Sealed> seals;
     seals[worker0].role = worker0;
     seals[shard].role = shard;
-    return account.begin_epoch(seals, {{0, LeaseSet{leases, {}}}},
-                               {{0, LeaseSet{promised, {}}}}, step);
+    return begin_with(account, seals, {{0, LeaseSet{leases, {}}}},
+                      {{0, LeaseSet{promised, {}}}}, step);
   }
   /// Computes all that is left; returns the steps that are reported.
   std::vector<CommitBook::Commit> finish(uint64_t step) {
