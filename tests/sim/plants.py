@@ -200,8 +200,8 @@ PLANTS = [
      "strategies/resume.cpp", "    if (slice.newest < newest)\n",
      "    if (slice.newest < newest && !PLANTED(50))\n"),
     (51, "a worker computes when its rows are there, and its layers are not",
-     "actors/worker/dense_reduced_worker.cpp", "|| version_ != wanted_)\n",
-     "|| (version_ != wanted_ && !PLANTED(51)))\n"),
+     "strategies/dense_reduced_steps.cpp", "|| epoch_.version != wanted_)\n",
+     "|| (epoch_.version != wanted_ && !PLANTED(51)))\n"),
     (52, "rows lag a step more than asked", "strategies/free_rows.cpp",
      "return step <= bound ||", "if (PLANTED(52))\n    ++bound;\n"
      "  return step <= bound ||"),
