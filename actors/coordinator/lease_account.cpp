@@ -147,6 +147,7 @@ void LeaseAccount::begin_period(const Consistency& consistency,
   for (auto shard : shards)
     applied[shard] = LeaseSet{consistency.step * ranks, {}};
   book_.restored(std::move(applied));
+  begun_ = true; // what a checkpoint had is among the steps before
   losses_.clear();
   window_ = {};
   window_leases_ = 0;

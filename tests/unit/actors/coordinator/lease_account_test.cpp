@@ -1,7 +1,11 @@
 #include "actors/coordinator/lease_account.hpp"
+#include "tests/unit/actors/made_checkpoint.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
+
+#include <filesystem>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -226,6 +230,37 @@ BOOST_AUTO_TEST_CASE(leases_that_an_earlier_coordinator_granted_count) {
   BOOST_REQUIRE_EQUAL(later.size(), 2u);
   BOOST_TEST(later.front().step == 5u);
   BOOST_TEST(finish(7).size() == 3u);
+}
+
+// A job that begins with a checkpoint step by step, and is switched. Cause: the
+// first epoch by leases was taken for the one that the checkpoint begins.
+BOOST_AUTO_TEST_CASE(a_switched_job_counts_what_an_epoch_completes_or_loses) {
+  const auto folder = std::filesystem::temp_directory_path()
+                      / ("troupe-lease-account-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  auto begun = job_with_tables();
+  const auto checkpoint = make_checkpoint(begun, folder.string(), 40);
+  begun.beginning = std::make_shared<const Beginning>(begun, checkpoint);
+  LeaseAccount leases{begun};
+  const std::map<RoleId, Sealed> seals{{worker0, {}}};
+  Consistency period;
+  period.async = true;
+  period.step = 40;
+  leases.begin_period(period, seals, {0});
+  leases.ask(0, 8);
+  BOOST_TEST(leases.hand_out().at(0).size() == 8u);
+  for (uint64_t lease = 160; lease < 163; ++lease)
+    leases.applied({{}, shard, lease, 0}, 40);
+  // The shard has more than it could tell of.
+  auto next = begin_with(leases, seals, {{0, {165, {}}}}, {{0, {165, {}}}}, 40);
+  BOOST_TEST(next.lost == 0u);
+  BOOST_REQUIRE_EQUAL(next.completed.size(), 1u);
+  BOOST_TEST(next.completed.front().step == 40u);
+  // And then less.
+  next = begin_with(leases, seals, {{0, {161, {}}}}, {{0, {161, {}}}}, 41);
+  BOOST_TEST(next.lost == 4u);
+  BOOST_TEST(next.step == 40u);
+  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {
