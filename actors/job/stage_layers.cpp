@@ -95,8 +95,8 @@ void check_stages(const JobOptions& options, const Graph& graph) {
 PipelineShape pipeline_shape(const JobOptions& options,
                              uint32_t micro_batches) {
   PipelineShape shape;
-  shape.schedule = options.schedule == "gpipe" ? PipelineSchedule::gpipe
-                                               : PipelineSchedule::one_f_one_b;
+  if (options.schedule != "auto")
+    parse(options.schedule, shape.schedule);
   shape.stages = options.stages;
   shape.micro_batches = micro_batches;
   return shape;

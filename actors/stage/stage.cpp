@@ -285,30 +285,47 @@ private:
 
   void pass_if_there(const StageAction& action) {
     const bool forward = action.pass == StagePass::forward;
+    const bool for_weights = action.pass == StagePass::backward_weights;
     const auto rank = ranks_[action.micro_batch];
     const auto stream = forward ? StageStream::forward : StageStream::backward;
+    const bool reads = forward ? !steps_.is_first() : !steps_.is_last();
     TensorView input;
-    if (forward ? !steps_.is_first() : !steps_.is_last()) {
+    if (reads && !for_weights) {
       auto came = inbox_.take(version_, stream, rank);
       if (!came)
         return;
       input = std::move(*came);
     }
     ++next_;
-    context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
-    run(
-      [this, forward, rank, number = action.micro_batch, input] {
-        return forward ? steps_.forward(number, rank, input.data())
-                       : steps_.backward(number, rank, input.data());
-      },
-      [this, forward, rank, stream](const StageSteps::Pass& done) {
-        if (forward && steps_.is_last())
-          losses_.push_back(done.loss);
-        else if (forward)
-          send(context_.role.index + 1, stream, rank, done.values);
-        else if (!steps_.is_first())
-          send(context_.role.index - 1, stream, rank, done.values);
-      });
+    if (!for_weights)
+      context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    run([this, action, rank, input] { return pass(action, rank, input); },
+        [this, forward, for_weights, rank,
+         stream](const StageSteps::Pass& done) {
+          if (forward && steps_.is_last())
+            losses_.push_back(done.loss);
+          else if (forward)
+            send(context_.role.index + 1, stream, rank, done.values);
+          else if (!for_weights && !steps_.is_first())
+            send(context_.role.index - 1, stream, rank, done.values);
+        });
+  }
+
+  /// Runs on the executor.
+  StageSteps::Pass pass(const StageAction& action, uint32_t rank,
+                        const TensorView& input) {
+    const auto number = action.micro_batch;
+    switch (action.pass) {
+      case StagePass::forward:
+        return steps_.forward(number, rank, input.data());
+      case StagePass::backward:
+        return steps_.backward(number, rank, input.data());
+      case StagePass::backward_inputs:
+        return steps_.backward_inputs(number, rank, input.data());
+      case StagePass::backward_weights:
+        return steps_.backward_weights(number, rank);
+    }
+    return {};
   }
 
   /// A round goes back through the stages with sums, then forward with what

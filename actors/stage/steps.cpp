@@ -17,10 +17,16 @@ namespace {
 std::unique_ptr<StageReplica> make_stage(const RoleContext& context) {
   const auto& job = *context.job;
   const auto& stage = job.plan.stages[context.role.index];
+  StageOptions options;
+  options.max_rows = job.max_rows();
+  options.in_flight = stage.in_flight;
+  options.precision = job.precision();
+  options.in_halves = pipeline_shape(job.options, 1).schedule
+                      == PipelineSchedule::zero_bubble;
   return make_stage_replica(job.graph,
                             part_of(job.graph, {stage.begin, stage.end}),
                             parse_device(job.plan.role(context.role).device),
-                            job.max_rows(), stage.in_flight, job.precision());
+                            options);
 }
 
 } // namespace
@@ -135,7 +141,7 @@ Batch StageSteps::gather(uint32_t number, uint32_t rank) {
   const auto key = kernels::batch_key(job_.options.seed, step_, rank);
   Batch batch;
   if (reads_samples_) {
-    auto& memory = batches_[number % batches_.size()];
+    auto& memory = batches_[slot_of(number)];
     sampling_.indices(step_, rank, rows_);
     context_.data.train->gather(rows_.data(), rows, memory);
     batch = memory.batch(rows, key);
@@ -151,23 +157,38 @@ StageSteps::Pass StageSteps::forward(uint32_t number, uint32_t rank,
   const auto batch = gather(number, rank);
   const auto count = forward_elements(job_.graph, part().out, batch.rows);
   auto out = take(count);
-  const auto slot = static_cast<uint32_t>(number % batches_.size());
-  const auto stats = replica_->forward(slot, parameters_.data(), batch, in,
-                                       out.get());
+  const auto stats = replica_->forward(slot_of(number), parameters_.data(),
+                                       batch, in, out.get());
   const auto* first = out.get();
   return {{std::move(out), first, count}, {rank, stats.loss_sum, batch.rows}};
 }
 
 StageSteps::Pass StageSteps::backward(uint32_t number, uint32_t rank,
                                       const float* from_next) {
-  const auto rows = sampling_.rank(step_, rank).count;
-  const auto count = backward_elements(job_.graph, part().in, rows);
-  auto out = take(count);
-  const auto slot = static_cast<uint32_t>(number % batches_.size());
-  replica_->backward(slot, from_next, sums_.next(), out.get());
+  auto out = take(elements_back(rank));
+  replica_->backward(slot_of(number), from_next, sums_.next(), out.get());
   sums_.put(rank);
   const auto* first = out.get();
-  return {{std::move(out), first, count}, {}};
+  return {{std::move(out), first, elements_back(rank)}, {}};
+}
+
+StageSteps::Pass StageSteps::backward_inputs(uint32_t number, uint32_t rank,
+                                             const float* from_next) {
+  auto out = take(elements_back(rank));
+  replica_->backward_inputs(slot_of(number), from_next, out.get());
+  const auto* first = out.get();
+  return {{std::move(out), first, elements_back(rank)}, {}};
+}
+
+StageSteps::Pass StageSteps::backward_weights(uint32_t number, uint32_t rank) {
+  replica_->backward_weights(slot_of(number), sums_.next());
+  sums_.put(rank);
+  return {};
+}
+
+uint64_t StageSteps::elements_back(uint32_t rank) const {
+  return backward_elements(job_.graph, part().in,
+                           sampling_.rank(step_, rank).count);
 }
 
 UpdateMoment StageSteps::moment() const {

@@ -46,6 +46,9 @@ public:
   /// Shapes: as StageReplica::forward().
   Pass forward(uint32_t number, uint32_t rank, const float* in);
   Pass backward(uint32_t number, uint32_t rank, const float* from_next);
+  /// The same in halves: the second gives no values.
+  Pass backward_inputs(uint32_t number, uint32_t rank, const float* from_next);
+  Pass backward_weights(uint32_t number, uint32_t rank);
   /// All micro-batches are back: the block sums of this stage's slices in a
   /// round, slice after slice (slice_sums()).
   std::vector<double> sums(ScalarRoundKind round, const StepScalars& scalars);
@@ -60,6 +63,10 @@ private:
   UpdateMoment moment() const;
   /// Points an update, or its sums, at a slice as the step finds it.
   UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;
+  uint32_t slot_of(uint32_t number) const {
+    return static_cast<uint32_t>(number % batches_.size());
+  }
+  uint64_t elements_back(uint32_t rank) const;
   Batch gather(uint32_t number, uint32_t rank);
   std::shared_ptr<float> take(size_t count) const;
   void load(uint64_t version);

@@ -215,10 +215,10 @@ void add_places(std::vector<Flag>& flags) {
         "of pipeline, how many hold layers of the model",
         whole(FIELD(job.stages), 1, max_roles)},
        {"schedule", "NAME", text_flag, "auto",
-        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b "
-        "or auto (1f1b, which keeps fewer activations)",
-        choice(FIELD(job.schedule), {"auto", "gpipe", "1f1b"},
-               {"interleaved", "zero_bubble"})},
+        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b, "
+        "zero_bubble or auto (1f1b, which keeps fewest activations)",
+        choice(FIELD(job.schedule), {"auto", "gpipe", "1f1b", "zero_bubble"},
+               {"interleaved"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline, the operator that each stage but the first begins with; "
         "see `troupe model`",

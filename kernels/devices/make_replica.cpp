@@ -48,12 +48,11 @@ std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
 
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
-                   uint32_t max_rows, uint32_t in_flight, Precision precision) {
+                   const StageOptions& options) {
   if (device.kind != DeviceId::Kind::cpu)
     throw InputError(to_string(device)
                      + " computes no stages of a graph yet; use cpu:0");
-  return kernels::make_cpu_stage_replica(graph, std::move(part), max_rows,
-                                         in_flight, precision);
+  return kernels::make_cpu_stage_replica(graph, std::move(part), options);
 }
 
 namespace kernels {

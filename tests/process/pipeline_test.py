@@ -67,6 +67,9 @@ class Pipeline(unittest.TestCase):
             ["1", "--in-process"], ["2", "--in-process"],
             ["3", "--schedule", "gpipe", "--in-process"],
             ["4", "--schedule", "1f1b", "--in-process"],
+            ["1", "--schedule", "zero_bubble"],
+            ["3", "--schedule", "zero_bubble", "--in-process"],
+            ["4", "--schedule", "zero_bubble", "--processes"],
             ["4", "--processes"], ["2", "--processes", "--link", "tcp"],
             ["3", "--processes", "--schedule", "gpipe", "--link", "shm"],
             ["2", "--split-at", "dense_2"],
@@ -76,18 +79,21 @@ class Pipeline(unittest.TestCase):
         for model in ("cnn", "transformer", "dlrm"):
             self.check_layouts(model, [
                 ["2", "--in-process"], ["3", "--schedule", "gpipe"],
-                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+                ["4", "--schedule", "1f1b"], ["4", "--processes"],
+                ["2", "--schedule", "zero_bubble"],
+                ["3", "--schedule", "zero_bubble", "--in-process"],
+                ["4", "--schedule", "zero_bubble", "--processes"]])
 
     def test_virtual_ranks_fix_the_bits_whatever_the_stages(self):
         for ranks in ("1", "3", "8"):
             job = ["--virtual-ranks", ranks]
             whole = summary_of(*MODELS["mlp"], *job, "--strategy",
                                "one_device")
-            for stages in ("2", "4"):
-                with self.subTest(ranks=ranks, stages=stages):
+            for layout in (["2"], ["4"], ["4", "--schedule", "zero_bubble"]):
+                with self.subTest(ranks=ranks, layout=layout):
                     self.assertEqual(
                         digests(summary_of(*MODELS["mlp"], *job, *STAGES,
-                                           stages)),
+                                           *layout)),
                         digests(whole))
 
     def check_norms(self, model, more, layouts):
@@ -112,7 +118,7 @@ class Pipeline(unittest.TestCase):
         for model in ("cnn", "transformer", "dlrm"):
             self.check_norms(model, LAMB + CLIPPED, [
                 ["2", "--in-process"], ["3", "--schedule", "gpipe"],
-                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+                ["4", "--schedule", "zero_bubble"], ["4", "--processes"]])
 
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
         self.check_kills(9000, *LONG, "9000")
@@ -122,9 +128,15 @@ class Pipeline(unittest.TestCase):
             with self.subTest(job=job):
                 self.check_kills(steps, *job, *norms, str(steps))
 
-    def check_kills(self, steps, *job):
+    def test_a_stage_killed_between_halves_of_its_backward_pass(self):
+        layout = ["--schedule", "zero_bubble"]
+        self.check_kills(9000, *LONG, "9000", layout=layout)
+        self.check_kills(2000, *MODELS["transformer"][:-1], "2000",
+                         layout=layout)
+
+    def check_kills(self, steps, *job, layout=()):
         whole = summary_of(*job, "--strategy", "one_device")
-        with Run(*job, *STAGES, "3", "--processes") as run:
+        with Run(*job, *STAGES, "3", *layout, "--processes") as run:
             for step, role in ((steps // 20, "stage:1"),
                                (steps // 4, "stage:0"),
                                (steps // 2, "stage:2")):
@@ -225,6 +237,14 @@ class Pipeline(unittest.TestCase):
         self.assertRegex(done.stdout, r"stage:0 +flatten to dense_0")
         self.assertRegex(done.stdout, r"stage:1 +dense_1 to loss")
         self.assertIn("schedule 1f1b", done.stdout)
+        # A stage that puts weights off keeps as many as the first one.
+        done = subprocess.run(
+            [TROUPE, "plan", *MODELS["mlp"], *STAGES, "2", "--schedule",
+             "zero_bubble"],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("schedule zero_bubble", done.stdout, done.stderr)
+        self.assertEqual(re.findall(r"(?m)^stage:\d .* to .* (\d+)$", done.stdout),
+                         ["2", "2"])
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (

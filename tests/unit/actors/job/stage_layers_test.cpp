@@ -90,6 +90,9 @@ BOOST_AUTO_TEST_CASE(a_schedule_says_how_many_micro_batches_a_stage_keeps) {
   options.schedule = "gpipe";
   BOOST_TEST(kept() == (std::vector<uint32_t>{4, 4, 4}),
              boost::test_tools::per_element());
+  options.schedule = "zero_bubble";
+  BOOST_TEST(kept() == (std::vector<uint32_t>{3, 3, 3}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
@@ -112,7 +115,7 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
   alone.model = "mlp:20-64-64-64-4";
   const auto whole = weights(alone);
   for (uint32_t stages : {1, 2, 3, 5})
-    for (std::string schedule : {"gpipe", "1f1b"}) {
+    for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
       auto options = staged_job(stages);
       options.schedule = schedule;
       BOOST_TEST(weights(options) == whole, stages << ' ' << schedule);
@@ -130,6 +133,7 @@ BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
     BOOST_TEST(whole != unclipped);
     for (uint32_t stages : {1, 2, 4}) {
       auto options = staged_job(stages);
+      options.schedule = stages == 2 ? "zero_bubble" : "auto";
       options.rule.kind = kind;
       options.clip_norm = 0.05;
       BOOST_TEST(weights(options) == whole, stages);
