@@ -16,7 +16,10 @@ namespace {
 /// or writes, in FLOPs.
 constexpr uint64_t flops_of_element = 4;
 
+/// Of a sample; of layers that wait, whatever the samples.
 uint64_t time_of(const Graph& graph, uint32_t op) {
+  if (const auto sleep = sleep_model(graph.text))
+    return op < sleep->layers.size() ? sleep->layers[op] : 0;
   uint64_t elements = graph.values[graph.ops[op].output].size();
   for (auto input : graph.ops[op].inputs)
     elements += graph.values[input].size();
@@ -82,9 +85,11 @@ std::vector<uint32_t> named_cuts(const JobOptions& options,
 }
 
 void check_stages(const JobOptions& options, const Graph& graph) {
-  if (sleep_model(graph.text))
+  const auto sleep = sleep_model(graph.text);
+  if (sleep && sleep->layers.empty())
     throw UsageError("--model " + options.model
-                     + " has no layers to cut: use another strategy");
+                     + " has no layers to cut: use another strategy, or layers "
+                       "as in sleep:5ms+5ms");
   if (options.reduction == "fast")
     throw UsageError("--reduction fast has no effect with strategy pipeline, "
                      "whose stages sum along the fixed tree: drop it");

@@ -663,6 +663,10 @@ OTHERS = {
         bytes=("one size", "4,8", 2), pairs=("0 to", "-1", 2)) | {
             "peers": tested("tests/bench/parameter_server_test.py",
                             "--peers", ".")},
+    "bench pipeline": bench_rows(
+        "bench pipeline", json=NO_FOLDER, stages=("1 to 64", "0", 2),
+        micro_batches=("1 to 1000", "0", 2), schedule=("unknown", "best", 2),
+        pass_ms=("1 to 10000", "0", 2), steps=("3 to 1000", "2", 2)),
     "bench recovery": bench_rows(
         "bench recovery", json=NO_FOLDER, trials=("1 to", "0", 2),
         kinds=("use worker", "x", 2), seed=("0 to", "x", 2)),

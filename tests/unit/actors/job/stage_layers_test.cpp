@@ -122,6 +122,27 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(layers_that_wait_are_cut_by_how_long) {
+  auto options = staged_job(2);
+  options.model = "sleep:1ms+1ms+1ms+3ms-5";
+  const auto stages = stage_layers(options, make_graph(options.model), 16);
+  BOOST_REQUIRE(stages.size() == 2u);
+  BOOST_TEST(stages[0].last == "wait_2");
+  BOOST_TEST(stages[1].first == "wait_3");
+}
+
+BOOST_AUTO_TEST_CASE(layers_that_wait_have_the_weights_of_one_device) {
+  auto alone = small_job();
+  alone.model = "sleep:0ms+1ms+0ms-5";
+  const auto whole = weights(alone);
+  for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
+    auto options = staged_job(3);
+    options.model = alone.model;
+    options.schedule = schedule;
+    BOOST_TEST(weights(options) == whole, schedule);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
   for (const auto kind : {OptimizerKind::adam, OptimizerKind::lamb}) {
     auto alone = small_job();
