@@ -65,15 +65,18 @@ void append_backward(const PipelineShape& x, uint32_t stage, uint32_t n,
 class Play {
 public:
   Play(const std::vector<std::vector<StageAction>>& actions,
-       const std::vector<PartCost>& costs)
+       const std::vector<PartCost>& costs, bool recompute)
     : actions_(actions),
       costs_(costs),
+      recompute_(recompute),
       stages_(static_cast<uint32_t>(actions.size())),
       next_(stages_),
       clock_(stages_),
-      held_(stages_) {
+      held_(stages_),
+      full_(stages_) {
     times_.busy.resize(stages_);
     times_.stash_peak.resize(stages_);
+    times_.activation_peak.resize(stages_);
     uint32_t most = 0;
     for (const auto& own : actions)
       for (const auto& action : own)
@@ -135,8 +138,11 @@ private:
     if (begin == never)
       return false;
     const auto& cost = costs_[part];
+    const bool again = recompute_
+                       && (action.pass == StagePass::backward
+                           || action.pass == StagePass::backward_inputs);
     uint64_t took = 0;
-    if (action.pass == StagePass::forward)
+    if (action.pass == StagePass::forward || again)
       took += cost.forward;
     if (action.pass == StagePass::backward
         || action.pass == StagePass::backward_inputs)
@@ -160,14 +166,28 @@ private:
                                           ++held_[stage]);
     else if (action.pass != StagePass::backward_inputs)
       --held_[stage];
+    // Those of the pass itself are there until it ends.
+    auto& full = full_[stage];
+    const bool begins = action.pass == StagePass::forward
+                        || (recompute_
+                            && action.pass != StagePass::backward_weights);
+    full += begins ? 1 : 0;
+    times_.activation_peak[stage] = std::max(times_.activation_peak[stage],
+                                             full);
+    const bool ends = action.pass == StagePass::forward
+                        ? recompute_
+                        : action.pass != StagePass::backward_inputs;
+    full -= ends ? 1 : 0;
   }
 
   const std::vector<std::vector<StageAction>>& actions_;
   const std::vector<PartCost>& costs_;
+  bool recompute_;
   uint32_t stages_;
   std::vector<size_t> next_;
   std::vector<uint64_t> clock_;
   std::vector<uint32_t> held_;
+  std::vector<uint32_t> full_; ///< with activations
   /// When each pass ended, by micro-batch and part.
   std::vector<std::vector<uint64_t>> forward_;
   std::vector<std::vector<uint64_t>> backward_;
@@ -243,12 +263,20 @@ uint32_t stash_peak(const PipelineShape& shape, uint32_t stage) {
   return std::min(passes_of(shape), warmup(shape, stage) + one + put_off);
 }
 
+uint32_t activation_peak(const PipelineShape& shape, uint32_t stage) {
+  if (!shape.recompute)
+    return stash_peak(shape, stage);
+  return shape.schedule == PipelineSchedule::zero_bubble
+           ? std::min(passes_of(shape), stage + 1)
+           : 1;
+}
+
 std::optional<PipelineTimes>
 play_pipeline(const std::vector<std::vector<StageAction>>& actions,
-              const std::vector<PartCost>& costs) {
+              const std::vector<PartCost>& costs, bool recompute) {
   strategies::require(!actions.empty() && costs.size() % actions.size() == 0,
                       "costs of other stages");
-  return Play{actions, costs}.times();
+  return Play{actions, costs, recompute}.times();
 }
 
 PipelineTimes play_pipeline(const PipelineShape& shape,
@@ -256,7 +284,7 @@ PipelineTimes play_pipeline(const PipelineShape& shape,
   std::vector<std::vector<StageAction>> actions;
   for (uint32_t stage = 0; stage < shape.stages; ++stage)
     actions.push_back(stage_actions(shape, stage));
-  const auto times = play_pipeline(actions, costs);
+  const auto times = play_pipeline(actions, costs, shape.recompute);
   strategies::require(times.has_value(), "stages that wait for each other");
   return *times;
 }

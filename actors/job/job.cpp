@@ -22,6 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
                                    l2)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -112,6 +113,8 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
       options, graph, static_cast<uint32_t>(std::max<uint64_t>(1, rows)));
     wanted.schedule =
       to_string(pipeline_shape(options, options.virtual_ranks).schedule);
+    if (options.schedule.recompute != "none")
+      wanted.schedule += ", activations computed again";
   }
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))

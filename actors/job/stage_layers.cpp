@@ -100,8 +100,9 @@ void check_stages(const JobOptions& options, const Graph& graph) {
 PipelineShape pipeline_shape(const JobOptions& options,
                              uint32_t micro_batches) {
   PipelineShape shape;
-  if (options.schedule != "auto")
-    parse(options.schedule, shape.schedule);
+  if (options.schedule.order != "auto")
+    parse(options.schedule.order, shape.schedule);
+  shape.recompute = options.schedule.recompute == "full";
   shape.stages = options.stages;
   shape.micro_batches = micro_batches;
   return shape;
@@ -135,6 +136,19 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
     stages.push_back(std::move(stage));
   }
   return stages;
+}
+
+StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
+                           uint32_t k, uint32_t rows, Precision precision) {
+  const auto shape = pipeline_shape(options, options.virtual_ranks);
+  StageOptions result;
+  result.max_rows = rows;
+  result.in_flight = stage.in_flight;
+  result.precision = precision;
+  result.in_halves = shape.schedule == PipelineSchedule::zero_bubble;
+  result.recompute = shape.recompute;
+  result.activations = activation_peak(shape, k);
+  return result;
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job/job_options.hpp"
+#include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "strategies/pipeline_schedule.hpp"
 #include "strategies/plan.hpp"
@@ -21,5 +22,9 @@ PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
 /// or rule that stages cannot train.
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows);
+
+/// What stage `k` of a job is made for, of micro-batches of up to `rows`.
+StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
+                           uint32_t k, uint32_t rows, Precision precision);
 
 } // namespace troupe

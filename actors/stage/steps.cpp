@@ -17,16 +17,11 @@ namespace {
 std::unique_ptr<StageReplica> make_stage(const RoleContext& context) {
   const auto& job = *context.job;
   const auto& stage = job.plan.stages[context.role.index];
-  StageOptions options;
-  options.max_rows = job.max_rows();
-  options.in_flight = stage.in_flight;
-  options.precision = job.precision();
-  options.in_halves = pipeline_shape(job.options, 1).schedule
-                      == PipelineSchedule::zero_bubble;
-  return make_stage_replica(job.graph,
-                            part_of(job.graph, {stage.begin, stage.end}),
-                            parse_device(job.plan.role(context.role).device),
-                            options);
+  return make_stage_replica(
+    job.graph, part_of(job.graph, {stage.begin, stage.end}),
+    parse_device(job.plan.role(context.role).device),
+    stage_options(job.options, stage, context.role.index, job.max_rows(),
+                  job.precision()));
 }
 
 } // namespace

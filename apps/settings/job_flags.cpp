@@ -217,8 +217,13 @@ void add_places(std::vector<Flag>& flags) {
        {"schedule", "NAME", text_flag, "auto",
         "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b, "
         "zero_bubble or auto (1f1b, which keeps fewest activations)",
-        choice(FIELD(job.schedule), {"auto", "gpipe", "1f1b", "zero_bubble"},
-               {"interleaved"})},
+        choice(FIELD(job.schedule.order),
+               {"auto", "gpipe", "1f1b", "zero_bubble"}, {"interleaved"})},
+       {"recompute", "NAME", text_flag, "none",
+        "of pipeline, activations that a stage computes again for its backward "
+        "pass instead of keeping them: none or full (it keeps what came from "
+        "the stage before)",
+        choice(FIELD(job.schedule.recompute), {"none", "full"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline, the operator that each stage but the first begins with; "
         "see `troupe model`",

@@ -38,6 +38,7 @@ struct BenchOptions {
   std::vector<std::string> schedules{"gpipe", "1f1b", "zero_bubble"};
   std::vector<uint32_t> pass_ms{5}; ///< by stage, in turn
   uint64_t pipeline_steps = 9;
+  std::string recompute = "none";
 };
 
 /// What `troupe chaos` does to a job.

@@ -60,6 +60,13 @@ make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
   return kernels::make_cpu_stage_replica(graph, std::move(part), options);
 }
 
+uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                            const StageOptions& options) {
+  return sleep_model(graph.text)
+           ? 0
+           : kernels::cpu_stage_memory_bytes(graph, part, options);
+}
+
 namespace kernels {
 
 std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {

@@ -108,6 +108,7 @@ public:
     : StageReplica(graph, std::move(part)),
       graph_(graph),
       values_(graph_, sleep, part_.ops, layout_),
+      recompute_(options.recompute),
       slots_(options.in_flight) {}
 
   LeafStats forward(uint32_t slot, const float* parameters, const Batch& batch,
@@ -127,7 +128,7 @@ public:
   void backward(uint32_t slot, const float*, float* gradient,
                 float* to_previous) override {
     next(slot, Holds::forward, Holds::nothing);
-    values_.wait(2);
+    values_.wait(recompute_ ? 3 : 2);
     give(slot, gradient);
     give_back(slot, to_previous);
   }
@@ -135,7 +136,7 @@ public:
   void backward_inputs(uint32_t slot, const float*,
                        float* to_previous) override {
     next(slot, Holds::forward, Holds::weights);
-    values_.wait(1);
+    values_.wait(recompute_ ? 2 : 1);
     give_back(slot, to_previous);
   }
 
@@ -178,6 +179,7 @@ private:
 
   Graph graph_;
   LayerValues values_;
+  bool recompute_;
   std::vector<Slot> slots_;
 };
 

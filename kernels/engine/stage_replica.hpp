@@ -15,6 +15,12 @@ struct StageOptions {
   /// The backward pass comes in halves, that for weights later: what it reads
   /// is kept until then.
   bool in_halves = false;
+  /// A slot keeps what came to the part alone, and the backward pass, or the
+  /// half for inputs, begins with another forward pass.
+  bool recompute = false;
+  /// Micro-batches whose activations are held at once where they are computed
+  /// again: one more than are between the halves, or one.
+  uint32_t activations = 1;
 };
 
 /// A stage's working memory on one device: takes micro-batches forward and
@@ -73,5 +79,9 @@ protected:
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options);
+
+/// What memory_bytes() of it would be, on a CPU. Errors: as above.
+uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                            const StageOptions& options);
 
 } // namespace troupe

@@ -371,6 +371,8 @@ TRAIN = {
                      command="plan"),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,
                        command="plan"),
+    "recompute": prints(r"computed again", "--recompute", "full", base=STAGED,
+                        command="plan"),
     "split-at": prints(r"stage:1  dense_2 to loss", "--split-at", "dense_2",
                        base=STAGED, command="plan"),
     "partitioner": more("plan.slices", "--partitioner", "max_size:65536"),
@@ -666,7 +668,8 @@ OTHERS = {
     "bench pipeline": bench_rows(
         "bench pipeline", json=NO_FOLDER, stages=("1 to 64", "0", 2),
         micro_batches=("1 to 1000", "0", 2), schedule=("unknown", "best", 2),
-        pass_ms=("1 to 10000", "0", 2), steps=("3 to 1000", "2", 2)),
+        pass_ms=("1 to 10000", "0", 2), recompute=("unknown", "x", 2),
+        steps=("3 to 1000", "2", 2)),
     "bench recovery": bench_rows(
         "bench recovery", json=NO_FOLDER, trials=("1 to", "0", 2),
         kinds=("use worker", "x", 2), seed=("0 to", "x", 2)),

@@ -27,6 +27,7 @@ MODELS = {
 }
 DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 STAGES = ["--strategy", "pipeline", "--stages"]
+UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
 # Long enough to be struck; the last step of a data epoch is a short one.
@@ -84,6 +85,14 @@ class Pipeline(unittest.TestCase):
                 ["3", "--schedule", "zero_bubble", "--in-process"],
                 ["4", "--schedule", "zero_bubble", "--processes"]])
 
+    def test_activations_that_are_computed_again_have_the_same_bits(self):
+        for model in ("mlp", "cnn", "transformer", "dlrm"):
+            self.check_layouts(model, [
+                ["3", "--recompute", "full", "--in-process"],
+                ["2", "--recompute", "full", "--schedule", "gpipe"],
+                ["4", "--recompute", "full", "--schedule", "zero_bubble",
+                 "--processes"]])
+
     def test_virtual_ranks_fix_the_bits_whatever_the_stages(self):
         for ranks in ("1", "3", "8"):
             job = ["--virtual-ranks", ranks]
@@ -133,6 +142,10 @@ class Pipeline(unittest.TestCase):
         self.check_kills(9000, *LONG, "9000", layout=layout)
         self.check_kills(2000, *MODELS["transformer"][:-1], "2000",
                          layout=layout)
+
+    def test_a_stage_killed_while_it_computes_activations_again(self):
+        self.check_kills(2000, *MODELS["transformer"][:-1], "2000",
+                         layout=["--recompute", "full"])
 
     def check_kills(self, steps, *job, layout=()):
         whole = summary_of(*job, "--strategy", "one_device")
@@ -246,6 +259,24 @@ class Pipeline(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^stage:\d .* to .* (\d+)$", done.stdout),
                          ["2", "2"])
 
+    def test_plan_says_what_activations_take(self):
+        job = ["--model", "transformer:L4-H2-D32-T32", "--data",
+               "synthetic:text", "--global-batch", "64"]
+        of_one = []
+        for recompute in ("none", "full"):
+            done = subprocess.run(
+                [TROUPE, "plan", *job, *STAGES, "4", "--schedule", "gpipe",
+                 "--virtual-ranks", "16", "--recompute", recompute],
+                capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            number, unit = re.search(r"stage:1 needs .* a step ([\d.]+) (\w+)",
+                                     done.stdout).groups()
+            of_one.append(float(number) * UNITS[unit])
+            self.assertEqual("computed again" in done.stdout,
+                             recompute == "full")
+        # 16 micro-batches, or one and the inputs of 16.
+        self.assertLess(of_one[1] * 4, of_one[0])
+
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (
                 ([*STAGES, "9"], r"--stages 9: .* has 4 operators.*fewer"),
@@ -266,6 +297,9 @@ class Pipeline(unittest.TestCase):
                 ([*STAGES, "0"], r"--stages 0"),
                 ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
                 (["--stages", "2"], r"--stages has no effect"),
+                (["--recompute", "full"], r"--recompute has no effect"),
+                ([*STAGES, "2", "--recompute", "some"],
+                 r"--recompute some: unknown"),
                 (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")):
             done = subprocess.run(
                 [TROUPE, "train", *MODELS["mlp"], *arguments],

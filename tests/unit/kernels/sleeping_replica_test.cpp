@@ -161,8 +161,16 @@ BOOST_AUTO_TEST_CASE(a_stage_waits_once_forward_and_twice_backward) {
   const auto middle = std::chrono::steady_clock::now();
   BOOST_TEST((middle - begin >= std::chrono::milliseconds{5}));
   stage->backward(0, nullptr, values.data(), &back);
-  BOOST_TEST((std::chrono::steady_clock::now() - middle
-              >= std::chrono::milliseconds{10}));
+  const auto end = std::chrono::steady_clock::now();
+  BOOST_TEST((end - middle >= std::chrono::milliseconds{10}));
+  // Where activations are computed again, another time.
+  stage = make_stage_replica(graph, part_of(graph, {1, 3}), {},
+                             {.recompute = true});
+  stage->forward(0, values.data(), batch, &in, nullptr);
+  const auto again = std::chrono::steady_clock::now();
+  stage->backward(0, nullptr, values.data(), &back);
+  BOOST_TEST((std::chrono::steady_clock::now() - again
+              >= std::chrono::milliseconds{15}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

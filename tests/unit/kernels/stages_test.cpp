@@ -106,33 +106,40 @@ public:
 
   /// Cuts the graph before the operators `begins`, the first of them 0, and
   /// takes all micro-batches forward, then backward, twice: whole, and in
-  /// halves.
+  /// halves, with activations that are kept or computed again.
   void check(const std::vector<uint32_t>& begins) {
-    check(begins, false);
-    check(begins, true);
+    StageOptions options;
+    options.max_rows = max_rows;
+    options.in_flight = static_cast<uint32_t>(leaves_.size());
+    for (bool recompute : {false, true}) {
+      options.recompute = recompute;
+      options.in_halves = false;
+      options.activations = 1;
+      check(begins, options);
+      options.in_halves = true;
+      options.activations = 2;
+      check(begins, options);
+    }
   }
 
   const Graph graph;
 
 private:
-  void check(const std::vector<uint32_t>& begins, bool in_halves) {
+  void check(const std::vector<uint32_t>& begins, const StageOptions& options) {
     std::vector<std::unique_ptr<StageReplica>> stages;
     std::vector<std::vector<float>> parameters;
     for (size_t k = 0; k < begins.size(); ++k) {
       const auto end = k + 1 < begins.size()
                          ? begins[k + 1]
                          : static_cast<uint32_t>(graph.ops.size());
-      stages.push_back(
-        make_stage_replica(graph, part_of(graph, {begins[k], end}), {},
-                           {.max_rows = max_rows,
-                            .in_flight = static_cast<uint32_t>(leaves_.size()),
-                            .in_halves = in_halves}));
+      stages.push_back(make_stage_replica(
+        graph, part_of(graph, {begins[k], end}), {}, options));
       parameters.push_back(of_stage(*stages.back()));
     }
     for (int round = 0; round < 2; ++round) {
       for (uint32_t i = 0; i < leaves_.size(); ++i)
         forward(stages, parameters, i);
-      if (!in_halves) {
+      if (!options.in_halves) {
         for (uint32_t i : {1u, 0u, 2u})
           backward(stages, i);
         continue;
@@ -321,6 +328,30 @@ BOOST_AUTO_TEST_CASE(a_part_has_memory_for_its_own_layers_alone) {
   const Layout first{graph, part_of(graph, {0, 1}).parameters};
   BOOST_TEST(first.total == 40u * 300 + 304);
   BOOST_TEST(first.offsets[2] == Layout::nowhere);
+}
+
+BOOST_AUTO_TEST_CASE(inputs_are_kept_where_activations_are_computed_again) {
+  const auto graph = make_graph("transformer:L2-H2-D16-T8", stage_text());
+  const auto ops = static_cast<uint32_t>(graph.ops.size());
+  const auto part = part_of(graph, {ops / 2, ops});
+  const auto bytes = [&](StageOptions options) {
+    options.max_rows = 8;
+    const auto told = stage_memory_bytes(graph, part, options);
+    BOOST_TEST(make_stage_replica(graph, part, {}, options)->memory_bytes()
+               == told);
+    return told;
+  };
+  const auto one = bytes({});
+  const auto kept = forward_elements(graph, part.in, 8) * sizeof(float);
+  BOOST_TEST(bytes({.in_flight = 5}) == 5 * one);
+  BOOST_TEST(bytes({.in_flight = 5, .recompute = true}) == one + 5 * kept);
+  BOOST_TEST(bytes({.in_flight = 5, .recompute = true}) < 2 * one);
+  const auto halved = bytes({.in_halves = true});
+  BOOST_TEST(halved > one);
+  BOOST_TEST(
+    bytes(
+      {.in_flight = 5, .in_halves = true, .recompute = true, .activations = 2})
+    == 2 * halved + 5 * kept);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_without_stages_is_refused) {

@@ -145,6 +145,39 @@ BOOST_AUTO_TEST_CASE(as_many_activations_are_held_as_the_formula_says) {
   BOOST_TEST(peak(PipelineSchedule::interleaved, 2, 0) == 11u);
 }
 
+BOOST_AUTO_TEST_CASE(few_activations_are_held_where_they_are_computed_again) {
+  for_every_shape([](PipelineShape shape) {
+    for (bool recompute : {false, true}) {
+      shape.recompute = recompute;
+      const auto times = play_pipeline(shape, equal_costs(shape, {1, 1, 1}));
+      for (uint32_t k = 0; k < shape.stages; ++k) {
+        BOOST_REQUIRE(times.stash_peak[k] == stash_peak(shape, k));
+        BOOST_REQUIRE_MESSAGE(times.activation_peak[k]
+                                == activation_peak(shape, k),
+                              text_of(shape) + ", stage " + std::to_string(k));
+        if (recompute)
+          BOOST_REQUIRE(activation_peak(shape, k) <= k + 1);
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_pass_more_is_part_of_the_way_back) {
+  // Backward takes three passes, and the bubble is as of any such costs.
+  const auto close = boost::test_tools::tolerance(1e-12);
+  PipelineShape shape{PipelineSchedule::one_f_one_b, 4, 8, 1};
+  const auto plain = play_pipeline(shape, equal_costs(shape, {1, 2, 1}));
+  shape.recompute = true;
+  const auto again = play_pipeline(shape, equal_costs(shape, {1, 1, 1}));
+  BOOST_TEST(again.end == plain.end);
+  BOOST_TEST(again.idle_share == 3.0 / 11, close);
+  shape.schedule = PipelineSchedule::zero_bubble;
+  BOOST_TEST(play_pipeline(shape, equal_costs(shape, {1, 1, 1})).end
+             == play_pipeline({PipelineSchedule::zero_bubble, 4, 8, 1},
+                              equal_costs(shape, {1, 2, 1}))
+                  .end);
+}
+
 BOOST_AUTO_TEST_CASE(orders_are_those_of_the_papers) {
   const PipelineShape plain{PipelineSchedule::one_f_one_b, 2, 3, 1};
   BOOST_TEST(line_of(plain, 0) == "F0 F1 B0 F2 B1 B2");

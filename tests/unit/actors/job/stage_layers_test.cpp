@@ -87,10 +87,10 @@ BOOST_AUTO_TEST_CASE(a_schedule_says_how_many_micro_batches_a_stage_keeps) {
   };
   BOOST_TEST(kept() == (std::vector<uint32_t>{3, 2, 1}),
              boost::test_tools::per_element());
-  options.schedule = "gpipe";
+  options.schedule.order = "gpipe";
   BOOST_TEST(kept() == (std::vector<uint32_t>{4, 4, 4}),
              boost::test_tools::per_element());
-  options.schedule = "zero_bubble";
+  options.schedule.order = "zero_bubble";
   BOOST_TEST(kept() == (std::vector<uint32_t>{3, 3, 3}),
              boost::test_tools::per_element());
 }
@@ -117,8 +117,12 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
   for (uint32_t stages : {1, 2, 3, 5})
     for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
       auto options = staged_job(stages);
-      options.schedule = schedule;
-      BOOST_TEST(weights(options) == whole, stages << ' ' << schedule);
+      options.schedule.order = schedule;
+      for (std::string recompute : {"none", "full"}) {
+        options.schedule.recompute = recompute;
+        BOOST_TEST(weights(options) == whole,
+                   stages << ' ' << schedule << ' ' << recompute);
+      }
     }
 }
 
@@ -138,7 +142,7 @@ BOOST_AUTO_TEST_CASE(layers_that_wait_have_the_weights_of_one_device) {
   for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
     auto options = staged_job(3);
     options.model = alone.model;
-    options.schedule = schedule;
+    options.schedule.order = schedule;
     BOOST_TEST(weights(options) == whole, schedule);
   }
 }
@@ -154,7 +158,7 @@ BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
     BOOST_TEST(whole != unclipped);
     for (uint32_t stages : {1, 2, 4}) {
       auto options = staged_job(stages);
-      options.schedule = stages == 2 ? "zero_bubble" : "auto";
+      options.schedule.order = stages == 2 ? "zero_bubble" : "auto";
       options.rule.kind = kind;
       options.clip_norm = 0.05;
       BOOST_TEST(weights(options) == whole, stages);
