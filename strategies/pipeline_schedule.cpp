@@ -220,6 +220,9 @@ std::optional<std::string> mistake_of(const PipelineShape& x) {
     return "--schedule " + to_string(x.schedule)
            + " has one chunk for each stage, not " + std::to_string(x.chunks)
            + ": use --schedule interleaved";
+  if (x.schedule == PipelineSchedule::interleaved && x.stages == 1)
+    return std::string{"--schedule interleaved goes round several stages: use "
+                       "--stages 2 or more, or --schedule 1f1b"};
   if (x.schedule == PipelineSchedule::interleaved
       && x.micro_batches % x.stages != 0)
     return "--schedule interleaved takes micro-batches in groups of "
@@ -253,6 +256,35 @@ std::vector<StageAction> stage_actions(const PipelineShape& shape,
     for (auto n = passes - std::min(stage, passes); n < passes; ++n)
       out.push_back({StagePass::backward_weights, n, 0});
   return out;
+}
+
+std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
+                                      uint32_t micro_batches) {
+  if (shape.schedule != PipelineSchedule::interleaved) {
+    shape.micro_batches = micro_batches;
+    return stage_actions(shape, stage);
+  }
+  auto actions = stage_actions(shape, stage);
+  std::erase_if(actions, [micro_batches](const StageAction& action) {
+    return action.micro_batch >= micro_batches;
+  });
+  return actions;
+}
+
+uint32_t chunk_peak(const PipelineShape& shape, uint32_t stage,
+                    uint32_t chunk) {
+  if (shape.chunks == 1)
+    return stash_peak(shape, stage);
+  uint32_t held = 0;
+  uint32_t peak = 0;
+  for (const auto& action : stage_actions(shape, stage)) {
+    if (action.chunk != chunk)
+      continue;
+    held += action.pass == StagePass::forward ? 1 : 0;
+    peak = std::max(peak, held);
+    held -= action.pass == StagePass::backward ? 1 : 0;
+  }
+  return peak;
 }
 
 uint32_t stash_peak(const PipelineShape& shape, uint32_t stage) {

@@ -62,9 +62,16 @@ std::optional<std::string> mistake_of(const PipelineShape& shape);
 std::vector<StageAction> stage_actions(const PipelineShape& shape,
                                        uint32_t stage);
 
+/// The same of a step that has fewer micro-batches than the shape, down to one:
+/// of an interleaved schedule what is left of its order.
+std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
+                                      uint32_t micro_batches);
+
 /// How many micro-batches a stage holds the activations of at once, at most; of
 /// several chunks each counts. 1F1B: min(m, p - k); GPipe: m.
 uint32_t stash_peak(const PipelineShape& shape, uint32_t stage);
+/// Of one chunk alone; of steps with fewer micro-batches no more.
+uint32_t chunk_peak(const PipelineShape& shape, uint32_t stage, uint32_t chunk);
 /// The same of activations in full: where they are computed again, of one, or
 /// of those whose weights' gradients are put off.
 uint32_t activation_peak(const PipelineShape& shape, uint32_t stage);

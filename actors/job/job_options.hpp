@@ -16,6 +16,7 @@ namespace troupe {
 struct StageSchedule {
   std::string order = "auto";     ///< PipelineSchedule
   std::string recompute = "none"; ///< full: activations are computed again
+  uint32_t chunks = 0; ///< of a stage, interleaved; 0: two there, else one
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

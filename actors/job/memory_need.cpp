@@ -53,17 +53,18 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
 /// leaf for each level of the tree.
 MemoryNeed need_of_stage(const Job& job, RoleId role, bool with_step) {
   auto need = need_of_shard(job, role);
-  const auto& stage = job.plan.stages[role.index];
-  const auto part = part_of(job.graph, {stage.begin, stage.end});
-  const Layout layout{job.graph, part.parameters};
-  const auto flat = layout.total * sizeof(float);
-  need.variables += flat;
-  need.gradients = (1 + std::bit_width(job.options.virtual_ranks)) * flat;
-  if (with_step)
-    need.step =
-      stage_memory_bytes(job.graph, part,
-                         stage_options(job.options, stage, role.index,
-                                       job.max_rows(), job.precision()));
+  for (auto i = role.index; i < job.plan.stages.size(); i += job.plan.owners) {
+    const auto& layers = job.plan.stages[i];
+    const auto part = part_of(job.graph, {layers.begin, layers.end});
+    const Layout layout{job.graph, part.parameters};
+    const auto flat = layout.total * sizeof(float);
+    need.variables += flat;
+    need.gradients += (1 + std::bit_width(job.options.virtual_ranks)) * flat;
+    if (with_step)
+      need.step += stage_memory_bytes(
+        job.graph, part,
+        stage_options(job.options, layers, i, job.max_rows(), job.precision()));
+  }
   return need;
 }
 

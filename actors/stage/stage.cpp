@@ -26,8 +26,9 @@ namespace {
 
 /// A step of a stage:
 ///
-///   waits --parameters, if others' are used--> passes --all are back-->
-///   rounds of scalars, if norms are asked for --> updates --> waits
+///   waits --> passes, each chunk's after parameters, if others' are used
+///   --all are back--> rounds of scalars, if norms are asked for --> updates
+///   --> waits
 ///
 /// One task is on the executor at a time; what it needs has come before.
 class StageState {
@@ -49,7 +50,8 @@ public:
       scalars_(job_, context_.role.index),
       end_(job_.total_steps),
       executor_(make_role_executor(context_)),
-      steps_(context_, *executor_, std::move(store)) {}
+      steps_(context_, *executor_, std::move(store)),
+      shared_(steps_.chunks()) {}
 
   ~StageState() {
     executor_.reset(); // its task uses what is destroyed below
@@ -104,9 +106,8 @@ private:
     if (context_.links)
       keep_links_to(activation);
     auto members = activation.members;
-    const auto own = context_.role.index;
-    std::erase_if(members, [own](const Member& x) {
-      return x.role.index + 1 != own && x.role.index != own + 1;
+    std::erase_if(members, [this](const Member& x) {
+      return x.role.index != before() && x.role.index != after();
     });
     peers_.connect(
       self_, activation.fence, members, RoleKind::stage,
@@ -182,20 +183,23 @@ private:
   uint64_t numbers_of(StageStream stream) const {
     const bool round = stream == StageStream::sums
                        || stream == StageStream::scalars;
-    return round ? scalars_.rounds() : job_.options.virtual_ranks;
+    return round ? scalars_.rounds()
+                 : uint64_t{job_.options.virtual_ranks} * steps_.chunks();
   }
 
   uint64_t total_of(const StageValues& values) const {
-    const auto& part = steps_.part();
     const auto number = values.virtual_rank;
-    const auto rows = [&] { return rows_of(values.step, number); };
+    const auto ranks = job_.options.virtual_ranks;
+    const auto rows = [&] { return rows_of(values.step, number % ranks); };
     switch (values.stream) {
       case StageStream::forward:
-        return forward_elements(job_.graph, part.in, rows());
+        return forward_elements(job_.graph, steps_.part(number / ranks).in,
+                                rows());
       case StageStream::backward:
-        return backward_elements(job_.graph, part.out, rows());
+        return backward_elements(job_.graph, steps_.part(number / ranks).out,
+                                 rows());
       case StageStream::parameters:
-        return parameter_elements(job_.graph, part.in);
+        return parameter_elements(job_.graph, steps_.part(number / ranks).in);
       case StageStream::sums:
         return scalars_.sums_elements(number);
       case StageStream::scalars:
@@ -208,7 +212,34 @@ private:
     return job_.sampling.rank(step, rank).count;
   }
 
-  /// To the stage after, or before, of the step in hand.
+  /// The stages beside this one. Those at the ends are beside each other where
+  /// stages have several chunks; else nobody is there.
+  uint32_t after() const {
+    const auto next = context_.role.index + 1;
+    return next == job_.plan.owners && steps_.chunks() > 1 ? 0 : next;
+  }
+  uint32_t before() const {
+    const auto own = context_.role.index;
+    return own == 0 && steps_.chunks() > 1 ? job_.plan.owners - 1 : own - 1;
+  }
+  bool is_first() const { return context_.role.index == 0; }
+  bool is_last() const { return context_.role.index + 1 == job_.plan.owners; }
+
+  /// Under which a rank's values travel, to a chunk of a stage.
+  uint32_t number_of(uint32_t chunk, uint32_t rank) const {
+    return chunk * job_.options.virtual_ranks + rank;
+  }
+  /// To the part after a chunk's: its next one where the pipeline begins again.
+  void send_after(uint32_t chunk, StageStream stream, uint32_t rank,
+                  const TensorView& values) {
+    send(after(), stream, number_of(chunk + (is_last() ? 1 : 0), rank), values);
+  }
+  void send_before(uint32_t chunk, uint32_t rank, const TensorView& values) {
+    send(before(), StageStream::backward,
+         number_of(chunk - (is_first() ? 1 : 0), rank), values);
+  }
+
+  /// To a stage beside this one, of the step in hand.
   void send(uint32_t peer, StageStream stream, uint32_t rank,
             const TensorView& values) {
     const auto to = peers_.at<stage_actor>(peer);
@@ -249,13 +280,6 @@ private:
   void begin_if_due() {
     if (paused_ || version_ >= end_)
       return;
-    TensorView shared;
-    if (!steps_.part().in.parameters.empty()) {
-      auto came = inbox_.take(version_, StageStream::parameters, 0);
-      if (!came)
-        return;
-      shared = std::move(*came);
-    }
     ranks_.clear();
     losses_.clear();
     for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
@@ -263,35 +287,43 @@ private:
         ranks_.push_back(rank);
       else
         losses_.push_back({rank, 0, 0});
-    const auto shape = pipeline_shape(job_.options,
-                                      static_cast<uint32_t>(ranks_.size()));
-    actions_ = stage_actions(shape, context_.role.index);
+    actions_ =
+      step_actions(pipeline_shape(job_.options, job_.options.virtual_ranks),
+                   context_.role.index, static_cast<uint32_t>(ranks_.size()));
+    for (uint32_t chunk = 0; chunk < steps_.chunks(); ++chunk) {
+      const auto& part = steps_.part(chunk);
+      shared_[chunk] = part.in.parameters.empty()
+                       && part.out.parameters.empty();
+    }
     next_ = 0;
     scalars_.begin();
     summed_ = false;
     begun_ = true;
     began_ = Clock::now();
     run(
-      [this, step = version_, shared] {
+      [this, step = version_] {
         if (const auto delay = context_.faults->delay(); delay.count() > 0)
           std::this_thread::sleep_for(delay);
-        return steps_.begin_step(step, shared.data());
+        steps_.begin_step(step);
+        return true;
       },
-      [this](const TensorView& shared_on) {
-        if (shared_on.size() > 0)
-          send(context_.role.index + 1, StageStream::parameters, 0, shared_on);
-      });
+      [](bool) {});
   }
 
   void pass_if_there(const StageAction& action) {
+    if (!shared_[action.chunk]) {
+      share_if_there(action.chunk);
+      return;
+    }
     const bool forward = action.pass == StagePass::forward;
     const bool for_weights = action.pass == StagePass::backward_weights;
+    const auto chunk = action.chunk;
     const auto rank = ranks_[action.micro_batch];
     const auto stream = forward ? StageStream::forward : StageStream::backward;
-    const bool reads = forward ? !steps_.is_first() : !steps_.is_last();
+    const bool ends = forward ? steps_.is_first(chunk) : steps_.is_last(chunk);
     TensorView input;
-    if (reads && !for_weights) {
-      auto came = inbox_.take(version_, stream, rank);
+    if (!ends && !for_weights) {
+      auto came = inbox_.take(version_, stream, number_of(chunk, rank));
       if (!came)
         return;
       input = std::move(*came);
@@ -299,33 +331,36 @@ private:
     ++next_;
     if (!for_weights)
       context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
-    run([this, action, rank, input] { return pass(action, rank, input); },
-        [this, forward, for_weights, rank,
-         stream](const StageSteps::Pass& done) {
-          if (forward && steps_.is_last())
+    run([this, action, rank,
+         input] { return steps_.pass(action, rank, input.data()); },
+        [this, forward, for_weights, chunk,
+         rank](const StageSteps::Pass& done) {
+          if (forward && steps_.is_last(chunk))
             losses_.push_back(done.loss);
           else if (forward)
-            send(context_.role.index + 1, stream, rank, done.values);
-          else if (!for_weights && !steps_.is_first())
-            send(context_.role.index - 1, stream, rank, done.values);
+            send_after(chunk, StageStream::forward, rank, done.values);
+          else if (!for_weights && !steps_.is_first(chunk))
+            send_before(chunk, rank, done.values);
         });
   }
 
-  /// Runs on the executor.
-  StageSteps::Pass pass(const StageAction& action, uint32_t rank,
-                        const TensorView& input) {
-    const auto number = action.micro_batch;
-    switch (action.pass) {
-      case StagePass::forward:
-        return steps_.forward(number, rank, input.data());
-      case StagePass::backward:
-        return steps_.backward(number, rank, input.data());
-      case StagePass::backward_inputs:
-        return steps_.backward_inputs(number, rank, input.data());
-      case StagePass::backward_weights:
-        return steps_.backward_weights(number, rank);
+  /// A chunk takes part in the step once it has the parameters of others that
+  /// it uses, or hands on.
+  void share_if_there(uint32_t chunk) {
+    TensorView shared;
+    if (!steps_.part(chunk).in.parameters.empty()) {
+      auto came = inbox_.take(version_, StageStream::parameters,
+                              number_of(chunk, 0));
+      if (!came)
+        return;
+      shared = std::move(*came);
     }
-    return {};
+    shared_[chunk] = 1;
+    run([this, chunk, shared] { return steps_.share(chunk, shared.data()); },
+        [this, chunk](const TensorView& shared_on) {
+          if (shared_on.size() > 0)
+            send_after(chunk, StageStream::parameters, 0, shared_on);
+        });
   }
 
   /// A round goes back through the stages with sums, then forward with what
@@ -334,7 +369,7 @@ private:
     const auto round = scalars_.round();
     if (!summed_) {
       TensorView later;
-      if (!steps_.is_last()) {
+      if (!is_last()) {
         auto came = inbox_.take(version_, StageStream::sums, round);
         if (!came)
           return;
@@ -346,7 +381,7 @@ private:
           return StageScalars::join(steps_.sums(kind, known), later);
         },
         [this, round](const TensorView& sums) {
-          if (steps_.is_first())
+          if (is_first())
             take_scalars(
               scalars_.decide(sums, job_.sampling.step(version_).count));
           else
@@ -361,7 +396,7 @@ private:
 
   void take_scalars(const TensorView& scalars) {
     const auto round = scalars_.round();
-    if (!steps_.is_last())
+    if (!is_last())
       send(context_.role.index + 1, StageStream::scalars, round, scalars);
     kernels::require(scalars_.take(scalars), "scalars of another job");
     summed_ = false;
@@ -392,7 +427,7 @@ private:
     begun_ = false;
     compute_.observe(
       std::chrono::duration<double>(Clock::now() - began_).count());
-    if (steps_.is_last())
+    if (is_last())
       self_->send(context_.coordinator,
                   LeafReport{gate_.active(), context_.role, version_, losses_,
                              0, false});
@@ -467,6 +502,7 @@ private:
   Clock::time_point began_;
   std::shared_ptr<Executor> executor_;
   StageSteps steps_;
+  std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
 };
 
 } // namespace

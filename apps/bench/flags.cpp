@@ -33,7 +33,7 @@ std::vector<uint32_t> whole_list(const std::string& text, uint64_t highest) {
 std::vector<std::string> schedule_list(const std::string& text) {
   const auto names = split_list(text);
   for (const auto& name : names)
-    require_choice(name, {"gpipe", "1f1b", "zero_bubble"}, {"interleaved"});
+    require_choice(name, {"gpipe", "1f1b", "interleaved", "zero_bubble"}, {});
   return names;
 }
 
@@ -121,11 +121,14 @@ std::vector<Flag> bench_flags() {
                          s.bench.micro_batches = whole_list(value, max_workers);
                        }));
   flags.push_back(flag(on_pipeline, "schedule", "NAME,…",
-                       "gpipe,1f1b,zero_bubble",
+                       "gpipe,1f1b,interleaved,zero_bubble",
                        "orders in which stages take micro-batches",
                        [](Settings& s, const std::string& value) {
                          s.bench.schedules = schedule_list(value);
                        }));
+  flags.push_back(flag(on_pipeline, "chunks", "N", "2",
+                       "parts of each stage of an interleaved schedule",
+                       whole(FIELD(bench.chunks), 1, 16).set));
   flags.push_back(flag(on_pipeline, "pass-ms", "MS,…", "5",
                        "milliseconds that each stage waits forward, and in "
                        "each half of backward; stages take them in turn",

@@ -26,7 +26,7 @@ constexpr double wait_passes_again = 4;
 /// A job of stages that wait, and how long each does in a pass.
 struct PipelineCase {
   JobOptions job;
-  std::vector<uint32_t> ms; ///< by stage
+  std::vector<uint32_t> ms; ///< by part: of the stages' chunks, in order
 };
 
 /// "sleep:5ms+5ms", of one stage "sleep:5ms+0ms": it has to be cut somewhere.
@@ -42,8 +42,10 @@ PipelineCase pipeline_case(const BenchOptions& bench,
                            const std::string& schedule, uint32_t stages,
                            uint32_t micro_batches) {
   PipelineCase out;
-  for (uint32_t k = 0; k < stages; ++k)
-    out.ms.push_back(bench.pass_ms[k % bench.pass_ms.size()]);
+  const bool interleaved = schedule == "interleaved";
+  const auto parts = stages * (interleaved ? bench.chunks : 1);
+  for (uint32_t i = 0; i < parts; ++i)
+    out.ms.push_back(bench.pass_ms[i % stages % bench.pass_ms.size()]);
   auto& job = out.job;
   job.model = layers_that_wait(out.ms);
   job.data = "synthetic:digits?samples=20000";
@@ -51,8 +53,9 @@ PipelineCase pipeline_case(const BenchOptions& bench,
   job.stages = stages;
   job.schedule.order = schedule;
   job.schedule.recompute = bench.recompute;
-  for (uint32_t k = 1; k < stages; ++k)
-    job.split_at += (k == 1 ? "wait_" : ",wait_") + std::to_string(k);
+  job.schedule.chunks = interleaved ? bench.chunks : 0;
+  for (uint32_t i = 1; i < parts; ++i)
+    job.split_at += (i == 1 ? "wait_" : ",wait_") + std::to_string(i);
   job.devices = {"cpu:0"};
   job.threads_per_device = 1;
   job.virtual_ranks = job.global_batch = micro_batches;
@@ -80,6 +83,7 @@ void verify_stages(const PipelineCase& one, const nlohmann::json& summary,
   alone.model = layers_that_wait(std::vector<uint32_t>(one.ms.size(), 0));
   alone.strategy = Strategy::one_device;
   alone.split_at.clear();
+  alone.schedule = {};
   if (pipeline_summary(alone, data)["weights_sha256"]
       != summary["weights_sha256"])
     throw InputError("bench pipeline: stages have other weights than one "
@@ -140,8 +144,9 @@ int run_bench_pipeline(const Settings& settings) {
     "backward, takes %u ms. idle:\nshare of a step, the median of %llu, in "
     "which the stages wait for each other; of\nschedule: the same by the "
     "order of passes alone, which for equal stages is\n(p - 1)/(m + p - 1), "
-    "of zero_bubble (p - 1)/(3 m + p - 1). Weights are those of one\ndevice. "
-    "held: micro-batches whose activations a stage holds at once, at most.\n",
+    "interleaved (p - 1)/(v m + p - 1), zero_bubble (p - 1)/(3 m + p - 1).\n"
+    "Weights are those of one device. held: micro-batches whose activations a "
+    "stage holds\nat once, at most; of each of its chunks.\n",
     bench.pass_ms.front(),
     static_cast<unsigned long long>(bench.pipeline_steps));
   std::printf("%-12s %6s %6s %10s %10s %10s %8s %8s %s\n", "schedule", "stages",
@@ -151,6 +156,8 @@ int run_bench_pipeline(const Settings& settings) {
     for (auto stages : bench.stages)
       for (auto micro_batches : bench.micro_batches) {
         const auto one = pipeline_case(bench, schedule, stages, micro_batches);
+        if (mistake_of(pipeline_shape(one.job, micro_batches)))
+          continue; // interleaved: micro-batches go in groups
         auto data = load_job_data(one.job);
         data.eval = nullptr;
         rows.push_back(measure_pipeline(one, data));

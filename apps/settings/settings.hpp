@@ -35,7 +35,9 @@ struct BenchOptions {
   uint64_t exchanged_pairs = 10'000'000; ///< the same, 0: none
   std::vector<uint32_t> stages{2, 4, 8}; ///< of bench pipeline
   std::vector<uint32_t> micro_batches{4, 8, 16, 32};
-  std::vector<std::string> schedules{"gpipe", "1f1b", "zero_bubble"};
+  std::vector<std::string> schedules{"gpipe", "1f1b", "interleaved",
+                                     "zero_bubble"};
+  uint32_t chunks = 2;              ///< of a stage, interleaved
   std::vector<uint32_t> pass_ms{5}; ///< by stage, in turn
   uint64_t pipeline_steps = 9;
   std::string recompute = "none";

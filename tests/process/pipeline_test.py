@@ -93,6 +93,34 @@ class Pipeline(unittest.TestCase):
                 ["4", "--recompute", "full", "--schedule", "zero_bubble",
                  "--processes"]])
 
+    def test_chunks_of_stages_have_the_same_bits(self):
+        # Parts go round the stages; the last step of an epoch has fewer
+        # micro-batches than the schedule's groups.
+        for model, ranks in (("mlp", "4"), ("cnn", "6"), ("transformer", "6"),
+                             ("dlrm", "6")):
+            job = [*MODELS[model], "--virtual-ranks", ranks]
+            if "--virtual-ranks" in MODELS[model]:
+                job = list(MODELS[model])
+                job[job.index("--virtual-ranks") + 1] = ranks
+            whole = summary_of(*job, "--strategy", "one_device")
+            layouts = [["2", "--chunks", "2", "--in-process"],
+                       ["2", "--chunks", "2", "--processes"]]
+            if model != "mlp":
+                layouts += [["3", "--chunks", "2", "--processes"],
+                            ["2", "--chunks", "3", "--recompute", "full"]]
+            for layout in layouts:
+                with self.subTest(model=model, layout=layout):
+                    summary = summary_of(*job, *STAGES, *layout, "--schedule",
+                                         "interleaved")
+                    self.assertEqual(digests(summary), digests(whole))
+                    self.assertEqual(summary["final_loss"],
+                                     whole["final_loss"])
+
+    def test_norms_go_through_stages_with_chunks(self):
+        layouts = [["2", "--schedule", "interleaved", "--processes"]]
+        self.check_norms("mlp", LAMB + CLIPPED, layouts)
+        self.check_norms("cnn", LAMB + CLIPPED, layouts)
+
     def test_virtual_ranks_fix_the_bits_whatever_the_stages(self):
         for ranks in ("1", "3", "8"):
             job = ["--virtual-ranks", ranks]
@@ -142,6 +170,12 @@ class Pipeline(unittest.TestCase):
         self.check_kills(9000, *LONG, "9000", layout=layout)
         self.check_kills(2000, *MODELS["transformer"][:-1], "2000",
                          layout=layout)
+
+    def test_a_stage_with_chunks_is_killed(self):
+        job = [*MODELS["transformer"][:-2], "--steps", "2000"]
+        job[job.index("--virtual-ranks") + 1] = "6"
+        self.check_kills(2000, *job,
+                         layout=["--schedule", "interleaved"])
 
     def test_a_stage_killed_while_it_computes_activations_again(self):
         self.check_kills(2000, *MODELS["transformer"][:-1], "2000",
@@ -290,8 +324,14 @@ class Pipeline(unittest.TestCase):
                  r"makes 2 stages of --stages 3"),
                 ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
                 ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
-                ([*STAGES, "2", "--schedule", "interleaved"],
-                 r"--schedule interleaved: not available yet"),
+                ([*STAGES, "3", "--schedule", "interleaved"],
+                 r"groups of 3, .*--virtual-ranks 6"),
+                ([*STAGES, "1", "--schedule", "interleaved"],
+                 r"goes round several stages"),
+                ([*STAGES, "2", "--schedule", "interleaved", "--chunks", "3"],
+                 r"--chunks 3: .* has 4 operators"),
+                ([*STAGES, "2", "--chunks", "2"],
+                 r"--chunks has no effect without --schedule interleaved"),
                 ([*STAGES, "2", "--schedule", "best"],
                  r"--schedule best: unknown"),
                 ([*STAGES, "0"], r"--stages 0"),

@@ -95,6 +95,42 @@ BOOST_AUTO_TEST_CASE(a_schedule_says_how_many_micro_batches_a_stage_keeps) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(chunks_go_round_the_stages) {
+  auto options = staged_job(2);
+  options.schedule.order = "interleaved";
+  const auto graph = make_graph(options.model);
+  const auto parts = stage_layers(options, graph, 16);
+  BOOST_REQUIRE(parts.size() == 4u);
+  const Job job{options, 64};
+  BOOST_TEST(job.plan.owners == 2u);
+  BOOST_TEST(job.plan.of_kind(RoleKind::stage).size() == 2u);
+  for (const auto& slice : job.plan.slices)
+    for (uint32_t i = 0; i < parts.size(); ++i)
+      if (std::ranges::count(parts[i].variables, slice.variable) > 0)
+        BOOST_TEST(job.plan.owner[slice.id] == i % 2);
+  BOOST_TEST(to_table(job.plan).find("stage:1, chunk 1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(chunks_train_to_the_weights_of_one_device) {
+  // The last step of an epoch has 4 samples, and as many micro-batches.
+  auto alone = small_job();
+  alone.model = "mlp:20-24-23-22-21-20-19-18-4";
+  alone.global_batch = 62;
+  alone.virtual_ranks = 6;
+  alone.clip_norm = 0.5;
+  const auto whole = weights(alone);
+  for (uint32_t stages : {2, 3})
+    for (uint32_t chunks : {1, 2, 3})
+      for (std::string recompute : {"none", "full"}) {
+        auto options = alone;
+        options.strategy = Strategy::pipeline;
+        options.stages = stages;
+        options.schedule = {"interleaved", recompute, chunks};
+        BOOST_TEST(weights(options) == whole,
+                   stages << " stages of " << chunks << ' ' << recompute);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   const auto has = [](const JobOptions& options, const char* what) {
     const auto line = staged_mistake(options);
@@ -105,6 +141,17 @@ BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   has(staged_job(2, "dense_0"), "first operator");
   has(staged_job(3, "dense_2,dense_1"), "dense_1 is not after");
   has(staged_job(3, "dense_1"), "makes 2 stages");
+  auto chunks = staged_job(2, "dense_1");
+  chunks.schedule.order = "interleaved";
+  has(chunks, "makes 2 chunks of --stages 2 --chunks 2");
+  chunks.split_at.clear();
+  chunks.schedule.chunks = 3;
+  has(chunks, "--stages 2 --chunks 3: --model mlp:20-64-64-64-4 has 5");
+  chunks.schedule.chunks = 2;
+  chunks.virtual_ranks = 5;
+  has(chunks, "use --virtual-ranks 6");
+  chunks.schedule.order = "gpipe";
+  has(chunks, "use --schedule interleaved");
   auto options = staged_job(2);
   options.model = "sleep:1ms";
   has(options, "no layers to cut");
