@@ -38,6 +38,11 @@ void StageCourse::begin(std::vector<StageAction> actions, bool rounds) {
   busy_ = true;
 }
 
+void StageCourse::prepare() {
+  strategies::require(phase_ == Phase::passing && is_due(), "no pass is due");
+  busy_ = true;
+}
+
 void StageCourse::take() {
   strategies::require(is_due(), "nothing is due");
   busy_ = true;

@@ -49,6 +49,8 @@ public:
   const StageAction& pass() const;
   /// The step that is due is on the executor; `rounds`: it has scalars to find.
   void begin(std::vector<StageAction> actions, bool rounds);
+  /// So is what the pass that is due needs first of this stage itself.
+  void prepare();
   /// So is what else is due.
   void take();
   /// The executor has done it.

@@ -56,7 +56,7 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
       shards.insert(role.index);
   }
   if (is_staged()) // nobody else has a stage's layers
-    return shards.size() == job_.plan.stages.size();
+    return shards.size() == job_.plan.owners;
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)

@@ -28,8 +28,8 @@ namespace troupe {
 namespace {
 
 /// Does what is due (strategies/stage_course.hpp) once what that needs of its
-/// neighbours has come: others' parameters before a step, where it uses some;
-/// what crosses before a pass; sums and scalars before an update.
+/// neighbours has come: others' parameters before a chunk's first pass, where
+/// it uses some; what crosses before a pass; sums and scalars before an update.
 class StageState {
 public:
   static inline const char* name = "stage";
@@ -49,7 +49,8 @@ public:
       scalars_(job_, context_.role.index),
       course_(job_.total_steps),
       executor_(make_role_executor(context_)),
-      steps_(context_, *executor_, std::move(store)) {}
+      steps_(context_, *executor_, std::move(store)),
+      shared_(steps_.chunks()) {}
 
   ~StageState() {
     executor_.reset(); // its task uses what is destroyed below
@@ -100,9 +101,8 @@ private:
     if (context_.links)
       keep_links_to(activation);
     auto members = activation.members;
-    const auto own = context_.role.index;
-    std::erase_if(members, [own](const Member& x) {
-      return x.role.index + 1 != own && x.role.index != own + 1;
+    std::erase_if(members, [this](const Member& x) {
+      return x.role.index != before() && x.role.index != after();
     });
     peers_.connect(
       self_, activation.fence, members, RoleKind::stage,
@@ -182,20 +182,23 @@ private:
   uint64_t numbers_of(StageStream stream) const {
     const bool round = stream == StageStream::sums
                        || stream == StageStream::scalars;
-    return round ? scalars_.rounds() : job_.options.virtual_ranks;
+    return round ? scalars_.rounds()
+                 : uint64_t{job_.options.virtual_ranks} * steps_.chunks();
   }
 
   uint64_t total_of(const StageValues& values) const {
-    const auto& part = steps_.part();
     const auto number = values.virtual_rank;
-    const auto rows = [&] { return rows_of(values.step, number); };
+    const auto ranks = job_.options.virtual_ranks;
+    const auto rows = [&] { return rows_of(values.step, number % ranks); };
     switch (values.stream) {
       case StageStream::forward:
-        return forward_elements(job_.graph, part.in, rows());
+        return forward_elements(job_.graph, steps_.part(number / ranks).in,
+                                rows());
       case StageStream::backward:
-        return backward_elements(job_.graph, part.out, rows());
+        return backward_elements(job_.graph, steps_.part(number / ranks).out,
+                                 rows());
       case StageStream::parameters:
-        return parameter_elements(job_.graph, part.in);
+        return parameter_elements(job_.graph, steps_.part(number / ranks).in);
       case StageStream::sums:
         return scalars_.sums_elements(number);
       case StageStream::scalars:
@@ -209,11 +212,38 @@ private:
   }
 
   /// What came of the step in hand; nothing yet: go_on() asks again.
-  std::optional<TensorView> came(StageStream stream, uint32_t rank) {
-    return inbox_.take(course_.version(), stream, rank);
+  std::optional<TensorView> came(StageStream stream, uint32_t number) {
+    return inbox_.take(course_.version(), stream, number);
   }
 
-  /// To the stage after, or before, of the step in hand.
+  /// The stages beside this one. Those at the ends are beside each other where
+  /// stages have several chunks; else nobody is there.
+  uint32_t after() const {
+    const auto next = context_.role.index + 1;
+    return next == job_.plan.owners && steps_.chunks() > 1 ? 0 : next;
+  }
+  uint32_t before() const {
+    const auto own = context_.role.index;
+    return own == 0 && steps_.chunks() > 1 ? job_.plan.owners - 1 : own - 1;
+  }
+  bool is_first() const { return context_.role.index == 0; }
+  bool is_last() const { return context_.role.index + 1 == job_.plan.owners; }
+
+  /// Under which a rank's values travel, to a chunk of a stage.
+  uint32_t number_of(uint32_t chunk, uint32_t rank) const {
+    return chunk * job_.options.virtual_ranks + rank;
+  }
+  /// To the part after a chunk's: its next one where the pipeline begins again.
+  void send_after(uint32_t chunk, StageStream stream, uint32_t rank,
+                  const TensorView& values) {
+    send(after(), stream, number_of(chunk + (is_last() ? 1 : 0), rank), values);
+  }
+  void send_before(uint32_t chunk, uint32_t rank, const TensorView& values) {
+    send(before(), StageStream::backward,
+         number_of(chunk - (is_first() ? 1 : 0), rank), values);
+  }
+
+  /// To a stage beside this one, of the step in hand.
   void send(uint32_t peer, StageStream stream, uint32_t rank,
             const TensorView& values) {
     const auto to = peers_.at<stage_actor>(peer);
@@ -258,13 +288,6 @@ private:
   }
 
   void begin_if_there() {
-    TensorView shared;
-    if (!steps_.part().in.parameters.empty()) {
-      auto values = came(StageStream::parameters, 0);
-      if (!values)
-        return;
-      shared = std::move(*values);
-    }
     const auto step = course_.version();
     ranks_.clear();
     losses_.clear();
@@ -273,60 +296,87 @@ private:
         ranks_.push_back(rank);
       else
         losses_.push_back({rank, 0, 0});
-    const auto shape = pipeline_shape(job_.options,
-                                      static_cast<uint32_t>(ranks_.size()));
+    for (uint32_t chunk = 0; chunk < steps_.chunks(); ++chunk) {
+      const auto& part = steps_.part(chunk);
+      shared_[chunk] = part.in.parameters.empty()
+                       && part.out.parameters.empty();
+    }
     scalars_.begin();
-    course_.begin(stage_actions(shape, context_.role.index),
+    const auto shape = pipeline_shape(job_.options, job_.options.virtual_ranks);
+    course_.begin(step_actions(shape, context_.role.index,
+                               static_cast<uint32_t>(ranks_.size())),
                   !scalars_.is_done());
     began_ = Clock::now();
     run(
-      [this, step, shared] {
+      [this, step] {
         if (const auto delay = context_.faults->delay(); delay.count() > 0)
           std::this_thread::sleep_for(delay);
-        return steps_.begin_step(step, shared.data());
+        steps_.begin_step(step);
+        return true;
       },
-      [this](const TensorView& shared_on) {
-        course_.done();
-        if (shared_on.size() > 0)
-          send(context_.role.index + 1, StageStream::parameters, 0, shared_on);
-      });
+      [this](bool) { course_.done(); });
   }
 
   void pass_if_there(const StageAction& action) {
+    if (!shared_[action.chunk]) {
+      share_if_there(action.chunk);
+      return;
+    }
     const bool forward = action.pass == StagePass::forward;
-    const auto number = action.micro_batch;
-    const auto rank = ranks_[number];
+    const bool for_weights = action.pass == StagePass::backward_weights;
+    const auto chunk = action.chunk;
+    const auto rank = ranks_[action.micro_batch];
     const auto stream = forward ? StageStream::forward : StageStream::backward;
+    const bool ends = forward ? steps_.is_first(chunk) : steps_.is_last(chunk);
     TensorView input;
-    if (forward ? !steps_.is_first() : !steps_.is_last()) {
-      auto values = came(stream, rank);
+    if (!ends && !for_weights) {
+      auto values = came(stream, number_of(chunk, rank));
       if (!values)
         return;
       input = std::move(*values);
     }
     course_.take();
-    context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
-    run(
-      [this, forward, rank, number, input] {
-        return forward ? steps_.forward(number, rank, input.data())
-                       : steps_.backward(number, rank, input.data());
-      },
-      [this, forward, rank, stream](const StageSteps::Pass& passed) {
-        course_.done();
-        if (forward && steps_.is_last())
-          losses_.push_back(passed.loss);
-        else if (forward)
-          send(context_.role.index + 1, stream, rank, passed.values);
-        else if (!steps_.is_first())
-          send(context_.role.index - 1, stream, rank, passed.values);
-      });
+    if (!for_weights)
+      context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    run([this, action, rank,
+         input] { return steps_.pass(action, rank, input.data()); },
+        [this, forward, for_weights, chunk,
+         rank](const StageSteps::Pass& passed) {
+          course_.done();
+          if (forward && steps_.is_last(chunk))
+            losses_.push_back(passed.loss);
+          else if (forward)
+            send_after(chunk, StageStream::forward, rank, passed.values);
+          else if (!for_weights && !steps_.is_first(chunk))
+            send_before(chunk, rank, passed.values);
+        });
+  }
+
+  /// A chunk takes part in the step once it has the parameters of others that
+  /// it uses, or hands on.
+  void share_if_there(uint32_t chunk) {
+    TensorView shared;
+    if (!steps_.part(chunk).in.parameters.empty()) {
+      auto values = came(StageStream::parameters, number_of(chunk, 0));
+      if (!values)
+        return;
+      shared = std::move(*values);
+    }
+    course_.prepare();
+    shared_[chunk] = 1;
+    run([this, chunk, shared] { return steps_.share(chunk, shared.data()); },
+        [this, chunk](const TensorView& shared_on) {
+          course_.done();
+          if (shared_on.size() > 0)
+            send_after(chunk, StageStream::parameters, 0, shared_on);
+        });
   }
 
   /// A round goes back through the stages with sums ...
   void sum_if_there() {
     const auto round = scalars_.round();
     TensorView later;
-    if (!steps_.is_last()) {
+    if (!is_last()) {
       auto values = came(StageStream::sums, round);
       if (!values)
         return;
@@ -339,7 +389,7 @@ private:
       },
       [this, round](const TensorView& sums) {
         course_.done();
-        if (steps_.is_first())
+        if (is_first())
           take_scalars(
             scalars_.decide(sums, job_.sampling.step(course_.version()).count));
         else
@@ -358,7 +408,7 @@ private:
 
   void take_scalars(const TensorView& scalars) {
     const auto round = scalars_.round();
-    if (!steps_.is_last())
+    if (!is_last())
       send(context_.role.index + 1, StageStream::scalars, round, scalars);
     kernels::require(scalars_.take(scalars), "scalars of another job");
     course_.scaled(scalars_.is_done());
@@ -391,7 +441,7 @@ private:
   void finish_step() {
     compute_.observe(
       std::chrono::duration<double>(Clock::now() - began_).count());
-    if (steps_.is_last())
+    if (is_last())
       self_->send(context_.coordinator,
                   LeafReport{gate_.active(), context_.role, course_.version(),
                              losses_, 0, false});
@@ -458,6 +508,7 @@ private:
   Clock::time_point began_;
   std::shared_ptr<Executor> executor_;
   StageSteps steps_;
+  std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
 };
 
 } // namespace

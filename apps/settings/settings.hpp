@@ -15,7 +15,8 @@
 
 namespace troupe {
 
-/// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
+/// What `troupe bench all-reduce`, `null-step`, `parameter-server` and
+/// `pipeline` measure.
 struct BenchOptions {
   static constexpr uint32_t max_members = 64; ///< that share memory
 
@@ -32,6 +33,14 @@ struct BenchOptions {
   std::vector<uint64_t> filled_bytes;    ///< sparse tables of bench null-step
   uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
   uint64_t exchanged_pairs = 10'000'000; ///< the same, 0: none
+  std::vector<uint32_t> stages{2, 4, 8}; ///< of bench pipeline
+  std::vector<uint32_t> micro_batches{4, 8, 16, 32};
+  std::vector<std::string> schedules{"gpipe", "1f1b", "interleaved",
+                                     "zero_bubble"};
+  uint32_t chunks = 2;              ///< of a stage, interleaved
+  std::vector<uint32_t> pass_ms{5}; ///< by stage, in turn
+  uint64_t pipeline_steps = 9;
+  std::string recompute = "none";
 };
 
 /// What `troupe chaos` does to a job.

@@ -68,6 +68,15 @@ BOOST_AUTO_TEST_CASE(nothing_is_due_while_the_executor_has_something) {
   BOOST_TEST(!course.is_due());
 }
 
+BOOST_AUTO_TEST_CASE(what_a_pass_needs_first_leaves_it_due) {
+  begin(false);
+  course.prepare();
+  BOOST_TEST(!course.is_due());
+  course.done();
+  BOOST_TEST((course.phase() == Phase::passing));
+  BOOST_TEST(pass_all() == "f0 b0 f1 b1");
+}
+
 BOOST_AUTO_TEST_CASE(each_round_of_scalars_has_sums_and_what_is_made_of_them) {
   begin(true);
   pass_all();
