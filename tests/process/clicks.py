@@ -76,7 +76,7 @@ def train_on_under(*arguments, deaths):
 def same(test, summary, expected):
     for name in DIGESTS:
         test.assertEqual(summary[name], expected[name], name)
-    if summary["eval"] is None:
+    if summary["eval"] is None and expected["eval"]:
         for epoch, measures in summary["evaluations"].items():
             test.assertEqual(measures, expected["evaluations"][epoch], epoch)
         test.assertTrue(summary["evaluations"])
