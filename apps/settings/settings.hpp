@@ -48,7 +48,10 @@ struct ChaosOptions {
   uint64_t seed = 0;
   uint64_t faults = 8;
   std::vector<ChaosKind> kinds{ChaosKind::kill};
-  uint32_t hosts = 3;           ///< of the kinds that strike hosts
+  uint32_t hosts = 3; ///< of the kinds that strike hosts
+  /// That the job makes after its last fault before it is ended; none: it ends
+  /// by itself.
+  std::optional<uint64_t> steps_after;
   std::string plan;             ///< file of strikes; empty: they are drawn
   std::string write_plan;       ///< where to write what struck; empty: nowhere
   std::vector<std::string> job; ///< its arguments: "train", …

@@ -746,6 +746,8 @@ OTHERS = {
                       status=2),
         "hosts": line(r"2 to 64", "chaos", "--hosts", "1", "--", "train",
                       status=2),
+        "steps-after": tested("tests/process/chaos_runs.py", "--steps-after",
+                              "30"),
         "plan": line(r"no-such.toml", "chaos --plan no-such.toml -- train "
                      "--data synthetic:digits --strategy parameter_server "
                      "--processes", status=1),
