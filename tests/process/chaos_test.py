@@ -1,6 +1,6 @@
 """troupe chaos: roles die in chosen phases of a step, and nothing is lost.
 TROUPE_KILLS sets the number of deaths (default 15: each phase once)."""
-# ctest: TIMEOUT 1200
+# ctest: TIMEOUT 1200 COST 60
 
 import json
 import os
