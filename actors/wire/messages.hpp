@@ -15,7 +15,7 @@
 
 #include <functional>
 
-/// All messages that actors exchange, by topic in actors/messages/, with their
+/// All messages that actors exchange, by topic in actors/wire/messages/, with their
 /// type ids here: append-only. A build with other messages is refused when it
 /// says hello (message_revision).
 namespace troupe {
