@@ -81,8 +81,9 @@ PLANTS = [
     (21, "an absent replica is not awaited", "strategies/membership.cpp",
      "options_.awaited && ", "options_.awaited && !PLANTED(21) && "),
     (22, "leases that nobody holds any more are not said to be lost",
-     "actors/coordinator/lease_account.cpp", "  if (out.lost > 0)",
-     "  if (PLANTED(22))\n    out.lost = 0;\n  if (out.lost > 0)"),
+     "strategies/resume.cpp", "  if (found.lost_leases > 0) {",
+     "  if (PLANTED(22))\n    found.lost_leases = 0;\n"
+     "  if (found.lost_leases > 0) {"),
     (23, "a lease that comes twice is acknowledged before it is applied",
      "actors/shard/lease_slices.cpp", "|| in_flight_.contains(lease))",
      "|| (in_flight_.contains(lease) && !PLANTED(23)))"),
