@@ -239,27 +239,27 @@ BOOST_AUTO_TEST_CASE(a_switched_job_counts_what_an_epoch_completes_or_loses) {
                       / ("troupe-lease-account-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   auto begun = job_with_tables();
-  const auto checkpoint = make_checkpoint(begun, folder.string(), 40);
+  const auto checkpoint = make_checkpoint(begun, folder.string(), 2);
   begun.beginning = std::make_shared<const Beginning>(begun, checkpoint);
   LeaseAccount leases{begun};
   const std::map<RoleId, Sealed> seals{{worker0, {}}};
   Consistency period;
   period.async = true;
-  period.step = 40;
+  period.step = 2;
   leases.begin_period(period, seals, {0});
   leases.ask(0, 8);
   BOOST_TEST(leases.hand_out().at(0).size() == 8u);
-  for (uint64_t lease = 160; lease < 163; ++lease)
-    leases.applied({{}, shard, lease, 0}, 40);
+  for (uint64_t lease = 8; lease < 11; ++lease)
+    leases.applied({{}, shard, lease, 0}, 2);
   // The shard has more than it could tell of.
-  auto next = begin_with(leases, seals, {{0, {165, {}}}}, {{0, {165, {}}}}, 40);
+  auto next = begin_with(leases, seals, {{0, {13, {}}}}, {{0, {13, {}}}}, 2);
   BOOST_TEST(next.lost == 0u);
   BOOST_REQUIRE_EQUAL(next.completed.size(), 1u);
-  BOOST_TEST(next.completed.front().step == 40u);
+  BOOST_TEST(next.completed.front().step == 2u);
   // And then less.
-  next = begin_with(leases, seals, {{0, {161, {}}}}, {{0, {161, {}}}}, 41);
+  next = begin_with(leases, seals, {{0, {9, {}}}}, {{0, {9, {}}}}, 3);
   BOOST_TEST(next.lost == 4u);
-  BOOST_TEST(next.step == 40u);
+  BOOST_TEST(next.step == 2u);
   std::filesystem::remove_all(folder);
 }
 
