@@ -49,7 +49,8 @@ struct SealedState {
 
 enum class ResumeVerdict : uint8_t {
   go_on,         ///< nothing that was committed is undone
-  roll_back,     ///< steps are undone: all restore what the job began with
+  roll_back,     ///< steps are undone: all go back to the newest
+                 ///< checkpoint, or else to where the job began
   compute_again, ///< leases are lost, and are handed out once more
 };
 

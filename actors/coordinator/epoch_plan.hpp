@@ -72,8 +72,8 @@ public:
   /// What decide_resume() looks at, of a job that relies on these steps and, as
   /// rows that run free do, on their leases.
   SealedState sealed(uint64_t committed) const;
-  /// Who commits steps, by owner_key(), and the version that each has, where the
-  /// job goes on at `version`. A head may have a version that its followers
+  /// Who commits steps, by owner_key(), and the version that each has, where
+  /// the job goes on at `version`. A head may have a version that its followers
   /// get only now, and a replica that takes the version may lose its source
   /// before it has it: until they have it, the step is not committed, and may
   /// have to be computed again.
@@ -84,7 +84,8 @@ public:
   /// The ranks of step `version` of which nobody is going to report: those who
   /// had them are gone, or so is the coordinator that they told.
   std::vector<RankRange> unreported(uint64_t version, bool told_another) const;
-  /// All go back to version 0: what was said of steps is void.
+  /// The job is rolled back, to a checkpoint or to where it began: what was
+  /// said of steps is void.
   void undo();
   /// The versions that each slice's head can serve.
   std::vector<Restorable> restorable() const;
