@@ -57,6 +57,8 @@ int dispatch(const Settings& settings) {
     return run_bench_null_step(settings);
   if (command == "bench parameter-server")
     return run_bench_parameter_server(settings);
+  if (command == "bench pipeline")
+    return run_bench_pipeline(settings);
   if (command == "bench recovery")
     return run_bench_recovery(settings);
   if (command == "bench goodput")

@@ -82,7 +82,7 @@ Membership::Actions Membership::join(RoleId role, uint64_t incarnation,
     forming_since_ms_ = now_ms;
   gather_.erase(role);
   dead_.erase(role);
-  return go_on(now_ms);
+  return go_on(cause(to_string(role) + " has joined"), now_ms);
 }
 
 bool Membership::is_gone(RoleId role, uint64_t incarnation) const {
@@ -105,7 +105,9 @@ Membership::Actions Membership::dismiss(RoleId role, uint64_t now_ms) {
   absent_.erase(role);
   gather_.erase(role);
   // Those who were waited for may have been all that an epoch lacked.
-  return was_present || state_ == State::forming ? go_on(now_ms) : Actions{};
+  return was_present || state_ == State::forming
+           ? go_on(cause(to_string(role) + " has left"), now_ms)
+           : Actions{};
 }
 
 Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
@@ -114,7 +116,7 @@ Membership::Actions Membership::lost(RoleId role, uint64_t incarnation,
   if (state_ != State::failed && i != present_.end()
       && i->second == incarnation) {
     remove(role, now_ms);
-    return go_on(now_ms);
+    return go_on(to_string(role) + " was lost", now_ms);
   }
   return {};
 }
@@ -123,11 +125,14 @@ Membership::Actions Membership::died(RoleId role, uint64_t now_ms) {
   if (!absent_.contains(role) || !dead_.insert(role).second)
     return {};
   // It may have been the one that an epoch waits for.
-  return state_ == State::forming && waits_ ? go_on(now_ms) : Actions{};
+  return state_ == State::forming && waits_
+           ? go_on(to_string(role) + " is not waited for: it is dead", now_ms)
+           : Actions{};
 }
 
-Membership::Actions Membership::renew(uint64_t now_ms) {
-  return state_ == State::active ? propose(now_ms) : Actions{};
+Membership::Actions Membership::renew(std::string cause, uint64_t now_ms) {
+  return state_ == State::active ? propose(std::move(cause), now_ms)
+                                 : Actions{};
 }
 
 Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
@@ -147,31 +152,31 @@ Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
     return {Await{std::move(roles)}};
   }
   state_ = State::active;
-  begun_ = true;
+  begun_ = leads_ = true;
   waits_ = false;
-  return {Activate{epoch_}};
+  return {Activate{epoch_, cause_}};
 }
 
 Membership::Actions Membership::tick(uint64_t now_ms) {
   Actions out;
   if (state_ == State::sealing
       && elapsed(proposed_ms_, now_ms) >= options_.seal_deadline_ms) {
+    std::string cause;
     for (auto role : std::exchange(awaiting_seal_, {})) {
       auto incarnation = present_.at(role);
       remove(role, now_ms);
-      out.push_back(LeaveOut{role, incarnation,
-                             to_string(role) + " did not seal epoch "
-                               + std::to_string(epoch_) + " within "
-                               + duration(options_.seal_deadline_ms)});
+      cause = to_string(role) + " did not seal epoch " + std::to_string(epoch_)
+              + " within " + duration(options_.seal_deadline_ms);
+      out.push_back(LeaveOut{role, incarnation, cause});
     }
-    for (auto& action : go_on(now_ms))
+    for (auto& action : go_on(std::move(cause), now_ms))
       out.push_back(std::move(action));
     return out;
   }
   if (!gather_.empty() && state_ == State::forming
       && elapsed(forming_since_ms_, now_ms) >= options_.gather_deadline_ms) {
     gather_.clear();
-    return go_on(now_ms);
+    return go_on(cause("nobody else is waited for"), now_ms);
   }
   if (state_ != State::forming
       || elapsed(forming_since_ms_, now_ms) < options_.join_deadline_ms)
@@ -220,14 +225,21 @@ bool Membership::enough() const {
   return options_.viable(members);
 }
 
-Membership::Actions Membership::go_on(uint64_t now_ms) {
-  return enough() ? propose(now_ms) : Actions{};
+Membership::Actions Membership::go_on(std::string cause, uint64_t now_ms) {
+  return enough() ? propose(std::move(cause), now_ms) : Actions{};
 }
 
-Membership::Actions Membership::propose(uint64_t now_ms) {
+std::string Membership::cause(std::string otherwise) const {
+  if (leads_)
+    return otherwise;
+  return options_.epoch > 0 ? "another coordinator leads" : "the run begins";
+}
+
+Membership::Actions Membership::propose(std::string cause, uint64_t now_ms) {
   state_ = State::sealing;
   proposed_ms_ = now_ms;
-  Propose out{++epoch_, {}};
+  cause_ = std::move(cause);
+  Propose out{++epoch_, {}, cause_};
   for (auto [role, incarnation] : present_)
     out.members.push_back(role);
   awaiting_seal_ = {out.members.begin(), out.members.end()};

@@ -81,10 +81,12 @@ public:
   struct Propose {
     uint64_t epoch;
     std::vector<RoleId> members;
+    std::string cause; ///< who came or went, or what else asked for it
   };
   /// All have sealed: the epoch is active.
   struct Activate {
     uint64_t epoch;
+    std::string cause; ///< that of its proposal
   };
   /// The member did not answer; whoever supervises it should replace it.
   struct LeaveOut {
@@ -126,7 +128,7 @@ public:
                  uint64_t now_ms);
   /// The members of the active epoch need another one, for instance because a
   /// link between two of them is cut. Ignored in any other state.
-  Actions renew(uint64_t now_ms);
+  Actions renew(std::string cause, uint64_t now_ms);
   /// Call at least every few hundred milliseconds.
   Actions tick(uint64_t now_ms);
 
@@ -139,14 +141,19 @@ private:
   bool enough() const;
   std::vector<RoleId> awaited() const;
   /// The next epoch, if those who are left can go on.
-  Actions go_on(uint64_t now_ms);
-  Actions propose(uint64_t now_ms);
+  Actions go_on(std::string cause, uint64_t now_ms);
+  Actions propose(std::string cause, uint64_t now_ms);
+  /// `otherwise`, unless no epoch of this membership was active yet: then it is
+  /// what the first one is for.
+  std::string cause(std::string otherwise) const;
   void remove(RoleId role, uint64_t now_ms);
 
   Options options_;
   State state_ = State::forming;
   uint64_t epoch_ = 0;
   bool begun_ = false;      ///< an epoch has been active
+  bool leads_ = false;      ///< one of this membership has
+  std::string cause_;       ///< of the newest proposal
   bool waits_ = false;      ///< for one that holds what nobody present does
   std::set<RoleId> gather_; ///< waited for, not here yet
   uint64_t proposed_ms_ = 0;

@@ -65,15 +65,18 @@ void append_backward(const PipelineShape& x, uint32_t stage, uint32_t n,
 class Play {
 public:
   Play(const std::vector<std::vector<StageAction>>& actions,
-       const std::vector<PartCost>& costs)
+       const std::vector<PartCost>& costs, bool recompute)
     : actions_(actions),
       costs_(costs),
+      recompute_(recompute),
       stages_(static_cast<uint32_t>(actions.size())),
       next_(stages_),
       clock_(stages_),
-      held_(stages_) {
+      held_(stages_),
+      full_(stages_) {
     times_.busy.resize(stages_);
     times_.stash_peak.resize(stages_);
+    times_.activation_peak.resize(stages_);
     uint32_t most = 0;
     for (const auto& own : actions)
       for (const auto& action : own)
@@ -135,8 +138,11 @@ private:
     if (begin == never)
       return false;
     const auto& cost = costs_[part];
+    const bool again = recompute_
+                       && (action.pass == StagePass::backward
+                           || action.pass == StagePass::backward_inputs);
     uint64_t took = 0;
-    if (action.pass == StagePass::forward)
+    if (action.pass == StagePass::forward || again)
       took += cost.forward;
     if (action.pass == StagePass::backward
         || action.pass == StagePass::backward_inputs)
@@ -160,14 +166,28 @@ private:
                                           ++held_[stage]);
     else if (action.pass != StagePass::backward_inputs)
       --held_[stage];
+    // Those of the pass itself are there until it ends.
+    auto& full = full_[stage];
+    const bool begins = action.pass == StagePass::forward
+                        || (recompute_
+                            && action.pass != StagePass::backward_weights);
+    full += begins ? 1 : 0;
+    times_.activation_peak[stage] = std::max(times_.activation_peak[stage],
+                                             full);
+    const bool ends = action.pass == StagePass::forward
+                        ? recompute_
+                        : action.pass != StagePass::backward_inputs;
+    full -= ends ? 1 : 0;
   }
 
   const std::vector<std::vector<StageAction>>& actions_;
   const std::vector<PartCost>& costs_;
+  bool recompute_;
   uint32_t stages_;
   std::vector<size_t> next_;
   std::vector<uint64_t> clock_;
   std::vector<uint32_t> held_;
+  std::vector<uint32_t> full_; ///< with activations
   /// When each pass ended, by micro-batch and part.
   std::vector<std::vector<uint64_t>> forward_;
   std::vector<std::vector<uint64_t>> backward_;
@@ -200,6 +220,9 @@ std::optional<std::string> mistake_of(const PipelineShape& x) {
     return "--schedule " + to_string(x.schedule)
            + " has one chunk for each stage, not " + std::to_string(x.chunks)
            + ": use --schedule interleaved";
+  if (x.schedule == PipelineSchedule::interleaved && x.stages == 1)
+    return std::string{"--schedule interleaved goes round several stages: use "
+                       "--stages 2 or more, or --schedule 1f1b"};
   if (x.schedule == PipelineSchedule::interleaved
       && x.micro_batches % x.stages != 0)
     return "--schedule interleaved takes micro-batches in groups of "
@@ -235,6 +258,35 @@ std::vector<StageAction> stage_actions(const PipelineShape& shape,
   return out;
 }
 
+std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
+                                      uint32_t micro_batches) {
+  if (shape.schedule != PipelineSchedule::interleaved) {
+    shape.micro_batches = micro_batches;
+    return stage_actions(shape, stage);
+  }
+  auto actions = stage_actions(shape, stage);
+  std::erase_if(actions, [micro_batches](const StageAction& action) {
+    return action.micro_batch >= micro_batches;
+  });
+  return actions;
+}
+
+uint32_t chunk_peak(const PipelineShape& shape, uint32_t stage,
+                    uint32_t chunk) {
+  if (shape.chunks == 1)
+    return stash_peak(shape, stage);
+  uint32_t held = 0;
+  uint32_t peak = 0;
+  for (const auto& action : stage_actions(shape, stage)) {
+    if (action.chunk != chunk)
+      continue;
+    held += action.pass == StagePass::forward ? 1 : 0;
+    peak = std::max(peak, held);
+    held -= action.pass == StagePass::backward ? 1 : 0;
+  }
+  return peak;
+}
+
 uint32_t stash_peak(const PipelineShape& shape, uint32_t stage) {
   const auto one = shape.schedule == PipelineSchedule::gpipe ? 0u : 1u;
   // Weights that are put off by `stage` passes keep as many activations more.
@@ -243,12 +295,20 @@ uint32_t stash_peak(const PipelineShape& shape, uint32_t stage) {
   return std::min(passes_of(shape), warmup(shape, stage) + one + put_off);
 }
 
+uint32_t activation_peak(const PipelineShape& shape, uint32_t stage) {
+  if (!shape.recompute)
+    return stash_peak(shape, stage);
+  return shape.schedule == PipelineSchedule::zero_bubble
+           ? std::min(passes_of(shape), stage + 1)
+           : 1;
+}
+
 std::optional<PipelineTimes>
 play_pipeline(const std::vector<std::vector<StageAction>>& actions,
-              const std::vector<PartCost>& costs) {
+              const std::vector<PartCost>& costs, bool recompute) {
   strategies::require(!actions.empty() && costs.size() % actions.size() == 0,
                       "costs of other stages");
-  return Play{actions, costs}.times();
+  return Play{actions, costs, recompute}.times();
 }
 
 PipelineTimes play_pipeline(const PipelineShape& shape,
@@ -256,7 +316,7 @@ PipelineTimes play_pipeline(const PipelineShape& shape,
   std::vector<std::vector<StageAction>> actions;
   for (uint32_t stage = 0; stage < shape.stages; ++stage)
     actions.push_back(stage_actions(shape, stage));
-  const auto times = play_pipeline(actions, costs);
+  const auto times = play_pipeline(actions, costs, shape.recompute);
   strategies::require(times.has_value(), "stages that wait for each other");
   return *times;
 }

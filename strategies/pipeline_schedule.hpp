@@ -43,6 +43,11 @@ struct PipelineShape {
   uint32_t stages = 1;
   uint32_t micro_batches = 1;
   uint32_t chunks = 1; ///< of each stage; above 1: interleaved alone
+  /// A stage keeps what came of a micro-batch, and no activations: its backward
+  /// pass, or the half for inputs, begins with another forward pass.
+  /// Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost",
+  /// 2016.
+  bool recompute = false;
 };
 
 /// Why there is no such schedule, for people; nothing where there is one.
@@ -57,9 +62,19 @@ std::optional<std::string> mistake_of(const PipelineShape& shape);
 std::vector<StageAction> stage_actions(const PipelineShape& shape,
                                        uint32_t stage);
 
+/// The same of a step that has fewer micro-batches than the shape, down to one:
+/// of an interleaved schedule what is left of its order.
+std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
+                                      uint32_t micro_batches);
+
 /// How many micro-batches a stage holds the activations of at once, at most; of
 /// several chunks each counts. 1F1B: min(m, p - k); GPipe: m.
 uint32_t stash_peak(const PipelineShape& shape, uint32_t stage);
+/// Of one chunk alone; of steps with fewer micro-batches no more.
+uint32_t chunk_peak(const PipelineShape& shape, uint32_t stage, uint32_t chunk);
+/// The same of activations in full: where they are computed again, of one, or
+/// of those whose weights' gradients are put off.
+uint32_t activation_peak(const PipelineShape& shape, uint32_t stage);
 
 /// What a pass of each part of the layers takes, in any unit; backward is the
 /// sum of its halves.
@@ -76,6 +91,7 @@ struct PipelineTimes {
   std::vector<uint64_t> busy;       ///< by stage
   double idle_share = 0;            ///< of all stages' time: the bubble
   std::vector<uint32_t> stash_peak; ///< by stage, counted
+  std::vector<uint32_t> activation_peak;
 };
 
 /// Plays a step. Shapes: actions [stages], costs [stages x chunks] by part of
@@ -83,7 +99,7 @@ struct PipelineTimes {
 /// Errors: nothing where stages wait for each other for ever.
 std::optional<PipelineTimes>
 play_pipeline(const std::vector<std::vector<StageAction>>& actions,
-              const std::vector<PartCost>& costs);
+              const std::vector<PartCost>& costs, bool recompute = false);
 
 /// The same of a shape's own actions. Errors: as of stage_actions().
 PipelineTimes play_pipeline(const PipelineShape& shape,

@@ -224,13 +224,14 @@ std::vector<uint32_t> owners_of_tables(const std::vector<Slice>& slices,
 
 /// A stage keeps what its layers are the first to use.
 std::vector<uint32_t> owners_of_layers(const std::vector<Slice>& slices,
-                                       const std::vector<StageLayers>& stages) {
+                                       const std::vector<StageLayers>& parts,
+                                       uint32_t stages) {
   std::vector<uint32_t> out(slices.size(), 0);
-  for (uint32_t stage = 0; stage < stages.size(); ++stage)
+  for (uint32_t part = 0; part < parts.size(); ++part)
     for (const auto& slice : slices)
-      if (std::ranges::find(stages[stage].variables, slice.variable)
-          != stages[stage].variables.end())
-        out[slice.id] = stage;
+      if (std::ranges::find(parts[part].variables, slice.variable)
+          != parts[part].variables.end())
+        out[slice.id] = part % stages;
   return out;
 }
 
@@ -276,7 +277,8 @@ bool make_plan(const PlanOptions& options,
   auto served = options.strategy == Strategy::parameter_server;
   const auto workers = static_cast<uint32_t>(members_of(options));
   const bool staged = options.strategy == Strategy::pipeline;
-  const auto stages = static_cast<uint32_t>(options.stages.size());
+  const auto stages = static_cast<uint32_t>(options.stages.size())
+                      / std::max(1u, options.chunks);
   strategies::require(!staged || stages > 0, "a pipeline without stages");
   auto owners = served ? options.shards : staged ? stages : workers;
   Plan out;
@@ -289,7 +291,7 @@ bool make_plan(const PlanOptions& options,
   out.slices = cut(variables, options.partitioner);
   out.dense_reduced = options.dense_reduced;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
-              : staged ? owners_of_layers(out.slices, options.stages)
+              : staged ? owners_of_layers(out.slices, options.stages, stages)
                        : assign(out.slices, owners);
   out.owners = owners;
   out.chain = options.chain;
@@ -316,7 +318,7 @@ bool make_plan(const PlanOptions& options,
   if (served)
     for (uint32_t i = 0; i < owners * options.chain; ++i)
       out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i % owners]});
-  for (uint32_t i = 0; i < out.stages.size(); ++i)
+  for (uint32_t i = 0; staged && i < stages; ++i)
     out.roles.push_back({{RoleKind::stage, i},
                          devices[i % devices.size()],
                          {0, options.virtual_ranks},

@@ -24,8 +24,8 @@ enum class Strategy : uint8_t {
 };
 enum class Synchronisation : uint8_t { sync, async };
 
-/// What a stage of a pipeline holds: operators [begin, end) of the graph. Bytes
-/// that cross are of one sample.
+/// What a stage of a pipeline holds, or a chunk of one: operators [begin, end)
+/// of the graph. Bytes that cross are of one sample.
 struct StageLayers {
   uint32_t begin = 0;
   uint32_t end = 0;
@@ -58,8 +58,11 @@ struct PlanOptions {
   /// parameter_server: workers keep dense variables and reduce their gradients;
   /// shards keep sparse tables only.
   bool dense_reduced = false;
-  std::vector<StageLayers> stages; ///< of a pipeline, by stage
-  std::string schedule;            ///< of a pipeline, in words
+  /// Of a pipeline, in the model's order: chunk c of stage k is c S + k, of S
+  /// stages with `chunks` each.
+  std::vector<StageLayers> stages;
+  uint32_t chunks = 1;
+  std::string schedule; ///< of a pipeline, in words
 };
 
 /// What one role of the plan is to do.
@@ -90,8 +93,9 @@ struct Plan {
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
-  bool dense_reduced = false;      ///< every worker keeps the dense variables
-  std::vector<StageLayers> stages; ///< of a pipeline, by stage
+  bool dense_reduced = false; ///< every worker keeps the dense variables
+  /// Of a pipeline: chunk c of stage k is c owners + k.
+  std::vector<StageLayers> stages;
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
@@ -114,13 +118,13 @@ struct PlanError {
 /// `workers` times as many, and every slice is owned by a worker: it is the one
 /// who shows it. parameter_server has `workers` workers on devices[index mod
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
-/// shard c + k * shards is replica k of shard c. pipeline has a stage for each
-/// of `stages`, on devices[index mod size], which owns the slices of its
-/// variables and takes every virtual rank through its layers.
-/// Errors: returns false and fills `error` (more workers or devices than
-/// virtual ranks, virtual ranks above the global batch, a strategy that is not
-/// available yet, async without parameter_server, zero counts, an all-reduce
-/// that the strategy or the reduction does not have).
+/// shard c + k * shards is replica k of shard c. pipeline has its stages on
+/// devices[index mod size]; each owns the slices of its chunks' variables and
+/// takes every virtual rank through its layers. Errors: returns false and fills
+/// `error` (more workers or devices than virtual ranks, virtual ranks above the
+/// global batch, a strategy that is not available yet, async without
+/// parameter_server, zero counts, an all-reduce that the strategy or the
+/// reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);

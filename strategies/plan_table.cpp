@@ -95,7 +95,10 @@ std::string stages_of(const Plan& plan) {
                          "bytes back", "in flight"}};
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const auto& stage = plan.stages[i];
-    rows.push_back({"stage:" + std::to_string(i),
+    const auto chunk = i / plan.owners;
+    const bool several = plan.stages.size() > plan.owners;
+    rows.push_back({"stage:" + std::to_string(i % plan.owners)
+                      + (several ? ", chunk " + std::to_string(chunk) : ""),
                     stage.first == stage.last
                       ? stage.first
                       : stage.first + " to " + stage.last,

@@ -5,52 +5,67 @@
 #include <algorithm>
 
 namespace troupe {
+namespace {
 
-Resume decide_resume(const std::vector<Restorable>& slices,
-                     uint64_t committed) {
+Resume rolled_back(std::string reason) {
+  Resume out;
+  out.verdict = ResumeVerdict::roll_back;
+  out.reason = std::move(reason);
+  return out;
+}
+
+Resume resume_slices(const SealedState& sealed) {
   Resume found;
-  if (slices.empty()) {
+  if (sealed.slices.empty()) {
     found.reason = "nothing is owned";
     return found;
   }
   uint64_t oldest = 0;
-  uint64_t newest = slices.front().newest;
-  for (const auto& slice : slices) {
+  uint64_t newest = sealed.slices.front().newest;
+  for (const auto& slice : sealed.slices) {
     oldest = std::max(oldest, slice.oldest);
     newest = std::min(newest, slice.newest);
   }
-  found.rollback = oldest > newest || newest < committed;
-  found.version = found.rollback ? 0 : newest;
-  found.reason = found.rollback
-                   ? "a slice lost its state: it has version "
+  if (oldest > newest || newest < sealed.committed)
+    return rolled_back("a slice lost its state: it has version "
                        + std::to_string(newest) + " of "
-                       + std::to_string(std::max(oldest, committed))
-                   : "every slice has version " + std::to_string(newest);
+                       + std::to_string(std::max(oldest, sealed.committed)));
+  if (sealed.undecided)
+    return rolled_back("what was decided of step " + std::to_string(newest)
+                       + " is lost with all who knew it");
+  found.message.version = newest;
+  found.reason = "every slice has version " + std::to_string(newest);
   return found;
 }
 
-Resume decide_resume(const std::vector<uint64_t>& versions,
-                     uint64_t committed) {
-  strategies::require(!versions.empty(), "no replica to go on with");
-  const auto newest = std::max_element(versions.begin(), versions.end());
-  Resume found;
-  found.version = *newest;
-  found.source = static_cast<uint32_t>(newest - versions.begin());
-  found.synchronise = *std::min_element(versions.begin(), versions.end())
-                      < *newest;
-  found.rollback = *newest < committed;
-  found.reason = "the newest replica has version "
-                 + std::to_string(found.version)
-                 + (found.rollback ? " of " + std::to_string(committed)
-                                       + ", and nobody has more"
-                                   : "");
-  return found;
-}
-
-Resume decide_resume(const std::vector<Restorable>& slices,
-                     const std::vector<Restorable>& replicas,
-                     uint64_t committed) {
+Resume resume_replicas(const SealedState& sealed) {
+  const auto& replicas = sealed.replicas;
   strategies::require(!replicas.empty(), "no replica to go on with");
+  const auto [oldest, newest] = std::ranges::minmax(replicas, {},
+                                                    &Restorable::newest);
+  const auto source = std::ranges::find(replicas, newest.newest,
+                                        &Restorable::newest);
+  Resume found;
+  found.message.version = newest.newest;
+  found.message.source = static_cast<uint32_t>(source - replicas.begin());
+  found.message.synchronise = oldest.newest < newest.newest;
+  found.reason = "the newest replica has version "
+                 + std::to_string(newest.newest);
+  if (newest.newest < sealed.committed) {
+    found.verdict = ResumeVerdict::roll_back;
+    found.reason += " of " + std::to_string(sealed.committed)
+                    + ", and nobody has more";
+  }
+  return found;
+}
+
+Resume resume_both(const SealedState& sealed) {
+  const auto& replicas = sealed.replicas;
+  strategies::require(!replicas.empty(), "no replica to go on with");
+  auto slices = sealed.slices;
+  if (sealed.everywhere >= sealed.committed)
+    for (auto& slice : slices)
+      slice.newest = std::min(slice.newest, sealed.everywhere);
   uint64_t newest = 0;
   for (const auto& replica : replicas)
     newest = std::max(newest, replica.newest);
@@ -61,42 +76,85 @@ Resume decide_resume(const std::vector<Restorable>& slices,
     return x.oldest <= newest && newest <= x.newest;
   };
   const auto source = std::ranges::find_if(replicas, has);
+  if (newest < sealed.committed || source == replicas.end()
+      || !std::ranges::all_of(slices, has))
+    return rolled_back("no version is left whole with shards and workers, who "
+                       "have "
+                       + std::to_string(newest) + " of "
+                       + std::to_string(std::max(newest, sealed.committed)));
   Resume found;
-  if (newest < committed || source == replicas.end()
-      || !std::ranges::all_of(slices, has)) {
-    found.rollback = true;
-    found.reason = "no version is left whole with shards and workers, who have "
-                   + std::to_string(newest) + " of "
-                   + std::to_string(std::max(newest, committed));
-    return found;
-  }
-  found.version = newest;
-  found.source = static_cast<uint32_t>(source - replicas.begin());
-  found.synchronise = !std::ranges::all_of(replicas, has);
+  found.message.version = newest;
+  found.message.source = static_cast<uint32_t>(source - replicas.begin());
+  found.message.synchronise = !std::ranges::all_of(replicas, has);
   found.reason = "shards and workers have version " + std::to_string(newest);
   return found;
 }
 
-Resume decide_resume(const std::map<uint32_t, LeaseSet>& leases,
-                     const std::vector<Restorable>& replicas,
-                     const LeaseSet& acknowledged, uint64_t committed) {
-  std::vector<uint64_t> versions;
-  for (const auto& replica : replicas)
-    versions.push_back(replica.newest);
-  auto found = decide_resume(versions, committed);
+Resume resume_free_rows(const SealedState& sealed) {
+  auto found = resume_replicas(sealed);
   uint64_t lost = 0;
-  for (const auto& [shard, applied] : leases)
-    lost += lacking(acknowledged, applied);
-  if (lost > 0) {
-    found.rollback = true;
-    found.reason = "chains have lost " + std::to_string(lost)
-                   + " pushes of rows that were acknowledged";
+  for (const auto& [shard, applied] : sealed.promised)
+    lost += lacking(sealed.acknowledged, applied);
+  if (lost > 0)
+    return rolled_back("chains have lost " + std::to_string(lost)
+                       + " pushes of rows that were acknowledged");
+  return found.rolls_back() ? rolled_back(found.reason) : found;
+}
+
+/// Of what is known to be consumed.
+uint64_t lost_leases(const SealedState& sealed) {
+  const auto& known = sealed.acknowledged;
+  const auto in_all = [&](uint64_t lease) {
+    return std::ranges::all_of(sealed.applied, [&](const auto& tail) {
+      return tail.second.contains(lease)
+             || sealed.promised.at(tail.first).contains(lease);
+    });
+  };
+  auto lease = known.end();
+  for (const auto& [shard, applied] : sealed.applied)
+    lease = std::min(lease, applied.floor());
+  uint64_t lost = 0;
+  for (; lease < known.end(); ++lease)
+    lost += known.contains(lease) && !in_all(lease) ? 1 : 0;
+  return lost;
+}
+
+Resume resume_leases(const SealedState& sealed) {
+  Resume found;
+  if (sealed.counted) {
+    auto kept = sealed.promised.begin()->second;
+    for (const auto& [shard, promised] : sealed.promised)
+      kept = intersection(kept, promised);
+    found.lost_leases = *sealed.counted
+                        - std::min(*sealed.counted, kept.size());
+  } else {
+    found.lost_leases = lost_leases(sealed);
   }
-  if (found.rollback) { // of rows nobody keeps an older version
-    found.version = 0;
-    found.synchronise = false;
+  found.reason = "each slice goes on with the leases that it has";
+  if (found.lost_leases > 0) {
+    found.verdict = ResumeVerdict::compute_again;
+    found.reason = "a chain has lost " + std::to_string(found.lost_leases)
+                   + " leases, computed again for it";
   }
   return found;
+}
+
+} // namespace
+
+Resume decide_resume(const SealedState& sealed, ResumeMode mode) {
+  switch (mode) {
+    case ResumeMode::slices:
+      return resume_slices(sealed);
+    case ResumeMode::replicas:
+      return resume_replicas(sealed);
+    case ResumeMode::both:
+      return resume_both(sealed);
+    case ResumeMode::free_rows:
+      return resume_free_rows(sealed);
+    case ResumeMode::leases:
+      break;
+  }
+  return resume_leases(sealed);
 }
 
 } // namespace troupe

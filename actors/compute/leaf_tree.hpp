@@ -20,10 +20,13 @@ public:
   /// A step begins. `samples` by virtual rank: one without has no leaf.
   void begin(const std::vector<uint32_t>& samples);
   /// Where the leaf that comes next is to be written; 0 at first, then what
-  /// another leaf left there. put() takes it.
+  /// another leaf left there. put() takes it. Shape: float [count].
   float* next();
+  /// The leaf of `rank` is written. Errors: a rank whose leaf is not missing,
+  /// or no next() before, is a bug and asserts.
   void put(uint32_t rank);
-  /// The sum, once all leaves are in.
+  /// The sum, once all leaves are in; before that, a bug that asserts.
+  /// Shape: float [count].
   const float* root() const;
 
 private:

@@ -56,7 +56,7 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
       shards.insert(role.index);
   }
   if (is_staged()) // nobody else has a stage's layers
-    return shards.size() == job_.plan.stages.size();
+    return shards.size() == job_.plan.owners;
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)
@@ -228,58 +228,54 @@ void EpochPlan::tell(Activate& message) const {
   }
 }
 
-EpochPlan::Standing EpochPlan::decide_resume(uint64_t committed,
-                                             bool rows_free) const {
+ResumeMode EpochPlan::resume_mode(bool async) const {
   if (!is_served())
-    return resume_replicas(committed);
-  return job_.plan.dense_reduced ? resume_both(committed, rows_free)
-                                 : resume_slices(committed);
-}
-
-/// A head may have a version that its followers get only now: until they have
-/// it, the step is not committed, and may have to be computed again.
-EpochPlan::Standing EpochPlan::resume_slices(uint64_t committed) const {
-  Standing out{troupe::decide_resume(restorable(), committed), {}};
-  const auto version = out.resume.version;
-  if (!out.resume.rollback && undecided_) {
-    out.resume = {};
-    out.resume.rollback = true;
-    out.resume.reason = "what was decided of step " + std::to_string(version)
-                        + " is lost with all who knew it";
-  }
-  for (auto tail : tails())
-    out.owners[tail] = everywhere(out.resume.version);
-  return out;
-}
-
-/// Who takes the version only now may lose its source before it has it: until
-/// it says that it has, the step is not committed.
-EpochPlan::Standing EpochPlan::resume_replicas(uint64_t committed) const {
-  Standing out;
-  std::vector<uint64_t> versions; // by index
-  for (const auto& [role, sums] : sums_) {
-    versions.push_back(sums.first);
-    out.owners[owner_key(role)] = sums.first;
-  }
-  out.resume = troupe::decide_resume(versions, committed);
-  return out;
+    return ResumeMode::replicas;
+  if (job_.plan.dense_reduced)
+    return async ? ResumeMode::free_rows : ResumeMode::both;
+  return async ? ResumeMode::leases : ResumeMode::slices;
 }
 
 /// Rows are with shards, the rest with every worker. What shards hold of a step
 /// tells nothing of the dense sums, so the workers' own word counts alone.
-EpochPlan::Standing EpochPlan::resume_both(uint64_t committed,
-                                           bool rows_free) const {
-  if (rows_free) {
-    auto found = troupe::decide_resume(
-      promised(), reduced(),
-      leases_before(committed, job_.options.virtual_ranks), committed);
-    return {found, steps_held(found.version)};
+SealedState EpochPlan::sealed(uint64_t committed) const {
+  SealedState out;
+  out.slices = restorable();
+  out.everywhere = everywhere(out.everywhere);
+  if (is_served())
+    for (const auto& [role, held] : reduced_)
+      out.replicas.push_back(held);
+  else
+    for (const auto& [role, sums] : sums_)
+      out.replicas.push_back({sums.first, sums.first});
+  out.applied = applied_at(tails_);
+  out.promised = applied_at(heads_);
+  out.undecided = undecided_;
+  out.committed = committed;
+  out.acknowledged = leases_before(committed, job_.options.virtual_ranks);
+  return out;
+}
+
+std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
+                                               uint64_t version) const {
+  std::map<uint32_t, uint64_t> out;
+  switch (mode) {
+    case ResumeMode::slices:
+      for (auto tail : tails())
+        out[tail] = everywhere(version);
+      break;
+    case ResumeMode::replicas:
+      for (const auto& [role, sums] : sums_)
+        out[owner_key(role)] = sums.first;
+      break;
+    case ResumeMode::both:
+      return holders(version);
+    case ResumeMode::free_rows:
+      return steps_held(version);
+    case ResumeMode::leases: // counted by LeaseAccount
+      break;
   }
-  // Steps were counted that not all have, if a replica was away.
-  const bool all = everywhere(committed) == committed;
-  auto found = troupe::decide_resume(all ? in_whole_chains() : restorable(),
-                                     reduced(), committed);
-  return {found, holders(found.version)};
+  return out;
 }
 
 void EpochPlan::tell_sums(Activate& message) const {
@@ -317,27 +313,11 @@ std::vector<Restorable> EpochPlan::restorable() const {
   return out;
 }
 
-/// A version that a head alone has may be gone with it. The replicas before the
-/// tail are a step ahead at most, and serve the one before still.
-std::vector<Restorable> EpochPlan::in_whole_chains() const {
-  auto out = restorable();
-  for (auto& slice : out)
-    slice.newest = everywhere(slice.newest);
-  return out;
-}
-
 /// The tail has the oldest version of a chain's replicas.
 uint64_t EpochPlan::everywhere(uint64_t version) const {
   for (const auto& tail : tails_)
     version = std::min(version, tail.newest);
   return version;
-}
-
-std::vector<Restorable> EpochPlan::reduced() const {
-  std::vector<Restorable> out;
-  for (const auto& [role, held] : reduced_)
-    out.push_back(held);
-  return out;
 }
 
 std::map<uint32_t, uint64_t> EpochPlan::holders(uint64_t version) const {
@@ -351,7 +331,7 @@ std::map<uint32_t, uint64_t> EpochPlan::holders(uint64_t version) const {
 
 std::map<uint32_t, uint64_t> EpochPlan::steps_held(uint64_t version) const {
   std::map<uint32_t, uint64_t> out;
-  for (const auto& [tail, leases] : applied())
+  for (const auto& [tail, leases] : applied_at(tails_))
     out[owner_key({RoleKind::shard, tail})] =
       std::min(version, steps_through(leases, job_.options.virtual_ranks));
   for (const auto& [role, held] : reduced_)

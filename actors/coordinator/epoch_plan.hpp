@@ -67,38 +67,33 @@ public:
   bool undecided() const { return undecided_; }
   /// Tells the members: chains, ranks, and what the owners hold.
   void tell(Activate& message) const;
-  /// Where a job that goes step by step goes on, and from where it counts.
-  struct Standing {
-    Resume resume;
-    std::map<uint32_t, uint64_t> owners; ///< by owner_key(): what it commits
-  };
-  /// `committed`: steps; `rows_free`: those of tables run free.
-  Standing decide_resume(uint64_t committed, bool rows_free) const;
+  /// How the job goes on when an epoch changes in a period that is `async`.
+  ResumeMode resume_mode(bool async) const;
+  /// What decide_resume() looks at, of a job that relies on these steps and, as
+  /// rows that run free do, on their leases.
+  SealedState sealed(uint64_t committed) const;
+  /// Who commits steps, by owner_key(), and the version that each has, where
+  /// the job goes on at `version`. A head may have a version that its followers
+  /// get only now, and a replica that takes the version may lose its source
+  /// before it has it: until they have it, the step is not committed, and may
+  /// have to be computed again.
+  std::map<uint32_t, uint64_t> owners(ResumeMode mode, uint64_t version) const;
   /// Tells the members what there is of step `message.version`: replicas, which
   /// sums they have; workers of shards, which ranks nobody has.
   void tell_sums(Activate& message) const;
   /// The ranks of step `version` of which nobody is going to report: those who
   /// had them are gone, or so is the coordinator that they told.
   std::vector<RankRange> unreported(uint64_t version, bool told_another) const;
-  /// All go back to version 0: what was said of steps is void.
+  /// The job is rolled back, to a checkpoint or to where it began: what was
+  /// said of steps is void.
   void undo();
   /// The versions that each slice's head can serve.
   std::vector<Restorable> restorable() const;
-  /// Those that every replica of each slice can serve.
-  std::vector<Restorable> in_whole_chains() const;
   /// The newest version, at most `version`, that all replicas of every slice
   /// hold.
   uint64_t everywhere(uint64_t version) const;
-  /// The versions of what every worker keeps, by place.
-  std::vector<Restorable> reduced() const;
   /// Shards that are the tail of a slice: they acknowledge.
   std::set<uint32_t> tails() const;
-  /// What all slices of each tail have applied (async): a head may have more,
-  /// which was never acknowledged.
-  std::map<uint32_t, LeaseSet> applied() const { return applied_at(tails_); }
-  /// What the heads of each tail's slices have applied: a tail that was a
-  /// learner may still lack what its chain had acknowledged, and gets it.
-  std::map<uint32_t, LeaseSet> promised() const { return applied_at(heads_); }
   /// Tells whether the role goes through such a phase in this epoch.
   bool passes(RoleId role, StepPhase phase) const;
   /// Those of `present` that have caught up with all that they are to hold, in
@@ -110,10 +105,9 @@ public:
   /// How many begin steps, and say where they pause.
   size_t beginners() const { return is_staged() ? stages_ : ranks_.size(); }
 
-  /// Who commits steps there, by owner_key(), at most at `version`.
-  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
-
 private:
+  /// Who commits steps where shards keep rows and every worker the rest.
+  std::map<uint32_t, uint64_t> holders(uint64_t version) const;
   /// Who commits steps where rows run free: tails are through whole steps.
   std::map<uint32_t, uint64_t> steps_held(uint64_t version) const;
   /// The ranks of step `version` that neither owners nor workers hold.
@@ -121,6 +115,9 @@ private:
   /// The ranks of step `version` that no worker of this epoch has computed, or
   /// is going to: owners have them from one that may be gone.
   std::vector<RankRange> orphaned(uint64_t version) const;
+  /// What all slices of each tail have applied, by these replicas of them: a
+  /// head may have more than the tail, which was never acknowledged; and a tail
+  /// that was a learner may still lack what its chain had, and gets it.
   std::map<uint32_t, LeaseSet>
   applied_at(const std::vector<SliceState>& states) const;
   /// Tells whether a worker has sealed that keeps what all of them do, at
@@ -136,9 +133,6 @@ private:
   /// Whether members keep slices that others have not: shards, or stages.
   bool is_served() const { return keeps_slices(job_.plan.owner_kind); }
   bool is_staged() const { return job_.plan.owner_kind == RoleKind::stage; }
-  Standing resume_slices(uint64_t committed) const;
-  Standing resume_replicas(uint64_t committed) const;
-  Standing resume_both(uint64_t committed, bool rows_free) const;
 
   const Job& job_;
   uint32_t min_workers_;

@@ -37,14 +37,11 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
     epoch_plan_.spread(hosts_of(present_));
   epoch_plan_.begin(seals_, activate.epoch);
   epoch_plan_.tell(message);
-  bool undone = false;
-  std::string reason = "each slice goes on with the leases that it has";
-  if (async_)
-    undone = resume_leases();
-  else
-    reason = resume_steps(message);
+  const auto found = resume_epoch(message);
+  const bool undone = found.verdict == ResumeVerdict::compute_again
+                      && !ending_.last;
   switch_or_go_on(message);
-  write_down(std::move(message), undone, cause_ + "; " + reason);
+  write_down(std::move(message), undone, activate.cause + "; " + found.reason);
 }
 
 /// The epoch is decided for good: its members are told.
@@ -112,47 +109,60 @@ std::set<RoleId> CoordinatorState::awaited() const {
   return out;
 }
 
+/// One decision (strategies/resume.hpp) for jobs that go by steps and for those
+/// that go by leases.
+Resume CoordinatorState::resume_epoch(Activate& message) {
+  const auto mode = async_ ? ResumeMode::leases
+                           : epoch_plan_.resume_mode(switch_.now().async);
+  auto sealed = epoch_plan_.sealed(commits_.committed());
+  if (mode == ResumeMode::leases)
+    leases_.tell(sealed);
+  auto found = decide_resume(sealed, mode);
+  if (mode == ResumeMode::leases)
+    resume_leases(std::move(sealed), found);
+  else
+    resume_steps(message, found,
+                 epoch_plan_.owners(mode, found.message.version));
+  return found;
+}
+
 /// Slices go on with what they have, each with the set of its leases; what a
 /// chain has lost is computed again for it, and the others drop it.
-bool CoordinatorState::resume_leases() {
-  auto resumed = leases_.begin_epoch(seals_, epoch_plan_.applied(),
-                                     epoch_plan_.promised(), steps_);
-  const bool undone = resumed.lost > 0 && !ending_.last;
-  if (undone) {
+void CoordinatorState::resume_leases(SealedState sealed, const Resume& found) {
+  auto resumed = leases_.begin_epoch(seals_, std::move(sealed),
+                                     found.lost_leases, steps_);
+  if (ending_.last)
+    return; // the weights of the end are here
+  if (found.verdict == ResumeVerdict::compute_again) {
     const auto steps = steps_ - resumed.step;
     steps_ = resumed.step;
-    record_.rolled_back(steps_, steps, resumed.lost);
-    journal_.rolled_back(steps_, steps, "a chain has lost leases",
-                         record_.counts(commits_));
+    record_.rolled_back(steps_, steps, found.lost_leases);
+    journal_.rolled_back(steps_, steps, found.reason, record_.counts(commits_));
     snapshots_.clear();
     epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
     note("rollback to step " + std::to_string(steps_) + ", "
-         + std::to_string(steps) + " steps undone: a chain has lost "
-         + std::to_string(resumed.lost) + " leases, computed again for it");
+         + std::to_string(steps) + " steps undone: " + found.reason);
   }
-  if (!ending_.last)
-    committed(resumed.completed);
-  return undone;
+  committed(resumed.completed);
 }
 
-std::string CoordinatorState::resume_steps(Activate& message) {
-  const auto [found, owners] = epoch_plan_.decide_resume(commits_.committed(),
-                                                         switch_.now().async);
-  message.version = found.version;
-  message.source = found.source;
-  message.synchronise = found.synchronise;
+void CoordinatorState::resume_steps(
+  Activate& message, const Resume& found,
+  const std::map<uint32_t, uint64_t>& owners) {
+  message.version = found.message.version;
+  message.source = found.message.source;
+  message.synchronise = found.message.synchronise;
   commits_.owners(owners);
-  if (found.rollback)
+  if (found.rolls_back())
     roll_back(message, found.reason);
   else
-    committed(commits_.forgive(found.version));
+    committed(commits_.forgive(found.message.version));
   epoch_plan_.tell_sums(message);
-  if (found.rollback)
-    return found.reason;
+  if (found.rolls_back())
+    return;
   const bool told_another = options_.past || left_out_.returned();
   committed(commits_.excuse(
-    found.version, epoch_plan_.unreported(found.version, told_another)));
-  return found.reason;
+    message.version, epoch_plan_.unreported(message.version, told_another)));
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {

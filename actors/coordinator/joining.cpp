@@ -96,7 +96,6 @@ void CoordinatorState::on(const Join& join) {
   faults_.joined(join.role, actor);
   admit(join.role);
   pace_signs();
-  cause_ = begun_ ? to_string(join.role) + " has joined" : "the run begins";
   perform(membership_.join(join.role, join.incarnation, clock_.ms()));
 }
 

@@ -49,8 +49,7 @@ uint64_t LeaseAccount::samples_of(uint64_t lease) const {
 /// or, where chains were lost with it, how much less. A tail may get the rest
 /// of what it had counted from its head: those steps are not counted again.
 /// Nobody knows the losses of any of them any more.
-LeaseAccount::Resumed
-LeaseAccount::catch_up(const std::map<uint32_t, LeaseSet>& promised) {
+LeaseAccount::Resumed LeaseAccount::catch_up(uint64_t lost) {
   const auto ranks = job_.options.virtual_ranks;
   const auto before = *std::exchange(before_, std::nullopt);
   uint64_t samples = 0;
@@ -59,35 +58,35 @@ LeaseAccount::catch_up(const std::map<uint32_t, LeaseSet>& promised) {
       samples += samples_of(lease);
   const auto steps = book_.consumed() / ranks;
   window_leases_ = static_cast<uint32_t>(book_.consumed() % ranks);
-  auto kept = promised.begin()->second;
-  for (const auto& [shard, set] : promised)
-    kept = intersection(kept, set);
-  Resumed out{0, before.steps, {}};
-  if (kept.size() < before.steps * ranks) {
-    out.lost = before.steps * ranks - kept.size();
-    out.step = kept.size() / ranks;
-  }
+  Resumed out{(before.steps * ranks - lost) / ranks, {}};
   owed_ = out.step - std::min(out.step, steps);
   for (auto step = out.step; step < steps; ++step)
     out.completed.push_back({step});
-  if (out.lost == 0)
+  if (lost == 0)
     window_.samples = static_cast<uint32_t>(
       samples > before.samples ? samples - before.samples : 0);
   return out;
 }
 
+/// At first a job that began with a checkpoint has counted all that its shards
+/// have, whichever leases those are.
+void LeaseAccount::tell(SealedState& sealed) const {
+  sealed.acknowledged = begun_ || !job_.beginning ? book_.consumed_leases()
+                                                  : LeaseSet{};
+  if (before_)
+    sealed.counted = before_->steps * job_.options.virtual_ranks;
+}
+
 LeaseAccount::Resumed
 LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
-                          std::map<uint32_t, LeaseSet> applied,
-                          const std::map<uint32_t, LeaseSet>& promised,
-                          uint64_t step) {
+                          SealedState sealed, uint64_t lost, uint64_t step) {
   const auto held = book_.holders();
   auto before = book_.consumed_leases();
-  for (auto& [shard, set] : applied)
+  for (auto& [shard, set] : sealed.applied)
     for (auto lease = set.floor(); lease < book_.granted(); ++lease)
-      if (book_.is_consumed(lease) && promised.at(shard).contains(lease))
+      if (book_.is_consumed(lease) && sealed.promised.at(shard).contains(lease))
         set.insert(lease);
-  book_.restored(std::move(applied));
+  book_.restored(std::move(sealed.applied));
   if (!std::exchange(begun_, true) && job_.beginning) // of a step's leases
     skip_begun(before);
   for (const auto& [lease, worker] : held)
@@ -97,10 +96,8 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
       clocks_.taken_back(worker);
   members(seals);
   if (before_)
-    return catch_up(promised);
-  Resumed out{lacking(before, book_.consumed_leases()), step, {}};
-  if (out.lost > 0)
-    out.step = undo(out.lost, step);
+    return catch_up(lost);
+  Resumed out{lost > 0 ? undo(lost, step) : step, {}};
   // Not only leases that were granted here count: shards may have had some that
   // an earlier coordinator granted.
   for (auto lease = before.floor(); lease < book_.granted(); ++lease)
@@ -150,6 +147,7 @@ void LeaseAccount::begin_period(const Consistency& consistency,
   for (auto shard : shards)
     applied[shard] = LeaseSet{consistency.step * ranks, {}};
   book_.restored(std::move(applied));
+  begun_ = true; // what a checkpoint had is among the steps before
   losses_.clear();
   window_ = {};
   window_leases_ = 0;

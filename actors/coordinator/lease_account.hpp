@@ -4,6 +4,7 @@
 #include "actors/wire/messages.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/leases.hpp"
+#include "strategies/resume.hpp"
 #include "strategies/staleness.hpp"
 
 #include <map>
@@ -26,19 +27,19 @@ public:
   /// says what is consumed; more steps than that are not counted again, fewer
   /// were lost with it.
   void resume(uint64_t steps, uint64_t samples);
+  /// Says what of the leases the job relies on.
+  void tell(SealedState& sealed) const;
   struct Resumed {
-    uint64_t lost = 0; ///< consumed leases that a slice's head lacks
-    uint64_t step = 0; ///< with them undone: where the count of steps goes on
+    uint64_t step = 0; ///< where the count goes on, without what is undone
     std::vector<CommitBook::Commit> completed; ///< from there on
   };
-  /// An epoch begins: workers ask again, shards have `applied`, and will have
-  /// `promised` before they serve: what was consumed and is promised stays so.
-  /// What is not is issued again (it is undone: more failed than a chain can
-  /// bear). `step` is where the count was.
-  Resumed begin_epoch(const std::map<RoleId, Sealed>& seals,
-                      std::map<uint32_t, LeaseSet> applied,
-                      const std::map<uint32_t, LeaseSet>& promised,
-                      uint64_t step);
+  /// An epoch begins: workers ask again, shards have what they applied, and
+  /// will have what they are promised before they serve: what was consumed and
+  /// is promised stays so. What is not is issued again: so many `lost` leases
+  /// are undone, as decide_resume() says (more failed than a chain can bear).
+  /// `step` is where the count was.
+  Resumed begin_epoch(const std::map<RoleId, Sealed>& seals, SealedState sealed,
+                      uint64_t lost, uint64_t step);
 
   /// A period begins: every lease of the steps before is consumed, whoever
   /// computed those.
@@ -80,7 +81,7 @@ public:
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
-  Resumed catch_up(const std::map<uint32_t, LeaseSet>& promised);
+  Resumed catch_up(uint64_t lost);
   uint64_t samples_of(uint64_t lease) const;
 
   void skip_begun(LeaseSet& before);

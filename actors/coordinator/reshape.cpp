@@ -135,7 +135,6 @@ void CoordinatorState::retire(RoleId role) {
   journal_.left(role, [handle, dismiss] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle), Completion{dismiss});
   });
-  cause_ = to_string(role) + " has left";
   perform(membership_.dismiss(role, clock_.ms()));
 }
 
@@ -182,10 +181,8 @@ bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
 }
 
 void CoordinatorState::renew(const std::string& cause) {
-  if (fence_.job == 0 || stage_ == Stage::over)
-    return;
-  cause_ = cause;
-  perform(membership_.renew(clock_.ms()));
+  if (fence_.job != 0 && stage_ != Stage::over)
+    perform(membership_.renew(cause, clock_.ms()));
 }
 
 } // namespace troupe

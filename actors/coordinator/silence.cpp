@@ -77,7 +77,6 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
-  cause_ = to_string(role) + " was lost";
   perform(membership_.lost(role, incarnation, clock_.ms()));
   perform(reshaping_.lost(role));
   look_at_joining();
@@ -89,7 +88,6 @@ void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   silence_.gone(leave.role);
   leaves_.forget(leave.role);
   fence_ = {};
-  cause_ = leave.reason;
   replace(leave.role, leave.reason);
   perform(reshaping_.lost(leave.role));
 }

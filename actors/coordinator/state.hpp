@@ -80,9 +80,10 @@ private:
   void perform(const Membership::Await& await);
   std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
   void perform(const Membership::Activate& activate);
-  /// Where a job by steps goes on; returns why there.
-  std::string resume_steps(Activate& message);
-  bool resume_leases(); ///< the same by leases; returns whether some are undone
+  Resume resume_epoch(Activate& message); ///< and what it undoes or completes
+  void resume_steps(Activate& message, const Resume& found,
+                    const std::map<uint32_t, uint64_t>& owners);
+  void resume_leases(SealedState sealed, const Resume& found);
   void roll_back(Activate& message, const std::string& reason);
   void announce(const Activate& message);
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
@@ -203,7 +204,6 @@ private:
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   std::map<RoleId, Sealed> seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
-  std::string cause_;      ///< of the newest proposal: who came or went
   std::string probe_, numeric_class_;   ///< of the first worker
   bool begun_ = false, renews_ = false; ///< a member has lost a link
   CommitBook commits_;

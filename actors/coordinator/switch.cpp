@@ -74,10 +74,8 @@ void CoordinatorState::switch_if_drained() {
     return;
   // It is not done here: this may be the middle of an activation.
   self_->send(self_, Completion{[this] {
-                if (fence_.job == 0 || !is_drained())
-                  return;
-                cause_ = "consistency is switched";
-                perform(membership_.renew(clock_.ms()));
+                if (is_drained())
+                  renew("consistency is switched");
               }});
 }
 

@@ -22,6 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
                                    l2)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -110,8 +111,14 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     const auto rows = max_step_rows(options) / options.virtual_ranks;
     wanted.stages = stage_layers(
       options, graph, static_cast<uint32_t>(std::max<uint64_t>(1, rows)));
-    wanted.schedule =
-      to_string(pipeline_shape(options, options.virtual_ranks).schedule);
+    const auto shape = pipeline_shape(options, options.virtual_ranks);
+    wanted.chunks = shape.chunks;
+    wanted.schedule = to_string(shape.schedule);
+    if (shape.chunks > 1)
+      wanted.schedule += " with " + std::to_string(shape.chunks)
+                         + " chunks a stage";
+    if (options.schedule.recompute != "none")
+      wanted.schedule += ", activations computed again";
   }
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))

@@ -86,8 +86,8 @@ struct Job {
   uint32_t max_rows() const;
   /// Rows of a step's tables at most: ids that one worker's samples can have.
   uint64_t max_table_rows() const;
-  /// Elements [begin, end) of the flat parameter buffer that a slice takes; of
-  /// a part of a sparse table: where its table's rows begin.
+  /// Index of a slice's first element in the flat parameter buffer; of a part
+  /// of a sparse table: where its table's rows begin.
   uint64_t flat_offset(const Slice& slice) const;
 };
 

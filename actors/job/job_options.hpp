@@ -12,6 +12,13 @@
 
 namespace troupe {
 
+/// How the stages of a pipeline take a step's micro-batches.
+struct StageSchedule {
+  std::string order = "auto";     ///< PipelineSchedule
+  std::string recompute = "none"; ///< full: activations are computed again
+  uint32_t chunks = 0; ///< of a stage, interleaved; 0: two there, else one
+};
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -40,10 +47,10 @@ struct JobOptions {
   uint32_t threads_per_device = 1;
   uint32_t workers = 2;
   uint32_t shards = 1;
-  uint32_t chain = 1;            ///< replicas of a shard
-  uint32_t stages = 2;           ///< of pipeline
-  std::string schedule = "auto"; ///< of pipeline: gpipe, 1f1b
-  std::string split_at; ///< of pipeline: operators that stages begin with
+  uint32_t chain = 1;     ///< replicas of a shard
+  uint32_t stages = 2;    ///< of pipeline
+  StageSchedule schedule; ///< of pipeline
+  std::string split_at;   ///< of pipeline: operators that stages begin with
   bool processes = false;
   std::string partitioner = "max_size:1048576";
   /// parameter_server. sparse, which a model has to allow; dense; auto: sparse

@@ -1,5 +1,6 @@
 #include "actors/job/memory_need.hpp"
 
+#include "actors/job/stage_layers.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/engine/listing.hpp"
 #include "kernels/graph/stages.hpp"
@@ -50,14 +51,20 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
 
 /// Two banks of what it keeps, a copy to compute with, a sum that grows by a
 /// leaf for each level of the tree.
-MemoryNeed need_of_stage(const Job& job, RoleId role) {
+MemoryNeed need_of_stage(const Job& job, RoleId role, bool with_step) {
   auto need = need_of_shard(job, role);
-  const auto& stage = job.plan.stages[role.index];
-  const Layout layout{job.graph,
-                      part_of(job.graph, {stage.begin, stage.end}).parameters};
-  const auto flat = layout.total * sizeof(float);
-  need.variables += flat;
-  need.gradients = (1 + std::bit_width(job.options.virtual_ranks)) * flat;
+  for (auto i = role.index; i < job.plan.stages.size(); i += job.plan.owners) {
+    const auto& layers = job.plan.stages[i];
+    const auto part = part_of(job.graph, {layers.begin, layers.end});
+    const Layout layout{job.graph, part.parameters};
+    const auto flat = layout.total * sizeof(float);
+    need.variables += flat;
+    need.gradients += (1 + std::bit_width(job.options.virtual_ranks)) * flat;
+    if (with_step)
+      need.step += stage_memory_bytes(
+        job.graph, part,
+        stage_options(job.options, layers, i, job.max_rows(), job.precision()));
+  }
   return need;
 }
 
@@ -89,10 +96,12 @@ constexpr const char* advice = "; give it more memory, or a smaller model, "
 } // namespace
 
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
-  const auto step = with_steps ? step_bytes(job.worker_graph, job.max_rows())
-                               : uint64_t{0};
   std::vector<MemoryNeed> needs;
-  for (const auto& role : job.plan.of_kind(RoleKind::worker)) {
+  const auto workers = job.plan.of_kind(RoleKind::worker);
+  const auto step = with_steps && !workers.empty()
+                      ? step_bytes(job.worker_graph, job.max_rows())
+                      : uint64_t{0};
+  for (const auto& role : workers) {
     needs.push_back(need_of_worker(job, role.role));
     if (role.device.starts_with("cpu"))
       needs.back().step = step;
@@ -100,7 +109,7 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   for (const auto& role : job.plan.of_kind(RoleKind::shard))
     needs.push_back(need_of_shard(job, role.role));
   for (const auto& role : job.plan.of_kind(RoleKind::stage))
-    needs.push_back(need_of_stage(job, role.role));
+    needs.push_back(need_of_stage(job, role.role, with_steps));
   return needs;
 }
 

@@ -15,7 +15,7 @@ struct MemoryNeed {
   RoleId role;
   uint64_t variables = 0; ///< parameters and optimizer state, in all banks
   uint64_t gradients = 0;
-  uint64_t step = 0; ///< activations of the largest micro-batch
+  uint64_t step = 0; ///< activations of micro-batches, as many as are held
   uint64_t bytes() const { return variables + gradients + step; }
 };
 

@@ -28,7 +28,9 @@ uint64_t table_offset(const Job& job, const Slice& slice);
 /// All ids of the part of a table that a slice is.
 IdPages all_rows(const Job& job, const Slice& slice);
 
-/// Whether a push can be of that slice: its size is right, or it is rows.
+/// Whether values that are not packed can be of that slice, a sum down a chain
+/// or part of a snapshot: float [count of the slice], none, or rows, which are
+/// looked at where they are read. Of pushes: ShardContext::fits_push.
 bool fits(const Job& job, uint32_t slice, const TensorView& values);
 
 /// The ids that a pull names. Errors: nullopt where it is none of this slice,

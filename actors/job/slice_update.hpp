@@ -52,9 +52,11 @@ class RoundSums {
 public:
   RoundSums(const Job& job, ScalarRoundKind round);
 
+  /// Shape: sums [sums_of()], which the caller has checked; or none, which adds
+  /// nothing.
   void put(const Slice& slice, const std::vector<double>& sums);
   /// What the decider publishes once every slice's sums are there: the
-  /// gradient's scale, or a trust ratio for each variable.
+  /// gradient's scale [1], or a trust ratio for each variable [variables].
   std::vector<float> scalars(uint32_t samples) const;
 
 private:

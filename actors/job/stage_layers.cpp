@@ -16,7 +16,10 @@ namespace {
 /// or writes, in FLOPs.
 constexpr uint64_t flops_of_element = 4;
 
+/// Of a sample; of layers that wait, whatever the samples.
 uint64_t time_of(const Graph& graph, uint32_t op) {
+  if (const auto sleep = sleep_model(graph.text))
+    return op < sleep->layers.size() ? sleep->layers[op] : 0;
   uint64_t elements = graph.values[graph.ops[op].output].size();
   for (auto input : graph.ops[op].inputs)
     elements += graph.values[input].size();
@@ -33,11 +36,10 @@ uint64_t bytes_back(const Graph& graph, uint32_t op, uint64_t rows) {
          * backward_elements(graph, crossing_before(graph, op), rows);
 }
 
-CutProblem problem_of(const JobOptions& options, const Graph& graph,
-                      uint32_t rows) {
+CutProblem problem_of(uint32_t parts, const Graph& graph, uint32_t rows) {
   const auto ops = static_cast<uint32_t>(graph.ops.size());
   CutProblem problem;
-  problem.in_flight.assign(options.stages, 1);
+  problem.in_flight.assign(parts, 1);
   for (uint32_t op = 0; op < ops; ++op)
     problem.ops.push_back({time_of(graph, op) * rows, 0, 0});
   for (uint32_t op = 0; op <= ops; ++op) {
@@ -48,14 +50,19 @@ CutProblem problem_of(const JobOptions& options, const Graph& graph,
   return problem;
 }
 
-[[noreturn]] void too_few(const JobOptions& options, const Graph& graph) {
-  throw UsageError("--stages " + std::to_string(options.stages) + ": --model "
-                   + options.model + " has " + std::to_string(graph.ops.size())
-                   + " operators, and each stage needs one; use fewer stages");
+[[noreturn]] void too_few(const JobOptions& options, const Graph& graph,
+                          const PipelineShape& shape) {
+  const bool several = shape.chunks > 1;
+  throw UsageError(
+    "--stages " + std::to_string(options.stages)
+    + (several ? " --chunks " + std::to_string(shape.chunks) : "")
+    + ": --model " + options.model + " has " + std::to_string(graph.ops.size())
+    + " operators, and each " + (several ? "chunk" : "stage")
+    + " needs one; use fewer stages" + (several ? " or chunks" : ""));
 }
 
-std::vector<uint32_t> named_cuts(const JobOptions& options,
-                                 const Graph& graph) {
+std::vector<uint32_t> named_cuts(const JobOptions& options, const Graph& graph,
+                                 const PipelineShape& shape) {
   std::vector<uint32_t> begins{0};
   std::istringstream names{options.split_at};
   const auto flag = "--split-at " + options.split_at;
@@ -73,18 +80,22 @@ std::vector<uint32_t> named_cuts(const JobOptions& options,
                             : " is not after the one before it; name "
                               "operators in the model's order"));
   }
-  if (begins.size() != options.stages)
-    throw UsageError(flag + " makes " + std::to_string(begins.size())
-                     + " stages of --stages " + std::to_string(options.stages)
-                     + ": name the operator that each stage but the first "
-                       "begins with");
-  return begins;
+  if (begins.size() == shape.stages * shape.chunks)
+    return begins;
+  const std::string what = shape.chunks > 1 ? "chunk" : "stage";
+  throw UsageError(
+    flag + " makes " + std::to_string(begins.size()) + ' ' + what
+    + "s of --stages " + std::to_string(options.stages)
+    + (shape.chunks > 1 ? " --chunks " + std::to_string(shape.chunks) : "")
+    + ": name the operator that each " + what + " but the first begins with");
 }
 
 void check_stages(const JobOptions& options, const Graph& graph) {
-  if (sleep_model(graph.text))
+  const auto sleep = sleep_model(graph.text);
+  if (sleep && sleep->layers.empty())
     throw UsageError("--model " + options.model
-                     + " has no layers to cut: use another strategy");
+                     + " has no layers to cut: use another strategy, or layers "
+                       "as in sleep:5ms+5ms");
   if (options.reduction == "fast")
     throw UsageError("--reduction fast has no effect with strategy pipeline, "
                      "whose stages sum along the fixed tree: drop it");
@@ -95,24 +106,30 @@ void check_stages(const JobOptions& options, const Graph& graph) {
 PipelineShape pipeline_shape(const JobOptions& options,
                              uint32_t micro_batches) {
   PipelineShape shape;
-  shape.schedule = options.schedule == "gpipe" ? PipelineSchedule::gpipe
-                                               : PipelineSchedule::one_f_one_b;
+  if (options.schedule.order != "auto")
+    parse(options.schedule.order, shape.schedule);
+  shape.recompute = options.schedule.recompute == "full";
   shape.stages = options.stages;
   shape.micro_batches = micro_batches;
+  const bool interleaved = shape.schedule == PipelineSchedule::interleaved;
+  shape.chunks = options.schedule.chunks > 0 ? options.schedule.chunks
+                 : interleaved               ? 2
+                                             : 1;
   return shape;
 }
 
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows) {
   check_stages(options, graph);
-  if (options.stages > graph.ops.size())
-    too_few(options, graph);
-  std::vector<uint32_t> begins;
-  if (options.split_at.empty())
-    begins = cut_stages(problem_of(options, graph, rows))->begins;
-  else
-    begins = named_cuts(options, graph);
   const auto shape = pipeline_shape(options, options.virtual_ranks);
+  if (auto mistake = mistake_of(shape))
+    throw UsageError(*mistake);
+  const auto parts = shape.stages * shape.chunks;
+  if (parts > graph.ops.size())
+    too_few(options, graph, shape);
+  const auto begins = options.split_at.empty()
+                        ? cut_stages(problem_of(parts, graph, rows))->begins
+                        : named_cuts(options, graph, shape);
   std::vector<StageLayers> stages;
   for (uint32_t k = 0; k < begins.size(); ++k) {
     StageLayers stage;
@@ -126,10 +143,23 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
       stage.flops += graph.flops_of(op);
     stage.bytes_in = bytes_forward(graph, stage.begin, 1);
     stage.bytes_back = bytes_back(graph, stage.begin, 1);
-    stage.in_flight = stash_peak(shape, k);
+    stage.in_flight = chunk_peak(shape, k % shape.stages, k / shape.stages);
     stages.push_back(std::move(stage));
   }
   return stages;
+}
+
+StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
+                           uint32_t part, uint32_t rows, Precision precision) {
+  const auto shape = pipeline_shape(options, options.virtual_ranks);
+  StageOptions result;
+  result.max_rows = rows;
+  result.in_flight = stage.in_flight;
+  result.precision = precision;
+  result.in_halves = shape.schedule == PipelineSchedule::zero_bubble;
+  result.recompute = shape.recompute;
+  result.activations = activation_peak(shape, part % shape.stages);
+  return result;
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job/job_options.hpp"
+#include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "strategies/pipeline_schedule.hpp"
 #include "strategies/plan.hpp"
@@ -13,13 +14,19 @@ namespace troupe {
 /// is 1F1B, which keeps no more of them than it needs.
 PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
 
-/// Cuts a graph into `options.stages` stages: where `split_at` says, or so that
+/// Cuts a graph into `options.stages` stages, or as many chunks as they have
+/// together: where `split_at` says, or so that
 /// the slowest stage is fastest by FLOPs and, among those cuts, least crosses
 /// (cut_stages). A virtual rank has `rows` samples.
 /// Errors: UsageError for names that no operator has, that are out of order or
-/// not one less than the stages; for more stages than operators; for a model
-/// or rule that stages cannot train.
+/// not one less than the stages; for more stages than operators; for a schedule
+/// that cannot be; for a model or rule that stages cannot train.
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows);
+
+/// What part number `part` of a job's layers is made for, of micro-batches of
+/// up to `rows`.
+StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
+                           uint32_t part, uint32_t rows, Precision precision);
 
 } // namespace troupe

@@ -44,8 +44,8 @@ public:
   /// Goes back to a checkpoint; null: to version 0.
   /// Errors: InputError where it cannot be read.
   void reset(const std::shared_ptr<const Beginning>& beginning);
-  /// The epoch begins at `version`, which the worker of index `source` has;
-  /// without one all have it.
+  /// The epoch begins at `version`, which the member of rank `source` in the
+  /// group has; without one all have it.
   StepOutcome begin(uint64_t version, std::optional<uint32_t> source);
   /// Sums what the workers computed of `step`, the newest version, and updates.
   /// `sums`: of all nodes of share(), or of nodes below them, in any order.

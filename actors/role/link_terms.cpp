@@ -45,19 +45,29 @@ uint64_t round_bytes(const Job& job) {
 }
 
 /// All that a stage can be sent of a step by one neighbour, twice: credit comes
-/// back when half of a window is free.
+/// back when half of a window is free. Of two stages with several chunks one is
+/// both neighbours.
 uint64_t stage_window(const Job& job, RoleId role) {
-  const auto& stage = job.plan.stages[role.index];
-  const auto part = part_of(job.graph, {stage.begin, stage.end});
   const auto ranks = uint64_t{job.options.virtual_ranks};
   const auto rows = job.max_rows();
-  const auto forward = ranks * forward_elements(job.graph, part.in, rows)
-                       + parameter_elements(job.graph, part.in);
-  const auto back = ranks * backward_elements(job.graph, part.out, rows);
+  const auto& plan = job.plan;
+  uint64_t forward = 0;
+  uint64_t back = 0;
+  uint64_t crossings = 0;
+  for (auto i = role.index; i < plan.stages.size(); i += plan.owners) {
+    const auto part = part_of(job.graph,
+                              {plan.stages[i].begin, plan.stages[i].end});
+    forward += ranks * forward_elements(job.graph, part.in, rows)
+               + parameter_elements(job.graph, part.in);
+    back += ranks * backward_elements(job.graph, part.out, rows);
+    crossings += ranks;
+  }
+  const bool both = plan.owners == 2 && plan.stages.size() > 2;
+  const auto elements = both ? forward + back : std::max(forward, back);
   return std::max(min_window_bytes,
                   2
-                    * (std::max(forward, back) * sizeof(float)
-                       + round_bytes(job) + ranks * frame_header_bytes
+                    * (elements * sizeof(float) + round_bytes(job)
+                       + (both ? 2 : 1) * crossings * frame_header_bytes
                        + max_passing_bytes));
 }
 

@@ -16,8 +16,8 @@ namespace troupe {
 /// the order in which it sends slices (`--priority`).
 MessageLinks::Terms link_terms(const Job& job, RoleId role);
 
-/// The least window of a shard in which every step can end, where a slice is
-/// passed by so much of others on its way. Bytes.
+/// The least window of a shard in which every step can end, where so many bytes
+/// of other slices may overtake a slice that waits to be sent. Bytes.
 uint64_t min_shard_window(const Job& job, uint64_t passing_bytes);
 
 /// What a shard takes on links that it opened to other shards.

@@ -38,7 +38,8 @@ public:
   virtual void leave_epoch() {}
   /// Adds what it holds whole. Nothing is on the executor.
   virtual void seal(std::vector<SliceState>& report) const = 0;
-  /// The job is rolled back: the store holds version 0 of what is kept here.
+  /// The job is rolled back: the store holds the checkpoint that all go back
+  /// to, or else what the job began with.
   virtual void restore() = 0;
   /// The gate is open, nothing of the new epoch has been handed on yet.
   virtual void enter_epoch(const Activate& activation) = 0;

@@ -22,8 +22,9 @@ enum class Shown {
 };
 
 /// Snapshots of parts of sparse tables on their way to the coordinator, chunk
-/// by chunk: the next one goes when the one before has been taken. What no
-/// update will change any more is copied no earlier than that.
+/// by chunk: the next one goes when the one before has been taken. All chunks
+/// are copied at the beginning, since updates go on; but for the last version
+/// of a run, which no update follows: there each is copied when it is sent.
 class RowSnapshots {
 public:
   /// Sends the rows of a slice, which the store holds in `version`, as part of

@@ -79,7 +79,8 @@ struct ShardContext {
 
   void pass(StepPhase phase) const { context.faults->pass(phase); }
 
-  /// Whether a push can be of that slice: its size is right, or it is rows.
+  /// Whether a push, packed as the job has it, can be of that slice: its size
+  /// is right, it is empty, or it is rows.
   bool fits_push(uint32_t slice, const TensorView& values) const {
     const auto& of = job.plan.slices[slice];
     return values.size() == 0 || of.sparse()

@@ -86,7 +86,8 @@ public:
   /// held until install() says that it is written.
   Target replace(uint32_t slice, uint64_t version);
   void install(uint32_t slice, uint64_t version, const LeaseSet& applied);
-  /// Holds the slice at version 0: everybody has lost it.
+  /// Holds the slice as the job, or the checkpoint that it went back to last,
+  /// begins: everybody has lost what came after.
   void begin_again(uint32_t slice) { initialise(slice); }
   /// The slice has moved away: its memory is given back.
   void drop(uint32_t slice);

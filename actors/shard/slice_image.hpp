@@ -11,9 +11,10 @@ namespace troupe {
 /// A slice at one version, on its way from one replica to another.
 struct SliceImage {
   uint64_t version = 0;
-  /// Values, then each slot of state. For a part of a sparse table these are
-  /// the ids of rows that go, then chunks of rows that come, to an empty table
-  /// or, for the second of two images, to that of the version before.
+  /// Values, then each slot of state: float [count of the slice] each. For a
+  /// part of a sparse table: first the ids of deleted rows, then added or
+  /// changed rows, in chunks. They are changes to an empty table or, in the
+  /// second of two images, to the table of the version before.
   std::vector<TensorView> tensors;
   LeaseSet leases;
 };
@@ -23,7 +24,9 @@ struct SliceImage {
 std::vector<SliceImage> images_of(const Job& job, const ShardStore& store,
                                   uint32_t slice, bool both);
 
-/// Puts images of consecutive versions in place of what the store has.
+/// Puts images of consecutive versions in place of what the store has. Their
+/// tensors have the shapes above, as ImageAssembly sees to for dense slices;
+/// rows that cannot be read are a bug and assert.
 void put_images(const Job& job, ShardStore& store, uint32_t slice,
                 const std::vector<SliceImage>& images);
 

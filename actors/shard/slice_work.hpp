@@ -26,9 +26,11 @@ public:
   void accept(RankRange node, Addend values,
               const StepLedger::Decision& decision);
   /// The block sums of a round of step `step`, whose root is there.
+  /// Shape: [sums_of(job, slice, round)].
   std::vector<double> sums(ScalarRoundKind round, uint64_t step,
                            uint32_t samples, const StepScalars& scalars) const;
   /// The step's sum of gradients, whose tree is whole, as it is forwarded.
+  /// Shape: float [count of the slice], or rows (row_payload.hpp).
   TensorView root() const;
   /// Applies the root's payload as step `step` of `samples` samples and
   /// forgets the step's nodes.

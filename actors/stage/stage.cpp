@@ -15,6 +15,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "monitoring/names.hpp"
+#include "strategies/stage_course.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -26,12 +27,9 @@
 namespace troupe {
 namespace {
 
-/// A step of a stage:
-///
-///   waits --parameters, if others' are used--> passes --all are back-->
-///   rounds of scalars, if norms are asked for --> updates --> waits
-///
-/// One task is on the executor at a time; what it needs has come before.
+/// Does what is due (strategies/stage_course.hpp) once what that needs of its
+/// neighbours has come: others' parameters before a chunk's first pass, where
+/// it uses some; what crosses before a pass; sums and scalars before an update.
 class StageState {
 public:
   static inline const char* name = "stage";
@@ -49,9 +47,10 @@ public:
                 self_->send(context_.coordinator, x);
               }),
       scalars_(job_, context_.role.index),
-      end_(job_.total_steps),
+      course_(job_.total_steps),
       executor_(make_role_executor(context_)),
-      steps_(context_, *executor_, std::move(store)) {}
+      steps_(context_, *executor_, std::move(store)),
+      shared_(steps_.chunks()) {}
 
   ~StageState() {
     executor_.reset(); // its task uses what is destroyed below
@@ -91,7 +90,7 @@ private:
       *executor_, self_, [this] { return steps_.held(); },
       [this, fence = proposal.fence](std::vector<SliceState>& held) {
         if (gate_.is_sealing(fence))
-          send_seal(self_, context_, fence, std::move(held), version_);
+          send_seal(self_, context_, fence, std::move(held), course_.version());
       });
   }
 
@@ -102,9 +101,8 @@ private:
     if (context_.links)
       keep_links_to(activation);
     auto members = activation.members;
-    const auto own = context_.role.index;
-    std::erase_if(members, [own](const Member& x) {
-      return x.role.index + 1 != own && x.role.index != own + 1;
+    std::erase_if(members, [this](const Member& x) {
+      return x.role.index != before() && x.role.index != after();
     });
     peers_.connect(
       self_, activation.fence, members, RoleKind::stage,
@@ -126,7 +124,7 @@ private:
     if (!gate_.is_sealing(activation.fence))
       return;
     if (activation.rollback)
-      end_ = job_.total_steps;
+      course_.end_at(job_.total_steps);
     run_on(
       *executor_, self_, [this, activation] { return go_to(activation); },
       [this, activation](const std::string& trouble) {
@@ -134,11 +132,9 @@ private:
           return;
         if (!trouble.empty())
           return tell_trouble(trouble);
-        version_ = activation.version;
-        begun_ = busy_ = paused_ = false;
+        course_.begin_epoch(activation.version);
         gate_.open();
-        self_->send(context_.coordinator,
-                    Applied{gate_.active(), context_.role, version_, 0, 0, 0});
+        tell_version();
         gate_.replay();
         show_if_wanted();
         go_on();
@@ -157,6 +153,11 @@ private:
     }
   }
 
+  void tell_version() {
+    self_->send(context_.coordinator, Applied{gate_.active(), context_.role,
+                                              course_.version(), 0, 0, 0});
+  }
+
   void tell_trouble(const std::string& line) {
     self_->send(context_.coordinator,
                 Trouble{context_.job_id, context_.role, line});
@@ -165,7 +166,8 @@ private:
   // --- what comes -----------------------------------------------------------
 
   void on(const StageValues& values) {
-    if (values.step != version_ && values.step != version_ + 1)
+    if (values.step != course_.version()
+        && values.step != course_.version() + 1)
       return;
     if (values.virtual_rank < numbers_of(values.stream)
         && inbox_.put(values, total_of(values)))
@@ -180,20 +182,23 @@ private:
   uint64_t numbers_of(StageStream stream) const {
     const bool round = stream == StageStream::sums
                        || stream == StageStream::scalars;
-    return round ? scalars_.rounds() : job_.options.virtual_ranks;
+    return round ? scalars_.rounds()
+                 : uint64_t{job_.options.virtual_ranks} * steps_.chunks();
   }
 
   uint64_t total_of(const StageValues& values) const {
-    const auto& part = steps_.part();
     const auto number = values.virtual_rank;
-    const auto rows = [&] { return rows_of(values.step, number); };
+    const auto ranks = job_.options.virtual_ranks;
+    const auto rows = [&] { return rows_of(values.step, number % ranks); };
     switch (values.stream) {
       case StageStream::forward:
-        return forward_elements(job_.graph, part.in, rows());
+        return forward_elements(job_.graph, steps_.part(number / ranks).in,
+                                rows());
       case StageStream::backward:
-        return backward_elements(job_.graph, part.out, rows());
+        return backward_elements(job_.graph, steps_.part(number / ranks).out,
+                                 rows());
       case StageStream::parameters:
-        return parameter_elements(job_.graph, part.in);
+        return parameter_elements(job_.graph, steps_.part(number / ranks).in);
       case StageStream::sums:
         return scalars_.sums_elements(number);
       case StageStream::scalars:
@@ -206,189 +211,252 @@ private:
     return job_.sampling.rank(step, rank).count;
   }
 
-  /// To the stage after, or before, of the step in hand.
+  /// What came of the step in hand; nothing yet: go_on() asks again.
+  std::optional<TensorView> came(StageStream stream, uint32_t number) {
+    return inbox_.take(course_.version(), stream, number);
+  }
+
+  /// The stages beside this one. Those at the ends are beside each other where
+  /// stages have several chunks; else nobody is there.
+  uint32_t after() const {
+    const auto next = context_.role.index + 1;
+    return next == job_.plan.owners && steps_.chunks() > 1 ? 0 : next;
+  }
+  uint32_t before() const {
+    const auto own = context_.role.index;
+    return own == 0 && steps_.chunks() > 1 ? job_.plan.owners - 1 : own - 1;
+  }
+  bool is_first() const { return context_.role.index == 0; }
+  bool is_last() const { return context_.role.index + 1 == job_.plan.owners; }
+
+  /// Under which a rank's values travel, to a chunk of a stage.
+  uint32_t number_of(uint32_t chunk, uint32_t rank) const {
+    return chunk * job_.options.virtual_ranks + rank;
+  }
+  /// To the part after a chunk's: its next one where the pipeline begins again.
+  void send_after(uint32_t chunk, StageStream stream, uint32_t rank,
+                  const TensorView& values) {
+    send(after(), stream, number_of(chunk + (is_last() ? 1 : 0), rank), values);
+  }
+  void send_before(uint32_t chunk, uint32_t rank, const TensorView& values) {
+    send(before(), StageStream::backward,
+         number_of(chunk - (is_first() ? 1 : 0), rank), values);
+  }
+
+  /// To a stage beside this one, of the step in hand.
   void send(uint32_t peer, StageStream stream, uint32_t rank,
             const TensorView& values) {
     const auto to = peers_.at<stage_actor>(peer);
-    for (auto& run : runs_of(gate_.active(), version_, stream, rank, values))
+    for (auto& run :
+         runs_of(gate_.active(), course_.version(), stream, rank, values))
       self_->send(to, std::move(run));
   }
 
   // --- a step ---------------------------------------------------------------
 
-  /// Runs `work` on the executor, then `then(result)` if the epoch lasts.
+  /// Runs `work`, which is due, on the executor, then `then(result)` if the
+  /// epoch lasts.
   template <class Work, class Then>
   void run(Work work, Then then) {
-    busy_ = true;
     run_on(*executor_, self_, std::move(work),
            [this, fence = gate_.active(),
             then = std::move(then)](auto& result) {
              if (!gate_.is_active(fence))
                return;
-             busy_ = false;
              then(result);
              go_on();
            });
   }
 
   void go_on() {
-    if (busy_ || !gate_.is_active())
+    if (!gate_.is_active() || !course_.is_due())
       return;
-    if (!begun_)
-      begin_if_due();
-    else if (next_ < actions_.size())
-      pass_if_there(actions_[next_]);
-    else if (!scalars_.is_done())
-      find_scalars();
-    else
-      update();
+    switch (course_.phase()) {
+      case StageCourse::Phase::waiting:
+        return begin_if_there();
+      case StageCourse::Phase::passing:
+        return pass_if_there(course_.pass());
+      case StageCourse::Phase::summing:
+        return sum_if_there();
+      case StageCourse::Phase::scaling:
+        return scale_if_there();
+      case StageCourse::Phase::updating:
+        return update();
+      case StageCourse::Phase::failed:
+        return;
+    }
   }
 
-  void begin_if_due() {
-    if (paused_ || version_ >= end_)
-      return;
-    TensorView shared;
-    if (!steps_.part().in.parameters.empty()) {
-      auto came = inbox_.take(version_, StageStream::parameters, 0);
-      if (!came)
-        return;
-      shared = std::move(*came);
-    }
+  void begin_if_there() {
+    const auto step = course_.version();
     ranks_.clear();
     losses_.clear();
     for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
-      if (rows_of(version_, rank) > 0)
+      if (rows_of(step, rank) > 0)
         ranks_.push_back(rank);
       else
         losses_.push_back({rank, 0, 0});
-    const auto shape = pipeline_shape(job_.options,
-                                      static_cast<uint32_t>(ranks_.size()));
-    actions_ = stage_actions(shape, context_.role.index);
-    next_ = 0;
+    for (uint32_t chunk = 0; chunk < steps_.chunks(); ++chunk) {
+      const auto& part = steps_.part(chunk);
+      shared_[chunk] = part.in.parameters.empty()
+                       && part.out.parameters.empty();
+    }
     scalars_.begin();
-    summed_ = false;
-    begun_ = true;
+    const auto shape = pipeline_shape(job_.options, job_.options.virtual_ranks);
+    course_.begin(step_actions(shape, context_.role.index,
+                               static_cast<uint32_t>(ranks_.size())),
+                  !scalars_.is_done());
     began_ = Clock::now();
     run(
-      [this, step = version_, shared] {
+      [this, step] {
         if (const auto delay = context_.faults->delay(); delay.count() > 0)
           std::this_thread::sleep_for(delay);
-        return steps_.begin_step(step, shared.data());
+        steps_.begin_step(step);
+        return true;
       },
-      [this](const TensorView& shared_on) {
-        if (shared_on.size() > 0)
-          send(context_.role.index + 1, StageStream::parameters, 0, shared_on);
-      });
+      [this](bool) { course_.done(); });
   }
 
   void pass_if_there(const StageAction& action) {
+    if (!shared_[action.chunk]) {
+      share_if_there(action.chunk);
+      return;
+    }
     const bool forward = action.pass == StagePass::forward;
+    const bool for_weights = action.pass == StagePass::backward_weights;
+    const auto chunk = action.chunk;
     const auto rank = ranks_[action.micro_batch];
     const auto stream = forward ? StageStream::forward : StageStream::backward;
+    const bool ends = forward ? steps_.is_first(chunk) : steps_.is_last(chunk);
     TensorView input;
-    if (forward ? !steps_.is_first() : !steps_.is_last()) {
-      auto came = inbox_.take(version_, stream, rank);
-      if (!came)
+    if (!ends && !for_weights) {
+      auto values = came(stream, number_of(chunk, rank));
+      if (!values)
         return;
-      input = std::move(*came);
+      input = std::move(*values);
     }
-    ++next_;
-    context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    course_.take();
+    if (!for_weights)
+      context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    run([this, action, rank,
+         input] { return steps_.pass(action, rank, input.data()); },
+        [this, forward, for_weights, chunk,
+         rank](const StageSteps::Pass& passed) {
+          course_.done();
+          if (forward && steps_.is_last(chunk))
+            losses_.push_back(passed.loss);
+          else if (forward)
+            send_after(chunk, StageStream::forward, rank, passed.values);
+          else if (!for_weights && !steps_.is_first(chunk))
+            send_before(chunk, rank, passed.values);
+        });
+  }
+
+  /// A chunk takes part in the step once it has the parameters of others that
+  /// it uses, or hands on.
+  void share_if_there(uint32_t chunk) {
+    TensorView shared;
+    if (!steps_.part(chunk).in.parameters.empty()) {
+      auto values = came(StageStream::parameters, number_of(chunk, 0));
+      if (!values)
+        return;
+      shared = std::move(*values);
+    }
+    course_.prepare();
+    shared_[chunk] = 1;
+    run([this, chunk, shared] { return steps_.share(chunk, shared.data()); },
+        [this, chunk](const TensorView& shared_on) {
+          course_.done();
+          if (shared_on.size() > 0)
+            send_after(chunk, StageStream::parameters, 0, shared_on);
+        });
+  }
+
+  /// A round goes back through the stages with sums ...
+  void sum_if_there() {
+    const auto round = scalars_.round();
+    TensorView later;
+    if (!is_last()) {
+      auto values = came(StageStream::sums, round);
+      if (!values)
+        return;
+      later = std::move(*values);
+    }
+    course_.take();
     run(
-      [this, forward, rank, number = action.micro_batch, input] {
-        return forward ? steps_.forward(number, rank, input.data())
-                       : steps_.backward(number, rank, input.data());
+      [this, later, kind = scalars_.kind(), known = scalars_.scalars()] {
+        return StageScalars::join(steps_.sums(kind, known), later);
       },
-      [this, forward, rank, stream](const StageSteps::Pass& done) {
-        if (forward && steps_.is_last())
-          losses_.push_back(done.loss);
-        else if (forward)
-          send(context_.role.index + 1, stream, rank, done.values);
-        else if (!steps_.is_first())
-          send(context_.role.index - 1, stream, rank, done.values);
+      [this, round](const TensorView& sums) {
+        course_.done();
+        if (is_first())
+          take_scalars(
+            scalars_.decide(sums, job_.sampling.step(course_.version()).count));
+        else
+          send(context_.role.index - 1, StageStream::sums, round, sums);
       });
   }
 
-  /// A round goes back through the stages with sums, then forward with what
-  /// was made of them.
-  void find_scalars() {
-    const auto round = scalars_.round();
-    if (!summed_) {
-      TensorView later;
-      if (!steps_.is_last()) {
-        auto came = inbox_.take(version_, StageStream::sums, round);
-        if (!came)
-          return;
-        later = std::move(*came);
-      }
-      summed_ = true;
-      run(
-        [this, later, kind = scalars_.kind(), known = scalars_.scalars()] {
-          return StageScalars::join(steps_.sums(kind, known), later);
-        },
-        [this, round](const TensorView& sums) {
-          if (steps_.is_first())
-            take_scalars(
-              scalars_.decide(sums, job_.sampling.step(version_).count));
-          else
-            send(context_.role.index - 1, StageStream::sums, round, sums);
-        });
-    } else if (const auto came = inbox_.take(version_, StageStream::scalars,
-                                             round)) {
-      take_scalars(*came);
-      go_on();
-    }
+  /// ... then forward with what was made of them.
+  void scale_if_there() {
+    const auto values = came(StageStream::scalars, scalars_.round());
+    if (!values)
+      return;
+    take_scalars(*values);
+    go_on();
   }
 
   void take_scalars(const TensorView& scalars) {
     const auto round = scalars_.round();
-    if (!steps_.is_last())
+    if (!is_last())
       send(context_.role.index + 1, StageStream::scalars, round, scalars);
     kernels::require(scalars_.take(scalars), "scalars of another job");
-    summed_ = false;
+    course_.scaled(scalars_.is_done());
   }
 
   void update() {
     for (const auto& loss : losses_)
       if (!std::isfinite(loss.loss_sum)) {
-        busy_ = true; // nothing more
-        tell_trouble("NaN loss at step " + std::to_string(version_ + 1)
-                     + " in virtual rank " + std::to_string(loss.virtual_rank)
-                     + ": lower --lr or look at the data");
+        fail("NaN loss at step " + std::to_string(course_.version() + 1)
+             + " in virtual rank " + std::to_string(loss.virtual_rank)
+             + ": lower --lr or look at the data");
         return;
       }
+    course_.take();
     context_.faults->pass(StepPhase::reduce);
     run([this] { return steps_.update(scalars_.scalars()); },
         [this](const std::string& trouble) {
-          if (!trouble.empty()) {
-            busy_ = true; // nothing more
-            tell_trouble(trouble);
-            return;
-          }
-          finish_step();
+          if (trouble.empty())
+            finish_step();
+          else
+            fail(trouble);
         });
   }
 
+  void fail(const std::string& trouble) {
+    course_.fail();
+    tell_trouble(trouble);
+  }
+
   void finish_step() {
-    begun_ = false;
     compute_.observe(
       std::chrono::duration<double>(Clock::now() - began_).count());
-    if (steps_.is_last())
+    if (is_last())
       self_->send(context_.coordinator,
-                  LeafReport{gate_.active(), context_.role, version_, losses_,
-                             0, false});
-    ++version_;
-    self_->send(context_.coordinator,
-                Applied{gate_.active(), context_.role, version_, 0, 0, 0});
+                  LeafReport{gate_.active(), context_.role, course_.version(),
+                             losses_, 0, false});
+    course_.done();
+    tell_version();
     show_if_wanted();
   }
 
   // --- snapshots and the end ------------------------------------------------
 
   void show_if_wanted() {
-    if (version_ == end_ || version_ == wanted_
-        || job_.is_snapshot_version(version_))
-      show(version_);
+    const auto version = course_.version();
+    if (version == course_.end() || version == wanted_
+        || job_.is_snapshot_version(version))
+      show(version);
   }
 
   /// Nothing is updated before it, which the executor would do after it.
@@ -402,7 +470,7 @@ private:
   }
 
   void on(const SnapshotRequest& request) {
-    if (request.version > version_)
+    if (request.version > course_.version())
       wanted_ = request.version;
     else
       show(request.version);
@@ -410,16 +478,15 @@ private:
 
   /// A step that the first stage has begun is taken to its end.
   void on(const Pause&) {
-    paused_ = true;
-    self_->send(context_.coordinator, Paused{gate_.active(), context_.role,
-                                             version_ + (begun_ ? 1 : 0)});
+    course_.pause();
+    self_->send(context_.coordinator,
+                Paused{gate_.active(), context_.role, course_.next_step()});
   }
 
   void on(const EndAt& end) {
-    end_ = end.step;
-    paused_ = false;
-    if (version_ == end_)
-      show(version_);
+    course_.end_at(end.step);
+    if (course_.version() == end.step)
+      show(end.step);
     go_on();
   }
 
@@ -434,20 +501,14 @@ private:
   SnapshotOutbox outbox_;
   StageInbox inbox_;
   StageScalars scalars_;
-  uint64_t version_ = 0; ///< held whole; the step in hand
-  uint64_t end_;
+  StageCourse course_;
   uint64_t wanted_ = ~uint64_t{0}; ///< a version to show
-  bool paused_ = false;
-  bool begun_ = false;          ///< step version_
-  bool busy_ = false;           ///< the executor has a task of it
-  std::vector<uint32_t> ranks_; ///< of the step that have samples
-  std::vector<StageAction> actions_;
-  size_t next_ = 0;     ///< of actions_
-  bool summed_ = false; ///< this stage's sums of the round are on their way
+  std::vector<uint32_t> ranks_;    ///< of the step that have samples
   std::vector<LeafLoss> losses_;
   Clock::time_point began_;
   std::shared_ptr<Executor> executor_;
   StageSteps steps_;
+  std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
 };
 
 } // namespace

@@ -12,18 +12,13 @@
 #include <utility>
 
 namespace troupe {
-namespace {
 
-std::unique_ptr<StageReplica> make_stage(const RoleContext& context) {
-  const auto& job = *context.job;
-  const auto& stage = job.plan.stages[context.role.index];
-  return make_stage_replica(job.graph,
-                            part_of(job.graph, {stage.begin, stage.end}),
-                            parse_device(job.plan.role(context.role).device),
-                            job.max_rows(), stage.in_flight, job.precision());
+StageSteps::Part::Part(std::unique_ptr<StageReplica> made)
+  : replica(std::move(made)),
+    parameters(std::max<size_t>(1, replica->layout().total)),
+    sums(std::max<size_t>(1, replica->layout().total)) {
+  parameters.fill(0);
 }
-
-} // namespace
 
 StageSteps::StageSteps(const RoleContext& context, Executor& executor,
                        std::shared_ptr<ShardStore> store)
@@ -32,23 +27,36 @@ StageSteps::StageSteps(const RoleContext& context, Executor& executor,
     executor_(executor),
     store_(std::move(store)),
     slices_(job_.plan.role(context.role).slices),
-    sampling_(job_.sampling),
-    replica_(make_stage(context)),
-    reads_samples_(reads_samples()),
-    parameters_(std::max<size_t>(1, replica_->layout().total)),
-    sums_(std::max<size_t>(1, replica_->layout().total)) {
-  parameters_.fill(0);
-  for (uint32_t i = 0; i < job_.plan.stages[context.role.index].in_flight; ++i)
-    batches_.emplace_back(job_.graph, reads_samples_ ? job_.max_rows() : 0);
+    sampling_(job_.sampling) {
+  for (auto i = context.role.index; i < job_.plan.stages.size();
+       i += job_.plan.owners)
+    add_part(i);
 }
 
-bool StageSteps::reads_samples() const {
+void StageSteps::add_part(uint32_t index) {
+  const auto& layers = job_.plan.stages[index];
+  auto& part = parts_.emplace_back(make_stage_replica(
+    job_.graph, part_of(job_.graph, {layers.begin, layers.end}),
+    parse_device(job_.plan.role(context_.role).device),
+    stage_options(job_.options, layers, index, job_.max_rows(),
+                  job_.precision())));
+  part.reads_samples = reads_samples(part.replica->part());
+  for (uint32_t i = 0; i < layers.in_flight; ++i)
+    part.batches.emplace_back(job_.graph,
+                              part.reads_samples ? job_.max_rows() : 0);
+  for (auto slice : slices_)
+    if (std::ranges::find(layers.variables, job_.plan.slices[slice].variable)
+        != layers.variables.end())
+      kept_[slice] = chunks() - 1;
+}
+
+bool StageSteps::reads_samples(const GraphPart& part) const {
   const auto& graph = job_.graph;
-  for (auto op = part().ops.begin; op < part().ops.end; ++op)
+  for (auto op = part.ops.begin; op < part.ops.end; ++op)
     for (auto input : graph.ops[op].inputs)
       if (graph.features_value == input || graph.ids_value == input)
         return true;
-  return is_last();
+  return part.ops.end == graph.ops.size();
 }
 
 std::vector<SliceState> StageSteps::held() const {
@@ -72,34 +80,44 @@ void StageSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
 void StageSteps::enter(uint64_t version, uint64_t epoch) {
   for (auto slice : slices_)
     store_->set_lineage(slice, epoch);
-  replica_->abandon();
+  for (auto& part : parts_)
+    part.replica->abandon();
   load(version);
 }
 
 void StageSteps::load(uint64_t version) {
-  for (auto id : slices_) {
+  for (auto [id, chunk] : kept_) {
+    auto& part = parts_[chunk];
     const auto& slice = job_.plan.slices[id];
     std::copy_n(store_->values(id, version), slice.count,
-                parameters_.data() + replica_->layout().offsets[slice.variable]
+                part.parameters.data()
+                  + part.replica->layout().offsets[slice.variable]
                   + slice.offset);
   }
 }
 
-TensorView StageSteps::begin_step(uint64_t step, const float* shared) {
+void StageSteps::begin_step(uint64_t step) {
   step_ = step;
-  const auto* from = shared;
-  for (auto parameter : part().in.parameters) {
-    const auto count = job_.graph.parameters[parameter].size();
-    const auto at = replica_->layout().offsets[parameter];
-    if (at != Layout::nowhere)
-      std::copy_n(from, count, parameters_.data() + at);
-    from += count;
-  }
   std::vector<uint32_t> samples;
   for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
     samples.push_back(sampling_.rank(step, rank).count);
-  sums_.begin(samples);
-  return part().out.parameters.empty() ? TensorView{} : shared_on(shared);
+  for (auto& part : parts_)
+    part.sums.begin(samples);
+}
+
+TensorView StageSteps::share(uint32_t chunk, const float* shared) {
+  auto& part = parts_[chunk];
+  const auto& crossing = part.replica->part();
+  const auto* from = shared;
+  for (auto parameter : crossing.in.parameters) {
+    const auto count = job_.graph.parameters[parameter].size();
+    const auto at = part.replica->layout().offsets[parameter];
+    if (at != Layout::nowhere)
+      std::copy_n(from, count, part.parameters.data() + at);
+    from += count;
+  }
+  return crossing.out.parameters.empty() ? TensorView{}
+                                         : shared_on(part, shared);
 }
 
 std::shared_ptr<float> StageSteps::take(size_t count) const {
@@ -110,32 +128,32 @@ std::shared_ptr<float> StageSteps::take(size_t count) const {
   return {own, own->data()};
 }
 
-/// Those that no layer of this stage uses go on as they came.
-TensorView StageSteps::shared_on(const float* shared) const {
-  const auto& crossing = part().out;
-  const auto count = parameter_elements(job_.graph, crossing);
+/// Those that no layer of the part uses go on as they came.
+TensorView StageSteps::shared_on(const Part& part, const float* shared) const {
+  const auto& crossing = part.replica->part();
+  const auto count = parameter_elements(job_.graph, crossing.out);
   auto values = take(count);
   auto* to = values.get();
-  for (auto parameter : crossing.parameters) {
+  for (auto parameter : crossing.out.parameters) {
     const auto* from = shared;
-    for (auto other : part().in.parameters)
+    for (auto other : crossing.in.parameters)
       if (other < parameter)
         from += job_.graph.parameters[other].size();
-    if (const auto at = replica_->layout().offsets[parameter];
+    if (const auto at = part.replica->layout().offsets[parameter];
         at != Layout::nowhere)
-      from = parameters_.data() + at;
+      from = part.parameters.data() + at;
     to = std::copy_n(from, job_.graph.parameters[parameter].size(), to);
   }
   const auto* first = values.get();
   return {std::move(values), first, count};
 }
 
-Batch StageSteps::gather(uint32_t number, uint32_t rank) {
+Batch StageSteps::gather(Part& part, uint32_t number, uint32_t rank) {
   const auto rows = sampling_.rank(step_, rank).count;
   const auto key = kernels::batch_key(job_.options.seed, step_, rank);
   Batch batch;
-  if (reads_samples_) {
-    auto& memory = batches_[number % batches_.size()];
+  if (part.reads_samples) {
+    auto& memory = part.batches[part.slot_of(number)];
     sampling_.indices(step_, rank, rows_);
     context_.data.train->gather(rows_.data(), rows, memory);
     batch = memory.batch(rows, key);
@@ -146,26 +164,44 @@ Batch StageSteps::gather(uint32_t number, uint32_t rank) {
   return batch;
 }
 
-StageSteps::Pass StageSteps::forward(uint32_t number, uint32_t rank,
+StageSteps::Pass StageSteps::pass(const StageAction& action, uint32_t rank,
+                                  const float* in) {
+  auto& part = parts_[action.chunk];
+  return action.pass == StagePass::forward
+           ? forward(part, action.micro_batch, rank, in)
+           : backward(part, action, rank, in);
+}
+
+StageSteps::Pass StageSteps::forward(Part& part, uint32_t number, uint32_t rank,
                                      const float* in) {
-  const auto batch = gather(number, rank);
-  const auto count = forward_elements(job_.graph, part().out, batch.rows);
+  const auto batch = gather(part, number, rank);
+  const auto count = forward_elements(job_.graph, part.replica->part().out,
+                                      batch.rows);
   auto out = take(count);
-  const auto slot = static_cast<uint32_t>(number % batches_.size());
-  const auto stats = replica_->forward(slot, parameters_.data(), batch, in,
-                                       out.get());
+  const auto stats = part.replica->forward(
+    part.slot_of(number), part.parameters.data(), batch, in, out.get());
   const auto* first = out.get();
   return {{std::move(out), first, count}, {rank, stats.loss_sum, batch.rows}};
 }
 
-StageSteps::Pass StageSteps::backward(uint32_t number, uint32_t rank,
-                                      const float* from_next) {
-  const auto rows = sampling_.rank(step_, rank).count;
-  const auto count = backward_elements(job_.graph, part().in, rows);
+StageSteps::Pass StageSteps::backward(Part& part, const StageAction& action,
+                                      uint32_t rank, const float* in) {
+  const auto slot = part.slot_of(action.micro_batch);
+  auto& replica = *part.replica;
+  if (action.pass == StagePass::backward_weights) {
+    replica.backward_weights(slot, part.sums.next());
+    part.sums.put(rank);
+    return {};
+  }
+  const auto count = backward_elements(job_.graph, replica.part().in,
+                                       sampling_.rank(step_, rank).count);
   auto out = take(count);
-  const auto slot = static_cast<uint32_t>(number % batches_.size());
-  replica_->backward(slot, from_next, sums_.next(), out.get());
-  sums_.put(rank);
+  if (action.pass == StagePass::backward_inputs) {
+    replica.backward_inputs(slot, in, out.get());
+  } else {
+    replica.backward(slot, in, part.sums.next(), out.get());
+    part.sums.put(rank);
+  }
   const auto* first = out.get();
   return {{std::move(out), first, count}, {}};
 }
@@ -177,7 +213,9 @@ UpdateMoment StageSteps::moment() const {
 UpdateArgs StageSteps::arguments(const Slice& slice,
                                  const StepScalars& scalars) const {
   auto args = slice_update(job_, slice, moment(), scalars);
-  args.gradient_sum = sums_.root() + replica_->layout().offsets[slice.variable]
+  const auto& part = parts_[kept_.at(slice.id)];
+  args.gradient_sum = part.sums.root()
+                      + part.replica->layout().offsets[slice.variable]
                       + slice.offset;
   args.in = store_->values(slice.id, step_);
   args.state_in = store_->state(slice.id, step_);
@@ -199,11 +237,10 @@ std::vector<double> StageSteps::sums(ScalarRoundKind round,
 }
 
 std::string StageSteps::update(const StepScalars& scalars) {
-  const auto* sum = sums_.root();
-  const auto& layout = replica_->layout();
-  if (!all_finite(sum, layout.total))
-    return "the gradient of step " + std::to_string(step_ + 1)
-           + " is not finite: lower --lr or look at the data";
+  for (const auto& part : parts_)
+    if (!all_finite(part.sums.root(), part.replica->layout().total))
+      return "the gradient of step " + std::to_string(step_ + 1)
+             + " is not finite: lower --lr or look at the data";
   executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {
     const auto id = slices_[i];
     const auto& slice = job_.plan.slices[id];

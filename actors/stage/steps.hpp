@@ -6,23 +6,33 @@
 #include "actors/shard/shard_store.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "strategies/pipeline_schedule.hpp"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe {
 
-/// A stage without its actor: its layers' passes and updates. All calls from
-/// tasks of the executor, or while it is idle, but part().
+/// A stage without its actor: the passes of its layers, which are one part of
+/// the model or, of an interleaved schedule, a part for each chunk; and their
+/// updates. All calls from tasks of the executor, or while it is idle, but
+/// chunks() and part().
 class StageSteps {
 public:
   StageSteps(const RoleContext& context, Executor& executor,
              std::shared_ptr<ShardStore> store);
 
-  const GraphPart& part() const { return replica_->part(); }
-  bool is_first() const { return part().ops.begin == 0; }
-  bool is_last() const { return part().ops.end == job_.graph.ops.size(); }
+  uint32_t chunks() const { return static_cast<uint32_t>(parts_.size()); }
+  const GraphPart& part(uint32_t chunk) const {
+    return parts_[chunk].replica->part();
+  }
+  /// Whether a chunk begins, or ends, the model.
+  bool is_first(uint32_t chunk) const { return part(chunk).ops.begin == 0; }
+  bool is_last(uint32_t chunk) const {
+    return part(chunk).ops.end == job_.graph.ops.size();
+  }
 
   /// What is held of the slices that this stage keeps.
   std::vector<SliceState> held() const;
@@ -32,20 +42,21 @@ public:
   /// An epoch begins at a version that is held; what is left of a step is gone.
   void enter(uint64_t version, uint64_t epoch);
 
-  /// A step of the version in hand begins. `shared`: the parameters that come
-  /// from the stage before, [parameter_elements of part().in]. Returns those
-  /// for the stage after; empty where nothing crosses.
-  TensorView begin_step(uint64_t step, const float* shared);
+  /// A step of the version in hand begins.
+  void begin_step(uint64_t step);
+  /// Takes the parameters that come from the part before a chunk's,
+  /// [parameter_elements of its part().in], before its first pass. Returns
+  /// those for the part after; empty where nothing crosses.
+  TensorView share(uint32_t chunk, const float* shared);
 
   /// What became of a pass.
   struct Pass {
-    TensorView values; ///< for the neighbour
-    LeafLoss loss;     ///< of the last stage's forward pass
+    TensorView values; ///< for the neighbour; of weights none
+    LeafLoss loss;     ///< of the last part's forward pass
   };
-  /// Takes micro-batch `number` of the step, of a virtual rank, forward.
-  /// Shapes: as StageReplica::forward().
-  Pass forward(uint32_t number, uint32_t rank, const float* in);
-  Pass backward(uint32_t number, uint32_t rank, const float* from_next);
+  /// Does what the schedule says, with a micro-batch of a virtual rank.
+  /// Shapes: in, what comes from a neighbour, as StageReplica has it.
+  Pass pass(const StageAction& action, uint32_t rank, const float* in);
   /// All micro-batches are back: the block sums of this stage's slices in a
   /// round, slice after slice (slice_sums()).
   std::vector<double> sums(ScalarRoundKind round, const StepScalars& scalars);
@@ -57,14 +68,33 @@ public:
   std::vector<SnapshotSlice> snapshot(uint64_t version) const;
 
 private:
+  struct Part {
+    explicit Part(std::unique_ptr<StageReplica> made);
+
+    /// Of micro-batch `number` of a step.
+    uint32_t slot_of(uint32_t number) const {
+      return static_cast<uint32_t>(number % batches.size());
+    }
+
+    std::unique_ptr<StageReplica> replica;
+    bool reads_samples = false;
+    std::vector<BatchMemory> batches; ///< by slot
+    Buffer parameters; ///< of the version in hand, flat by the part's layout
+    LeafTree sums;
+  };
+
+  void add_part(uint32_t index);
+  Pass forward(Part& part, uint32_t number, uint32_t rank, const float* in);
+  Pass backward(Part& part, const StageAction& action, uint32_t rank,
+                const float* in);
   UpdateMoment moment() const;
   /// Points an update, or its sums, at a slice as the step finds it.
   UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;
-  Batch gather(uint32_t number, uint32_t rank);
+  Batch gather(Part& part, uint32_t number, uint32_t rank);
   std::shared_ptr<float> take(size_t count) const;
   void load(uint64_t version);
-  TensorView shared_on(const float* shared) const;
-  bool reads_samples() const;
+  TensorView shared_on(const Part& part, const float* shared) const;
+  bool reads_samples(const GraphPart& part) const;
 
   RoleContext context_;
   const Job& job_;
@@ -72,12 +102,9 @@ private:
   std::shared_ptr<ShardStore> store_;
   std::vector<uint32_t> slices_;
   Sampling sampling_;
-  std::unique_ptr<StageReplica> replica_;
-  bool reads_samples_;
-  std::vector<BatchMemory> batches_; ///< by slot
-  std::vector<uint32_t> rows_;       ///< of the micro-batch in hand
-  Buffer parameters_; ///< of the version in hand, flat by the stage's layout
-  LeafTree sums_;
+  std::vector<Part> parts_;           ///< by chunk
+  std::map<uint32_t, uint32_t> kept_; ///< chunk by slice
+  std::vector<uint32_t> rows_;        ///< of the micro-batch in hand
   uint64_t step_ = 0;
 };
 

@@ -15,9 +15,9 @@
 
 #include <functional>
 
-/// All messages that actors exchange, by topic in actors/messages/, with their
-/// type ids here: append-only. A build with other messages is refused when it
-/// says hello (message_revision).
+/// All messages that actors exchange, by topic in actors/wire/messages/, with
+/// their type ids here: append-only. A build with other messages is refused
+/// when it says hello (message_revision).
 namespace troupe {
 
 /// Work that an executor finished for the actor that submitted it; stays in

@@ -5,6 +5,7 @@
 #include "actors/replica/group_member.hpp"
 #include "actors/worker/worker_base.hpp"
 #include "kernels/base/error.hpp"
+#include "strategies/dense_reduced_steps.hpp"
 #include "strategies/free_rows.hpp"
 
 #include <utility>
@@ -12,17 +13,9 @@
 namespace troupe {
 namespace {
 
-///         Activate           begun            rows and dense variables
-///   sealed -------> entering ------> waiting -------------------------> idle
-///      ^                              ^   |                              |
-///      |          summed, rows pushed |   | rows and dense variables     |
-///      |                              |   v                    EndAt     |
-///      +---- Propose            computing  <-----------------------------+
-///            (from anywhere)
-///
-/// Rows that run free (strategies/free_rows.hpp) are pulled for the next step
-/// while this one is computed, and first of all rows that the epochs before
-/// have lost are computed once more.
+/// Performs what its steps ask for (strategies/dense_reduced_steps.hpp). An
+/// epoch begins with the group of its workers, and dense variables of its
+/// version, before there is a step.
 class DenseReducedWorkerState : WorkerBase {
 public:
   static inline const char* name = "dense-reduced-worker";
@@ -30,6 +23,7 @@ public:
   DenseReducedWorkerState(worker_actor::pointer self, RoleContext context)
     : WorkerBase(self, std::move(context)),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
+      steps_(nodes_),
       dense_(context_, *executor_),
       member_(self, context_, gate_, outbox_, executor_, dense_),
       rows_(job_, context_.data.train, context_.memory()),
@@ -46,15 +40,13 @@ public:
   }
 
 private:
-  enum class Phase { sealed, repairing, waiting, computing, idle };
-
   // --- epochs ---------------------------------------------------------------
 
   /// Seals when the executor is done: then what was computed and summed stands.
   void on(const Propose& proposal) {
     if (!gate_.propose(proposal.fence))
       return;
-    phase_ = Phase::sealed;
+    steps_.seal();
     pause_.begin();
     member_.leave(
       proposal.fence, [this] { return dense_.held(); },
@@ -115,9 +107,6 @@ private:
 
   void start_epoch(const Activate& activation, StepOutcome& outcome) {
     open(activation, rows_);
-    paused_ = false;
-    end_ = job_.total_steps;
-    version_ = activation.version;
     if (activation.rollback || dense_.share().held.empty())
       forget_step(); // undone, over, or given up
     const auto own = ranks_of(activation, context_.role);
@@ -125,36 +114,41 @@ private:
     free_rows_ = activation.consistency.async;
     begin_nodes(activation, dense_.missing(),
                 free_rows_ ? leaves_of(ranks) : job_.shares());
-    lost_.clear();
+    DenseReducedSteps::Epoch epoch{activation.version, job_.total_steps};
+    epoch.prefetches = free_rows_ && job_.prefetches();
     if (free_rows_ && !activation.rollback)
-      lost_ = lost_leaves(leases_of(activation), version_, own, ranks);
-    applied();
+      epoch.lost = lost_leaves(leases_of(activation), epoch.version, own,
+                               ranks);
+    applied(epoch.version);
     member_.show(outcome.snapshot);
-    wanted_ = ~uint64_t{0}; // what was pulled before is of the old epoch
     missing_ = 0;
-    begin_first_step();
+    perform(steps_.begin_epoch(std::move(epoch)));
     gate_.replay();
   }
 
-  void begin_first_step() {
-    if (!lost_.empty())
-      repair();
-    else if (version_ < end_ && !nodes_.anything_left())
-      finish_step(); // it has all its sums already
-    else
-      pull(version_);
+  // --- what is to be done ---------------------------------------------------
+
+  void perform(const DenseReducedSteps::Actions& actions) {
+    for (const auto& action : actions)
+      std::visit([this](const auto& x) { perform(x); }, action);
   }
 
-  // --- a step ---------------------------------------------------------------
+  void perform(const DenseReducedSteps::NextStep&) {
+    sums_.clear();
+    pushes_.begin_step();
+  }
 
-  void pull(uint64_t version) {
-    phase_ = Phase::waiting;
-    pull_rows({version, nodes_.of(version)},
-              {version + 1, nodes_.of(version + 1)});
+  void perform(const DenseReducedSteps::Pull& pull) {
+    const auto next = pull.version + 1;
+    pull_rows({pull.version, nodes_.of(pull.version)}, {next, nodes_.of(next)});
+  }
+
+  void perform(const DenseReducedSteps::PullLost& pull) {
+    pull_rows({pull.lost.step, pull.lost.leaves},
+              {pull.version, nodes_.of(pull.version)});
   }
 
   void pull_rows(WorkerRows::Samples samples, WorkerRows::Samples following) {
-    wanted_ = samples.step;
     pull_begin_ = Clock::now();
     missing_ = 0;
     for (const auto& slice : job_.plan.slices) {
@@ -162,22 +156,16 @@ private:
       missing_ += slice.sparse() ? 1 : 0;
     }
     rows_.pull(*executor_, self_, shards_,
-               {gate_.active(), context_.role, wanted_, 0, {}},
+               {gate_.active(), context_.role, samples.step, 0, {}},
                std::move(samples), std::move(following));
-  }
-
-  /// Where the rows that are pulled are read: beside the dense variables that
-  /// they are computed with.
-  float* place_of_rows() const {
-    return dense_.parameters(phase_ == Phase::repairing ? version_ : wanted_);
   }
 
   void on(const Pulled& message) {
     if (!gate_.is_active(message.fence) || missing_ == 0
-        || (!free_rows_ && message.version != wanted_)
+        || (!free_rows_ && message.version != steps_.wanted())
         || message.slice >= arrived_.size() || arrived_[message.slice]
         || !rows_.put(job_.plan.slices[message.slice], message.values,
-                      place_of_rows()))
+                      dense_.parameters(steps_.rows_beside())))
       return;
     arrived_[message.slice] = true;
     pulled_[message.slice] = message.version;
@@ -187,43 +175,21 @@ private:
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
     pushes_.arrived();
-    if (phase_ == Phase::repairing)
-      compute_lost();
-    else
-      go_on();
+    perform(steps_.rows_arrived());
   }
 
-  /// Where rows and dense variables are there: the step before is over, and
-  /// nobody asks for what was computed of it.
-  void go_on() {
-    if (phase_ != Phase::waiting || missing_ > 0 || version_ != wanted_)
-      return;
-    if (wanted_ != nodes_.step()) {
-      sums_.clear();
-      nodes_.begin_step(wanted_);
-      pushes_.begin_step();
-    }
-    if (wanted_ < end_ && !paused_)
-      compute();
-    else
-      phase_ = Phase::idle;
-  }
-
-  void compute() {
-    phase_ = Phase::computing;
+  void perform(const DenseReducedSteps::Compute& compute) {
     computed_on_ = pulled_;
     run_on(
       *executor_, self_,
-      [this, step = nodes_.step(), nodes = nodes_.compute(),
-       rows = rows_.rows(), parameters = dense_.parameters(nodes_.step())] {
+      [this, step = compute.step, nodes = compute.nodes, rows = rows_.rows(),
+       parameters = dense_.parameters(compute.step)] {
         return slowed_(
           [&] { return computer_.compute(step, nodes, parameters, rows); });
       },
       [this](StepGradient& result) { on_computed(std::move(result)); });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
     context_.faults->pass(StepPhase::compute);
-    if (const auto next = nodes_.step() + 1; free_rows_ && job_.prefetches())
-      pull_rows({next, nodes_.of(next)}, {next + 1, nodes_.of(next + 1)});
   }
 
   void on_computed(StepGradient&& result) {
@@ -231,43 +197,35 @@ private:
       return;
     report(result);
     hold(std::move(result.nodes));
-    if (phase_ == Phase::computing)
-      finish_step();
-    // Otherwise it was sealed meanwhile: the next epoch decides what is sent.
+    perform(steps_.computed());
   }
 
-  /// Rows go to their shards, and come back as the next version; the dense sums
-  /// to the group meanwhile.
-  void finish_step() {
-    phase_ = Phase::waiting;
-    const auto step = nodes_.step();
+  void perform(const DenseReducedSteps::Finish& finish) {
+    const auto step = finish.step;
     if (free_rows_)
       push_leases(step, sums_, computed_on_);
     else
       pushes_.push_missing(self_, gate_.active(), step, sums_);
     run_on(
       *executor_, self_,
-      [this, step, sums = sums_, end = end_] {
+      [this, step, sums = sums_, end = steps_.end()] {
         return dense_.take(step, sums, end);
       },
       [this, fence = gate_.active()](StepOutcome& outcome) {
         member_.show(outcome.snapshot);
         if (!gate_.is_active(fence) || !member_.can_go_on(fence, outcome))
           return;
-        version_ = outcome.version;
         wait_.observe(outcome.wait_seconds);
-        applied(outcome.traffic);
-        if (version_ == end_ && outcome.snapshot.empty())
+        applied(outcome.version, outcome.traffic);
+        if (outcome.version == steps_.end() && outcome.snapshot.empty())
           member_.show_end();
-        go_on();
+        perform(steps_.reduced(outcome.version));
       });
-    if (wanted_ != step + 1)
-      pull(step + 1);
   }
 
-  void applied(const Reducer::Traffic& traffic = {}) {
+  void applied(uint64_t version, const Reducer::Traffic& traffic = {}) {
     self_->send(context_.coordinator,
-                Applied{gate_.active(), context_.role, version_, 0,
+                Applied{gate_.active(), context_.role, version, 0,
                         traffic.sent_bytes, traffic.plain_bytes});
   }
 
@@ -286,19 +244,11 @@ private:
                              pushed_values(job_, leaf, slice), 1});
   }
 
-  /// The dense part of these steps is over: their rows are computed with the
-  /// variables that there are now.
-  void repair() {
-    phase_ = Phase::repairing;
-    const auto& first = lost_.front();
-    pull_rows({first.step, first.leaves}, {version_, nodes_.of(version_)});
-  }
-
-  void compute_lost() {
+  void perform(const DenseReducedSteps::ComputeLost& compute) {
     run_on(
       *executor_, self_,
-      [this, lost = lost_.front(), rows = rows_.rows(),
-       parameters = dense_.parameters(version_)] {
+      [this, lost = compute.lost, rows = rows_.rows(),
+       parameters = dense_.parameters(compute.version)] {
         return computer_.compute(lost.step, lost.leaves, parameters, rows);
       },
       [this, fence = gate_.active()](StepGradient& result) {
@@ -306,18 +256,15 @@ private:
           return;
         report(result);
         push_leases(result.step, result.nodes, pulled_);
-        lost_.erase(lost_.begin());
-        begin_first_step();
+        perform(steps_.lost_computed());
       });
   }
 
   // --- ending early ---------------------------------------------------------
 
   void on(const Pause&) {
-    paused_ = true;
-    report_paused(phase_ == Phase::computing   ? nodes_.step() + 1
-                  : phase_ == Phase::repairing ? version_
-                                               : wanted_);
+    steps_.pause();
+    report_paused(steps_.next_step());
   }
 
   void on(const SnapshotRequest& request) { member_.want(request); }
@@ -325,30 +272,23 @@ private:
   void on(const LeaseGrant&) {}
 
   void on(const EndAt& end) {
-    end_ = end.step;
-    paused_ = false;
-    if (phase_ == Phase::idle && wanted_ < end_)
-      compute();
-    else if (version_ == end_)
+    const auto actions = steps_.end_at(end.step);
+    perform(actions);
+    if (actions.empty() && steps_.version() == end.step)
       member_.show_end();
   }
 
   Histogram& wait_;
   bool free_rows_ = false; ///< in this epoch
-  Phase phase_ = Phase::sealed;
-  uint64_t end_ = 0; ///< the version that the run ends at
-  bool paused_ = false;
-  uint64_t version_ = 0; ///< of the dense variables
-  uint64_t wanted_ = 0;  ///< version of the rows being pulled
   Clock::time_point pull_begin_;
+  DenseReducedSteps steps_;
   DenseSteps dense_;
   GroupMember<worker_actor::pointer, DenseSteps> member_;
   WorkerRows rows_;
   std::vector<bool> arrived_;         ///< by slice
   std::vector<uint64_t> pulled_;      ///< by slice: versions of the rows here
   std::vector<uint64_t> computed_on_; ///< those of the step in hand
-  size_t missing_ = 0;
-  std::vector<LostLeaves> lost_; ///< of the epochs before
+  size_t missing_ = 0;                ///< slices whose rows are still to come
 };
 
 } // namespace

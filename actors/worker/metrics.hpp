@@ -38,8 +38,8 @@ struct WorkerMetrics {
   Counter& computed_twice;
 };
 
-/// How long an asynchronous push takes: a shard that answers a pull which was
-/// sent after it has had it.
+/// How long an asynchronous push takes. Shards do not acknowledge pushes; but a
+/// shard that answers a pull has received the pushes that left before it.
 class LeaseExchange {
 public:
   void clear() { *this = {}; }

@@ -11,6 +11,7 @@ using namespace binding;
 
 constexpr uint64_t largest_vector = uint64_t{1} << 30;
 constexpr uint32_t max_workers = 1'000;
+constexpr uint32_t max_stages = 64;
 constexpr uint64_t largest_table = uint64_t{1} << 37; // rows have 31 bits
 constexpr uint64_t max_pairs = uint64_t{1} << 27;
 
@@ -26,6 +27,14 @@ std::vector<uint32_t> whole_list(const std::string& text, uint64_t highest) {
   for (const auto& word : split_list(text))
     numbers.push_back(static_cast<uint32_t>(parse_whole(word, 1, highest)));
   return numbers;
+}
+
+/// Errors: UsageError for one that stages do not have.
+std::vector<std::string> schedule_list(const std::string& text) {
+  const auto names = split_list(text);
+  for (const auto& name : names)
+    require_choice(name, {"gpipe", "1f1b", "interleaved", "zero_bubble"}, {});
+  return names;
 }
 
 std::vector<uint64_t> size_list(const std::string& text,
@@ -101,6 +110,37 @@ std::vector<Flag> bench_flags() {
                        }));
   flags.push_back(flag(on_null, "ps", "N", "1", "number of shards",
                        whole(FIELD(bench.shards), 1, max_workers).set));
+  flags.push_back(flag(on_pipeline, "stages", "N,N…", "2,4,8",
+                       "numbers of stages",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.stages = whole_list(value, max_stages);
+                       }));
+  flags.push_back(flag(on_pipeline, "micro-batches", "N,N…", "4,8,16,32",
+                       "numbers of micro-batches of a step",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.micro_batches = whole_list(value, max_workers);
+                       }));
+  flags.push_back(flag(on_pipeline, "schedule", "NAME,…",
+                       "gpipe,1f1b,interleaved,zero_bubble",
+                       "orders in which stages take micro-batches",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.schedules = schedule_list(value);
+                       }));
+  flags.push_back(flag(on_pipeline, "chunks", "N", "2",
+                       "parts of each stage of an interleaved schedule",
+                       whole(FIELD(bench.chunks), 1, 16).set));
+  flags.push_back(flag(on_pipeline, "pass-ms", "MS,…", "5",
+                       "milliseconds that each stage waits forward, and in "
+                       "each half of backward; stages take them in turn",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.pass_ms = whole_list(value, 10'000);
+                       }));
+  flags.push_back(flag(on_pipeline, "recompute", "NAME", "none",
+                       "stages keep all activations: none; or compute them "
+                       "again: full",
+                       choice(FIELD(bench.recompute), {"none", "full"}).set));
+  flags.push_back(flag(on_pipeline, "steps", "N", "9", "steps of each run",
+                       whole(FIELD(bench.pipeline_steps), 3, 1'000).set));
   return flags;
 }
 

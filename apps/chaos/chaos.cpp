@@ -44,13 +44,9 @@ job_arguments(const Settings& settings, const Files& files,
   return out;
 }
 
-/// The same job, whose checkpoints go elsewhere: that folder has some by now.
-std::vector<std::string> undisturbed(std::vector<std::string> arguments,
-                                     const Settings& job,
-                                     const std::string& checkpoints) {
-  if (job.checkpoints.dir.empty())
-    return arguments;
-  const std::string flag = "--checkpoint-dir";
+/// Gives a flag another value.
+void replace(std::vector<std::string>& arguments, const std::string& flag,
+             const std::string& value) {
   for (auto at = arguments.begin(); at != arguments.end();)
     if (*at == flag && at + 1 != arguments.end())
       at = arguments.erase(at, at + 2);
@@ -58,7 +54,18 @@ std::vector<std::string> undisturbed(std::vector<std::string> arguments,
       at = arguments.erase(at);
     else
       ++at;
-  arguments.insert(arguments.end(), {flag, checkpoints});
+  arguments.insert(arguments.end(), {flag, value});
+}
+
+/// The same job, whose checkpoints go elsewhere: that folder has some by now.
+/// `steps`: that a job which was ended has made.
+std::vector<std::string>
+undisturbed(std::vector<std::string> arguments, const Settings& job,
+            const std::string& checkpoints, std::optional<uint64_t> steps) {
+  if (!job.checkpoints.dir.empty())
+    replace(arguments, "--checkpoint-dir", checkpoints);
+  if (steps)
+    replace(arguments, "--steps", std::to_string(*steps));
   return arguments;
 }
 
@@ -269,7 +276,7 @@ void run_on_hosts(const Settings& settings, const Settings& job,
               files.journal + ".certificates"};
   HostChaos chaos{network, run, plan, files.journal};
   chaos.strike([&](uint64_t left) { return strikes.next(left); },
-               evidence.asked);
+               evidence.asked, settings.chaos.steps_after);
   run.finish(end_deadline);
   chaos.tell(evidence);
   write(settings.chaos.write_plan, to_toml(chaos.done(), settings.chaos.seed));
@@ -298,16 +305,18 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
     LaunchedJob run{job_arguments(settings, life, more)};
     ChaosRun chaos{run, plan, life.journal, proxy.get()};
     try {
-      chaos.strike([&](uint64_t left) { return strikes.next(left); },
-                   [&](ChaosStrike& strike) {
-                     return strikes.redirect(strike);
-                   },
-                   evidence.asked - evidence.faults.size());
+      chaos.strike(
+        [&](uint64_t left) { return strikes.next(left); },
+        [&](ChaosStrike& strike) { return strikes.redirect(strike); },
+        evidence.asked - evidence.faults.size(), settings.chaos.steps_after);
     } catch (const InputError& unreachable) {
       say(unreachable.what()); // over already: the verdict counts no faults
     }
     const auto& ending = chaos.ended_by();
-    run.finish(end_deadline, ending ? terminated_status : 0);
+    // One that is just over when it is told to end has status 0.
+    const bool by_itself =
+      !ending && (!chaos.stopped() || run.wait(end_deadline).status == 0);
+    run.finish(end_deadline, by_itself ? 0 : terminated_status);
     chaos.tell(evidence, job.job.virtual_ranks);
     done.insert(done.end(), chaos.done().begin(), chaos.done().end());
     add_summary(read_json(life.summary), evidence);
@@ -331,7 +340,7 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
 }
 
 /// Errors: UsageError for a job that this is not made for.
-void check_job(const Settings& job) {
+void check_job(const ChaosOptions& chaos, const Settings& job) {
   if (!job.job.processes)
     throw UsageError("troupe chaos kills processes: give the job --processes");
   if (job.quiet)
@@ -344,6 +353,16 @@ void check_job(const Settings& job) {
   if (!job.journal.empty())
     throw UsageError("troupe chaos keeps the job's journal itself: leave out "
                      "its --journal");
+  // A job without steps in common ends with the leases that are under way.
+  if (chaos.steps_after && job.job.synchronisation != Synchronisation::sync)
+    throw UsageError(
+      "--steps-after ends a job between two steps: leave it out, "
+      "or the job's --async or --staleness");
+  const auto schedule = job.job.lr_schedule;
+  if (chaos.steps_after
+      && (schedule == LrSchedule::step || schedule == LrSchedule::cosine))
+    throw UsageError("--steps-after ends the job before its --steps, which its "
+                     "--lr-schedule depends on: leave one of them out");
 }
 
 void show(const nlohmann::ordered_json& verdict) {
@@ -360,7 +379,7 @@ void show(const nlohmann::ordered_json& verdict) {
 int run_chaos(const Settings& settings) {
   const auto job = parse_settings(settings.chaos.job,
                                   surroundings_of_process());
-  check_job(job);
+  check_job(settings.chaos, job);
   const Plan plan = Job{job.job, job.job.global_batch}.plan;
   RunFolder folder;
   const Files files{folder.file("weights.safetensors"),
@@ -371,8 +390,11 @@ int run_chaos(const Settings& settings) {
     const Files others{files.weights, folder.file("undisturbed.json"), {}};
     ::unsetenv(link_proxy_variable);
     ::unsetenv(control_proxy_variable);
+    std::optional<uint64_t> steps;
+    if (settings.chaos.steps_after)
+      steps = evidence.summary.at("steps").get<uint64_t>();
     LaunchedJob run{undisturbed(job_arguments(settings, others), job,
-                                folder.file("checkpoints"))};
+                                folder.file("checkpoints"), steps)};
     run.finish(end_deadline);
     evidence.undisturbed = read_json(others.summary);
   }

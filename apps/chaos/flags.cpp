@@ -42,6 +42,13 @@ std::vector<Flag> chaos_flags() {
       "of host-kill, host-cut and host-slow: network namespaces that the job's "
       "roles are started on one by one",
       whole(FIELD(chaos.hosts), 2, 64).set);
+  add("steps-after", "N", "none",
+      "end the job by SIGTERM so many steps after its last fault, and compare "
+      "with an undisturbed run of as many as it made: its --steps only has to "
+      "be large enough",
+      [](Settings& s, const std::string& value) {
+        s.chaos.steps_after = parse_whole(value, 1, ~uint64_t{0} >> 1);
+      });
   add("plan", "FILE", "drawn",
       "TOML that says which role gets which fault when, instead of --seed, "
       "--faults and --kinds",

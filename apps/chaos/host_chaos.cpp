@@ -102,13 +102,14 @@ void HostChaos::strike(const ChaosWish& wish) {
   say("all members are at work after " + std::to_string(took.count()) + " ms");
 }
 
-void HostChaos::strike(const Source& next, uint64_t faults) {
+void HostChaos::strike(const Source& next, uint64_t faults,
+                       std::optional<uint64_t> steps_after) {
   if (!wait_for([&] { return journal_.whole() && journal_.steps() > 0; }))
     return;
   while (faults_.size() < faults && failures_.empty()) {
     const auto strike = next(faults - faults_.size());
     if (!strike)
-      return;
+      break;
     const auto goal =
       strike->at_step.value_or(journal_.steps() + strike->steps_before);
     if (!wait_for([&] { return journal_.steps() >= goal; }))
@@ -117,6 +118,9 @@ void HostChaos::strike(const Source& next, uint64_t faults) {
       this->strike(wish);
     done_.push_back(*strike);
   }
+  const auto goal = journal_.steps() + steps_after.value_or(0);
+  if (steps_after && wait_for([&] { return journal_.steps() >= goal; }))
+    job_.terminate();
 }
 
 void HostChaos::tell(ChaosEvidence& evidence) {

@@ -20,8 +20,10 @@ public:
 
   using Source = std::function<std::optional<ChaosStrike>(uint64_t left)>;
   /// Strikes until there were `faults`, or the job is over; after each all
-  /// members have to be back, and a step to be committed.
-  void strike(const Source& next, uint64_t faults);
+  /// members have to be back, and a step to be committed. `steps_after`: as
+  /// ChaosRun.
+  void strike(const Source& next, uint64_t faults,
+              std::optional<uint64_t> steps_after);
   /// Those that took place.
   const std::vector<ChaosStrike>& done() const { return done_; }
   void tell(ChaosEvidence& evidence);

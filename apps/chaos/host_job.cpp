@@ -12,6 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* coordinator_port = ":7000";
+constexpr int status_when_told = 143;
 
 bool is_coordinator(RoleId role) {
   return role.kind == RoleKind::coordinator;
@@ -61,7 +62,9 @@ void HostJob::start(Role& role) {
       role.runs = false;
       if (!role.killed && is_coordinator(role.role))
         exit_ = exit;
-      if (!role.killed && (exit.status != 0 || exit.signal != 0))
+      const bool as_told = terminated_ && is_coordinator(role.role)
+                           && exit.status == status_when_told;
+      if (!role.killed && !as_told && (exit.status != 0 || exit.signal != 0))
         ended_.push_back(to_string(role.role) + " ended with " + exit.describe()
                          + (exit.last_lines.empty()
                               ? std::string{}
@@ -95,6 +98,14 @@ void HostJob::start(size_t host) {
       start(role);
 }
 
+void HostJob::terminate() {
+  const std::lock_guard guard{lock_};
+  if (!roles_.front().runs)
+    return;
+  terminated_ = true;
+  processes_.signal(roles_.front().pid, SIGTERM);
+}
+
 bool HostJob::over() {
   const std::lock_guard guard{lock_};
   return exit_.has_value();
@@ -110,7 +121,9 @@ void HostJob::finish(std::chrono::milliseconds deadline) {
   if (!changed_.wait_for(guard, deadline, [&] { return exit_.has_value(); }))
     throw InputError("the job did not end within "
                      + std::to_string(deadline.count() / 1000) + " s");
-  if (exit_->signal != 0 || exit_->status != 0)
+  if (exit_->signal != 0
+      || (exit_->status != 0
+          && !(terminated_ && exit_->status == status_when_told)))
     throw InputError("the job ended: " + ended_.back());
   constexpr std::chrono::seconds others{20};
   changed_.wait_for(guard, others,

@@ -31,6 +31,8 @@ public:
   void kill(size_t host);
   /// Starts them again, by the same commands.
   void start(size_t host);
+  /// Sends the coordinator SIGTERM, which ends the job in order.
+  void terminate();
   /// The coordinator has ended by itself.
   bool over();
   /// Waits for the end of all. Errors: InputError naming who did not end, or
@@ -57,6 +59,7 @@ private:
   std::condition_variable changed_;
   std::vector<Role> roles_;                  ///< the coordinator first
   std::optional<ChildProcesses::Exit> exit_; ///< the coordinator's own
+  bool terminated_ = false;
   std::vector<std::string> ended_;
   ProgramImage image_;
   ChildProcesses processes_; ///< last: its thread uses what is above

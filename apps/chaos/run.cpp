@@ -163,7 +163,7 @@ bool ChaosRun::end_job(const ChaosWish& wish) {
 
 void ChaosRun::strike(const Source& next,
                       const std::function<bool(ChaosStrike&)>& redirect,
-                      uint64_t faults) {
+                      uint64_t faults, std::optional<uint64_t> steps_after) {
   const auto address = job_.address(start_deadline);
   if (proxy_)
     proxy_->lead_to(address.coordinator);
@@ -208,6 +208,13 @@ void ChaosRun::strike(const Source& next,
       done_.push_back(*strike);
   }
   after_ = count_settled();
+  if (!steps_after)
+    return;
+  const auto goal = injector.wait_for_step(step, step_deadline) + *steps_after;
+  stopped_ = injector.wait_for_step(goal, step_deadline) >= goal
+             && !job_.over();
+  if (stopped_)
+    job_.terminate();
 }
 
 void ChaosRun::tell(ChaosEvidence& evidence, uint32_t virtual_ranks) {

@@ -29,14 +29,17 @@ public:
   /// The next strike, given how many faults are still to come; none: no more.
   using Source = std::function<std::optional<ChaosStrike>(uint64_t left)>;
   /// Strikes until there were `faults`, or the job is over. `redirect` gives a
-  /// strike to another replica, as ChaosPlan.
+  /// strike to another replica, as ChaosPlan. `steps_after`: ends the job by
+  /// SIGTERM so many steps later; none: leaves it to itself.
   void strike(const Source& next,
               const std::function<bool(ChaosStrike&)>& redirect,
-              uint64_t faults);
+              uint64_t faults, std::optional<uint64_t> steps_after);
   /// Those that took place, as they did.
   const std::vector<ChaosStrike>& done() const { return done_; }
   /// The fault that has ended the job, if one has; the last of all.
   const std::optional<ChaosFault>& ended_by() const { return ended_by_; }
+  /// It was sent SIGTERM after the last of them.
+  bool stopped() const { return stopped_; }
   /// After the end of the job: adds to what it is judged by.
   void tell(ChaosEvidence& evidence, uint32_t virtual_ranks);
 
@@ -60,6 +63,7 @@ private:
   std::vector<ChaosStrike> done_;
   std::vector<ChaosFault> faults_;
   std::optional<ChaosFault> ended_by_;
+  bool stopped_ = false;
   std::optional<RoleProcesses::Holdings> before_;
   std::optional<RoleProcesses::Holdings> after_;
 };

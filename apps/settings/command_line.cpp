@@ -154,7 +154,7 @@ void take_operand(CommandLine& line, Words& rest) {
   if (line.command == "bench") {
     const std::string known =
       "; use bench step, kernels, all-reduce, null-step, parameter-server, "
-      "recovery or goodput";
+      "pipeline, recovery or goodput";
     if (bit_of("bench " + operand) == 0)
       throw UsageError("bench takes what to measure first" + known);
     line.command = "bench " + operand;

@@ -14,6 +14,7 @@ int run_bench_kernels(const Settings& settings);
 int run_bench_all_reduce(const Settings& settings);
 int run_bench_null_step(const Settings& settings);
 int run_bench_parameter_server(const Settings& settings);
+int run_bench_pipeline(const Settings& settings);
 int run_bench_recovery(const Settings& settings);
 int run_bench_goodput(const Settings& settings);
 int run_checkpoint(const Settings& settings);

@@ -37,6 +37,7 @@ enum CommandBit : unsigned {
   on_token = 16777216,       ///< certificates token
   on_petition = 33554432,    ///< certificates renew, revoke
   on_info = 67108864,        ///< data info
+  on_pipeline = 134217728,   ///< bench pipeline
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -73,8 +74,8 @@ std::vector<Flag> consistency_flags();
 std::vector<Flag> checkpoint_flags();
 /// Flags that only matter to this process: files, addresses, output.
 std::vector<Flag> process_flags();
-/// Flags of bench all-reduce, null-step and parameter-server; no keys of a
-/// file.
+/// Flags of bench all-reduce, null-step, parameter-server and pipeline; no keys
+/// of a file.
 std::vector<Flag> bench_flags();
 /// Flags of bench recovery and bench goodput; no keys of a file.
 std::vector<Flag> recovery_flags();

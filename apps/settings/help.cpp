@@ -216,6 +216,12 @@ constexpr Purpose purposes[] = {
    "shard, of dense parameters and of pairs of a key and a value, against "
    "ps-lite where tests/peers/build found it.",
    "  troupe bench parameter-server --rounds 5 --json server.json\n"},
+  {"bench pipeline", "troupe bench pipeline [flags]",
+   "Measures which share of a step the stages of a pipeline wait for each "
+   "other, with stages that wait instead of computing, against what the order "
+   "of their passes says.",
+   "  troupe bench pipeline --stages 4 --micro-batches 8 --json pipeline.json\n"
+   "  troupe bench pipeline --schedule 1f1b,zero_bubble --pass-ms 5,10\n"},
   {"bench recovery", "troupe bench recovery [flags]",
    "Measures how long a job of processes makes no step after a role was killed "
    "or stopped: from the signal to the first step committed without that role, "

@@ -57,8 +57,10 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                 + "; add --strategy parameter_server or multi_worker_mirrored, "
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
-  refuse_idle(flags, {"stages", "schedule", "split-at"}, !is_staged(job),
-              with + "; add --strategy pipeline");
+  refuse_idle(flags, {"stages", "schedule", "recompute", "split-at"},
+              !is_staged(job), with + "; add --strategy pipeline");
+  refuse_idle(flags, {"chunks"}, job.schedule.order != "interleaved",
+              "without --schedule interleaved; add it");
   refuse_idle(flags,
               {"priority", "tables", "dense", "table-fill", "table-bytes",
                "table-idle-steps", "table-keep-count"},

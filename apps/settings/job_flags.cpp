@@ -13,6 +13,7 @@ using namespace binding;
 constexpr uint64_t max_steps = 1'000'000'000'000'000;
 constexpr uint64_t max_epochs = 1'000'000'000;
 constexpr uint64_t max_roles = 4096;
+constexpr uint64_t max_chunks = 64;
 constexpr uint64_t max_ranks = 65'536;
 constexpr uint64_t max_batch = 16'777'216;
 constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
@@ -85,6 +86,14 @@ Binding bucket_mb() {
   auto number = real(FIELD(job.bucket_mb), positive());
   return {number.set, [=](const Settings& s) {
             return s.job.bucket_mb > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+/// Without the flag there is no number to print.
+Binding chunks() {
+  auto number = whole(FIELD(job.schedule.chunks), 1, max_chunks);
+  return {number.set, [=](const Settings& s) {
+            return s.job.schedule.chunks > 0 ? number.get(s) : std::string{};
           }};
 }
 
@@ -215,10 +224,20 @@ void add_places(std::vector<Flag>& flags) {
         "of pipeline, how many hold layers of the model",
         whole(FIELD(job.stages), 1, max_roles)},
        {"schedule", "NAME", text_flag, "auto",
-        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b "
-        "or auto (1f1b, which keeps fewer activations)",
-        choice(FIELD(job.schedule), {"auto", "gpipe", "1f1b"},
-               {"interleaved", "zero_bubble"})},
+        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b, "
+        "interleaved, zero_bubble or auto (1f1b, which keeps fewest "
+        "activations)",
+        choice(FIELD(job.schedule.order),
+               {"auto", "gpipe", "1f1b", "interleaved", "zero_bubble"})},
+       {"chunks", "N", number_flag, "2",
+        "of pipeline with --schedule interleaved, how many parts of the model "
+        "each stage has",
+        chunks()},
+       {"recompute", "NAME", text_flag, "none",
+        "of pipeline, activations that a stage computes again for its backward "
+        "pass instead of keeping them: none or full (it keeps what came from "
+        "the stage before)",
+        choice(FIELD(job.schedule.recompute), {"none", "full"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline, the operator that each stage but the first begins with; "
         "see `troupe model`",

@@ -35,7 +35,7 @@ void add_files(std::vector<Flag>& flags) {
       text(FIELD(out)));
   add(flags,
       on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos
-        | on_recovery | on_goodput,
+        | on_recovery | on_goodput | on_pipeline,
       group, "json", "FILE", "none", "write the figures as a JSON list",
       text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
@@ -240,6 +240,8 @@ unsigned bit_of(const std::string& command) {
     return on_null;
   if (command == "bench parameter-server")
     return on_server;
+  if (command == "bench pipeline")
+    return on_pipeline;
   if (command == "bench recovery")
     return on_recovery;
   if (command == "bench goodput")

@@ -15,7 +15,8 @@
 
 namespace troupe {
 
-/// What `troupe bench all-reduce`, `null-step` and `parameter-server` measure.
+/// What `troupe bench all-reduce`, `null-step`, `parameter-server` and
+/// `pipeline` measure.
 struct BenchOptions {
   static constexpr uint32_t max_members = 64; ///< that share memory
 
@@ -32,6 +33,14 @@ struct BenchOptions {
   std::vector<uint64_t> filled_bytes;    ///< sparse tables of bench null-step
   uint64_t exchanged_bytes = 40'000'000; ///< of bench parameter-server
   uint64_t exchanged_pairs = 10'000'000; ///< the same, 0: none
+  std::vector<uint32_t> stages{2, 4, 8}; ///< of bench pipeline
+  std::vector<uint32_t> micro_batches{4, 8, 16, 32};
+  std::vector<std::string> schedules{"gpipe", "1f1b", "interleaved",
+                                     "zero_bubble"};
+  uint32_t chunks = 2;              ///< of a stage, interleaved
+  std::vector<uint32_t> pass_ms{5}; ///< by stage, in turn
+  uint64_t pipeline_steps = 9;
+  std::string recompute = "none";
 };
 
 /// What `troupe chaos` does to a job.
@@ -39,7 +48,10 @@ struct ChaosOptions {
   uint64_t seed = 0;
   uint64_t faults = 8;
   std::vector<ChaosKind> kinds{ChaosKind::kill};
-  uint32_t hosts = 3;           ///< of the kinds that strike hosts
+  uint32_t hosts = 3; ///< of the kinds that strike hosts
+  /// That the job makes after its last fault before it is ended; none: it ends
+  /// by itself.
+  std::optional<uint64_t> steps_after;
   std::string plan;             ///< file of strikes; empty: they are drawn
   std::string write_plan;       ///< where to write what struck; empty: nowhere
   std::vector<std::string> job; ///< its arguments: "train", …

@@ -28,6 +28,7 @@ Needs ConvolutionFrame::needs() const {
   needs.backward_reads_inputs = 1;
   needs.backward_reads_output = relu();
   needs.scratch = {0, std::max<uint64_t>(units_, scratch())};
+  needs.splits = true;
   return needs;
 }
 
@@ -42,21 +43,26 @@ void ConvolutionFrame::finish(const OpArgs& args, size_t row,
 }
 
 void ConvolutionFrame::backward(const OpArgs& args) {
-  give_to_bias(args);
-  give_to_weights(args);
-  if (args.input_gradients[0] != nullptr)
+  if (args.half == BackwardHalf::inputs) {
+    pass_relu(args);
+  } else {
+    give_to_bias(args);
+    give_to_weights(args);
+  }
+  if (args.half != BackwardHalf::weights && args.input_gradients[0] != nullptr)
     give_to_input(args);
 }
 
-/// And to the activation: the output's gradient is that of the sums from here
-/// on.
+/// And to the activation, unless the half for inputs has: the output's gradient
+/// is that of the sums from here on.
 void ConvolutionFrame::give_to_bias(const OpArgs& args) const {
-  if (!has_bias() && !relu())
+  const bool gates = relu() && args.half == BackwardHalf::both;
+  if (!has_bias() && !gates)
     return;
   const bool added = !has_bias() || args.accumulate_parameters[1];
   auto* sums = added ? args.scratch : args.parameter_gradients[1];
   loops().bias_backward(pixels(args.output_gradient, args.rows),
-                        relu() ? args.output : nullptr, sums);
+                        gates ? args.output : nullptr, sums);
   if (has_bias() && added)
     loops().add(sums, args.parameter_gradients[1], args.parameter_gradients[1],
                 units_);
@@ -162,11 +168,14 @@ public:
       ConvolutionFrame::backward(args);
       return;
     }
-    stem_->backward(args);
-    if (args.input_gradients[0] == nullptr)
-      return;
-    pass_relu(args);
-    give_to_input(args);
+    if (args.half != BackwardHalf::inputs)
+      stem_->backward(args);
+    const bool asked = args.input_gradients[0] != nullptr;
+    if (args.half == BackwardHalf::inputs
+        || (args.half == BackwardHalf::both && asked))
+      pass_relu(args);
+    if (args.half != BackwardHalf::weights && asked)
+      give_to_input(args);
   }
 
 private:

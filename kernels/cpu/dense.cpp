@@ -41,6 +41,7 @@ public:
       needs.backward_reads_output = kind_ != Activation::none;
     needs.scratch = {0, outputs_};
     needs.accumulates = true;
+    needs.splits = true;
     return needs;
   }
 
@@ -75,8 +76,10 @@ public:
   void backward(const OpArgs& args) override {
     const auto leaves = leaves_of(args);
     before_activation(args, leaves);
-    weight_gradient(args, leaves);
-    if (args.input_gradients[0] != nullptr)
+    if (args.half != BackwardHalf::inputs)
+      weight_gradient(args, leaves);
+    if (args.half != BackwardHalf::weights
+        && args.input_gradients[0] != nullptr)
       give_back(args, leaves);
   }
 
@@ -147,19 +150,30 @@ private:
            && matrix.take(a, part.rows, columns, n, 1.0);
   }
 
-  /// Turns the gradient of the output into that of the product, in its place,
-  /// and sums it for the bias. relu goes along with the sum.
+  /// Turns the gradient of the output into that of the product, in its place
+  /// (the half for inputs), and sums it for the bias (the other). relu goes
+  /// along with the sum.
   void before_activation(const OpArgs& args, StackedLeaves leaves) {
     const auto count = args.rows * repeats_ * outputs_;
     auto* delta = args.output_gradient;
-    const bool with_sum = has_bias_ && kind_ == Activation::relu;
-    if (keeps_slope())
+    const bool gates = has_bias_ && kind_ == Activation::relu;
+    if (args.half == BackwardHalf::weights) {
+      // The other half has done it.
+    } else if (keeps_slope()) {
       elementwise_loops().multiply(delta, args.saved, delta, count, false);
-    else if (kind_ != Activation::none && !with_sum)
+    } else if (kind_ != Activation::none && !gates) {
       elementwise_loops().slope(kind_,
                                 {args.output, delta, delta, count, false});
+    }
     if (!has_bias_)
       return;
+    if (args.half == BackwardHalf::inputs) {
+      if (gates) // and the sum is taken again in the other half
+        loops().bias_backward({delta, outputs_, args.rows * repeats_, outputs_},
+                              args.output, args.scratch);
+      return;
+    }
+    const bool with_sum = gates && args.half == BackwardHalf::both;
     auto* gradient = args.parameter_gradients[1];
     const bool added = args.accumulate_parameters[1];
     LeafStack sums{added ? args.scratch : gradient, outputs_, spare_biases_};

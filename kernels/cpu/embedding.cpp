@@ -60,6 +60,7 @@ public:
     Needs needs;
     needs.backward_reads_inputs = 1;
     needs.accumulates = true;
+    needs.splits = true;
     return needs;
   }
 
@@ -77,6 +78,8 @@ public:
   }
 
   void backward(const OpArgs& args) override {
+    if (args.half == BackwardHalf::inputs)
+      return; // ids have no gradient
     clear(args);
     const auto count = args.rows * ids();
     const auto* id = args.ids(0);
@@ -104,6 +107,7 @@ public:
     Needs needs;
     needs.backward_reads_inputs = weighted_ ? 3 : 1;
     needs.accumulates = true;
+    needs.splits = true;
     return needs;
   }
 
@@ -124,16 +128,19 @@ public:
   }
 
   void backward(const OpArgs& args) override {
-    clear(args);
+    const bool of_table = args.half != BackwardHalf::inputs;
+    const bool of_weights = args.half != BackwardHalf::weights && weighted_;
+    auto* weights = of_weights ? args.input_gradients[1] : nullptr;
+    if (of_table)
+      clear(args);
     const auto& loop = interaction_loops();
-    auto* weights = weighted_ ? args.input_gradients[1] : nullptr;
     for (size_t r = 0; r < args.rows; ++r) {
       const auto* id = args.ids(0) + r * ids();
       const auto* from = args.output_gradient + r * width();
       const float part = mean_ ? share(id) : 1.0f;
       for (size_t i = 0; i < ids(); ++i) {
         const auto at = size_t(id[i]) * width();
-        if (id[i] >= 0)
+        if (of_table && id[i] >= 0)
           loop.add_scaled(from, part * weight(args, r, i),
                           args.parameter_gradients[0] + at, width());
         if (weights == nullptr)

@@ -1,5 +1,6 @@
 #include "kernels/cpu/stage_replica.hpp"
 
+#include "kernels/base/buffer.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/pass.hpp"
@@ -10,67 +11,168 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Each slot has operators of its own, since some keep what they found of an
-/// input until its backward pass.
+uint32_t workspaces_of(const StageOptions& options) {
+  return options.recompute ? options.activations : options.in_flight;
+}
+
+/// A slot keeps a micro-batch from its forward to its backward pass, and so its
+/// workspace; where activations are computed again, its inputs alone, and it
+/// has any workspace for the time of a pass or, from the half of a backward
+/// pass for inputs on, until that for weights.
 class CpuStageReplica final : public StageReplica {
 public:
-  CpuStageReplica(const Graph& graph, GraphPart part, uint32_t max_rows,
-                  uint32_t in_flight, Precision precision)
+  CpuStageReplica(const Graph& graph, GraphPart part,
+                  const StageOptions& options)
     : StageReplica(graph, std::move(part)),
       graph_(graph),
-      device_(make_cpu_device(precision)),
-      slots_(in_flight) {
-    require(in_flight > 0, "a stage for no micro-batch");
-    for (auto& slot : slots_)
-      slot.engine = std::make_unique<Engine>(graph_, part_, *device_, max_rows);
+      device_(make_cpu_device(options.precision)),
+      recompute_(options.recompute),
+      slots_(options.in_flight),
+      workspaces_(workspaces_of(options)),
+      early_layout_(graph, {}) {
+    require(!slots_.empty() && !workspaces_.empty(),
+            "a stage for no micro-batch");
+    for (auto& workspace : workspaces_)
+      workspace.engine = std::make_unique<Engine>(
+        graph_, part_, *device_, options.max_rows, options.in_halves);
+    if (recompute_)
+      for (auto& slot : slots_)
+        slot.in = Buffer{forward_elements(graph_, part_.in, options.max_rows)};
+    if (!options.in_halves)
+      return;
+    early_layout_ = Layout{graph_, workspaces_.front().engine->halves().early};
+    for (auto& workspace : workspaces_)
+      workspace.early = Buffer{std::max<size_t>(1, early_layout_.total)};
   }
 
   LeafStats forward(uint32_t at, const float* parameters, const Batch& batch,
                     const float* in, float* out) override {
-    auto& slot = slots_.at(at);
-    require(!slot.taken, "a micro-batch in a slot that is taken");
-    slot.taken = true;
+    auto& slot = next_pass(at, Holds::nothing, Holds::forward);
     slot.batch = batch;
     slot.pass = cpu_pass(parameters, slot.batch);
     slot.pass.training = true;
-    slot.totals = {};
     slot.pass.totals = &slot.totals;
-    take_values(*slot.engine, in, batch.rows);
-    slot.engine->forward(slot.pass);
-    give_values(*slot.engine, in, out, batch.rows);
+    auto& workspace = take_workspace(at);
+    run_forward(slot, workspace, in);
+    give_values(*workspace.engine, in, out, batch.rows);
+    if (recompute_) {
+      std::copy_n(in, forward_elements(graph_, part_.in, batch.rows),
+                  slot.in.data());
+      workspace.taken = false;
+    }
     return {slot.totals.loss, slot.totals.correct};
   }
 
   void backward(uint32_t at, const float* from_next, float* gradient,
                 float* to_previous) override {
-    auto& slot = slots_.at(at);
-    require(slot.taken, "a backward pass before the forward pass");
-    slot.taken = false;
-    prepare_compute_thread();
+    auto& slot = next_pass(at, Holds::forward, Holds::nothing);
+    auto& workspace = forward_again(at);
     const auto rows = slot.batch.rows;
-    take_gradients(*slot.engine, from_next, rows, gradient);
-    slot.engine->backward(slot.pass, gradient);
-    give_gradients(*slot.engine, from_next, rows, gradient, to_previous);
+    take_gradients(*workspace.engine, from_next, rows, gradient, layout_);
+    workspace.engine->backward(slot.pass, gradient);
+    give_gradients(*workspace.engine, from_next, rows, gradient, layout_,
+                   to_previous);
+    workspace.taken = false;
+  }
+
+  void backward_inputs(uint32_t at, const float* from_next,
+                       float* to_previous) override {
+    auto& slot = next_pass(at, Holds::forward, Holds::weights);
+    auto& workspace = forward_again(at);
+    const auto rows = slot.batch.rows;
+    auto* early = workspace.early.data();
+    take_gradients(*workspace.engine, from_next, rows, early, early_layout_);
+    workspace.engine->backward_inputs(slot.pass, early);
+    give_gradients(*workspace.engine, from_next, rows, early, early_layout_,
+                   to_previous);
+  }
+
+  void backward_weights(uint32_t at, float* gradient) override {
+    auto& slot = next_pass(at, Holds::weights, Holds::nothing);
+    auto& workspace = workspaces_[slot.workspace];
+    for (auto parameter : workspace.engine->halves().early)
+      std::copy_n(workspace.early.data() + early_layout_.offsets[parameter],
+                  graph_.parameters[parameter].size(),
+                  gradient + layout_.offsets[parameter]);
+    workspace.engine->backward_weights(slot.pass, gradient);
+    workspace.taken = false;
   }
 
   void abandon() override {
     for (auto& slot : slots_)
-      slot.taken = false;
+      slot.holds = Holds::nothing;
+    for (auto& workspace : workspaces_)
+      workspace.taken = false;
   }
 
   uint64_t memory_bytes() const override {
-    return slots_.size() * slots_.front().engine->memory().total
+    return (workspaces_.size()
+              * (workspaces_.front().engine->memory().total
+                 + early_layout_.total)
+            + slots_.size() * slots_.front().in.size())
            * sizeof(float);
   }
 
 private:
+  /// What a slot keeps a micro-batch for.
+  enum class Holds : uint8_t {
+    nothing,
+    forward, ///< it will come back
+    weights, ///< it came back, for inputs
+  };
+
   struct Slot {
-    std::unique_ptr<Engine> engine;
     Batch batch;
     Engine::Pass pass;
     LossTotals totals;
+    Buffer in;              ///< where activations are computed again
+    uint32_t workspace = 0; ///< where its activations are
+    Holds holds = Holds::nothing;
+  };
+
+  /// With operators of its own: some keep what they found of an input until
+  /// its backward pass.
+  struct Workspace {
+    std::unique_ptr<Engine> engine;
+    Buffer early; ///< between the halves; flat by early_layout_
     bool taken = false;
   };
+
+  Slot& next_pass(uint32_t at, Holds before, Holds after) {
+    auto& slot = slots_.at(at);
+    require(slot.holds == before, "a pass of a micro-batch before its time");
+    slot.holds = after;
+    prepare_compute_thread();
+    return slot;
+  }
+
+  Workspace& take_workspace(uint32_t at) {
+    uint32_t index = at;
+    if (recompute_)
+      for (index = 0; index < workspaces_.size(); ++index)
+        if (!workspaces_[index].taken)
+          break;
+    auto& workspace = workspaces_.at(index);
+    workspace.taken = true;
+    slots_[at].workspace = index;
+    return workspace;
+  }
+
+  /// Where the activations of a slot's micro-batch are.
+  Workspace& forward_again(uint32_t at) {
+    auto& slot = slots_[at];
+    if (!recompute_)
+      return workspaces_[slot.workspace];
+    auto& workspace = take_workspace(at);
+    run_forward(slot, workspace, slot.in.data());
+    return workspace;
+  }
+
+  void run_forward(Slot& slot, const Workspace& workspace, const float* in) {
+    slot.totals = {};
+    take_values(*workspace.engine, in, slot.batch.rows);
+    workspace.engine->forward(slot.pass);
+  }
 
   uint64_t size(uint32_t value, uint32_t rows) const {
     return graph_.values[value].size() * rows;
@@ -95,7 +197,8 @@ private:
   }
 
   void take_gradients(const Engine& engine, const float* from_next,
-                      uint32_t rows, float* gradient) const {
+                      uint32_t rows, float* gradient,
+                      const Layout& layout) const {
     for (auto value : part_.out.gradients) {
       if (auto* to = engine.gradient(value); to != nullptr)
         std::copy_n(from_next, size(value, rows), to);
@@ -103,14 +206,15 @@ private:
     }
     for (auto parameter : part_.out.parameters) {
       const auto count = graph_.parameters[parameter].size();
-      if (const auto at = layout_.offsets[parameter]; at != Layout::nowhere)
+      if (const auto at = layout.offsets[parameter]; at != Layout::nowhere)
         std::copy_n(from_next, count, gradient + at);
       from_next += count;
     }
   }
 
   void give_gradients(const Engine& engine, const float* from_next,
-                      uint32_t rows, const float* gradient, float* to) const {
+                      uint32_t rows, const float* gradient,
+                      const Layout& layout, float* to) const {
     for (auto value : part_.in.gradients) {
       const auto* from = engine.gradient(value);
       if (from == nullptr)
@@ -119,7 +223,7 @@ private:
     }
     from_next += place(part_.out.gradients, ~uint32_t{0}, rows);
     for (auto parameter : part_.in.parameters) {
-      const auto at = layout_.offsets[parameter];
+      const auto at = layout.offsets[parameter];
       const auto* from = at != Layout::nowhere
                            ? gradient + at
                            : from_next + parameter_place(parameter);
@@ -146,16 +250,37 @@ private:
 
   Graph graph_;
   std::unique_ptr<Device> device_;
+  bool recompute_;
   std::vector<Slot> slots_;
+  std::vector<Workspace> workspaces_;
+  Layout early_layout_; ///< of what the half for inputs gives parameters
 };
 
 } // namespace
 
 std::unique_ptr<StageReplica>
-make_cpu_stage_replica(const Graph& graph, GraphPart part, uint32_t max_rows,
-                       uint32_t in_flight, Precision precision) {
-  return std::make_unique<CpuStageReplica>(graph, std::move(part), max_rows,
-                                           in_flight, precision);
+make_cpu_stage_replica(const Graph& graph, GraphPart part,
+                       const StageOptions& options) {
+  return std::make_unique<CpuStageReplica>(graph, std::move(part), options);
+}
+
+uint64_t cpu_stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                                const StageOptions& options) {
+  const auto device = make_cpu_device(options.precision);
+  std::vector<Needs> needs(graph.ops.size());
+  for (auto i = part.ops.begin; i < part.ops.end; ++i)
+    needs[i] = device->make_operator(graph, i, options.max_rows)->needs();
+  BackwardHalves halves;
+  if (options.in_halves)
+    halves = halve_backward(graph, part, needs);
+  const auto plan = MemoryPlan::make(graph, part, needs, options.max_rows,
+                                     halves.splits);
+  const auto kept =
+    options.recompute ? forward_elements(graph, part.in, options.max_rows) : 0;
+  return (workspaces_of(options)
+            * (plan.total + Layout(graph, halves.early).total)
+          + options.in_flight * kept)
+         * sizeof(float);
 }
 
 } // namespace troupe::kernels

@@ -5,7 +5,11 @@
 namespace troupe::kernels {
 
 std::unique_ptr<StageReplica>
-make_cpu_stage_replica(const Graph& graph, GraphPart part, uint32_t max_rows,
-                       uint32_t in_flight, Precision precision);
+make_cpu_stage_replica(const Graph& graph, GraphPart part,
+                       const StageOptions& options);
+
+/// What its memory_bytes() would be.
+uint64_t cpu_stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                                const StageOptions& options);
 
 } // namespace troupe::kernels

@@ -58,6 +58,7 @@ void Stem::backward(const OpArgs& args) const {
   const auto outputs = shape_.high * shape_.wide * shape_.units;
   const auto weights = shape_.kernel * shape_.kernel * shape_.channels
                        * shape_.units;
+  const bool gates = relu_ && args.half == BackwardHalf::both;
   if (!args.accumulate_parameters[0])
     std::fill_n(args.parameter_gradients[0], weights, 0.0f);
   if (bias_ && !args.accumulate_parameters[1])
@@ -65,7 +66,7 @@ void Stem::backward(const OpArgs& args) const {
   for (size_t row = 0; row < args.rows; ++row)
     loops.backward(shape_, padded(args, row),
                    args.output_gradient + row * outputs,
-                   relu_ ? args.output + row * outputs : nullptr,
+                   gates ? args.output + row * outputs : nullptr,
                    args.parameter_gradients[0],
                    bias_ ? args.parameter_gradients[1] : nullptr);
 }

@@ -5,6 +5,7 @@
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cpu/stage_replica.hpp"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/devices/sleeping_layers.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
@@ -40,7 +41,8 @@ uint32_t stacked_rows(const Graph& graph, DeviceId device) {
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows, Precision precision) {
   if (const auto sleep = sleep_model(graph.text))
-    return kernels::make_sleeping_replica(graph, *sleep);
+    return sleep->layers.empty() ? kernels::make_sleeping_replica(graph, *sleep)
+                                 : kernels::make_sleeping_layers(graph, *sleep);
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
@@ -48,12 +50,21 @@ std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
 
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
-                   uint32_t max_rows, uint32_t in_flight, Precision precision) {
+                   const StageOptions& options) {
   if (device.kind != DeviceId::Kind::cpu)
     throw InputError(to_string(device)
                      + " computes no stages of a graph yet; use cpu:0");
-  return kernels::make_cpu_stage_replica(graph, std::move(part), max_rows,
-                                         in_flight, precision);
+  if (const auto sleep = sleep_model(graph.text))
+    return kernels::make_sleeping_stage(graph, std::move(part), *sleep,
+                                        options);
+  return kernels::make_cpu_stage_replica(graph, std::move(part), options);
+}
+
+uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                            const StageOptions& options) {
+  return sleep_model(graph.text)
+           ? 0
+           : kernels::cpu_stage_memory_bytes(graph, part, options);
 }
 
 namespace kernels {

@@ -5,7 +5,7 @@
 
 namespace troupe::kernels {
 
-/// Makes the replica of a sleep_graph, for any device.
+/// Makes the replica of a sleep_graph without layers, for any device.
 std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
                                                const SleepModel& sleep);
 

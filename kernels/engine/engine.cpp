@@ -12,7 +12,7 @@ Engine::Engine(const Graph& graph, Device& device, uint32_t max_rows)
            device, max_rows) {}
 
 Engine::Engine(const Graph& graph, GraphPart part, Device& device,
-               uint32_t max_rows)
+               uint32_t max_rows, bool in_halves)
   : graph_(graph),
     part_(std::move(part)),
     layout_(graph_, part_.parameters),
@@ -20,6 +20,8 @@ Engine::Engine(const Graph& graph, GraphPart part, Device& device,
     max_rows_(max_rows),
     operators_(graph.ops.size()),
     needs_(graph.ops.size()),
+    in_halves_(in_halves),
+    early_layout_(graph_, {}),
     args_(graph.ops.size()),
     places_(graph.values.size()),
     final_(graph.ops.size()) {
@@ -28,7 +30,11 @@ Engine::Engine(const Graph& graph, GraphPart part, Device& device,
     operators_[i] = device_.make_operator(graph_, i, max_rows);
     needs_[i] = operators_[i]->needs();
   }
-  plan_ = MemoryPlan::make(graph_, part_, needs_, max_rows);
+  if (in_halves_) {
+    halves_ = halve_backward(graph_, part_, needs_);
+    early_layout_ = Layout(graph_, halves_.early);
+  }
+  plan_ = MemoryPlan::make(graph_, part_, needs_, max_rows, halves_.splits);
   arena_ = device_.allocate(plan_.total);
   std::vector<uint8_t> seen(graph_.parameters.size(), 0);
   for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
@@ -137,6 +143,33 @@ void Engine::leaf_by_leaf(const Pass& pass, size_t i, const Run& run) {
 
 void Engine::backward(const Pass& pass, float* gradient,
                       const std::function<void(uint32_t)>& ready) {
+  run_backward(pass, BackwardHalf::both, gradient, layout_, ready);
+}
+
+void Engine::backward_inputs(const Pass& pass, float* early) {
+  require(in_halves_, "a backward pass that is not in halves");
+  run_backward(pass, BackwardHalf::inputs, early, early_layout_, {});
+}
+
+void Engine::backward_weights(const Pass& pass, float* gradient) {
+  require(in_halves_, "a backward pass that is not in halves");
+  std::vector<uint8_t> written(graph_.parameters.size(), 0);
+  for (auto parameter : halves_.early)
+    written[parameter] = 1;
+  for (size_t i = part_.ops.end; i-- > part_.ops.begin;) {
+    if (!halves_.splits[i])
+      continue;
+    args_[i].half = BackwardHalf::weights;
+    give_to_parameters(i, gradient, layout_, written);
+    leaf_by_leaf(pass, i, [&](OpArgs& of) { operators_[i]->backward(of); });
+  }
+}
+
+/// All of it, or the half for inputs, in which only operators without halves
+/// give parameters something.
+void Engine::run_backward(const Pass& pass, BackwardHalf half, float* gradient,
+                          const Layout& layout,
+                          const std::function<void(uint32_t)>& ready) {
   require(pass.training, "a backward pass of an evaluation");
   std::vector<uint8_t> begun(graph_.values.size(), 0);
   std::vector<uint8_t> written(graph_.parameters.size(), 0);
@@ -153,21 +186,29 @@ void Engine::backward(const Pass& pass, float* gradient,
       args.accumulate_inputs[k] = std::exchange(begun[op.inputs[k]],
                                                 uint8_t{1});
     }
-    for (size_t k = 0; k < op.parameters.size(); ++k) {
-      const auto parameter = op.parameters[k];
-      args.parameter_gradients[k] = gradient + layout_.offsets[parameter];
-      args.accumulate_parameters[k] = std::exchange(written[parameter],
-                                                    uint8_t{1});
-    }
+    const bool splits = half == BackwardHalf::inputs && halves_.splits[i];
+    args.half = splits ? BackwardHalf::inputs : BackwardHalf::both;
+    if (!splits)
+      give_to_parameters(i, gradient, layout, written);
     if (plan_.runs_backward[i])
-      run_backward(pass, i);
+      run_operator_backward(pass, i);
     if (ready)
       for (auto parameter : final_[i])
         ready(parameter);
   }
 }
 
-void Engine::run_backward(const Pass& pass, size_t i) {
+void Engine::give_to_parameters(size_t i, float* gradient, const Layout& layout,
+                                std::vector<uint8_t>& written) {
+  const auto& parameters = graph_.ops[i].parameters;
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    args_[i].parameter_gradients[k] = gradient + layout.offsets[parameters[k]];
+    args_[i].accumulate_parameters[k] = std::exchange(written[parameters[k]],
+                                                      uint8_t{1});
+  }
+}
+
+void Engine::run_operator_backward(const Pass& pass, size_t i) {
   auto& args = args_[i];
   if (needs_[i].alias) {
     pass_on(i);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/engine/backward_halves.hpp"
 #include "kernels/engine/device.hpp"
 #include "kernels/engine/memory_plan.hpp"
 #include "kernels/engine/whole_step.hpp"
@@ -22,8 +23,10 @@ public:
   /// The device must outlive the engine.
   Engine(const Graph& graph, Device& device, uint32_t max_rows);
   /// Of a part. Parameters and gradient are then flat by
-  /// Layout(graph, part.parameters).
-  Engine(const Graph& graph, GraphPart part, Device& device, uint32_t max_rows);
+  /// Layout(graph, part.parameters). `in_halves`: there is memory for a
+  /// backward pass in halves, and it comes so.
+  Engine(const Graph& graph, GraphPart part, Device& device, uint32_t max_rows,
+         bool in_halves = false);
 
   /// All pointers are of the device's memory. Parameters and gradient are flat
   /// by Layout(graph), of a part by its own.
@@ -55,6 +58,15 @@ public:
   void backward(const Pass& pass, float* gradient,
                 const std::function<void(uint32_t)>& ready = {});
 
+  /// The halves of a backward pass, one after the other, with the bits of the
+  /// whole one. What comes and goes of the part's neighbours does so in the
+  /// half for inputs. Shape: early, flat by Layout(graph, halves().early);
+  /// holds what the next stage gave, as above, and is to be copied to the
+  /// gradient before the half for weights adds to it.
+  void backward_inputs(const Pass& pass, float* early);
+  void backward_weights(const Pass& pass, float* gradient);
+  const BackwardHalves& halves() const { return halves_; }
+
   /// Of a part: where forward() finds, or leaves, a value that crosses; where
   /// backward() finds or leaves its gradient. Null: no operator has it.
   float* value(uint32_t value) const { return at(plan_.values[value]); }
@@ -70,7 +82,12 @@ private:
   void bind(const Pass& pass);
   template <class Run>
   void leaf_by_leaf(const Pass& pass, size_t op, const Run& run);
-  void run_backward(const Pass& pass, size_t op);
+  void run_backward(const Pass& pass, BackwardHalf half, float* gradient,
+                    const Layout& layout,
+                    const std::function<void(uint32_t)>& ready);
+  void give_to_parameters(size_t op, float* gradient, const Layout& layout,
+                          std::vector<uint8_t>& written);
+  void run_operator_backward(const Pass& pass, size_t op);
   void pass_on(size_t op);
 
   Graph graph_;
@@ -80,6 +97,9 @@ private:
   uint32_t max_rows_;
   std::vector<std::unique_ptr<Operator>> operators_; ///< null: another part's
   std::vector<Needs> needs_;
+  bool in_halves_;
+  BackwardHalves halves_;
+  Layout early_layout_;
   MemoryPlan plan_;
   float* arena_ = nullptr;
   std::vector<OpArgs> args_;

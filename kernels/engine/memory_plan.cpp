@@ -12,9 +12,9 @@ namespace {
 constexpr auto nowhere = MemoryPlan::nowhere;
 
 /// One piece of memory with the time it is in use. Operator i runs forward at
-/// time i and backward at time 2 n - 1 - i, of n operators of the whole graph.
-/// A part takes at the times of the operators beside it what comes, and gives
-/// what goes.
+/// time i and backward at time 2 n - 1 - i, of n operators of the whole graph;
+/// its half for weights, if it has one, at 3 n - 1 - i. A part takes at the
+/// times of the operators beside it what comes, and gives what goes.
 struct Storage {
   uint64_t size = 0;
   uint64_t from = ~uint64_t{0};
@@ -33,10 +33,12 @@ struct Storage {
 class Planner {
 public:
   Planner(const Graph& graph, const GraphPart& part,
-          const std::vector<Needs>& needs, uint64_t rows)
+          const std::vector<Needs>& needs, uint64_t rows,
+          const std::vector<uint8_t>& splits)
     : graph_(graph),
       part_(part),
       needs_(needs),
+      splits_(splits),
       rows_(rows),
       consumers_(graph.values.size()),
       producer_(graph.values.size(), nowhere),
@@ -64,8 +66,9 @@ public:
     }
     // In use throughout: any operator may take them.
     const auto first = part_.ops.begin;
-    const auto spare_at = storage(spare_, first, backward(first));
-    const auto scratch_at = storage(scratch, first, backward(first));
+    const auto end = splits_.empty() ? backward(first) : weights(first);
+    const auto spare_at = storage(spare_, first, end);
+    const auto scratch_at = storage(scratch, first, end);
     result.total = assign();
     for (const auto& one : storages_)
       result.unshared += rounded(one.size);
@@ -91,6 +94,12 @@ private:
     return 2 * graph_.ops.size() - 1 - op;
   }
 
+  uint64_t weights(uint64_t op) const { return 3 * graph_.ops.size() - 1 - op; }
+  /// When all of its backward pass is done.
+  uint64_t all_backward(uint64_t op) const {
+    return !splits_.empty() && splits_[op] ? weights(op) : backward(op);
+  }
+
   size_t storage(uint64_t size, uint64_t from, uint64_t to) {
     storages_.push_back({size, from, to, 0});
     return storages_.size() - 1;
@@ -110,7 +119,7 @@ private:
       for (size_t k = 0; k < op.inputs.size(); ++k)
         if (op.inputs[k] == value
             && (needs_[consumer].backward_reads_inputs >> k & 1))
-          last = std::max(last, backward(consumer));
+          last = std::max(last, all_backward(consumer));
     }
     return goes_[value] ? std::max<uint64_t>(last, part_.ops.end) : last;
   }
@@ -165,7 +174,7 @@ private:
       const bool loss = i + 1 == graph_.ops.size();
       require(loss || own != nowhere, "an operator whose output nobody reads");
       if (own != nowhere)
-        storages_[own].use(backward(i));
+        storages_[own].use(all_backward(i));
       runs_backward_[i] = !needs_[i].alias;
       for (size_t k = 0; k < op.inputs.size(); ++k)
         place_gradient_of_input(i, k, own);
@@ -232,6 +241,7 @@ private:
   const Graph& graph_;
   const GraphPart& part_;
   const std::vector<Needs>& needs_;
+  const std::vector<uint8_t>& splits_; ///< empty: none
   uint64_t rows_;
   std::vector<std::vector<size_t>> consumers_; ///< operators, ascending
   std::vector<uint64_t> producer_;             ///< nowhere: not of the part
@@ -253,10 +263,12 @@ MemoryPlan MemoryPlan::make(const Graph& graph, const std::vector<Needs>& needs,
 }
 
 MemoryPlan MemoryPlan::make(const Graph& graph, const GraphPart& part,
-                            const std::vector<Needs>& needs,
-                            uint64_t max_rows) {
+                            const std::vector<Needs>& needs, uint64_t max_rows,
+                            const std::vector<uint8_t>& splits) {
   require(needs.size() == graph.ops.size(), "needs of other operators");
-  return Planner(graph, part, needs, max_rows).plan();
+  require(splits.empty() || splits.size() == graph.ops.size(),
+          "halves of other operators");
+  return Planner(graph, part, needs, max_rows, splits).plan();
 }
 
 } // namespace troupe::kernels

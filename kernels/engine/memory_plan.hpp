@@ -31,8 +31,11 @@ struct MemoryPlan {
   static MemoryPlan make(const Graph& graph, const std::vector<Needs>& needs,
                          uint64_t max_rows);
   /// Of a part: needs of its operators, by their places in the whole graph.
+  /// `splits` [operators]: whose backward pass comes in halves, so that what
+  /// that for weights reads is kept until then; empty: none's.
   static MemoryPlan make(const Graph& graph, const GraphPart& part,
-                         const std::vector<Needs>& needs, uint64_t max_rows);
+                         const std::vector<Needs>& needs, uint64_t max_rows,
+                         const std::vector<uint8_t>& splits = {});
 };
 
 } // namespace troupe::kernels

@@ -26,6 +26,10 @@ struct LossTotals {
   uint64_t correct = 0; ///< labels that the largest logit names
 };
 
+/// Which gradients a backward pass is to give: those of inputs, for which the
+/// operators before wait, those of parameters, for which nobody does, or both.
+enum class BackwardHalf : uint8_t { both, inputs, weights };
+
 /// The arguments of one pass of one operator. All pointers are of the device's
 /// memory, 64-byte aligned; shapes are [rows, the value's shape].
 struct OpArgs {
@@ -44,6 +48,9 @@ struct OpArgs {
   std::vector<uint8_t> accumulate_inputs;
   std::vector<float*> parameter_gradients;
   std::vector<uint8_t> accumulate_parameters;
+  /// Of an operator that Needs::splits alone; the half for inputs comes first,
+  /// and neither looks at the other's gradients.
+  BackwardHalf half = BackwardHalf::both;
 
   float* saved = nullptr;   ///< Needs::saved; kept from forward to backward
   float* scratch = nullptr; ///< Needs::scratch; of this call alone
@@ -105,6 +112,10 @@ struct Needs {
   /// Gradients of inputs can be added to what is there; without it the engine
   /// adds them.
   bool accumulates = false;
+  /// The backward pass comes in halves, too. That for weights reads the
+  /// gradient of the output as the other half left it, and what
+  /// backward_reads_inputs says; no output, and nothing saved. Not in place.
+  bool splits = false;
 };
 
 /// One operator on one device, for up to max_rows rows; used by one thread at a

@@ -8,6 +8,21 @@
 
 namespace troupe {
 
+struct StageOptions {
+  uint32_t max_rows = 1;  ///< of a micro-batch
+  uint32_t in_flight = 1; ///< micro-batches held at once
+  Precision precision = Precision::float32;
+  /// The backward pass comes in halves, that for weights later: what it reads
+  /// is kept until then.
+  bool in_halves = false;
+  /// A slot keeps what came to the part alone, and the backward pass, or the
+  /// half for inputs, begins with another forward pass.
+  bool recompute = false;
+  /// Micro-batches whose activations are held at once where they are computed
+  /// again: one more than are between the halves, or one.
+  uint32_t activations = 1;
+};
+
 /// A stage's working memory on one device: takes micro-batches forward and
 /// backward through a part of a graph, several of them between the two at once.
 /// Used by one thread at a time. The gradient that the stages give together is
@@ -21,7 +36,8 @@ public:
   virtual ~StageReplica() = default;
 
   /// Takes the micro-batch of a slot forward. Slots are [0, in_flight); the
-  /// slot is taken until backward(). The batch's memory must live as long.
+  /// slot is taken until it has gone backward. The batch's memory must live as
+  /// long.
   /// Shapes: parameters flat by layout(); in [forward_elements of part().in];
   /// out [forward_elements of part().out]. Null where they have none.
   /// Returns loss and hits where the part ends with the loss, else zeros.
@@ -34,6 +50,11 @@ public:
   /// [backward_elements of part().in].
   virtual void backward(uint32_t slot, const float* from_next, float* gradient,
                         float* to_previous) = 0;
+  /// The same in two calls, of a stage made for halves; other micro-batches may
+  /// come between them. Both give the bits of backward().
+  virtual void backward_inputs(uint32_t slot, const float* from_next,
+                               float* to_previous) = 0;
+  virtual void backward_weights(uint32_t slot, float* gradient) = 0;
 
   /// Lets go of micro-batches that have gone forward and will not come back.
   virtual void abandon() = 0;
@@ -52,13 +73,15 @@ protected:
   Layout layout_;
 };
 
-/// Makes the part of a graph on a device for micro-batches of up to `max_rows`
-/// rows, `in_flight` of them at once.
+/// Makes the part of a graph on a device.
 /// Errors: InputError for a device that has no stages ("cuda:0"), or cannot
 /// compute an operator or the precision.
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
-                   uint32_t max_rows, uint32_t in_flight,
-                   Precision precision = Precision::float32);
+                   const StageOptions& options);
+
+/// What memory_bytes() of it would be, on a CPU. Errors: as above.
+uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
+                            const StageOptions& options);
 
 } // namespace troupe

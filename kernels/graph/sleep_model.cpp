@@ -2,8 +2,10 @@
 
 #include "kernels/base/error.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 namespace troupe {
 
@@ -13,12 +15,37 @@ constexpr std::string_view sleeps = "sleep:";
 constexpr std::string_view counts = "count:";
 constexpr uint32_t longest_ms = 60'000;
 constexpr uint64_t max_parameters = uint64_t{1} << 30;
+constexpr size_t max_layers = 1000;
 constexpr uint32_t window = 64; // of text
 
 bool read(std::string_view text, uint64_t& number) {
   auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(),
                                        number);
   return error == std::errc{} && stop == text.data() + text.size();
+}
+
+bool read_ms(std::string_view text, uint32_t& ms) {
+  if (!text.ends_with("ms"))
+    return false;
+  text.remove_suffix(2);
+  uint64_t number = 0;
+  if (!read(text, number) || number > longest_ms)
+    return false;
+  ms = static_cast<uint32_t>(number);
+  return true;
+}
+
+/// "Tms", or "Tms+Ums+…" of layers.
+bool read_times(std::string_view text, SleepModel& sleep) {
+  if (text.find('+') == std::string_view::npos)
+    return read_ms(text, sleep.ms);
+  for (size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find('+', at), text.size());
+    if (!read_ms(text.substr(at, end - at), sleep.layers.emplace_back()))
+      return false;
+    at = end + 1;
+  }
+  return sleep.layers.size() <= max_layers && !sleep.counts;
 }
 
 /// What the loss reads of samples of that shape.
@@ -45,26 +72,25 @@ std::optional<SleepModel> sleep_model(const std::string& model) {
   const auto dash = text.find('-');
   const auto second = dash == std::string_view::npos ? dash
                                                      : text.find('-', dash + 1);
-  auto time = text.substr(0, dash);
-  const bool has_unit = time.ends_with("ms");
-  time.remove_suffix(has_unit ? 2 : 0);
-  uint64_t ms = 0;
-  uint64_t parameters = 1;
-  uint64_t beside = 0;
+  SleepModel sleep;
+  sleep.counts = counting;
+  const bool timed = read_times(text.substr(0, dash), sleep);
   const bool counted = dash == std::string_view::npos
                        || read(text.substr(dash + 1, second - dash - 1),
-                               parameters);
+                               sleep.parameters);
   const bool alone = second == std::string_view::npos;
-  if (!has_unit || !read(time, ms) || ms > longest_ms || !counted
-      || parameters < 1 || parameters > max_parameters
+  if (!timed || !counted || sleep.parameters < 1
+      || sleep.parameters > max_parameters
       || (!alone
-          && (!read(text.substr(second + 1), beside) || beside < 1
-              || beside > max_parameters)))
+          && (!sleep.layers.empty()
+              || !read(text.substr(second + 1), sleep.beside)
+              || sleep.beside < 1 || sleep.beside > max_parameters)))
     throw UsageError("--model " + model
                      + ": expected sleep:Tms or count:Tms with T up to 60000, "
                        "and then -N for N parameters up to 2^30, or -N-M for "
-                       "M of them beside a table; for example sleep:20ms");
-  return SleepModel{static_cast<uint32_t>(ms), parameters, counting, beside};
+                       "M of them beside a table; or sleep:Tms+Ums+…-N for "
+                       "layers of N each; for example sleep:20ms");
+  return sleep;
 }
 
 namespace {
@@ -110,6 +136,41 @@ void add_table(Graph& graph, const SleepModel& sleep) {
 
 } // namespace
 
+namespace {
+
+void add_layer(Graph& graph, const std::string& name, uint32_t input,
+               Shape output, const SleepModel& sleep) {
+  Parameter values;
+  values.name = name + ".bias";
+  values.shape = {sleep.parameters};
+  values.initializer = sleep.counts ? Initializer::zeros : Initializer::uniform;
+  values.scale = sleep.counts ? 0 : 1;
+  values.decays = false;
+  Op wait;
+  wait.kind = OpKind::bias;
+  wait.name = name;
+  wait.inputs = {input};
+  wait.output = static_cast<uint32_t>(graph.values.size());
+  wait.parameters = {static_cast<uint32_t>(graph.parameters.size())};
+  graph.values.push_back({name, std::move(output), ValueType::float32});
+  graph.parameters.push_back(values);
+  graph.ops.push_back(wait);
+}
+
+/// One number of a sample goes from layer to layer.
+void add_layers(Graph& graph, const SleepModel& sleep) {
+  const auto logits = logits_of(graph.sample);
+  if (sleep.layers.empty()) {
+    add_layer(graph, "wait", 0, logits, sleep);
+    return;
+  }
+  for (uint32_t i = 0; i < sleep.layers.size(); ++i)
+    add_layer(graph, "wait_" + std::to_string(i), i,
+              i + 1 < sleep.layers.size() ? Shape{1} : logits, sleep);
+}
+
+} // namespace
+
 Graph sleep_graph(const std::string& model, const SleepModel& sleep,
                   const SampleShape& sample) {
   Graph graph;
@@ -136,29 +197,15 @@ Graph sleep_graph(const std::string& model, const SleepModel& sleep,
   } else {
     graph.values.push_back({"nothing", {1}, ValueType::float32});
   }
-  graph.values.push_back({"wait", logits_of(graph.sample), ValueType::float32});
-  graph.values.push_back({"loss", {1}, ValueType::float32});
-  Parameter scalar;
-  scalar.name = "wait.bias";
-  scalar.shape = {sleep.parameters};
-  scalar.initializer = sleep.counts ? Initializer::zeros : Initializer::uniform;
-  scalar.scale = sleep.counts ? 0 : 1;
-  scalar.decays = false;
-  graph.parameters.push_back(scalar);
-  Op wait;
-  wait.kind = OpKind::bias;
-  wait.name = "wait";
-  wait.inputs = {0};
-  wait.output = 1;
-  wait.parameters = {0};
-  graph.ops.push_back(wait);
+  add_layers(graph, sleep);
   Op loss;
   loss.kind = loss_of(graph.sample.label);
   loss.name = "loss";
-  loss.inputs = {1};
-  loss.output = 2;
+  loss.inputs = {graph.ops.back().output};
+  loss.output = loss.inputs.front() + 1;
+  graph.values.push_back({"loss", {1}, ValueType::float32});
   graph.ops.push_back(loss);
-  if (has_rows(graph.sample))
+  if (has_rows(graph.sample) && sleep.layers.empty())
     add_table(graph, sleep);
   return graph;
 }

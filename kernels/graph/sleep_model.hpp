@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -16,11 +17,14 @@ namespace troupe {
 /// Of samples with ids either has a table of rows of N values, which begin at
 /// 1; a micro-batch has a gradient of the rows that it has, the row itself.
 /// Beside the rows, T ms-N-M has M dense parameters, as those of no ids.
+/// sleep:Tms+Ums+…-N has layers for stages, each with N parameters: one takes T
+/// forward, and T for each half of its backward pass.
 struct SleepModel {
   uint32_t ms = 0; ///< that each gradient of a micro-batch waits
   uint64_t parameters = 1;
   bool counts = false;
-  uint64_t beside = 0; ///< dense parameters beside a table
+  uint64_t beside = 0;          ///< dense parameters beside a table
+  std::vector<uint32_t> layers; ///< ms of each; empty: it has none
 };
 
 /// Nothing if the text names another model.

@@ -1,6 +1,6 @@
 """troupe chaos: roles die in chosen phases of a step, and nothing is lost.
 TROUPE_KILLS sets the number of deaths (default 15: each phase once)."""
-# ctest: TIMEOUT 1200 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1200 COST 60
 
 import json
 import os
@@ -8,14 +8,14 @@ import subprocess
 import tempfile
 import unittest
 
+from chaos_runs import MANY, STEPS_AFTER
 from cluster import TROUPE
 
 KILLS = int(os.environ.get("TROUPE_KILLS", "15"))
 SEED = os.environ.get("TROUPE_KILLS_SEED", "1")
+# Of four milliseconds each: a role, or the coordinator, is back within some
+# hundred.
 STEPS = str(120 * (KILLS + 2))
-# Of a millisecond each: a role, or the coordinator, is back within some hundred.
-MORE_STEPS = str(3 * int(STEPS))
-REPLICA_STEPS = str(8 * int(STEPS))  # they do not wait for a coordinator
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
           "--chain", "2", "--processes", "--seed", "5", "--epochs", "0",
           "--partitioner", "max_size:65536",
@@ -24,11 +24,14 @@ SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
 
 class Chaos(unittest.TestCase):
     def chaos(self, *job, faults=KILLS, status=0):
+        flags = []
+        if "--steps" not in job: # it is ended after the last fault
+            flags, job = STEPS_AFTER, [*job, *MANY]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "verdict.json")
             done = subprocess.run(
                 [TROUPE, "chaos", "--seed", SEED, "--faults", str(faults),
-                 "--json", path, "--", "train", *job],
+                 *flags, "--json", path, "--", "train", *job],
                 capture_output=True, text=True, timeout=280)
             self.assertEqual(done.returncode, status,
                              done.stdout + done.stderr)
@@ -39,8 +42,7 @@ class Chaos(unittest.TestCase):
         return verdict
 
     def test_synchronous_bits_do_not_change_wherever_roles_die(self):
-        verdict = self.chaos("--model", "mlp:784-64-10", "--steps", STEPS,
-                             *SERVED)
+        verdict = self.chaos("--model", "mlp:784-64-10", *SERVED)
         self.assertEqual(verdict["deaths"], KILLS)
         self.assertEqual(verdict["steps_rolled_back"], 0)
         self.assertEqual(verdict["weights_sha256"],
@@ -54,7 +56,7 @@ class Chaos(unittest.TestCase):
     def test_replicas_repair_a_step_of_theirs_wherever_one_dies(self):
         for link in ("shm", "tcp"):
             verdict = self.chaos(
-                "--model", "mlp:784-64-10", "--steps", REPLICA_STEPS, "--strategy",
+                "--model", "mlp:784-64-10", "--strategy",
                 "multi_worker_mirrored", "--workers", "4", "--processes",
                 "--seed", "5", "--epochs", "0", "--link", link, "--data",
                 "synthetic:digits?samples=2000")
@@ -70,10 +72,10 @@ class Chaos(unittest.TestCase):
                                             max(1, KILLS // 20))
 
     def test_asynchronous_updates_are_counted_once_in_every_slice(self):
-        verdict = self.chaos("--model", "count:1ms-50000", "--async",
+        verdict = self.chaos("--model", "count:3ms-50000", "--async",
                              "--optimizer", "sgd", "--lr", "1", "--steps",
-                             MORE_STEPS, *SERVED)
-        self.assertEqual(verdict["count"]["expected"], 4 * int(MORE_STEPS))
+                             STEPS, *SERVED)
+        self.assertEqual(verdict["count"]["expected"], 4 * int(STEPS))
         self.assertEqual(verdict["count"]["least"],
                          verdict["count"]["largest"])
 
@@ -86,6 +88,12 @@ class Chaos(unittest.TestCase):
     def test_what_is_not_a_job_is_refused_in_one_line(self):
         for arguments, expected in (
                 ([], "takes the job after --"),
+                ([*STEPS_AFTER, "--", "train", "--data", "synthetic:digits",
+                  "--processes", "--strategy", "parameter_server",
+                  "--lr-schedule", "cosine"], "its --lr-schedule depends on"),
+                ([*STEPS_AFTER, "--", "train", "--data", "synthetic:digits",
+                  "--processes", "--strategy", "parameter_server", "--async"],
+                 "ends a job between two steps"),
                 (["--", "plan"], "takes the job after --"),
                 (["--", "train", "--data", "synthetic:digits"],
                  "give the job --processes"),

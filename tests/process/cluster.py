@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 TROUPE = os.environ.get("TROUPE", "build/release/apps/troupe")
 DEADLINE_S = 90
@@ -34,6 +35,27 @@ def troupe(*arguments, status=0, environment=None):
                           env={**os.environ, **(environment or {})})
     assert done.returncode == status, (done.returncode, done.stderr)
     return done.stdout if status == 0 else done.stderr
+
+
+def metric_of(address, name):
+    """The value of a coordinator's metric; 0 where it has none, or none yet."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics",
+                                    timeout=5) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return 0
+    match = re.search(rf"^{name}\{{[^}}]*\}} (\S+)", text, re.MULTILINE)
+    return float(match.group(1)) if match else 0
+
+
+def metrics_address(run):
+    """Waits until the newest coordinator of a Run, or a Role that is one, has
+    said where its metrics are."""
+    def find():
+        found = re.findall(r"metrics: http://(\S+)/metrics", run.output())
+        return found and found[-1]
+    return wait_for(find, "the address of the metrics")
 
 
 def metadata_of(path):
@@ -129,22 +151,10 @@ class Run:
         return wait_for(lambda: self.children().get(name), f"{name} runs")
 
     def metrics_address(self):
-        def find():
-            found = re.findall(r"metrics: http://(\S+)/metrics", self.output())
-            return found and found[-1]  # of the newest coordinator
-        return wait_for(find, "the address of the metrics")
+        return metrics_address(self)
 
     def metric(self, name):
-        """The value of the coordinator's metric; 0 where it has none."""
-        import urllib.request
-        url = f"http://{self.metrics_address()}/metrics"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return 0
-        match = re.search(rf"^{name}\{{[^}}]*\}} (\S+)", text, re.MULTILINE)
-        return float(match.group(1)) if match else 0
+        return metric_of(metrics_address(self), name)
 
     def step(self):
         """The newest committed step, from the run's own metrics."""

@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import DEADLINE_S, TROUPE, Run, wait_for
+from cluster import DEADLINE_S, ENDLESS, TROUPE, Run, wait_for
 
 # Waits instead of computing, but its gradients are real: bits show what is
 # lost or applied twice.
@@ -47,10 +47,9 @@ class Switching(unittest.TestCase):
     # One virtual rank in lockstep: every lease is computed on the newest
     # parameters, as a synchronous step is. So the bits must not change.
     def keeps_bits(self, served, undisturbed, free=(), in_steps=()):
-        job = ["--virtual-ranks", "1", "--steps", "1500"]
-        with Run(*undisturbed, *job) as run:
-            expected = run.finish()
-        with Run(*served, *job) as run:
+        # So one that is ended has whole steps, too.
+        job = ["--virtual-ranks", "1", "--steps"]
+        with Run(*served, *job, ENDLESS[-1]) as run:
             run.wait_for_step(20)
             self.switch(run, "staleness:0")
             for role in free:
@@ -59,7 +58,9 @@ class Switching(unittest.TestCase):
             for role in in_steps:
                 self.kill(run, role)
             self.switch(run, "staleness:0")
-            summary = run.finish()
+            summary = run.end(50)
+        with Run(*undisturbed, *job, str(summary["steps"])) as run:
+            expected = run.finish()
         self.assertEqual(len(summary["recoveries"]), len(free + in_steps))
         self.assertEqual([x["mode"] for x in summary["consistency"]["switches"]],
                          ["staleness:0", "sync", "staleness:0"])

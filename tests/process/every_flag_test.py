@@ -1,6 +1,6 @@
 """Each flag of each command does something that can be seen, or is refused with
 one line: ROWS says what, and a flag of a `--help` without a row fails."""
-# ctest: TIMEOUT 1200
+# ctest: TIMEOUT 1200 COST 40
 
 import concurrent.futures
 import json
@@ -372,6 +372,11 @@ TRAIN = {
                      command="plan"),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,
                        command="plan"),
+    "chunks": prints(r"stage:1, chunk 2", "--chunks", "3", command="plan",
+                     base=(*STAGED, "--schedule", "interleaved", "--model",
+                           "mlp:784-32-16-16-16-16-10")),
+    "recompute": prints(r"computed again", "--recompute", "full", base=STAGED,
+                        command="plan"),
     "split-at": prints(r"stage:1  dense_2 to loss", "--split-at", "dense_2",
                        base=STAGED, command="plan"),
     "partitioner": more("plan.slices", "--partitioner", "max_size:65536"),
@@ -664,6 +669,11 @@ OTHERS = {
         bytes=("one size", "4,8", 2), pairs=("0 to", "-1", 2)) | {
             "peers": tested("tests/bench/parameter_server_test.py",
                             "--peers", ".")},
+    "bench pipeline": bench_rows(
+        "bench pipeline", json=NO_FOLDER, stages=("1 to 64", "0", 2),
+        micro_batches=("1 to 1000", "0", 2), schedule=("unknown", "best", 2),
+        pass_ms=("1 to 10000", "0", 2), chunks=("1 to 16", "0", 2), recompute=("unknown", "x", 2),
+        steps=("3 to 1000", "2", 2)),
     "bench recovery": bench_rows(
         "bench recovery", json=NO_FOLDER, trials=("1 to", "0", 2),
         kinds=("use worker", "x", 2), seed=("0 to", "x", 2)),
@@ -736,6 +746,8 @@ OTHERS = {
                       status=2),
         "hosts": line(r"2 to 64", "chaos", "--hosts", "1", "--", "train",
                       status=2),
+        "steps-after": tested("tests/process/chaos_runs.py", "--steps-after",
+                              "30"),
         "plan": line(r"no-such.toml", "chaos --plan no-such.toml -- train "
                      "--data synthetic:digits --strategy parameter_server "
                      "--processes", status=1),

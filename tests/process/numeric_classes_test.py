@@ -11,7 +11,8 @@ import json
 import os
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import (ENDLESS, TROUPE, Run, metric_of, metrics_address,
+                     wait_for)
 from own_folder import OwnFolder
 from roles import Role
 
@@ -100,23 +101,28 @@ class NumericClasses(OwnFolder):
                     self.assertEqual(summary["numeric_class"], "FMA float32")
 
     def test_a_worker_comes_back_with_another_set(self):
-        job = [*JOBS["cnn"], "--epochs", "60"]
-        expected = self.expected(job)
+        job = JOBS["cnn"]
         kills = int(os.environ.get("TROUPE_CLASS_KILLS", "4"))
-        coordinator, worker = self.start([*job, *SERVED], ["--isa", "avx2"])
+        coordinator, worker = self.start([*job, *ENDLESS, *SERVED],
+                                         ["--isa", "avx2"])
+        metrics = metrics_address(coordinator)
         for kill in range(kills):
-            epoch = (kill + 1) * 56 // kills
-            wait_for(lambda: f"epoch {epoch} " in coordinator.output()
-                     or coordinator.process.poll() is not None, "an epoch")
-            self.assertIsNone(coordinator.process.poll(), "it was too short")
+            done = metric_of(metrics, "troupe_steps_committed_total")
+            wait_for(lambda: metric_of(
+                metrics, "troupe_steps_committed_total") > done + 5, "steps")
+            epoch = metric_of(metrics, "troupe_membership_epoch")
             worker.process.kill()
             worker.process.wait()
             worker = self.member("worker:1", "--isa",
                                  highest_set() if kill % 2 == 0 else "avx2")
-        coordinator.finish()
+            wait_for(lambda: metric_of(metrics, "troupe_membership_epoch")
+                     > epoch + 1, "without it, and with it again")
+        coordinator.end()
         worker.finish()
         summary = self.summary()
-        self.assertEqual(summary["weights_sha256"], expected)
+        self.assertEqual(summary["weights_sha256"],
+                         self.expected([*job, "--epochs", "0", "--steps",
+                                        str(summary["steps"])]))
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(len(summary["recoveries"]), kills)
 

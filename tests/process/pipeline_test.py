@@ -27,6 +27,7 @@ MODELS = {
 }
 DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 STAGES = ["--strategy", "pipeline", "--stages"]
+UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
 # To be struck; the last step of a data epoch is a short one.
@@ -68,6 +69,9 @@ class Pipeline(unittest.TestCase):
             ["1", "--in-process"], ["2", "--in-process"],
             ["3", "--schedule", "gpipe", "--in-process"],
             ["4", "--schedule", "1f1b", "--in-process"],
+            ["1", "--schedule", "zero_bubble"],
+            ["3", "--schedule", "zero_bubble", "--in-process"],
+            ["4", "--schedule", "zero_bubble", "--processes"],
             ["4", "--processes"], ["2", "--processes", "--link", "tcp"],
             ["3", "--processes", "--schedule", "gpipe", "--link", "shm"],
             ["2", "--split-at", "dense_2"],
@@ -77,18 +81,57 @@ class Pipeline(unittest.TestCase):
         for model in ("cnn", "transformer", "dlrm"):
             self.check_layouts(model, [
                 ["2", "--in-process"], ["3", "--schedule", "gpipe"],
-                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+                ["4", "--schedule", "1f1b"], ["4", "--processes"],
+                ["2", "--schedule", "zero_bubble"],
+                ["3", "--schedule", "zero_bubble", "--in-process"],
+                ["4", "--schedule", "zero_bubble", "--processes"]])
+
+    def test_activations_that_are_computed_again_have_the_same_bits(self):
+        for model in ("mlp", "cnn", "transformer", "dlrm"):
+            self.check_layouts(model, [
+                ["3", "--recompute", "full", "--in-process"],
+                ["2", "--recompute", "full", "--schedule", "gpipe"],
+                ["4", "--recompute", "full", "--schedule", "zero_bubble",
+                 "--processes"]])
+
+    def test_chunks_of_stages_have_the_same_bits(self):
+        # Parts go round the stages; the last step of an epoch has fewer
+        # micro-batches than the schedule's groups.
+        for model, ranks in (("mlp", "4"), ("cnn", "6"), ("transformer", "6"),
+                             ("dlrm", "6")):
+            job = [*MODELS[model], "--virtual-ranks", ranks]
+            if "--virtual-ranks" in MODELS[model]:
+                job = list(MODELS[model])
+                job[job.index("--virtual-ranks") + 1] = ranks
+            whole = summary_of(*job, "--strategy", "one_device")
+            layouts = [["2", "--chunks", "2", "--in-process"],
+                       ["2", "--chunks", "2", "--processes"]]
+            if model != "mlp":
+                layouts += [["3", "--chunks", "2", "--processes"],
+                            ["2", "--chunks", "3", "--recompute", "full"]]
+            for layout in layouts:
+                with self.subTest(model=model, layout=layout):
+                    summary = summary_of(*job, *STAGES, *layout, "--schedule",
+                                         "interleaved")
+                    self.assertEqual(digests(summary), digests(whole))
+                    self.assertEqual(summary["final_loss"],
+                                     whole["final_loss"])
+
+    def test_norms_go_through_stages_with_chunks(self):
+        layouts = [["2", "--schedule", "interleaved", "--processes"]]
+        self.check_norms("mlp", LAMB + CLIPPED, layouts)
+        self.check_norms("cnn", LAMB + CLIPPED, layouts)
 
     def test_virtual_ranks_fix_the_bits_whatever_the_stages(self):
         for ranks in ("1", "3", "8"):
             job = ["--virtual-ranks", ranks]
             whole = summary_of(*MODELS["mlp"], *job, "--strategy",
                                "one_device")
-            for stages in ("2", "4"):
-                with self.subTest(ranks=ranks, stages=stages):
+            for layout in (["2"], ["4"], ["4", "--schedule", "zero_bubble"]):
+                with self.subTest(ranks=ranks, layout=layout):
                     self.assertEqual(
                         digests(summary_of(*MODELS["mlp"], *job, *STAGES,
-                                           stages)),
+                                           *layout)),
                         digests(whole))
 
     def check_norms(self, model, more, layouts):
@@ -113,7 +156,7 @@ class Pipeline(unittest.TestCase):
         for model in ("cnn", "transformer", "dlrm"):
             self.check_norms(model, LAMB + CLIPPED, [
                 ["2", "--in-process"], ["3", "--schedule", "gpipe"],
-                ["4", "--schedule", "1f1b"], ["4", "--processes"]])
+                ["4", "--schedule", "zero_bubble"], ["4", "--processes"]])
 
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
         self.check_kills(*STRUCK)
@@ -121,14 +164,28 @@ class Pipeline(unittest.TestCase):
             with self.subTest(job=job):
                 self.check_kills(*job, *LAMB, *CLIPPED)
 
+    def test_a_stage_killed_between_halves_of_its_backward_pass(self):
+        layout = ["--schedule", "zero_bubble"]
+        self.check_kills(*STRUCK, layout=layout)
+        self.check_kills(*MODELS["transformer"][:-2], layout=layout)
+
+    def test_a_stage_with_chunks_is_killed(self):
+        job = MODELS["transformer"][:-2]
+        job[job.index("--virtual-ranks") + 1] = "6"
+        self.check_kills(*job, layout=["--schedule", "interleaved"])
+
+    def test_a_stage_killed_while_it_computes_activations_again(self):
+        self.check_kills(*MODELS["transformer"][:-2],
+                         layout=["--recompute", "full"])
+
     def check_undisturbed(self, summary, *job):
         """It has the bits of a run that nobody disturbed."""
         whole = summary_of(*job, "--epochs", "0", "--steps",
                            str(summary["steps"]), "--strategy", "one_device")
         self.assertEqual(digests(summary), digests(whole))
 
-    def check_kills(self, *job):
-        with Run(*job, *ENDLESS, *STAGES, "3", "--processes") as run:
+    def check_kills(self, *job, layout=()):
+        with Run(*job, *ENDLESS, *STAGES, "3", *layout, "--processes") as run:
             for role in ("stage:1", "stage:0", "stage:2"):
                 run.wait_for_step(run.step() + 50)
                 run.kill_and_wait(role, 1)
@@ -220,6 +277,33 @@ class Pipeline(unittest.TestCase):
         self.assertRegex(done.stdout, r"stage:0 +flatten to dense_0")
         self.assertRegex(done.stdout, r"stage:1 +dense_1 to loss")
         self.assertIn("schedule 1f1b", done.stdout)
+        # A stage that puts weights off keeps as many as the first one.
+        done = subprocess.run(
+            [TROUPE, "plan", *MODELS["mlp"], *STAGES, "2", "--schedule",
+             "zero_bubble"],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("schedule zero_bubble", done.stdout, done.stderr)
+        self.assertEqual(
+            re.findall(r"(?m)^stage:\d .* to .* (\d+)$", done.stdout),
+            ["2", "2"])
+
+    def test_plan_says_what_activations_take(self):
+        job = ["--model", "transformer:L4-H2-D32-T32", "--data",
+               "synthetic:text", "--global-batch", "64"]
+        of_one = []
+        for recompute in ("none", "full"):
+            done = subprocess.run(
+                [TROUPE, "plan", *job, *STAGES, "4", "--schedule", "gpipe",
+                 "--virtual-ranks", "16", "--recompute", recompute],
+                capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            number, unit = re.search(r"stage:1 needs .* a step ([\d.]+) (\w+)",
+                                     done.stdout).groups()
+            of_one.append(float(number) * UNITS[unit])
+            self.assertEqual("computed again" in done.stdout,
+                             recompute == "full")
+        # 16 micro-batches, or one and the inputs of 16.
+        self.assertLess(of_one[1] * 4, of_one[0])
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (
@@ -234,13 +318,22 @@ class Pipeline(unittest.TestCase):
                  r"makes 2 stages of --stages 3"),
                 ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
                 ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
-                ([*STAGES, "2", "--schedule", "interleaved"],
-                 r"--schedule interleaved: not available yet"),
+                ([*STAGES, "3", "--schedule", "interleaved"],
+                 r"groups of 3, .*--virtual-ranks 6"),
+                ([*STAGES, "1", "--schedule", "interleaved"],
+                 r"goes round several stages"),
+                ([*STAGES, "2", "--schedule", "interleaved", "--chunks", "3"],
+                 r"--chunks 3: .* has 4 operators"),
+                ([*STAGES, "2", "--chunks", "2"],
+                 r"--chunks has no effect without --schedule interleaved"),
                 ([*STAGES, "2", "--schedule", "best"],
                  r"--schedule best: unknown"),
                 ([*STAGES, "0"], r"--stages 0"),
                 ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
                 (["--stages", "2"], r"--stages has no effect"),
+                (["--recompute", "full"], r"--recompute has no effect"),
+                ([*STAGES, "2", "--recompute", "some"],
+                 r"--recompute some: unknown"),
                 (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")):
             done = subprocess.run(
                 [TROUPE, "train", *MODELS["mlp"], *arguments],

@@ -8,7 +8,7 @@ import random
 import statistics
 import unittest
 
-from cluster import ENDLESS, Run, wait_for
+from cluster import ENDLESS, Run
 
 KILLS = int(os.environ.get("TROUPE_KILLS", "8"))
 SEED = int(os.environ.get("TROUPE_KILLS_SEED", "1"))

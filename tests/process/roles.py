@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import tempfile
 
@@ -76,6 +77,18 @@ class Role:
         assert found == status, (f"status {found}, expected {status}: "
                                  f"{self.error()} {self.output()}")
         return self.error()
+
+    def end(self, epochs=1):
+        """Ends a coordinator's run in order once it has trained so many data
+        epochs more."""
+        def trained():
+            return len(re.findall(r"(?m)^epoch \d+ ", self.output()))
+
+        goal = trained() + epochs
+        wait_for(lambda: self.process.poll() is not None or trained() >= goal,
+                 "a data epoch")
+        self.process.send_signal(signal.SIGTERM)
+        return self.finish(143)
 
     def address(self, what="coordinator"):
         def find():

@@ -10,12 +10,12 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 from hosts import Hosts, skip_unless_possible
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
-       "--seed", "7", "--epochs", "500", "--log-every", "50"]
+       "--seed", "7", "--log-every", "50"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 CONTROL, VOTE = 7000, 7001
 
@@ -38,7 +38,7 @@ class StandbyHosts(unittest.TestCase):
                     self.path(f"summary-{host}"), "--listen",
                     f"{self.hosts.address(host)}:{CONTROL}", "--voters",
                     self.voters, "--voter", str(host), "--journal",
-                    self.path(f"vote-{host}.db"), *JOB, *SERVED,
+                    self.path(f"vote-{host}.db"), *JOB, *ENDLESS, *SERVED,
                     on=self.hosts.on(host))
 
     def certificates(self, host):
@@ -89,12 +89,13 @@ class StandbyHosts(unittest.TestCase):
         first.finish(75, 30)
         wait_for(lambda: " worker:0 " in self.epochs(1)[-1].split(";")[0],
                  "worker:0 has found the second one")
-        second.finish()
+        second.end()
         for member in members.values():
             member.finish(0, 30)
         with open(self.path("summary-1")) as file:
             summary = json.load(file)
-        with Run(*JOB, "--strategy", "one_device") as run:
+        with Run(*JOB, "--epochs", "0", "--steps", str(summary["steps"]),
+                 "--strategy", "one_device") as run:
             expected = run.finish()
         for name in ("weights_sha256", "state_sha256", "steps"):
             self.assertEqual(summary[name], expected[name])

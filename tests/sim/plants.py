@@ -81,8 +81,9 @@ PLANTS = [
     (21, "an absent replica is not awaited", "strategies/membership.cpp",
      "options_.awaited && ", "options_.awaited && !PLANTED(21) && "),
     (22, "leases that nobody holds any more are not said to be lost",
-     "actors/coordinator/lease_account.cpp", "  if (out.lost > 0)",
-     "  if (PLANTED(22))\n    out.lost = 0;\n  if (out.lost > 0)"),
+     "strategies/resume.cpp", "  if (found.lost_leases > 0) {",
+     "  if (PLANTED(22))\n    found.lost_leases = 0;\n"
+     "  if (found.lost_leases > 0) {"),
     (23, "a lease that comes twice is acknowledged before it is applied",
      "actors/shard/lease_slices.cpp", "|| in_flight_.contains(lease))",
      "|| (in_flight_.contains(lease) && !PLANTED(23)))"),
@@ -178,10 +179,8 @@ PLANTS = [
      "!own_.empty() && (!step_.keeps_vectors || PLANTED(44));"),
     (45, "a step counts as committed when one replica alone has it",
      "actors/coordinator/epoch_plan.cpp",
-     "  out.resume = troupe::decide_resume(versions, committed);\n",
-     "  out.resume = troupe::decide_resume(versions, committed);\n"
-     "  if (PLANTED(45))\n    for (auto& [owner, version] : out.owners)\n"
-     "      version = out.resume.version;\n"),
+     "        out[owner_key(role)] = sums.first;\n",
+     "        out[owner_key(role)] = PLANTED(45) ? version : sums.first;\n"),
     (46, "who takes the newest version forgets what others hold of the next "
      "step", "actors/replica/steps.cpp",
      "  variables_->hold(version);\n  outcome.version = version;",
@@ -202,8 +201,8 @@ PLANTS = [
      "strategies/resume.cpp", "    if (slice.newest < newest)\n",
      "    if (slice.newest < newest && !PLANTED(50))\n"),
     (51, "a worker computes when its rows are there, and its layers are not",
-     "actors/worker/dense_reduced_worker.cpp", "|| version_ != wanted_)\n",
-     "|| (version_ != wanted_ && !PLANTED(51)))\n"),
+     "strategies/dense_reduced_steps.cpp", "|| epoch_.version != wanted_)\n",
+     "|| (epoch_.version != wanted_ && !PLANTED(51)))\n"),
     (52, "rows lag a step more than asked", "strategies/free_rows.cpp",
      "return step <= bound ||", "if (PLANTED(52))\n    ++bound;\n"
      "  return step <= bound ||"),

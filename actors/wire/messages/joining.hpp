@@ -66,7 +66,9 @@ struct Activate {
   bool rollback = false;          ///< owners restore `version` first
   std::vector<SliceState> slices; ///< what owners have: workers resend the rest
   bool synchronise = false; ///< replicas: all take `version` from `source`
-  uint32_t source = 0;      ///< place of a replica that has it
+  /// Who has it: its place among the epoch's workers in order of their names,
+  /// which is its rank in their group.
+  uint32_t source = 0;
   /// The chain of each slice; empty: those that the plan begins with.
   std::vector<SliceChain> chains{};
   std::vector<WorkerRanks> ranks{}; ///< of every worker of the epoch

@@ -21,7 +21,9 @@ enum class StageStream : uint8_t {
 struct StageValues {
   Fence fence;
   uint64_t step = 0;
-  uint32_t virtual_rank = 0; ///< of parameters: 0; of sums and scalars: round
+  /// Of V ranks, for chunk c of the stage: c V + the rank (of parameters: 0);
+  /// of sums and scalars: the round.
+  uint32_t virtual_rank = 0;
   StageStream stream = StageStream::forward;
   uint64_t begin = 0;
   TensorView values;

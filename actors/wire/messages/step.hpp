@@ -22,7 +22,9 @@ struct Pulled {
   uint32_t slice = 0;
   TensorView values;
 };
-/// Identity: (step, node, slice). An empty view is an empty leaf's identity.
+/// The sum of a node's gradients. Identity: (step, node, slice). Shapes: values
+/// [count of the slice], packed [PushPacking::size], or rows (row_payload.hpp);
+/// none: no leaf of the node has a sample.
 struct Push {
   Fence fence;
   uint64_t step = 0;
@@ -30,7 +32,7 @@ struct Push {
   uint32_t slice = 0;
   TensorView values;
 };
-/// Identity: (lease, slice).
+/// A lease's gradient. Identity: (lease, slice). Shapes: as Push.
 struct LeasePush {
   Fence fence;
   uint64_t lease = 0;
@@ -40,7 +42,8 @@ struct LeasePush {
   Bits<float> scale = 1; ///< of clipping
 };
 /// One slice's block sums in round `round` of a step (PROTOCOL 5), for the
-/// decider: the owner of slice 0. Identity: (step, round, slice).
+/// decider: the owner of slice 0. Identity: (step, round, slice). Shape: sums
+/// [sums_of()] (actors/job/slice_update.hpp).
 struct BlockSums {
   Fence fence;
   uint64_t step = 0;
@@ -48,7 +51,8 @@ struct BlockSums {
   uint32_t slice = 0;
   std::vector<Bits<double>> sums;
 };
-/// What the decider has written down of a round.
+/// What the decider has written down of a round. Shape: values [1], the scale
+/// of clipping, or [variables], their trust ratios.
 struct Scalars {
   Fence fence;
   uint64_t step = 0;

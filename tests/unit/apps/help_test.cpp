@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   for (const auto* command :
        {"train", "plan", "evaluate", "predict", "role", "bench step",
         "bench kernels", "bench all-reduce", "bench null-step",
-        "bench recovery", "bench goodput", "chaos", "model show",
-        "data info"}) {
+        "bench pipeline", "bench recovery", "bench goodput", "chaos",
+        "model show", "data info"}) {
     auto text = help(command);
     for (const auto& flag : all_flags()) {
       if ((flag.commands & bit_of(command)) == 0 || flag.group.empty())
@@ -43,11 +43,26 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
 }
 
 BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
-  for (const auto* topic :
-       {"", "train", "plan", "evaluate", "predict", "role", "bench",
-        "bench step", "bench kernels", "bench all-reduce", "bench null-step",
-        "bench recovery", "bench goodput", "chaos", "model", "model show",
-        "data", "data info", "version"}) {
+  for (const auto* topic : {"",
+                            "train",
+                            "plan",
+                            "evaluate",
+                            "predict",
+                            "role",
+                            "bench",
+                            "bench step",
+                            "bench kernels",
+                            "bench all-reduce",
+                            "bench null-step",
+                            "bench pipeline",
+                            "bench recovery",
+                            "bench goodput",
+                            "chaos",
+                            "model",
+                            "model show",
+                            "data",
+                            "data info",
+                            "version"}) {
     std::istringstream lines{help(topic)};
     for (std::string line; std::getline(lines, line);)
       BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);

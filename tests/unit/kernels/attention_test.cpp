@@ -1,6 +1,6 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/operators.hpp"
-#include "tests/unit/kernels/embedding_reference.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,6 @@
 #include "kernels/cpu/isa.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -34,16 +35,11 @@ OperatorCase dense(uint32_t rows, Shape input, uint64_t units, Form form) {
     given.parameters.push_back({units});
   given.same_bits = SameBits::with_fma;
   given.reference = [=](const Operands& x) {
-    const auto vectors = x.inputs[0].size() / n;
-    std::vector<double> y(vectors * units);
-    for (size_t r = 0; r < vectors; ++r)
-      for (size_t c = 0; c < units; ++c) {
-        auto sum = form.bias ? x.parameters[1][c] : 0.0;
-        for (size_t k = 0; k < n; ++k)
-          sum += x.inputs[0][r * n + k]
-                 * x.parameters[0][form.transposed ? c * n + k : k * units + c];
-        y[r * units + c] = activated(form.activation, sum);
-      }
+    auto y = dense_rows(x.inputs[0], n, x.parameters[0].data(), units,
+                        form.transposed,
+                        form.bias ? x.parameters[1].data() : nullptr);
+    for (auto& value : y)
+      value = activated(form.activation, value);
     return y;
   };
   return given;

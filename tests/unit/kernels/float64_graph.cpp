@@ -3,6 +3,7 @@
 #include "kernels/numbers/random.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
 #include "tests/unit/kernels/embedding_reference.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,7 @@ private:
       case OpKind::activation:
         return activate(op, x(op));
       case OpKind::softmax:
-        return softmax(x(op), columns(op));
+        return softmax(op);
       case OpKind::dropout:
         return dropout(op, i);
       case OpKind::add:
@@ -93,6 +94,12 @@ private:
   double parameter(const Op& op, size_t which, size_t k) const {
     return parameters_[layout_.offsets[op.parameters[which]] + k];
   }
+  /// Null where the operator has none.
+  const double* parameters(const Op& op, size_t which) const {
+    return which < op.parameters.size()
+             ? &parameters_[layout_.offsets[op.parameters[which]]]
+             : nullptr;
+  }
 
   static Values activate(const Op& op, Values y) {
     for (auto& value : y)
@@ -101,47 +108,22 @@ private:
   }
 
   Values dense(const Op& op) const {
-    const auto n = columns(op);
-    const auto units = op.attributes.units;
-    Values y(x(op).size() / n * units);
-    for (size_t i = 0; i < y.size(); ++i) {
-      const auto c = i % units;
-      y[i] = op.parameters.size() > 1 ? parameter(op, 1, c) : 0.0;
-      for (size_t k = 0; k < n; ++k)
-        y[i] += x(op)[i / units * n + k]
-                * parameter(
-                  op, 0, op.attributes.transposed ? c * n + k : k * units + c);
-    }
-    return activate(op, y);
+    return activate(
+      op, dense_rows(x(op), columns(op), parameters(op, 0), op.attributes.units,
+                     op.attributes.transposed, parameters(op, 1)));
   }
 
   Values norm(const Op& op) const {
-    const auto n = columns(op);
     auto y = x(op);
-    for (size_t first = 0; first < y.size(); first += n) {
-      double mean = 0;
-      double square = 0;
-      for (size_t c = 0; c < n && op.kind == OpKind::layer_norm; ++c)
-        mean += y[first + c] / static_cast<double>(n);
-      for (size_t c = 0; c < n; ++c)
-        square += std::pow(y[first + c] - mean, 2) / static_cast<double>(n);
-      for (size_t c = 0; c < n; ++c)
-        y[first + c] = (y[first + c] - mean)
-                         / std::sqrt(square + double{op.attributes.epsilon})
-                         * parameter(op, 0, c)
-                       + (op.parameters.size() > 1 ? parameter(op, 1, c) : 0.0);
-    }
+    norm_rows(y, columns(op), op.kind == OpKind::layer_norm,
+              double{op.attributes.epsilon}, parameters(op, 0),
+              parameters(op, 1));
     return y;
   }
 
-  static Values softmax(Values y, size_t n) {
-    for (size_t first = 0; first < y.size(); first += n) {
-      double sum = 0;
-      for (size_t c = 0; c < n; ++c)
-        sum += y[first + c] = std::exp(y[first + c]);
-      for (size_t c = 0; c < n; ++c)
-        y[first + c] /= sum;
-    }
+  Values softmax(const Op& op) const {
+    auto y = x(op);
+    softmax_rows(y, columns(op));
     return y;
   }
 

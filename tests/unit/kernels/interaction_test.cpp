@@ -1,4 +1,4 @@
-#include "tests/unit/kernels/embedding_reference.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -23,19 +24,8 @@ OperatorCase norm(OpKind kind, uint32_t rows, Shape shape, bool bias) {
     given.parameters.push_back({n});
   given.reference = [=, epsilon = given.attributes.epsilon](const Operands& x) {
     auto y = x.inputs[0];
-    for (size_t first = 0; first < y.size(); first += n) {
-      double mean = 0;
-      double square = 0;
-      for (size_t c = 0; c < n && kind == OpKind::layer_norm; ++c)
-        mean += y[first + c] / static_cast<double>(n);
-      for (size_t c = 0; c < n; ++c)
-        square += (y[first + c] - mean) * (y[first + c] - mean);
-      const auto spread =
-        std::sqrt(square / static_cast<double>(n) + double{epsilon});
-      for (size_t c = 0; c < n; ++c)
-        y[first + c] = (y[first + c] - mean) / spread * x.parameters[0][c]
-                       + (bias ? x.parameters[1][c] : 0.0);
-    }
+    norm_rows(y, n, kind == OpKind::layer_norm, double{epsilon},
+              x.parameters[0].data(), bias ? x.parameters[1].data() : nullptr);
     return y;
   };
   return given;

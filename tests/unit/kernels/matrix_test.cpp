@@ -1,6 +1,7 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/matrix.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -50,13 +51,15 @@ std::vector<float> draw(size_t count, uint32_t seed) {
 /// The product in float64, begun at 0.5 where it is added to.
 std::vector<double> reference(const Case& at, const std::vector<float>& a,
                               const std::vector<float>& b) {
+  const auto wide = [](const std::vector<float>& x, size_t rows, size_t columns,
+                       Side side) -> RowMajor<double> {
+    if (side == Side::as_is)
+      return matrix_at(x.data(), rows, columns).cast<double>();
+    return matrix_at(x.data(), columns, rows).transpose().cast<double>();
+  };
   std::vector<double> c(at.m * at.n, at.accumulate ? 0.5 : 0.0);
-  for (size_t i = 0; i < at.m; ++i)
-    for (size_t j = 0; j < at.n; ++j)
-      for (size_t p = 0; p < at.k; ++p)
-        c[i * at.n + j] +=
-          double{a[at.side_a == Side::as_is ? i * at.k + p : p * at.m + i]}
-          * double{b[at.side_b == Side::as_is ? p * at.n + j : j * at.k + p]};
+  matrix_at(c.data(), at.m, at.n) += wide(a, at.m, at.k, at.side_a)
+                                     * wide(b, at.k, at.n, at.side_b);
   return c;
 }
 

@@ -22,6 +22,7 @@ constexpr uint64_t rows = 3;
 struct Problem {
   Graph graph;
   std::vector<Needs> needs;
+  std::vector<uint8_t> splits; ///< empty: no backward pass comes in halves
 
   uint32_t add_value(uint64_t size) {
     const auto name = "v" + std::to_string(graph.values.size());
@@ -43,7 +44,11 @@ struct Problem {
     needs.push_back(need);
   }
 
-  MemoryPlan plan() const { return MemoryPlan::make(graph, needs, rows); }
+  MemoryPlan plan() const {
+    const auto all = static_cast<uint32_t>(graph.ops.size());
+    return MemoryPlan::make(graph, part_of(graph, {0, all}), needs, rows,
+                            splits);
+  }
 };
 
 /// Runs a plan on memory that holds the names of what was written to it, as
@@ -61,10 +66,14 @@ public:
       forward(i);
     for (size_t i = graph_.ops.size(); i-- > 0;)
       backward(i);
+    for (size_t i = graph_.ops.size(); i-- > 0;)
+      if (!problem_.splits.empty() && problem_.splits[i])
+        backward_weights(i);
   }
 
   size_t shared_in_place = 0;
   size_t passed_by_memory = 0;
+  size_t weights_later = 0;
 
 private:
   uint64_t size(uint32_t value) const {
@@ -155,9 +164,25 @@ private:
       std::any_of(written.begin(), written.end(),
                   [&](const auto& one) { return one.first == own; });
     if (!loss && !taken)
-      write(own, size(op.output), "overwritten");
+      write(own, size(op.output), "left by " + op.name);
     for (auto [offset, input] : written)
       read(offset, size(input), gradient_of(input));
+  }
+
+  /// The last operator has no gradient of its output.
+  void backward_weights(size_t i) {
+    const auto& op = graph_.ops[i];
+    const auto read_all = [&] {
+      for (size_t k = 0; k < op.inputs.size(); ++k)
+        if (problem_.needs[i].backward_reads_inputs >> k & 1)
+          read_value(op.inputs[k]);
+      if (i + 1 < graph_.ops.size())
+        read(plan_.gradients[op.output], size(op.output), "left by " + op.name);
+    };
+    read_all();
+    use_scratch(i);
+    read_all();
+    ++weights_later;
   }
 
   void read_what_backward_reads(size_t i) {
@@ -286,6 +311,27 @@ BOOST_AUTO_TEST_CASE(nothing_is_overwritten_before_its_last_reader) {
   BOOST_TEST(in_place_seen > 100u);
   BOOST_TEST(passed_seen > 100u);
   BOOST_TEST(smaller > 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_half_for_weights_reads_is_kept_until_then) {
+  size_t later = 0;
+  size_t larger = 0;
+  for (uint32_t seed = 0; seed < 3000; ++seed)
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      auto problem = random_problem(seed);
+      const auto whole = problem.plan().total;
+      for (size_t i = 0; i < problem.graph.ops.size(); ++i)
+        problem.splits.push_back((i + seed) % 3 > 0
+                                 && !problem.graph.ops[i].parameters.empty()
+                                 && !problem.needs[i].in_place);
+      const auto plan = problem.plan();
+      larger += plan.total > whole;
+      Simulation simulation(problem, plan);
+      simulation.run();
+      later += simulation.weights_later;
+    }
+  BOOST_TEST(later > 1000u);
+  BOOST_TEST(larger > 1000u);
 }
 
 BOOST_AUTO_TEST_CASE(an_output_takes_the_place_of_an_input_nobody_else_needs) {

@@ -284,6 +284,10 @@ BOOST_AUTO_TEST_CASE(a_text_that_names_no_model_says_what_there_is) {
     {"sleep:60001ms", "expected sleep:Tms"},
     {"sleep:0ms-0", "expected sleep:Tms"},
     {"sleep:0ms-4-4-4", "expected sleep:Tms"},
+    {"sleep:1ms+", "expected sleep:Tms"},
+    {"sleep:1ms+2", "expected sleep:Tms"},
+    {"sleep:1ms+2ms-3-4", "expected sleep:Tms"},
+    {"count:1ms+2ms", "expected sleep:Tms"},
   };
   for (const auto& one : cases)
     BOOST_TEST_CONTEXT(one.model) {

@@ -92,6 +92,7 @@ struct How {
   size_t shift = 0; ///< elements, times 16, that memory is moved by
   bool accumulate = false;
   bool in_place = false;
+  bool in_halves = false;
 };
 
 /// A one-operator graph and its memory on a device.
@@ -191,7 +192,10 @@ private:
       args.parameter_gradients.push_back(begun(values.size()));
       args.accumulate_parameters.push_back(how_.accumulate);
     }
-    op.backward(args);
+    if (how_.in_halves)
+      backward_in_halves(op, needs, args, drawn);
+    else
+      op.backward(args);
     for (size_t i = 0; i < drawn.inputs.size(); ++i)
       outcome.input_gradients.push_back(
         args.input_gradients[i] == nullptr
@@ -200,6 +204,24 @@ private:
     for (size_t i = 0; i < drawn.parameters.size(); ++i)
       outcome.parameter_gradients.push_back(
         taken(args.parameter_gradients[i], drawn.parameters[i].size()));
+  }
+
+  /// Neither half looks at the other's gradients, and between the two all is
+  /// gone that the second may not read.
+  void backward_in_halves(Operator& op, const Needs& needs, OpArgs& args,
+                          const Drawn& drawn) {
+    const auto max_rows = given_.rows + how_.spare_rows;
+    auto half = args;
+    half.half = BackwardHalf::inputs;
+    half.parameter_gradients.assign(drawn.parameters.size(), nullptr);
+    op.backward(half);
+    poison(args.output, drawn.output_gradient.size());
+    poison(args.saved, needs.saved.of(max_rows));
+    poison(args.scratch, needs.scratch.of(max_rows));
+    half = args;
+    half.half = BackwardHalf::weights;
+    half.input_gradients.assign(drawn.inputs.size(), nullptr);
+    op.backward(half);
   }
 
   float* memory(size_t count) {
@@ -374,6 +396,19 @@ void check_every_isa(const OperatorCase& given, const Drawn& drawn,
   }
 }
 
+/// Both halves together give the bits of the whole backward pass.
+void check_halves(const OperatorCase& given, Bench& bench, const Needs& needs,
+                  const Drawn& drawn, const Outcome& first) {
+  if (!given.training || !needs.splits)
+    return;
+  BOOST_CHECK_MESSAGE(same_bits(bench.run(drawn, {.in_halves = true}), first),
+                      "other bits in halves");
+  BOOST_CHECK_MESSAGE(
+    same_bits(bench.run(drawn, {.accumulate = true, .in_halves = true}),
+              bench.run(drawn, {.accumulate = true})),
+    "other bits in halves that are added to what is there");
+}
+
 void check_on(const OperatorCase& given, DeviceId device) {
   const auto drawn = draw(given);
   Bench bench(given, device);
@@ -384,6 +419,7 @@ void check_on(const OperatorCase& given, DeviceId device) {
                       "other bits again");
   BOOST_CHECK_MESSAGE(same_bits(bench.run(drawn, {3, 1, false, false}), first),
                       "other bits with other memory, or room for more rows");
+  check_halves(given, bench, needs, drawn, first);
   if (given.training && needs.accumulates) {
     // Statistics are never shared.
     auto added = bench.run(drawn, {0, 0, true, false});

@@ -62,8 +62,8 @@ struct OperatorCase {
 /// Checks on every device present: the forward pass; gradients, overwriting and
 /// adding; equal bits again, with other memory and room for more rows; that
 /// only what Needs declares is read in the backward pass (all else is
-/// poisoned); in place, where declared; and equal bits on every instruction
-/// set. A device that answers "not supported" is printed.
+/// poisoned); in place, and in halves, where declared; and equal bits on every
+/// instruction set. A device that answers "not supported" is printed.
 void check_operator(const OperatorCase& given);
 
 /// cpu:0, and cuda:0 where there is one.

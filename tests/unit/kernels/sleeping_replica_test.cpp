@@ -1,11 +1,13 @@
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
+#include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/models.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <vector>
 
 using namespace troupe;
 
@@ -110,6 +112,65 @@ BOOST_AUTO_TEST_CASE(a_gradient_takes_its_time) {
   replica->gradient(values.data(), batch, values.data());
   BOOST_CHECK(std::chrono::steady_clock::now() - begin
               >= std::chrono::milliseconds{5});
+}
+
+BOOST_AUTO_TEST_CASE(layers_on_stages_give_what_all_give_at_once) {
+  const auto graph = make_graph("sleep:0ms+0ms+0ms-20");
+  BOOST_TEST(graph.parameter_count() == 60u);
+  const Layout layout{graph};
+  Buffer parameters{layout.total};
+  parameters.fill(0.5f);
+  Buffer gradient{layout.total};
+  Batch batch;
+  batch.rows = 3;
+  const auto whole = make_replica(graph, {}, 3)
+                       ->gradient(parameters.data(), batch, gradient.data());
+  BOOST_TEST(whole.loss_sum == 3 * 60 * 0.125);
+  BOOST_TEST(gradient.data()[layout.offsets[2] + 19] == 1.5f);
+  auto first = make_stage_replica(graph, part_of(graph, {0, 2}), {}, {});
+  auto last = make_stage_replica(graph, part_of(graph, {2, 4}), {},
+                                 {.in_halves = true});
+  std::vector<float> crossing(3, -1.0f);
+  BOOST_TEST(
+    first->forward(0, parameters.data(), batch, nullptr, crossing.data())
+      .loss_sum
+    == 0);
+  const auto stats = last->forward(0, parameters.data(), batch, crossing.data(),
+                                   nullptr);
+  BOOST_TEST(stats.loss_sum == whole.loss_sum);
+  Buffer of_last{last->layout().total};
+  last->backward_inputs(0, nullptr, crossing.data());
+  last->backward_weights(0, of_last.data());
+  BOOST_TEST(of_last.data()[19] == 1.5f);
+  Buffer of_first{first->layout().total};
+  first->backward(0, crossing.data(), of_first.data(), nullptr);
+  BOOST_TEST(of_first.data()[first->layout().offsets[1]] == 1.5f);
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_waits_once_forward_and_twice_backward) {
+  const auto graph = make_graph("sleep:0ms+5ms");
+  auto stage = make_stage_replica(graph, part_of(graph, {1, 3}), {}, {});
+  Buffer values{stage->layout().total};
+  values.fill(1);
+  Batch batch;
+  batch.rows = 1;
+  const float in = 0;
+  float back = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  stage->forward(0, values.data(), batch, &in, nullptr);
+  const auto middle = std::chrono::steady_clock::now();
+  BOOST_TEST((middle - begin >= std::chrono::milliseconds{5}));
+  stage->backward(0, nullptr, values.data(), &back);
+  const auto end = std::chrono::steady_clock::now();
+  BOOST_TEST((end - middle >= std::chrono::milliseconds{10}));
+  // Where activations are computed again, another time.
+  stage = make_stage_replica(graph, part_of(graph, {1, 3}), {},
+                             {.recompute = true});
+  stage->forward(0, values.data(), batch, &in, nullptr);
+  const auto again = std::chrono::steady_clock::now();
+  stage->backward(0, nullptr, values.data(), &back);
+  BOOST_TEST((std::chrono::steady_clock::now() - again
+              >= std::chrono::milliseconds{15}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

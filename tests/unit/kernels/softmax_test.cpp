@@ -1,3 +1,4 @@
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -21,16 +22,7 @@ OperatorCase softmax(uint32_t rows, Shape shape) {
   given.high = 5;
   given.reference = [n = shape.back()](const Operands& x) {
     auto y = x.inputs[0];
-    for (size_t first = 0; first < y.size(); first += n) {
-      const auto row = y.begin() + static_cast<ptrdiff_t>(first);
-      const auto end = row + static_cast<ptrdiff_t>(n);
-      const auto largest = *std::max_element(row, end);
-      double sum = 0;
-      for (auto at = row; at != end; ++at)
-        sum += * at = std::exp(*at - largest);
-      for (auto at = row; at != end; ++at)
-        *at /= sum;
-    }
+    softmax_rows(y, n);
     return y;
   };
   return given;

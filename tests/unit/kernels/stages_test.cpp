@@ -105,30 +105,55 @@ public:
   }
 
   /// Cuts the graph before the operators `begins`, the first of them 0, and
-  /// takes all micro-batches forward, then backward, twice.
+  /// takes all micro-batches forward, then backward, twice: whole, and in
+  /// halves, with activations that are kept or computed again.
   void check(const std::vector<uint32_t>& begins) {
-    std::vector<std::unique_ptr<StageReplica>> stages;
-    std::vector<std::vector<float>> parameters;
-    for (size_t k = 0; k < begins.size(); ++k) {
-      const auto end = k + 1 < begins.size()
-                         ? begins[k + 1]
-                         : static_cast<uint32_t>(graph.ops.size());
-      stages.push_back(
-        make_stage_replica(graph, part_of(graph, {begins[k], end}), {},
-                           max_rows, static_cast<uint32_t>(leaves_.size())));
-      parameters.push_back(of_stage(*stages.back()));
-    }
-    for (int round = 0; round < 2; ++round) {
-      for (uint32_t i = 0; i < leaves_.size(); ++i)
-        forward(stages, parameters, i);
-      for (uint32_t i : {1u, 0u, 2u})
-        backward(stages, i);
+    StageOptions options;
+    options.max_rows = max_rows;
+    options.in_flight = static_cast<uint32_t>(leaves_.size());
+    for (bool recompute : {false, true}) {
+      options.recompute = recompute;
+      options.in_halves = false;
+      options.activations = 1;
+      check(begins, options);
+      options.in_halves = true;
+      options.activations = 2;
+      check(begins, options);
     }
   }
 
   const Graph graph;
 
 private:
+  void check(const std::vector<uint32_t>& begins, const StageOptions& options) {
+    std::vector<std::unique_ptr<StageReplica>> stages;
+    std::vector<std::vector<float>> parameters;
+    for (size_t k = 0; k < begins.size(); ++k) {
+      const auto end = k + 1 < begins.size()
+                         ? begins[k + 1]
+                         : static_cast<uint32_t>(graph.ops.size());
+      stages.push_back(make_stage_replica(
+        graph, part_of(graph, {begins[k], end}), {}, options));
+      parameters.push_back(of_stage(*stages.back()));
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (uint32_t i = 0; i < leaves_.size(); ++i)
+        forward(stages, parameters, i);
+      if (!options.in_halves) {
+        for (uint32_t i : {1u, 0u, 2u})
+          backward(stages, i);
+        continue;
+      }
+      // Weights come later than the inputs of other micro-batches.
+      backward_inputs(stages, 1);
+      backward_inputs(stages, 0);
+      backward_weights(stages, 1);
+      backward_inputs(stages, 2);
+      backward_weights(stages, 2);
+      backward_weights(stages, 0);
+    }
+  }
+
   static constexpr uint32_t max_rows = 4;
   using Stages = std::vector<std::unique_ptr<StageReplica>>;
 
@@ -161,24 +186,53 @@ private:
 
   void backward(const Stages& stages, uint32_t i) {
     std::vector<float> from_next;
-    std::vector<int> kept(graph.parameters.size(), 0);
     for (size_t k = stages.size(); k-- > 0;) {
-      const auto& part = stages[k]->part();
       auto gradient = unwritten(stages[k]->layout().total);
-      auto to =
-        unwritten(backward_elements(graph, part.in, leaves_[i].batch.rows));
+      auto to = unwritten(elements_back(*stages[k], i));
       stages[k]->backward(i, from_next.data(), gradient.data(), to.data());
-      for (auto parameter : part.kept) {
-        ++kept[parameter];
-        BOOST_TEST(
-          std::memcmp(gradient.data() + stages[k]->layout().offsets[parameter],
-                      leaves_[i].gradient.data() + layout_.offsets[parameter],
-                      graph.parameters[parameter].size() * sizeof(float))
-            == 0,
-          graph.parameters[parameter].name << " of stage " << k);
-      }
+      compare(stages, k, i, gradient);
       from_next = std::move(to);
     }
+  }
+
+  void backward_inputs(const Stages& stages, uint32_t i) {
+    std::vector<float> from_next;
+    for (size_t k = stages.size(); k-- > 0;) {
+      auto to = unwritten(elements_back(*stages[k], i));
+      stages[k]->backward_inputs(i, from_next.data(), to.data());
+      from_next = std::move(to);
+    }
+  }
+
+  void backward_weights(const Stages& stages, uint32_t i) {
+    for (size_t k = 0; k < stages.size(); ++k) {
+      auto gradient = unwritten(stages[k]->layout().total);
+      stages[k]->backward_weights(i, gradient.data());
+      compare(stages, k, i, gradient);
+    }
+  }
+
+  uint64_t elements_back(const StageReplica& stage, uint32_t i) const {
+    return backward_elements(graph, stage.part().in, leaves_[i].batch.rows);
+  }
+
+  /// With the whole graph's; each parameter is one stage's.
+  void compare(const Stages& stages, size_t k, uint32_t i,
+               const std::vector<float>& gradient) const {
+    for (auto parameter : stages[k]->part().kept) {
+      BOOST_TEST(
+        std::memcmp(gradient.data() + stages[k]->layout().offsets[parameter],
+                    leaves_[i].gradient.data() + layout_.offsets[parameter],
+                    graph.parameters[parameter].size() * sizeof(float))
+          == 0,
+        graph.parameters[parameter].name << " of stage " << k);
+    }
+    if (k > 0)
+      return;
+    std::vector<int> kept(graph.parameters.size(), 0);
+    for (const auto& stage : stages)
+      for (auto parameter : stage->part().kept)
+        ++kept[parameter];
     BOOST_TEST(kept == std::vector<int>(kept.size(), 1),
                boost::test_tools::per_element());
   }
@@ -265,7 +319,8 @@ BOOST_AUTO_TEST_CASE(a_part_has_memory_for_its_own_layers_alone) {
   const auto graph = make_graph("mlp:40-300-300-300-5");
   const auto ops = static_cast<uint32_t>(graph.ops.size());
   const auto bytes = [&](OpRange range) {
-    return make_stage_replica(graph, part_of(graph, range), {}, 64, 1)
+    return make_stage_replica(graph, part_of(graph, range), {},
+                              {.max_rows = 64})
       ->memory_bytes();
   };
   BOOST_TEST(bytes({0, 1}) < bytes({0, ops}));
@@ -275,10 +330,34 @@ BOOST_AUTO_TEST_CASE(a_part_has_memory_for_its_own_layers_alone) {
   BOOST_TEST(first.offsets[2] == Layout::nowhere);
 }
 
+BOOST_AUTO_TEST_CASE(inputs_are_kept_where_activations_are_computed_again) {
+  const auto graph = make_graph("transformer:L2-H2-D16-T8", stage_text());
+  const auto ops = static_cast<uint32_t>(graph.ops.size());
+  const auto part = part_of(graph, {ops / 2, ops});
+  const auto bytes = [&](StageOptions options) {
+    options.max_rows = 8;
+    const auto told = stage_memory_bytes(graph, part, options);
+    BOOST_TEST(make_stage_replica(graph, part, {}, options)->memory_bytes()
+               == told);
+    return told;
+  };
+  const auto one = bytes({});
+  const auto kept = forward_elements(graph, part.in, 8) * sizeof(float);
+  BOOST_TEST(bytes({.in_flight = 5}) == 5 * one);
+  BOOST_TEST(bytes({.in_flight = 5, .recompute = true}) == one + 5 * kept);
+  BOOST_TEST(bytes({.in_flight = 5, .recompute = true}) < 2 * one);
+  const auto halved = bytes({.in_halves = true});
+  BOOST_TEST(halved > one);
+  BOOST_TEST(
+    bytes(
+      {.in_flight = 5, .in_halves = true, .recompute = true, .activations = 2})
+    == 2 * halved + 5 * kept);
+}
+
 BOOST_AUTO_TEST_CASE(a_device_without_stages_is_refused) {
   const auto graph = make_graph("mlp:4-3");
   BOOST_CHECK_THROW(make_stage_replica(graph, part_of(graph, {0, 1}),
-                                       {DeviceId::Kind::cuda, 0}, 1, 1),
+                                       {DeviceId::Kind::cuda, 0}, {}),
                     InputError);
 }
 

@@ -172,15 +172,57 @@ BOOST_AUTO_TEST_CASE(a_death_while_sealing_starts_over) {
              == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_proposal_says_why_it_is_made_and_its_epoch_why_it_came) {
+  auto it = sealing();
+  it.lost(worker1, 1, 1);
+  auto first = only<Membership::Propose>(it.join(worker1, 2, 2));
+  BOOST_TEST(first.cause == "the run begins"); // no epoch has lasted yet
+  it.sealed(worker0, 1, first.epoch, 3);
+  auto began =
+    only<Membership::Activate>(it.sealed(worker1, 2, first.epoch, 3));
+  BOOST_TEST(began.cause == "the run begins");
+  it.lost(worker1, 2, 4);
+  auto joined = only<Membership::Propose>(it.join(worker1, 3, 5));
+  BOOST_TEST(joined.cause == "worker:1 has joined");
+  it.sealed(worker0, 1, joined.epoch, 6);
+  began = only<Membership::Activate>(it.sealed(worker1, 3, joined.epoch, 6));
+  BOOST_TEST(began.cause == "worker:1 has joined");
+  auto left = only<Membership::Propose>(it.dismiss(worker1, 7));
+  BOOST_TEST(left.cause == "worker:1 has left");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_lost_or_does_not_seal_is_why_the_next_epoch_comes) {
+  auto options = two_workers();
+  options.viable = [](const std::set<RoleId>&) { return true; };
+  options.epoch = 6;
+  Membership it{options, 0};
+  it.join(worker0, 1, 0);
+  it.join(worker1, 1, 0);
+  it.sealed(worker0, 1, it.epoch(), 1);
+  auto began = only<Membership::Activate>(it.sealed(worker1, 1, it.epoch(), 1));
+  BOOST_TEST(began.cause == "another coordinator leads");
+  auto lost = it;
+  BOOST_TEST(only<Membership::Propose>(lost.lost(worker1, 1, 2)).cause
+             == "worker:1 was lost");
+  only<Membership::Propose>(it.renew("a link is cut", 2));
+  it.sealed(worker0, 1, it.epoch(), 3);
+  const auto late = it.tick(1'000'000);
+  BOOST_TEST_REQUIRE(late.size() == 2u);
+  BOOST_TEST(std::get<Membership::Propose>(late.back()).cause
+             == std::get<Membership::LeaveOut>(late.front()).reason);
+}
+
 BOOST_AUTO_TEST_CASE(an_active_epoch_is_renewed_with_the_same_members) {
   auto membership = active();
-  auto propose = only<Membership::Propose>(membership.renew(5));
+  auto propose =
+    only<Membership::Propose>(membership.renew("a link is cut", 5));
   BOOST_TEST(propose.epoch == 2u);
+  BOOST_TEST(propose.cause == "a link is cut");
   BOOST_TEST(propose.members.size() == 2u);
   BOOST_TEST((membership.state() == State::sealing));
-  BOOST_TEST(membership.renew(6).empty());
+  BOOST_TEST(membership.renew("a link is cut", 6).empty());
   membership.lost(worker0, 1, 7);
-  BOOST_TEST(membership.renew(8).empty());
+  BOOST_TEST(membership.renew("a link is cut", 8).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_late_seal_of_an_older_epoch_is_ignored) {

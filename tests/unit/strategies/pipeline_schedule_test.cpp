@@ -145,6 +145,74 @@ BOOST_AUTO_TEST_CASE(as_many_activations_are_held_as_the_formula_says) {
   BOOST_TEST(peak(PipelineSchedule::interleaved, 2, 0) == 11u);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_with_fewer_micro_batches_has_its_passes) {
+  for_every_shape([](const PipelineShape& shape) {
+    if (shape.stages > 5 || shape.chunks > 3)
+      return;
+    for (uint32_t m = 1; m <= shape.micro_batches; ++m) {
+      std::vector<std::vector<StageAction>> actions;
+      for (uint32_t k = 0; k < shape.stages; ++k) {
+        actions.push_back(step_actions(shape, k, m));
+        const auto halves = shape.schedule == PipelineSchedule::zero_bubble;
+        BOOST_REQUIRE(actions.back().size()
+                      == (halves ? 3u : 2u) * m * shape.chunks);
+        // A chunk has slots for so many, one after the other.
+        for (uint32_t c = 0; c < shape.chunks; ++c) {
+          const auto slots = chunk_peak(shape, k, c);
+          BOOST_REQUIRE(slots <= stash_peak(shape, k));
+          std::set<uint32_t> taken;
+          for (const auto& action : actions.back()) {
+            if (action.chunk != c)
+              continue;
+            const auto slot = action.micro_batch % slots;
+            if (action.pass == StagePass::forward)
+              BOOST_REQUIRE_MESSAGE(taken.insert(slot).second,
+                                    text_of(shape) + ", stage "
+                                      + std::to_string(k));
+            else if (action.pass != StagePass::backward_inputs)
+              BOOST_REQUIRE(taken.erase(slot) == 1);
+          }
+        }
+      }
+      BOOST_REQUIRE_MESSAGE(play_pipeline(actions, equal_costs(shape, {})),
+                            text_of(shape));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(few_activations_are_held_where_they_are_computed_again) {
+  for_every_shape([](PipelineShape shape) {
+    for (bool recompute : {false, true}) {
+      shape.recompute = recompute;
+      const auto times = play_pipeline(shape, equal_costs(shape, {1, 1, 1}));
+      for (uint32_t k = 0; k < shape.stages; ++k) {
+        BOOST_REQUIRE(times.stash_peak[k] == stash_peak(shape, k));
+        BOOST_REQUIRE_MESSAGE(times.activation_peak[k]
+                                == activation_peak(shape, k),
+                              text_of(shape) + ", stage " + std::to_string(k));
+        if (recompute)
+          BOOST_REQUIRE(activation_peak(shape, k) <= k + 1);
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_pass_more_is_part_of_the_way_back) {
+  // Backward takes three passes, and the bubble is as of any such costs.
+  const auto close = boost::test_tools::tolerance(1e-12);
+  PipelineShape shape{PipelineSchedule::one_f_one_b, 4, 8, 1};
+  const auto plain = play_pipeline(shape, equal_costs(shape, {1, 2, 1}));
+  shape.recompute = true;
+  const auto again = play_pipeline(shape, equal_costs(shape, {1, 1, 1}));
+  BOOST_TEST(again.end == plain.end);
+  BOOST_TEST(again.idle_share == 3.0 / 11, close);
+  shape.schedule = PipelineSchedule::zero_bubble;
+  BOOST_TEST(play_pipeline(shape, equal_costs(shape, {1, 1, 1})).end
+             == play_pipeline({PipelineSchedule::zero_bubble, 4, 8, 1},
+                              equal_costs(shape, {1, 2, 1}))
+                  .end);
+}
+
 BOOST_AUTO_TEST_CASE(orders_are_those_of_the_papers) {
   const PipelineShape plain{PipelineSchedule::one_f_one_b, 2, 3, 1};
   BOOST_TEST(line_of(plain, 0) == "F0 F1 B0 F2 B1 B2");
@@ -170,6 +238,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_said_in_one_line) {
   BOOST_TEST(line(PipelineSchedule::gpipe, 2, 4, 2)
              == "--schedule gpipe has one chunk for each stage, not 2: use "
                 "--schedule interleaved");
+  BOOST_TEST(line(PipelineSchedule::interleaved, 1, 4, 2)
+             == "--schedule interleaved goes round several stages: use "
+                "--stages 2 or more, or --schedule 1f1b");
   BOOST_TEST(!line(PipelineSchedule::gpipe, 0, 4, 1).empty());
   BOOST_TEST(line(PipelineSchedule::zero_bubble, 16, 1, 1).empty());
 }

@@ -226,6 +226,14 @@ BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   }
   BOOST_TEST((stages[1].ranks == RankRange{0, options.virtual_ranks}));
   BOOST_TEST(to_table(plan).find("head to loss") != std::string::npos);
+  // Two chunks of one stage, as well.
+  options.chunks = 2;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST(plan.of_kind(RoleKind::stage).size() == 1u);
+  BOOST_TEST(plan.stages.size() == 2u);
+  for (const auto& slice : plan.slices)
+    BOOST_TEST(plan.owner[slice.id] == 0u);
+  options.chunks = 1;
   options.devices = {"cuda:0"};
   BOOST_TEST(refusal(options).find("--devices cpu:0") != std::string::npos);
   options.devices = {"cpu:0"};

@@ -174,10 +174,7 @@ BOOST_AUTO_TEST_CASE(what_a_head_alone_has_is_not_in_the_whole_chain) {
   it.plan.begin(seals, 2);
   for (const auto& slice : it.plan.restorable())
     BOOST_TEST(slice.newest == 7u);
-  for (const auto& slice : it.plan.in_whole_chains()) {
-    BOOST_TEST(slice.oldest == 6u);
-    BOOST_TEST(slice.newest == 6u);
-  }
+  BOOST_TEST(it.plan.sealed(6).everywhere == 6u);
 }
 
 // Beside tables on shards, workers commit steps too: with the version they
@@ -202,11 +199,12 @@ BOOST_AUTO_TEST_CASE(what_every_worker_keeps_needs_no_shard) {
   plan.begin(seals, 2);
   BOOST_TEST(plan.restorable().size() < job.plan.slices.size());
   BOOST_TEST(plan.everywhere(9) == 7u);
-  BOOST_REQUIRE(plan.reduced().size() == 1u);
-  BOOST_TEST(plan.reduced()[0].oldest == 6u);
+  const auto reduced = plan.sealed(7).replicas;
+  BOOST_REQUIRE(reduced.size() == 1u);
+  BOOST_TEST(reduced[0].oldest == 6u);
   const std::map<uint32_t, uint64_t> holders{{owner_key(head), 7},
                                              {owner_key(worker0), 7}};
-  BOOST_TEST((plan.holders(7) == holders));
+  BOOST_TEST((plan.owners(ResumeMode::both, 7) == holders));
   constexpr RoleId worker1{RoleKind::worker, 1};
   const std::map<RoleId, uint64_t> members{{worker0, 3}, {worker1, 4}};
   const EpochPlan::Acknowledged known{5, std::nullopt, &members};

@@ -1,7 +1,11 @@
 #include "actors/coordinator/lease_account.hpp"
+#include "tests/unit/actors/made_checkpoint.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
+
+#include <filesystem>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -25,11 +29,26 @@ Job small_async_job(uint32_t shards) {
   return {job, 500};
 }
 
+/// How an epoch began.
+struct Begun : LeaseAccount::Resumed {
+  uint64_t lost = 0;
+};
+
+/// Decides and begins, as the coordinator does.
+Begun begin_with(LeaseAccount& account, const std::map<RoleId, Sealed>& seals,
+                 std::map<uint32_t, LeaseSet> applied,
+                 std::map<uint32_t, LeaseSet> promised, uint64_t step) {
+  SealedState sealed;
+  sealed.applied = std::move(applied);
+  sealed.promised = std::move(promised);
+  account.tell(sealed);
+  const auto lost = decide_resume(sealed, ResumeMode::leases).lost_leases;
+  return {account.begin_epoch(seals, sealed, lost, step), lost};
+}
+
 /// Two shards, both of which consume.
 struct Account {
-  Account() {
-    leases.begin_epoch(seals, {{0, {}}, {1, {}}}, {{0, {}}, {1, {}}}, 0);
-  }
+  Account() { begin_epoch({}, {}); }
 
   /// Every shard applies these leases; steps are counted.
   void consume(uint64_t first, uint64_t end) {
@@ -43,10 +62,9 @@ struct Account {
                    : 0;
   }
 
-  LeaseAccount::Resumed begin_epoch(const LeaseSet& first,
-                                    const LeaseSet& second) {
-    return leases.begin_epoch(seals, {{0, first}, {1, second}},
-                              {{0, first}, {1, second}}, steps);
+  Begun begin_epoch(const LeaseSet& first, const LeaseSet& second) {
+    return begin_with(leases, seals, {{0, first}, {1, second}},
+                      {{0, first}, {1, second}}, steps);
   }
 
   Job job = small_async_job(2);
@@ -132,13 +150,12 @@ struct Followed {
   std::vector<CommitBook::Commit> begin(uint64_t leases, uint64_t step) {
     return resumed(leases, leases, step).completed;
   }
-  LeaseAccount::Resumed resumed(uint64_t leases, uint64_t promised,
-                                uint64_t step) {
+  Begun resumed(uint64_t leases, uint64_t promised, uint64_t step) {
     std::map<RoleId, Sealed> seals;
     seals[worker0].role = worker0;
     seals[shard].role = shard;
-    return account.begin_epoch(seals, {{0, LeaseSet{leases, {}}}},
-                               {{0, LeaseSet{promised, {}}}}, step);
+    return begin_with(account, seals, {{0, LeaseSet{leases, {}}}},
+                      {{0, LeaseSet{promised, {}}}}, step);
   }
   /// Computes all that is left; returns the steps that are reported.
   std::vector<CommitBook::Commit> finish(uint64_t step) {
@@ -213,6 +230,37 @@ BOOST_AUTO_TEST_CASE(leases_that_an_earlier_coordinator_granted_count) {
   BOOST_REQUIRE_EQUAL(later.size(), 2u);
   BOOST_TEST(later.front().step == 5u);
   BOOST_TEST(finish(7).size() == 3u);
+}
+
+// A job that begins with a checkpoint step by step, and is switched. Cause: the
+// first epoch by leases was taken for the one that the checkpoint begins.
+BOOST_AUTO_TEST_CASE(a_switched_job_counts_what_an_epoch_completes_or_loses) {
+  const auto folder = std::filesystem::temp_directory_path()
+                      / ("troupe-lease-account-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  auto begun = job_with_tables();
+  const auto checkpoint = make_checkpoint(begun, folder.string(), 2);
+  begun.beginning = std::make_shared<const Beginning>(begun, checkpoint);
+  LeaseAccount leases{begun};
+  const std::map<RoleId, Sealed> seals{{worker0, {}}};
+  Consistency period;
+  period.async = true;
+  period.step = 2;
+  leases.begin_period(period, seals, {0});
+  leases.ask(0, 8);
+  BOOST_TEST(leases.hand_out().at(0).size() == 8u);
+  for (uint64_t lease = 8; lease < 11; ++lease)
+    leases.applied({{}, shard, lease, 0}, 2);
+  // The shard has more than it could tell of.
+  auto next = begin_with(leases, seals, {{0, {13, {}}}}, {{0, {13, {}}}}, 2);
+  BOOST_TEST(next.lost == 0u);
+  BOOST_REQUIRE_EQUAL(next.completed.size(), 1u);
+  BOOST_TEST(next.completed.front().step == 2u);
+  // And then less.
+  next = begin_with(leases, seals, {{0, {9, {}}}}, {{0, {9, {}}}}, 3);
+  BOOST_TEST(next.lost == 4u);
+  BOOST_TEST(next.step == 2u);
+  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {

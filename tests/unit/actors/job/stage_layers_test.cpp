@@ -87,9 +87,48 @@ BOOST_AUTO_TEST_CASE(a_schedule_says_how_many_micro_batches_a_stage_keeps) {
   };
   BOOST_TEST(kept() == (std::vector<uint32_t>{3, 2, 1}),
              boost::test_tools::per_element());
-  options.schedule = "gpipe";
+  options.schedule.order = "gpipe";
   BOOST_TEST(kept() == (std::vector<uint32_t>{4, 4, 4}),
              boost::test_tools::per_element());
+  options.schedule.order = "zero_bubble";
+  BOOST_TEST(kept() == (std::vector<uint32_t>{3, 3, 3}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(chunks_go_round_the_stages) {
+  auto options = staged_job(2);
+  options.schedule.order = "interleaved";
+  const auto graph = make_graph(options.model);
+  const auto parts = stage_layers(options, graph, 16);
+  BOOST_REQUIRE(parts.size() == 4u);
+  const Job job{options, 64};
+  BOOST_TEST(job.plan.owners == 2u);
+  BOOST_TEST(job.plan.of_kind(RoleKind::stage).size() == 2u);
+  for (const auto& slice : job.plan.slices)
+    for (uint32_t i = 0; i < parts.size(); ++i)
+      if (std::ranges::count(parts[i].variables, slice.variable) > 0)
+        BOOST_TEST(job.plan.owner[slice.id] == i % 2);
+  BOOST_TEST(to_table(job.plan).find("stage:1, chunk 1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(chunks_train_to_the_weights_of_one_device) {
+  // The last step of an epoch has 4 samples, and as many micro-batches.
+  auto alone = small_job();
+  alone.model = "mlp:20-24-23-22-21-20-19-18-4";
+  alone.global_batch = 62;
+  alone.virtual_ranks = 6;
+  alone.clip_norm = 0.5;
+  const auto whole = weights(alone);
+  for (uint32_t stages : {2, 3})
+    for (uint32_t chunks : {1, 2, 3})
+      for (std::string recompute : {"none", "full"}) {
+        auto options = alone;
+        options.strategy = Strategy::pipeline;
+        options.stages = stages;
+        options.schedule = {"interleaved", recompute, chunks};
+        BOOST_TEST(weights(options) == whole,
+                   stages << " stages of " << chunks << ' ' << recompute);
+      }
 }
 
 BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
@@ -102,6 +141,17 @@ BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   has(staged_job(2, "dense_0"), "first operator");
   has(staged_job(3, "dense_2,dense_1"), "dense_1 is not after");
   has(staged_job(3, "dense_1"), "makes 2 stages");
+  auto chunks = staged_job(2, "dense_1");
+  chunks.schedule.order = "interleaved";
+  has(chunks, "makes 2 chunks of --stages 2 --chunks 2");
+  chunks.split_at.clear();
+  chunks.schedule.chunks = 3;
+  has(chunks, "--stages 2 --chunks 3: --model mlp:20-64-64-64-4 has 5");
+  chunks.schedule.chunks = 2;
+  chunks.virtual_ranks = 5;
+  has(chunks, "use --virtual-ranks 6");
+  chunks.schedule.order = "gpipe";
+  has(chunks, "use --schedule interleaved");
   auto options = staged_job(2);
   options.model = "sleep:1ms";
   has(options, "no layers to cut");
@@ -112,11 +162,36 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
   alone.model = "mlp:20-64-64-64-4";
   const auto whole = weights(alone);
   for (uint32_t stages : {1, 2, 3, 5})
-    for (std::string schedule : {"gpipe", "1f1b"}) {
+    for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
       auto options = staged_job(stages);
-      options.schedule = schedule;
-      BOOST_TEST(weights(options) == whole, stages << ' ' << schedule);
+      options.schedule.order = schedule;
+      for (std::string recompute : {"none", "full"}) {
+        options.schedule.recompute = recompute;
+        BOOST_TEST(weights(options) == whole,
+                   stages << ' ' << schedule << ' ' << recompute);
+      }
     }
+}
+
+BOOST_AUTO_TEST_CASE(layers_that_wait_are_cut_by_how_long) {
+  auto options = staged_job(2);
+  options.model = "sleep:1ms+1ms+1ms+3ms-5";
+  const auto stages = stage_layers(options, make_graph(options.model), 16);
+  BOOST_REQUIRE(stages.size() == 2u);
+  BOOST_TEST(stages[0].last == "wait_2");
+  BOOST_TEST(stages[1].first == "wait_3");
+}
+
+BOOST_AUTO_TEST_CASE(layers_that_wait_have_the_weights_of_one_device) {
+  auto alone = small_job();
+  alone.model = "sleep:0ms+1ms+0ms-5";
+  const auto whole = weights(alone);
+  for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
+    auto options = staged_job(3);
+    options.model = alone.model;
+    options.schedule.order = schedule;
+    BOOST_TEST(weights(options) == whole, schedule);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
@@ -130,6 +205,7 @@ BOOST_AUTO_TEST_CASE(stages_clip_and_scale_as_one_device_does) {
     BOOST_TEST(whole != unclipped);
     for (uint32_t stages : {1, 2, 4}) {
       auto options = staged_job(stages);
+      options.schedule.order = stages == 2 ? "zero_bubble" : "auto";
       options.rule.kind = kind;
       options.clip_norm = 0.05;
       BOOST_TEST(weights(options) == whole, stages);
