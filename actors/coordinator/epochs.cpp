@@ -102,10 +102,11 @@ std::set<RoleId> CoordinatorState::awaited() const {
     known.told_another = &options_.past->members;
   auto out = epoch_plan_.awaited(seals_, known);
   // A worker that was lost here had what it kept in its process.
-  std::erase_if(out, [&](RoleId role) {
-    return role.kind == RoleKind::worker
-           && membership_.is_gone(role, known.told_another->at(role));
-  });
+  if (const auto* told = known.told_another)
+    std::erase_if(out, [&](RoleId role) {
+      return role.kind == RoleKind::worker
+             && membership_.is_gone(role, told->at(role));
+    });
   return out;
 }
 
