@@ -19,6 +19,12 @@ struct StageSchedule {
   uint32_t chunks = 0; ///< of a stage, interleaved; 0: two there, else one
 };
 
+/// What a process, and a role, may hold; 0: as much as there is.
+struct MemoryBounds {
+  uint64_t data = 0;   ///< bytes of samples, of a process
+  uint64_t device = 0; ///< bytes of memory_needs(), of each role
+};
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -27,7 +33,7 @@ struct JobOptions {
   std::string data;
   std::string eval_data;      ///< empty: none
   double eval_fraction = 0.0; ///< excludes eval_data
-  uint64_t data_memory = 0;   ///< bytes of samples a process holds; 0: any
+  MemoryBounds memory;
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
   /// Async: largest lead over the slowest worker, in leases; -1: no bound.
