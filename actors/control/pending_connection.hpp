@@ -74,9 +74,9 @@ public:
   std::shared_ptr<PendingConnection> begin(const Endpoint& where) {
     auto made = std::make_shared<PendingConnection>(where);
     const std::lock_guard guard{mutex_};
-    if (newest_.size() >= most)
+    if (newest_.size() >= max_kept)
       std::erase_if(newest_, [](const auto& x) { return !x.second->reach(); });
-    if (newest_.size() < most)
+    if (newest_.size() < max_kept)
       newest_[to_string(where)] = made;
     return made;
   }
@@ -93,7 +93,7 @@ public:
   }
 
 private:
-  static constexpr size_t most = 256;
+  static constexpr size_t max_kept = 256;
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<PendingConnection>> newest_;

@@ -5,6 +5,7 @@
 #include "strategies/takeover.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -241,7 +242,7 @@ ResumeMode EpochPlan::resume_mode(bool async) const {
 SealedState EpochPlan::sealed(uint64_t committed) const {
   SealedState out;
   out.slices = restorable();
-  out.everywhere = everywhere(out.everywhere);
+  out.everywhere = everywhere(std::numeric_limits<uint64_t>::max());
   if (is_served())
     for (const auto& [role, held] : reduced_)
       out.replicas.push_back(held);

@@ -37,6 +37,14 @@ std::string layers_that_wait(const std::vector<uint32_t>& ms) {
   return text + (ms.size() == 1 ? "+0ms" : "") + "-16";
 }
 
+/// "5", or "5, 7" of stages in turn.
+std::string listed_ms(const std::vector<uint32_t>& ms) {
+  std::string text;
+  for (auto one : ms)
+    text += (text.empty() ? "" : ", ") + std::to_string(one);
+  return text;
+}
+
 /// The roles of a real run, in this process; every micro-batch is a sample.
 PipelineCase pipeline_case(const BenchOptions& bench,
                            const std::string& schedule, uint32_t stages,
@@ -141,13 +149,13 @@ int run_bench_pipeline(const Settings& settings) {
   std::printf(
     "pipelines of stages that wait instead of computing, with the roles and "
     "messages of a\nreal run in this process: a pass, forward or a half of "
-    "backward, takes %u ms. idle:\nshare of a step, the median of %llu, in "
+    "backward, takes %s ms. idle:\nshare of a step, the median of %llu, in "
     "which the stages wait for each other; of\nschedule: the same by the "
     "order of passes alone, which for equal stages is\n(p - 1)/(m + p - 1), "
     "interleaved (p - 1)/(v m + p - 1), zero_bubble (p - 1)/(3 m + p - 1).\n"
     "Weights are those of one device. held: micro-batches whose activations a "
     "stage holds\nat once, at most; of each of its chunks.\n",
-    bench.pass_ms.front(),
+    listed_ms(bench.pass_ms).c_str(),
     static_cast<unsigned long long>(bench.pipeline_steps));
   std::printf("%-12s %6s %6s %10s %10s %10s %8s %8s %s\n", "schedule", "stages",
               "micro", "step ms", "idle", "schedule", "points", "held", "met");

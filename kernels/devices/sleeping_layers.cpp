@@ -1,6 +1,7 @@
 #include "kernels/devices/sleeping_layers.hpp"
 
 #include "kernels/base/require.hpp"
+#include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 
 #include <algorithm>
@@ -82,11 +83,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    const auto count = batch.rows * labels_;
-    if (predictions.classes != nullptr)
-      std::fill_n(predictions.classes, count, 0);
-    if (predictions.scores != nullptr)
-      std::fill_n(predictions.scores, count, 0.0f);
+    predict_zeros(predictions, batch.rows * labels_);
     return stats(parameters, batch.rows);
   }
 

@@ -41,11 +41,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    const auto count = batch.rows * labels_;
-    if (predictions.classes != nullptr)
-      std::fill_n(predictions.classes, count, 0);
-    if (predictions.scores != nullptr)
-      std::fill_n(predictions.scores, count, 0.0f);
+    predict_zeros(predictions, batch.rows * labels_);
     return {ids_ > 0 ? 0 : loss(parameters, batch.rows), 0};
   }
 
@@ -69,8 +65,9 @@ private:
       squares += static_cast<double>(parameters[at]) * parameters[at];
     }
     for (auto i = beside_at_; i < beside_at_ + beside_; ++i)
-      gradient[i] = sleep_.counts ? -static_cast<float>(batch.rows)
-                                  : batch.rows * parameters[i];
+      gradient[i] = sleep_.counts
+                      ? -static_cast<float>(batch.rows)
+                      : static_cast<float>(batch.rows) * parameters[i];
     if (ready && beside_ > 0)
       ready(1);
     if (ready)
@@ -105,6 +102,13 @@ private:
 std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
                                                const SleepModel& sleep) {
   return std::make_unique<SleepingReplica>(graph, sleep);
+}
+
+void predict_zeros(const Predictions& predictions, uint64_t count) {
+  if (predictions.classes != nullptr)
+    std::fill_n(predictions.classes, count, 0);
+  if (predictions.scores != nullptr)
+    std::fill_n(predictions.scores, count, 0.0f);
 }
 
 } // namespace troupe::kernels

@@ -9,4 +9,7 @@ namespace troupe::kernels {
 std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
                                                const SleepModel& sleep);
 
+/// What models that wait predict: class 0 and score 0, of `count` labels each.
+void predict_zeros(const Predictions& predictions, uint64_t count);
+
 } // namespace troupe::kernels
