@@ -114,7 +114,8 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     end_(job_->total_steps),
     silence_(silence_options(*job_, options_), steady_ms()),
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
-                 *registry_, *options_.disk, checkpoint_calls()) {
+                 *registry_, *options_.disk, checkpoint_calls()),
+    outputs_(std::make_shared<Executor>("outputs", 1)) {
   commits_.rollback(steps_);
   pace_signs();
   if (options_.past)
@@ -214,8 +215,9 @@ void CoordinatorState::on_tick() {
          + (begun_ ? " after step " + std::to_string(steps_)
                        + ": nothing was saved, the roles did not stop in time"
                    : " before the first step: nothing was saved"));
-  else if (now - touched_
-           > std::chrono::milliseconds{options_.stall_deadline_ms})
+  else if (!ending_.writes
+           && now - touched_
+                > std::chrono::milliseconds{options_.stall_deadline_ms})
     fail("no step was committed for "
          + std::to_string(options_.stall_deadline_ms / 1000) + " s after step "
          + std::to_string(steps_) + ": "

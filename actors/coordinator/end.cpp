@@ -1,25 +1,13 @@
-#include "actors/coordinator/saved_weights.hpp"
+#include "actors/coordinator/run_outputs.hpp"
 #include "actors/coordinator/state.hpp"
+#include "actors/role/context.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // The end of a run: by itself, by a wish, or because it cannot go on.
 
 namespace troupe {
-namespace {
-
-/// The step of the weights in a file; 0 where there are none, or none is told.
-uint64_t step_saved_in(const std::string& path) {
-  try {
-    const auto metadata = read_safetensors_metadata(path);
-    const auto step = metadata.find("step");
-    return step == metadata.end() ? 0 : std::stoull(step->second);
-  } catch (const std::exception&) {
-    return 0;
-  }
-}
-
-} // namespace
 
 bool CoordinatorState::is_ending() const {
   return stage_ != Stage::running || steps_ >= end_ || ending_.asked_epoch != 0;
@@ -123,6 +111,25 @@ void CoordinatorState::conclude_if_ready() {
       && !checkpoints_.is_last_written(*ending_.last, switch_.now(),
                                        ending_.stop.asked ? "stopped" : "end"))
     return;
+  if (std::exchange(ending_.writes, true))
+    return;
+  // A run that is ended early must not leave less than there was.
+  const bool goes_on = job_->first_step() > 0
+                       || record_.counts(commits_).rolled_back > 0;
+  const OutputWish wish{digests, options_.save, steps_,
+                        ending_.stop.asked && goes_on};
+  run_on(
+    *outputs_, self_,
+    [job = job_, last = *ending_.last, wish] {
+      return make_outputs(*job, last, wish);
+    },
+    [this](const RunOutputs& outputs) {
+      if (stage_ == Stage::concluding)
+        conclude(outputs);
+    });
+}
+
+void CoordinatorState::conclude(const RunOutputs& outputs) {
   RunRecord::Outcome outcome;
   outcome.steps = steps_;
   outcome.leaves_recomputed = commits_.leaves_recomputed();
@@ -131,29 +138,12 @@ void CoordinatorState::conclude_if_ready() {
   outcome.isa = options_.isa;
   outcome.numeric_class = numeric_class_;
   outcome.checkpoints = checkpoints_.written();
-  if (digests) {
-    outcome.tables = tables_of(*job_, *ending_.last);
-    outcome.weights_sha256 = weights_sha256(*job_, *ending_.last);
-    outcome.state_sha256 = state_sha256(*job_, *ending_.last);
-  }
+  outcome.tables = outputs.tables;
+  outcome.weights_sha256 = outputs.weights_sha256;
+  outcome.state_sha256 = outputs.state_sha256;
   for (const auto& [step, end] : epoch_ends_)
     observers_.tell(end);
-  std::optional<SavedWeights> weights;
-  if (!options_.save.empty()) {
-    // A run that is ended early must not leave less than there was.
-    const bool goes_on = job_->first_step() > 0
-                         || record_.counts(commits_).rolled_back > 0;
-    const auto newer =
-      ending_.stop.asked && goes_on ? step_saved_in(options_.save) : 0;
-    const bool aside = newer > steps_;
-    weights = save_weights(
-      options_.save + (aside ? ".step-" + std::to_string(steps_) : ""),
-      weights_of(*job_, *ending_.last), weights_metadata(*job_, steps_));
-    if (aside)
-      weights->line += " (" + options_.save + " has step "
-                       + std::to_string(newer) + ')';
-  }
-  const auto end = end_of_outputs(weights, checkpoints_.last_folder(),
+  const auto end = end_of_outputs(outputs.weights, checkpoints_.last_folder(),
                                   checkpoints_.last_failure());
   Finished finished{end.complete ? 0 : 1, end.line,
                     record_.summary_json(outcome)};
@@ -166,8 +156,9 @@ void CoordinatorState::conclude_if_ready() {
   finish(finished);
 }
 
+/// What is being written is all that is left to do: nobody else is needed.
 void CoordinatorState::fail(const std::string& line) {
-  if (stage_ != Stage::over)
+  if (stage_ != Stage::over && !ending_.writes)
     finish(Finished{ending_.stop.asked ? stop_status(ending_.stop.why) : 1,
                     line, ""});
 }

@@ -23,6 +23,7 @@ struct RunEnding {
   uint64_t asked_epoch = 0; ///< async: whose members send the last version
   std::optional<Snapshot> last;
   bool last_evaluated = false;
+  bool writes = false; ///< what the run leaves behind is being made, or is
   std::optional<Finished> outcome;
   bool supervised = false; ///< by anybody, so far, who must know of the end
   /// How long the others may take to read that and go.

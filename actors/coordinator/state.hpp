@@ -13,11 +13,13 @@
 #include "actors/coordinator/observers.hpp"
 #include "actors/coordinator/run_clock.hpp"
 #include "actors/coordinator/run_ending.hpp"
+#include "actors/coordinator/run_outputs.hpp"
 #include "actors/coordinator/run_record.hpp"
 #include "actors/coordinator/run_stage.hpp"
 #include "actors/coordinator/watch.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/role/present_role.hpp"
+#include "kernels/engine/executor.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
 #include "strategies/reshaping.hpp"
@@ -160,6 +162,7 @@ private:
   void pause();
   void on(const Paused& paused);
   void conclude_if_ready();
+  void conclude(const RunOutputs& outputs);
   void fail(const std::string& line);
   void finish(const Finished& finished);
 
@@ -224,6 +227,7 @@ private:
   supervisor_actor supervisor_;
   CoordinatorWatch watch_;
   CheckpointDesk checkpoints_;
+  std::shared_ptr<Executor> outputs_; ///< makes what the run leaves behind
 };
 
 } // namespace troupe
