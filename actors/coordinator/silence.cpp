@@ -61,15 +61,20 @@ void CoordinatorState::on(const RoleDied& died) {
     perform(membership_.died(died.role, clock_.ms()));
 }
 
-void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
-  if (left_out_.lost(role, "its connection ended") && !supervisor_
-      && stage_ != Stage::over)
-    note(to_string(role) + " is left out: its connection ended");
+/// It is here no longer, however it went.
+void CoordinatorState::forget(RoleId role) {
   present_.erase(role);
   joining_.gone(role);
   silence_.gone(role);
   seals_.erase(role);
   leaves_.forget(role);
+}
+
+void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
+  if (left_out_.lost(role, "its connection ended") && !supervisor_
+      && stage_ != Stage::over)
+    note(to_string(role) + " is left out: its connection ended");
+  forget(role);
   if (stage_ == Stage::over)
     return;
   lost_[role] = Clock::now();
@@ -83,10 +88,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
 }
 
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
-  present_.erase(leave.role);
-  joining_.gone(leave.role);
-  silence_.gone(leave.role);
-  leaves_.forget(leave.role);
+  forget(leave.role);
   fence_ = {};
   replace(leave.role, leave.reason);
   perform(reshaping_.lost(leave.role));

@@ -66,6 +66,7 @@ private:
   // --- who is silent, lost or left out (silence.cpp) ------------------------
   void on(const caf::down_msg& down);
   void on(const RoleDied& died);
+  void forget(RoleId role);
   void lose(RoleId role, uint64_t incarnation);
   void replace(RoleId role, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
