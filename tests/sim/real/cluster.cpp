@@ -3,6 +3,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/role/link_terms.hpp"
 #include "actors/shard/shard.hpp"
+#include "actors/stage/stage.hpp"
 #include "actors/worker/worker.hpp"
 
 #include <nlohmann/json.hpp>
@@ -38,13 +39,15 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, bool trace)
     network_(world_),
     job_id_(seed + 1) {
   world_.trace = trace;
-  if (seed % 4 == 0)
+  if (seed % 4 == 0 && !scenario_.staged())
     network_.narrow(min_shard_window(job_, 0));
   network_.tap = [this](uint32_t, uint32_t, const caf::message& x) { see(x); };
   network_.tap_sent = [this](const caf::message& x) { see_sent(x); };
-  network_.tap_link = [this](uint32_t, const LinkMessage& message) {
+  network_.tap_link = [this](uint32_t to, const LinkMessage& message) {
     if (const auto* pulled = std::get_if<Pulled>(&message))
       pulled_epoch_ = std::max(pulled_epoch_, pulled->fence.epoch);
+    if (const auto* values = std::get_if<StageValues>(&message))
+      see_values(to, *values);
   };
 }
 
@@ -59,7 +62,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
   start_coordinator();
   start_supervisor();
   for (const auto& role : job_.plan.roles)
-    if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
+    if (role.role.kind == RoleKind::worker || keeps_slices(role.role.kind))
       start(role.role);
   auto& draw = world_.random();
   for (uint32_t i = 0; i < faults; ++i)
@@ -70,6 +73,8 @@ Cluster::Result Cluster::run(uint32_t faults) {
   std::ranges::sort(changes_, std::greater<>());
   auto deadline = world_.now() + patience;
   for (auto known = took_effect_; !finished_;) {
+    if (!broken_.empty())
+      throw Broken(broken_);
     if (!world_.step() || world_.now() > deadline)
       throw Broken("I11: no end is in sight at step " + std::to_string(step_));
     if (std::exchange(known, took_effect_) != took_effect_)
@@ -257,8 +262,11 @@ void Cluster::spawn(RoleId role, uint32_t process, const JobInfo& info) {
         first = known.slices;
     member.store = std::make_shared<ShardStore>(job_, first, job_id_,
                                                 member.memory);
-    actor = caf::actor_cast<caf::strong_actor_ptr>(
-      spawn_shard(system, context, member.store));
+    actor = role.kind == RoleKind::stage
+              ? caf::actor_cast<caf::strong_actor_ptr>(
+                spawn_stage(system, context, member.store))
+              : caf::actor_cast<caf::strong_actor_ptr>(
+                spawn_shard(system, context, member.store));
     context.links->accept(local_name(info.job, role), link_terms(job_, role),
                           actor);
   }

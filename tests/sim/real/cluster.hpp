@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace troupe::real {
@@ -22,9 +23,9 @@ enum class Phase : uint8_t { forming, sealing, linking, stepping };
 inline constexpr uint32_t phases = 4;
 using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
 
-/// A parameter-server job of CAF's actors in a World: the product's
-/// coordinator, workers and shards, a supervisor that starts again who ends,
-/// and the faults of a seed.
+/// A job of CAF's actors in a World, of a parameter server or a pipeline: the
+/// product's coordinator, workers and shards, or stages, a supervisor that
+/// starts again who ends, and the faults of a seed.
 class Cluster {
 public:
   struct Result {
@@ -51,7 +52,7 @@ private:
   struct Member {
     uint32_t process = 0;
     std::shared_ptr<ShardStore> store;
-    int memory = -1; ///< of a shard: outlives its processes
+    int memory = -1; ///< of a shard or stage: outlives its processes
     bool up = false; ///< it has joined
   };
 
@@ -70,6 +71,7 @@ private:
 
   void see(const caf::message& message);
   void see_sent(const caf::message& message);
+  void see_values(uint32_t to, const StageValues& values);
   void hit_epoch();
   void progressed(uint64_t step);
   /// Asks for another worker, shard, or place of slices.
@@ -107,7 +109,10 @@ private:
   bool memory_lost_ = false;
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
-  uint64_t pulled_epoch_ = 0;
+  uint64_t pulled_epoch_ = 0; ///< or whose values crossed between stages
+  /// What crossed in that epoch: to whom, of which step, what and whose.
+  std::set<std::tuple<uint32_t, uint64_t, StageStream, uint32_t>> crossings_;
+  std::string broken_; ///< what a link told
   std::vector<SliceChain> chains_;
   std::optional<Finished> finished_;
 };

@@ -39,6 +39,22 @@ void Cluster::see_sent(const caf::message& message) {
   }
 }
 
+void Cluster::see_values(uint32_t to, const StageValues& values) {
+  const auto epoch = values.fence.epoch;
+  if (epoch < pulled_epoch_)
+    return; // of an attempt that was broken off
+  if (epoch > pulled_epoch_)
+    crossings_.clear();
+  pulled_epoch_ = epoch;
+  const bool is_new =
+    crossings_.insert({to, values.step, values.stream, values.virtual_rank})
+      .second;
+  if (!is_new && values.begin == 0)
+    broken_ = "I9: what a stage made of virtual rank "
+              + std::to_string(values.virtual_rank) + " of step "
+              + std::to_string(values.step) + " crossed twice";
+}
+
 /// Some of the faults come while an epoch is sealed, or its members link.
 void Cluster::hit_epoch() {
   auto& draw = world_.random();
@@ -119,7 +135,8 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_worker:
       return kill_some(RoleKind::worker, false);
     case Fault::kill_shard:
-      return kill_some(RoleKind::shard, false);
+      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
+                       false);
     case Fault::kill_host:
       return kill_some(RoleKind::shard, true);
     case Fault::pause:

@@ -43,6 +43,7 @@ bool no_tests() {
 
 } // namespace
 
+/// Pipelines are the seeds from 1,000,000 on.
 /// test_sim_real --seed N [--trace] | --seeds FIRST END | Boost.Test's options.
 int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], "--seed") == 0) {

@@ -2,8 +2,9 @@
 
 #include "tests/sim/runtime_parts.hpp"
 
+#include <iterator>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace troupe::real {
 namespace {
@@ -43,6 +44,23 @@ std::shared_ptr<const Dataset> samples_of(Kind kind) {
   return data;
 }
 
+/// Small enough for four stages and fifty steps to take milliseconds.
+JobOptions staged(JobOptions options, const Scenario::Stages& stages) {
+  options.strategy = Strategy::pipeline;
+  options.model = "mlp:4-5-4-3-2";
+  options.stages = stages.count;
+  options.schedule.order = stages.schedule;
+  options.schedule.recompute = stages.recompute ? "full" : "none";
+  options.workers = options.shards = options.chain = 1;
+  if (stages.clips)
+    options.clip_norm = 0.1;
+  if (!stages.tied)
+    return options;
+  options.data = "synthetic:text?samples=250";
+  options.model = "transformer:L1-H1-D4-T4-P0.2";
+  return options;
+}
+
 JobOptions options_of(const Scenario& scenario) {
   JobOptions options;
   options.data = "memory:";
@@ -65,6 +83,8 @@ JobOptions options_of(const Scenario& scenario) {
   options.prefetch = scenario.workers % 2 == 0 ? "on" : "off";
   options.priority = scenario.workers % 3 == 0 ? "off" : "on";
   switch (scenario.kind) {
+    case Kind::pipeline:
+      return staged(options, scenario.stages);
     case Kind::sync:
       break;
     case Kind::scalars:
@@ -94,15 +114,15 @@ JobOptions options_of(const Scenario& scenario) {
 }
 
 void fill_in(Scenario& scenario) {
-  static std::map<Kind, JobData> data;
-  auto& samples = data[scenario.kind].train;
+  static std::map<std::pair<Kind, bool>, JobData> data;
+  const bool tied = scenario.stages.tied;
+  auto& samples = data[{scenario.kind, tied}].train;
   if (!samples)
-    samples = samples_of(scenario.kind);
-  scenario.data = data[scenario.kind];
-  using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t>;
-  static std::map<Key, std::shared_ptr<const Job>> jobs;
-  auto& job =
-    jobs[{scenario.kind, scenario.workers, scenario.shards, scenario.chain}];
+    samples = tied ? load_job_data(options_of(scenario)).train
+                   : samples_of(scenario.kind);
+  scenario.data = data[{scenario.kind, tied}];
+  static std::map<std::string, std::shared_ptr<const Job>> jobs;
+  auto& job = jobs[scenario.layout()];
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario), *samples);
   scenario.job = job;
@@ -118,10 +138,34 @@ std::string to_string(Fault fault) {
   return names[static_cast<int>(fault)];
 }
 
+namespace {
+
+Scenario pipeline_of(sim::Random& draw) {
+  Scenario out;
+  out.kind = Kind::pipeline;
+  auto& stages = out.stages;
+  stages.tied = draw.chance(50);
+  stages.clips = draw.chance(50);
+  stages.recompute = draw.chance(30);
+  constexpr const char* schedules[] = {"gpipe", "1f1b", "interleaved",
+                                       "zero_bubble"};
+  stages.schedule = schedules[draw.below(std::size(schedules))];
+  // Micro-batches go round interleaved stages in groups, and each chunk of
+  // theirs has an operator.
+  stages.count = static_cast<uint32_t>(
+    stages.schedule == "interleaved" ? 2 : draw.between(2, 4));
+  fill_in(out);
+  return out;
+}
+
+} // namespace
+
 Scenario scenario_of(uint64_t seed) {
   sim::Random draw{seed * 2 + 1};
+  if (seed >= first_pipeline_seed)
+    return pipeline_of(draw);
   Scenario out;
-  out.kind = static_cast<Kind>(draw.below(kinds));
+  out.kind = static_cast<Kind>(draw.below(served_kinds));
   out.workers = static_cast<uint32_t>(draw.between(1, 3));
   out.shards = static_cast<uint32_t>(draw.between(1, 2));
   out.chain = static_cast<uint32_t>(draw.between(1, 3));
@@ -135,16 +179,28 @@ Scenario undisturbed(const Scenario& scenario) {
   auto out = scenario;
   out.workers = out.shards = out.chain = 1;
   out.changes = 0;
+  out.stages.count = 1;
+  out.stages.schedule = "1f1b";
+  out.stages.recompute = false;
   fill_in(out);
   return out;
 }
 
-std::string Scenario::describe() const {
+std::string Scenario::layout() const {
+  if (staged())
+    return std::string{"pipeline, "} + (stages.tied ? "tied weights, " : "")
+           + std::to_string(stages.count) + " stages, " + stages.schedule
+           + (stages.recompute ? ", computed again" : "")
+           + (stages.clips ? ", clipped" : "");
   constexpr const char* names[] = {"sync",  "scalars", "tables",
                                    "async", "bounded", "async tables"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
-         + " shards, chains of " + std::to_string(chain)
+         + " shards, chains of " + std::to_string(chain);
+}
+
+std::string Scenario::describe() const {
+  return layout()
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "");
 }
 

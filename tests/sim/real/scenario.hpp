@@ -10,10 +10,10 @@ namespace troupe::real {
 
 enum class Fault : uint8_t {
   kill_worker,
-  kill_shard,
-  kill_host, ///< a shard and its memory
-  pause,     ///< a process stands still for less than silence takes
-  stop,      ///< … for longer
+  kill_shard, ///< or a stage
+  kill_host,  ///< a shard and its memory
+  pause,      ///< a process stands still for less than silence takes
+  stop,       ///< … for longer
   cut_link,
   cut_control,
   corrupt, ///< a byte of a link is not what was sent
@@ -33,21 +33,35 @@ struct Scenario {
     async,
     bounded,
     async_tables,
+    pipeline, ///< stages; the others are of a parameter server
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
   uint32_t chain = 1;
+  /// Of a pipeline.
+  struct Stages {
+    uint32_t count = 1;
+    std::string schedule = "1f1b";
+    bool recompute = false;
+    bool clips = false; ///< each step needs a norm over all stages
+    bool tied = false;  ///< a transformer, whose table two stages use
+  } stages;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   std::shared_ptr<const Job> job;
   JobData data;
 
-  bool async() const { return kind >= Kind::async; }
+  bool async() const { return kind >= Kind::async && kind != Kind::pipeline; }
+  bool staged() const { return kind == Kind::pipeline; }
+  /// Who computes what, in words: equal for equal jobs.
+  std::string layout() const;
   std::string describe() const;
 };
-inline constexpr uint32_t kinds = 6;
+inline constexpr uint32_t served_kinds = 6;
+/// Seeds from here on are those of pipelines.
+inline constexpr uint64_t first_pipeline_seed = 1'000'000;
 
 Scenario scenario_of(uint64_t seed);
-/// The same with one worker and one shard.
+/// The same with one worker and one shard, or with one stage.
 Scenario undisturbed(const Scenario& scenario);
 
 } // namespace troupe::real

@@ -54,7 +54,7 @@ struct Executor::Impl {
 
 Executor::Executor(std::string name, uint32_t)
   : impl_(std::make_unique<Impl>()) {
-  impl_->computes = name.starts_with("worker");
+  impl_->computes = name.starts_with("worker") || name.starts_with("stage");
   impl_->waits_for_brief = real::World::get().random().chance(50);
 }
 Executor::~Executor() = default;
