@@ -285,11 +285,13 @@ PLANTS = [
      "    if (at != Layout::nowhere && !(PLANTED(67) && step_ > 0))\n"
      "      std::copy_n(from, count, part."),
     (68, "a stage takes its sums of a broken off round for sent",
-     "actors/stage/stage.cpp", "    summed_ = false;\n    begun_ = true;",
-     "    summed_ = PLANTED(68) && summed_;\n    begun_ = true;"),
+     "strategies/stage_course.cpp",
+     "  phase_ = Phase::waiting;\n  busy_ = paused_ = false;",
+     "  if (!PLANTED(68) || phase_ != Phase::scaling)\n"
+     "    phase_ = Phase::waiting;\n  busy_ = paused_ = false;"),
     (69, "a step is clipped by the norm of the one before",
      "actors/stage/stage.cpp", "    scalars_.begin();\n",
-     "    if (!PLANTED(69) || version_ == 0)\n      scalars_.begin();\n"),
+     "    if (!PLANTED(69) || course_.version() == 0)\n      scalars_.begin();\n"),
     (70, "the optimizer goes on from an older state",
      "actors/stage/steps.cpp", "store_->state(slice.id, step_);",
      "store_->state(slice.id, PLANTED(70) && step_ > 30 ? step_ - 1 : step_);"),
@@ -316,12 +318,12 @@ PLANTS = [
      "    context_.faults->pass(StepPhase::reduce);\n"
      "    if (PLANTED(76))\n"
      "      self_->send(context_.coordinator,\n"
-     "                  Applied{gate_.active(), context_.role, version_ + 1, 0,\n"
-     "                          0, 0});\n"),
+     "                  Applied{gate_.active(), context_.role,\n"
+     "                          course_.version() + 1, 0, 0, 0});\n"),
     (77, "a micro-batch goes forward twice", "actors/stage/stage.cpp",
-     "            send_after(chunk, StageStream::forward, rank, done.values);\n",
+     "            send_after(chunk, StageStream::forward, rank, passed.values);\n",
      "            for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
-     "              send_after(chunk, StageStream::forward, rank, done.values);\n"),
+     "              send_after(chunk, StageStream::forward, rank, passed.values);\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",
