@@ -4,6 +4,7 @@
 #include "actors/sockets/descriptor.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,7 +18,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 using std::chrono::milliseconds;
 
 [[noreturn]] void give_up(const std::string& where, const std::string& why) {

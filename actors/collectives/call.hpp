@@ -2,6 +2,7 @@
 
 #include "actors/wire/tensor_view.hpp"
 #include "kernels/base/buffer.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/collective/reducer.hpp"
 
 #include <chrono>
@@ -21,7 +22,7 @@ struct CollectiveCall {
   std::vector<bool> came;
   size_t arrived = 0;
   uint64_t runs = 0; ///< not summed yet
-  std::chrono::steady_clock::time_point begun;
+  SteadyClock::time_point begun;
 
   /// Empty, or which members' vectors differ and how.
   std::string mismatch() const;

@@ -1,6 +1,7 @@
 #include "actors/collectives/member.hpp"
 
 #include "actors/collectives/call.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -11,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 /// Bytes that one turn of the scheduler reads: a short one, for others wait.
 constexpr uint64_t run_bytes = 1 << 20;

@@ -6,6 +6,7 @@
 #include "actors/collectives/stream_choice.hpp"
 #include "actors/collectives/stream_party.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/collective/sum_program.hpp"
 #include "strategies/collective_schedule.hpp"
@@ -17,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 /// finish() asks its sockets so long after anything moved, then sleeps.
 constexpr std::chrono::microseconds longest_turning{60};

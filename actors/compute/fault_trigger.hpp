@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/fault_kind.hpp"
 #include "strategies/step_phase.hpp"
 
@@ -55,7 +56,7 @@ public:
   }
 
 private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   void strike();
   Harm harm();

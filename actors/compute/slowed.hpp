@@ -2,6 +2,7 @@
 
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/job/job.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 
 #include <chrono>
@@ -30,9 +31,9 @@ public:
   /// for at a gate (null: there is none) is no computing.
   template <class Compute>
   auto operator()(Compute compute, const ParameterGate* gate = nullptr) const {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = SteadyClock::now();
     auto result = compute();
-    auto took = std::chrono::steady_clock::now() - begin;
+    auto took = SteadyClock::now() - begin;
     if (gate != nullptr)
       took -= gate->waited();
     std::this_thread::sleep_for(took * (factor_ - 1) + faults_->delay());

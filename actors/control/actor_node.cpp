@@ -9,6 +9,7 @@
 #include "actors/wire/messages.hpp"
 #include "actors/wire/messages/voting.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/growing_rest.hpp"
 
 #include <caf/io/middleman.hpp>
@@ -126,7 +127,7 @@ Attempt try_once(caf::actor_system& system, caf::scoped_actor& self,
 caf::strong_actor_ptr connect(caf::actor_system& system,
                               const std::string& address, uint64_t deadline_ms,
                               const Waiting& waiting) {
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   const auto places = parse_endpoints(address);
   if (places.empty())
     throw InputError("address " + address + ": expected HOST:PORT");

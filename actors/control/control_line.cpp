@@ -4,6 +4,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/control/secure_middleman.hpp"
 #include "actors/wire/error_line.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/incarnation.hpp"
 #include "strategies/place_search.hpp"
 #include "strategies/sign_pace.hpp"
@@ -18,7 +19,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr std::chrono::milliseconds usual_sign_period{usual_sign_ms};
 constexpr std::chrono::milliseconds greeting_period{30};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +24,7 @@ namespace troupe {
 class GuestList {
 public:
   using Id = uint64_t;
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   static constexpr auto patience = std::chrono::seconds{2};
 

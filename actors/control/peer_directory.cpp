@@ -1,6 +1,7 @@
 #include "actors/control/peer_directory.hpp"
 
 #include "actors/links/link_proxy.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
 
@@ -66,7 +67,7 @@ MessageLinks::Request PeerDirectory::request(const Fence& fence,
   open.from = to_string(linking_.role);
   open.to = to_string(member.role);
   open.terms = linking_.terms;
-  open.deadline = std::chrono::steady_clock::now() + deadline;
+  open.deadline = SteadyClock::now() + deadline;
   return open;
 }
 

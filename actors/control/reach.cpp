@@ -3,6 +3,7 @@
 #include "actors/certificates/tls_context.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/descriptor.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <netdb.h>
 #include <openssl/err.h>
@@ -22,7 +23,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 struct FreeAddresses {
   void operator()(addrinfo* x) const { ::freeaddrinfo(x); }

@@ -6,6 +6,7 @@
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/error_line.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
@@ -44,7 +45,7 @@ public:
   void tell(const std::string& where, const std::string& why) {
     const std::lock_guard guard{mutex_};
     ++count_;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = SteadyClock::now();
     if (now < quiet_until_)
       return;
     quiet_until_ = now + std::chrono::seconds{10};
@@ -56,7 +57,7 @@ private:
   std::string own_;
   std::mutex mutex_;
   uint64_t count_ = 0;
-  std::chrono::steady_clock::time_point quiet_until_;
+  SteadyClock::time_point quiet_until_;
 };
 
 /// What all connections of a system share.

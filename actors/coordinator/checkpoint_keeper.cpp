@@ -6,6 +6,7 @@
 #include "actors/job/job.hpp"
 #include "actors/wire/version.hpp"
 #include "kernels/base/crc32c.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/output_trial.hpp"
 #include "monitoring/checkpoint_names.hpp"
@@ -18,7 +19,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr const char* contents_fact = "data's contents";
 

@@ -5,6 +5,7 @@
 #include "actors/journal/event.hpp"
 #include "actors/process/note_queue.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/full_disk.hpp"
 #include "strategies/silence_watch.hpp"
 
@@ -31,8 +32,7 @@ struct CoordinatorOptions {
   /// What the coordinators before this one left; null: it is the first.
   std::shared_ptr<const JobHistory> past;
   /// When this process began: the one before was dead by then.
-  std::chrono::steady_clock::time_point began =
-    std::chrono::steady_clock::now();
+  SteadyClock::time_point began = SteadyClock::now();
   /// Where checkpoints are written to, and the journal.
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
   std::string save; ///< safetensors file; empty: nothing is saved

@@ -3,6 +3,7 @@
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/full_disk.hpp"
 
 #include <chrono>
@@ -21,7 +22,7 @@ namespace troupe {
 /// is whole again who asked is told.
 class FaultDesk {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   FaultDesk(coordinator_actor::pointer self, uint64_t job)
     : self_(self), job_(job) {}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -12,7 +14,7 @@ namespace troupe {
 /// tells that nobody ran.
 class RunClock {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   /// Milliseconds, for machines of strategies/.
   uint64_t ms() {

@@ -2,6 +2,7 @@
 
 #include "actors/job/snapshot_book.hpp"
 #include "actors/wire/messages.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace troupe {
 struct StopWish {
   bool asked = false;
   std::string why; ///< "interrupted", "terminated", "hung up"
-  std::chrono::steady_clock::time_point since;
+  SteadyClock::time_point since;
 };
 
 /// What is there of the end of a run, on its way through run_stage.hpp.
@@ -27,7 +28,7 @@ struct RunEnding {
   std::optional<Finished> outcome;
   bool supervised = false; ///< by anybody, so far, who must know of the end
   /// How long the others may take to read that and go.
-  std::chrono::steady_clock::time_point leave_deadline;
+  SteadyClock::time_point leave_deadline;
 };
 
 } // namespace troupe

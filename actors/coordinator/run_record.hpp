@@ -4,6 +4,7 @@
 #include "actors/job/snapshot_book.hpp"
 #include "actors/journal/run_counts.hpp"
 #include "actors/wire/messages.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/commit_book.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +24,7 @@ struct JobHistory;
 /// recoveries; becomes the summary of docs/command_line.md.
 class RunRecord {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   explicit RunRecord(std::shared_ptr<const Job> job);
 

@@ -19,6 +19,7 @@
 #include "actors/coordinator/watch.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/role/present_role.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
@@ -41,7 +42,7 @@ namespace troupe {
 /// strategies/membership.hpp.
 class CoordinatorState {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   static inline const char* name = "coordinator";
 
   CoordinatorState(coordinator_actor::pointer self,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/membership.hpp"
 #include "strategies/step_phase.hpp"
 
@@ -65,8 +66,8 @@ struct RecoveryRow {
 struct Recovery {
   std::string kind;
   RoleId role;
-  std::chrono::steady_clock::time_point detected;
-  std::optional<std::chrono::steady_clock::time_point> resumed;
+  SteadyClock::time_point detected;
+  std::optional<SteadyClock::time_point> resumed;
   uint64_t step;
   StepPhase phase;
   uint64_t detected_ms = 0; ///< Unix: its name in the journal

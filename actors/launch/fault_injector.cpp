@@ -4,6 +4,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/wire/error_line.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <map>
 
@@ -11,7 +12,7 @@ namespace troupe {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr uint64_t connect_deadline_ms = 10'000;
 /// What the coordinator takes, at most, to see that a role is whole again.

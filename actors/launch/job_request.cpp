@@ -3,6 +3,7 @@
 #include "actors/process/own_process.hpp"
 #include "actors/wire/error_line.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -10,7 +11,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr std::chrono::milliseconds rest{50};
 /// It is said again: among a hundred who join at once on a busy host, an answer

@@ -5,6 +5,7 @@
 #include "actors/job/job.hpp"
 #include "actors/process/note_queue.hpp"
 #include "actors/wire/messages.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
 #include <functional>
@@ -58,8 +59,7 @@ struct RunOptions {
   bool allow_faults = false; ///< InjectFault is obeyed
   /// When this process began: one that follows a coordinator that died knows of
   /// no earlier moment. A standby counts from when it leads.
-  std::chrono::steady_clock::time_point began =
-    std::chrono::steady_clock::now();
+  SteadyClock::time_point began = SteadyClock::now();
   RunEvents events;
   /// What threads that know no coordinator have to say in its name.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();

@@ -4,6 +4,7 @@
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "monitoring/metrics.hpp"
@@ -63,8 +64,7 @@ uint64_t make_job_id() {
 LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
-                  std::chrono::steady_clock::time_point began,
-                  const MakePageGuard& guard) {
+                  SteadyClock::time_point began, const MakePageGuard& guard) {
   LocalCoordinator started;
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;

@@ -4,6 +4,7 @@
 #include "actors/launch/job_runner.hpp"
 #include "actors/launch/run_journal.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "monitoring/page_server.hpp"
 
 #include <chrono>
@@ -28,7 +29,7 @@ struct LocalCoordinator {
 LocalCoordinator
 start_coordinator(caf::actor_system& system, const RunOptions& options,
                   const JobData& data, const RunJournal& journal,
-                  std::chrono::steady_clock::time_point began,
+                  SteadyClock::time_point began,
                   const MakePageGuard& guard = {});
 
 /// Random, never 0.

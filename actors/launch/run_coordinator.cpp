@@ -11,6 +11,7 @@
 #include "actors/voting/voter.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <atomic>
 #include <iostream>
@@ -32,12 +33,12 @@ constexpr std::chrono::seconds settle_deadline{1};
 std::string publish_again(caf::actor_system& system,
                           const caf::strong_actor_ptr& whom,
                           const std::string& address) {
-  const auto deadline = std::chrono::steady_clock::now() + publish_deadline;
+  const auto deadline = SteadyClock::now() + publish_deadline;
   for (;;)
     try {
       return publish(system, whom, address);
     } catch (const InputError&) {
-      if (std::chrono::steady_clock::now() > deadline)
+      if (SteadyClock::now() > deadline)
         throw;
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
     }
@@ -134,8 +135,7 @@ RunResult run_coordinator_process(const RunOptions& options,
   auto run = options;
   run.revoked = [tls = config.tls()] { return revoked_members(*tls); };
   auto coordinator = start_coordinator(
-    system, run, data, *journal,
-    proposer ? std::chrono::steady_clock::now() : options.began,
+    system, run, data, *journal, proposer ? SteadyClock::now() : options.began,
     [&](bool leaves_host) {
       return leaves_host ? metrics_guard(config.tls(), options.metrics_token)
                          : metrics_guard();

@@ -3,6 +3,7 @@
 #include "actors/links/link_node.hpp"
 #include "actors/links/message_link.hpp"
 #include "actors/wire/messages.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "monitoring/metrics.hpp"
 
 #include <functional>
@@ -62,7 +63,7 @@ public:
     std::string to;       ///< for people: "ps:0"
     Terms terms;
     caf::strong_actor_ptr target; ///< gets what arrives
-    std::chrono::steady_clock::time_point deadline;
+    SteadyClock::time_point deadline;
   };
   /// Links `target` to a peer.
   /// Completion: done() once, from the links' thread: a handle to the peer,

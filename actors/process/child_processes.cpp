@@ -1,5 +1,7 @@
 #include "actors/process/child_processes.hpp"
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +28,7 @@ namespace {
 constexpr size_t kept_lines = 20;
 constexpr size_t longest_line = 8192;
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 struct Child {
   int pid = -1;

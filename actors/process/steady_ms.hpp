@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <cstdint>
 
@@ -8,7 +10,7 @@ namespace troupe {
 /// The steady clock in milliseconds, as the machines of strategies/ take it.
 inline uint64_t steady_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
-           std::chrono::steady_clock::now().time_since_epoch())
+           SteadyClock::now().time_since_epoch())
     .count();
 }
 

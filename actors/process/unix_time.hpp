@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <cstdint>
 
@@ -7,18 +9,18 @@ namespace troupe {
 
 /// A time of the steady clock as Unix milliseconds, and back: exact as long as
 /// nobody sets the machine's clock.
-inline uint64_t to_unix_ms(std::chrono::steady_clock::time_point time) {
+inline uint64_t to_unix_ms(SteadyClock::time_point time) {
   using namespace std::chrono;
   const auto now = system_clock::now().time_since_epoch()
-                   + (time - steady_clock::now());
+                   + (time - SteadyClock::now());
   return static_cast<uint64_t>(duration_cast<milliseconds>(now).count());
 }
 
-inline std::chrono::steady_clock::time_point from_unix_ms(uint64_t ms) {
+inline SteadyClock::time_point from_unix_ms(uint64_t ms) {
   using namespace std::chrono;
   const auto ago = system_clock::now().time_since_epoch()
                    - milliseconds{static_cast<int64_t>(ms)};
-  return steady_clock::now() - duration_cast<steady_clock::duration>(ago);
+  return SteadyClock::now() - duration_cast<SteadyClock::duration>(ago);
 }
 
 } // namespace troupe

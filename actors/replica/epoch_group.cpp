@@ -1,12 +1,14 @@
 #include "actors/replica/epoch_group.hpp"
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <utility>
 
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 /// Past it a collective has failed. The coordinator notices silent members long
 /// before; this is for what nobody thought of.

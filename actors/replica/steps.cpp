@@ -2,6 +2,7 @@
 
 #include "actors/job/first_period.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 uint32_t banks_of(uint32_t replicas) {
   return replicas == 1 ? 1 : 2;

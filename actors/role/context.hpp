@@ -3,6 +3,7 @@
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/job/job.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
 #include "strategies/sign_pace.hpp"
 
@@ -76,7 +77,7 @@ void report_metrics(Self* self, const RoleContext& context) {
   using namespace std::chrono_literals;
   const std::chrono::milliseconds sign{context.sign_ms};
   const auto period = context.own_process ? sign : 1000ms;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now = SteadyClock::now().time_since_epoch();
   if (!context.own_process || now % (4 * period) < period)
     self->send(context.coordinator, measure(self->system(), context));
   else

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/role/context.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "monitoring/names.hpp"
 
 #include <chrono>
@@ -34,7 +35,7 @@ public:
   }
 
 private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   Histogram& seconds_;
   bool worked_ = false;

@@ -1,6 +1,7 @@
 #include "actors/role/leave.hpp"
 
 #include "actors/wire/error_line.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
 #include <optional>
@@ -9,7 +10,7 @@
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr std::chrono::milliseconds period{100};
 /// Others may hand over before, and slices may have to be copied.

@@ -1,6 +1,7 @@
 #include "actors/shard/kept_memory.hpp"
 
 #include "actors/shard/shard_store.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <fcntl.h>
@@ -29,9 +30,9 @@ std::string path_of(const std::string& coordinator, RoleId role) {
 
 /// One that was killed a moment ago may still be giving its memory back.
 bool lock(int file) {
-  const auto deadline = std::chrono::steady_clock::now() + lock_deadline;
+  const auto deadline = SteadyClock::now() + lock_deadline;
   while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
-    if (std::chrono::steady_clock::now() > deadline)
+    if (SteadyClock::now() > deadline)
       return false;
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
   }

@@ -11,6 +11,7 @@
 #include "actors/shard/metrics.hpp"
 #include "actors/shard/row_snapshots.hpp"
 #include "actors/shard/shard_store.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
 #include <memory>
@@ -55,12 +56,11 @@ struct ShardContext {
   auto timed(Work work) {
     return [work = std::move(work), &busy = metrics.busy]() mutable {
       struct Watch {
-        std::chrono::steady_clock::time_point begin =
-          std::chrono::steady_clock::now();
+        SteadyClock::time_point begin = SteadyClock::now();
         Counter& busy;
         ~Watch() {
-          const std::chrono::duration<double> spent =
-            std::chrono::steady_clock::now() - begin;
+          const std::chrono::duration<double> spent = SteadyClock::now()
+                                                      - begin;
           busy.add(spent.count());
         }
       } watch{.busy = busy};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,7 +20,7 @@ namespace troupe {
 /// Networks are told apart by a hash, in a table that never grows.
 class DoorBudget {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   using Cost = std::chrono::nanoseconds; ///< of processor time
 
   static constexpr int share = 500; ///< one part of so many, of each processor

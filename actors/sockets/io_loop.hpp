@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <sys/epoll.h>
 
 #include <chrono>
@@ -14,7 +16,7 @@ namespace troupe {
 /// and do not throw.
 class IoLoop {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   using Task = std::function<void()>;
   /// Given EPOLLIN, EPOLLRDHUP, … as epoll reports them (level-triggered).
   using Handler = std::function<void(uint32_t events)>;

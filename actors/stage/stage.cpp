@@ -14,6 +14,7 @@
 #include "actors/stage/steps.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/stage_course.hpp"
 
@@ -490,7 +491,7 @@ private:
     go_on();
   }
 
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   stage_actor::pointer self_;
   RoleContext context_;

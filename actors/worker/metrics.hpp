@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
@@ -9,9 +10,8 @@
 
 namespace troupe {
 
-inline double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-    .count();
+inline double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
 /// What a worker measures of itself.
@@ -45,7 +45,7 @@ public:
   void clear() { *this = {}; }
   void pushed() {
     if (!pushed_)
-      pushed_ = std::chrono::steady_clock::now();
+      pushed_ = SteadyClock::now();
   }
   void pull() {
     if (!awaited_)
@@ -58,7 +58,7 @@ public:
   }
 
 private:
-  using Moment = std::optional<std::chrono::steady_clock::time_point>;
+  using Moment = std::optional<SteadyClock::time_point>;
   Moment pushed_;  ///< and no pull since
   Moment awaited_; ///< a pull has left since
 };
@@ -69,7 +69,7 @@ public:
   /// A push leaves; the first one counts.
   void begin() {
     if (!std::exchange(going_, true))
-      begin_ = std::chrono::steady_clock::now();
+      begin_ = SteadyClock::now();
   }
   void end(Histogram& histogram) {
     if (!std::exchange(going_, false))
@@ -81,7 +81,7 @@ public:
   double take() { return std::exchange(seconds_, 0); }
 
 private:
-  std::chrono::steady_clock::time_point begin_;
+  SteadyClock::time_point begin_;
   bool going_ = false;
   double seconds_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/worker/metrics.hpp"
 #include "actors/worker/pushes.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/step_nodes.hpp"
 
 #include <chrono>
@@ -25,7 +26,7 @@ namespace troupe {
 /// that computes leaves, and what is held of the step.
 class WorkerBase {
 protected:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   WorkerBase(worker_actor::pointer self, RoleContext context);
 

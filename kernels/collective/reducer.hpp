@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +82,7 @@ struct ReduceStep {
 /// Used by one thread at a time; abort() from any.
 class Reducer {
 public:
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Deadline = SteadyClock::time_point;
 
   virtual ~Reducer() = default;
 

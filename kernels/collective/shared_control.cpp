@@ -1,5 +1,7 @@
 #include "kernels/collective/shared_control.hpp"
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@ namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 /// About 5 µs of turning, then 150 of giving the core away, which costs half a
 /// microsecond where nobody wants it: whoever is waited for may. With more

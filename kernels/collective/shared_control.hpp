@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/collective/brought.hpp"
 #include "kernels/collective/reducer.hpp"
 
@@ -77,7 +78,7 @@ struct SharedControl {
       } else if (turn < turns + yields) {
         sched_yield();
       } else {
-        if (std::chrono::steady_clock::now() >= deadline)
+        if (SteadyClock::now() >= deadline)
           return false;
         const auto seen = lie_down();
         if (!holds() && !ended())

@@ -2,6 +2,7 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/collective/chunks.hpp"
 #include "kernels/collective/shared_control.hpp"
 #include "kernels/collective/sum_loops.hpp"
@@ -17,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 using kernels::require;
 using Word = std::atomic_ref<uint64_t>;
 

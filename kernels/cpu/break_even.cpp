@@ -1,3 +1,4 @@
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/numbers/random.hpp"
 
@@ -44,7 +45,7 @@ public:
 private:
   template <class Multiply>
   double seconds(const BreakEven& rates, const Multiply& multiply) {
-    using Clock = std::chrono::steady_clock;
+    using Clock = SteadyClock;
     constexpr int repetitions = 6;
     NonzeroMatrix matrix{rates};
     auto best = std::numeric_limits<double>::infinity();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -22,7 +24,7 @@ struct PassAbandoned : std::exception {
 /// is first read. Any thread may call any of these.
 class ParameterGate {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   /// Whoever waits longer than `patience` for one parameter abandons the pass.
   ParameterGate(size_t parameters, Clock::duration patience)

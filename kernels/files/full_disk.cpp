@@ -1,5 +1,7 @@
 #include "kernels/files/full_disk.hpp"
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <fcntl.h>
 
 #include <cerrno>
@@ -10,9 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds slow_sync{1};
 
-bool is_before(std::chrono::steady_clock::rep until) {
-  return until != 0
-         && std::chrono::steady_clock::now().time_since_epoch().count() < until;
+bool is_before(SteadyClock::rep until) {
+  return until != 0 && SteadyClock::now().time_since_epoch().count() < until;
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_system.hpp"
 
 #include <atomic>
@@ -36,7 +37,7 @@ public:
   int rmdir(const char* path) override;
 
 private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   std::atomic<Clock::rep> until_{0};
   std::atomic<uint64_t> refused_{0};

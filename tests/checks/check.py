@@ -99,6 +99,10 @@ FLOORS = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
+# The one that knows the clock which simulators pass in.
+CLOCK = Path("kernels/base/steady_clock.hpp")
+
+
 def wrong_floor(room, file, target):
     """Why a file may not include another of its room."""
     floors = FLOORS.get(room)
@@ -123,6 +127,11 @@ def check_includes(root, _build=None):
             continue
         rooms, libraries = RULES[room]
         text = (root / file).read_text(errors="replace")
+        if room in ("kernels", "actors") and file != CLOCK:
+            for match in re.finditer(r"\bsteady_clock\b(?!\.hpp)", text):
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{file}:{line}: a simulator's clock is not asked: "
+                             "use SteadyClock")
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start(2)) + 1
             where = f"{file}:{line}: "

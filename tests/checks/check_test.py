@@ -84,6 +84,18 @@ class Includes(Planted):
         self.assert_found(found, "<thread>")
         self.assert_found(found, "<unistd.h>")
 
+    def test_a_clock_that_no_simulator_can_pass_in_is_found(self):
+        self.plant("kernels/base/steady_clock.hpp",
+                   "using C = std::chrono::steady_clock;\n")
+        self.plant("actors/a.cpp",
+                   '#include "kernels/base/steady_clock.hpp"\n'
+                   "using namespace std::chrono;\n"
+                   "auto t = steady_clock::now();\n")
+        self.plant("monitoring/m.cpp", "std::chrono::steady_clock::now();\n")
+        found = check.check_includes(self.root)
+        self.assertEqual(len(found), 1, found)
+        self.assert_found(found, "actors/a.cpp:3", "SteadyClock")
+
     def test_production_code_that_includes_test_code_is_found(self):
         self.plant("tests/fake.hpp", "")
         self.plant("apps/main.cpp", '#include "tests/fake.hpp"\n')

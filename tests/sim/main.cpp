@@ -1,21 +1,22 @@
 #define BOOST_TEST_NO_MAIN
+#include "kernels/base/steady_clock.hpp"
 #include "tests/sim/campaign.hpp"
+#include "tests/sim/runtime.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <chrono>
 #include <cstring>
-#include <ctime>
 #include <iostream>
 #include <set>
 
 namespace {
 
-/// The simulated clock is not this one.
+/// The machine's clock, not the simulated one.
 double seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec)
-         + static_cast<double>(time.tv_nsec) / 1e9;
+  return std::chrono::duration<double>(
+           std::chrono::steady_clock::now().time_since_epoch())
+    .count();
 }
 
 /// `only`: worlds whose description has this.
@@ -49,6 +50,11 @@ int run_seeds(uint64_t first, uint64_t end, bool trace,
   return failed > 0;
 }
 
+troupe::SteadyClock::time_point simulated() noexcept {
+  return troupe::SteadyClock::time_point{
+    std::chrono::microseconds{troupe::sim::Runtime::get().now()}};
+}
+
 bool no_tests() {
   return true;
 }
@@ -58,6 +64,7 @@ bool no_tests() {
 /// test_sim --seed N [--trace] | --seeds FIRST END [WORD, of the worlds that
 /// are meant] | Boost.Test's options.
 int main(int argc, char** argv) {
+  troupe::SteadyClock::pass_in(simulated);
   if (argc > 2 && std::strcmp(argv[1], "--seed") == 0) {
     const auto seed = std::stoull(argv[2]);
     std::cout << "seed " << seed << ": "

@@ -1,6 +1,6 @@
-// What the roles of actors/ call and the simulator answers in its own way: the
-// clock, executors, the model's arithmetic, metrics. Linked in place of the
-// rooms' own; the declarations are theirs.
+// What the roles of actors/ call and the simulator answers in its own way:
+// executors, the model's arithmetic, metrics. Linked in place of the rooms'
+// own; the declarations are theirs.
 
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/compute/step_rows.hpp"
@@ -15,18 +15,9 @@
 #include "tests/sim/gradient.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <map>
 #include <stdexcept>
-
-// --- the clock ---------------------------------------------------------------
-
-std::chrono::steady_clock::time_point
-std::chrono::steady_clock::now() noexcept {
-  return time_point{
-    std::chrono::microseconds{troupe::sim::Runtime::get().now()}};
-}
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <sstream>
 #include <string>
 
@@ -41,12 +41,11 @@ public:
   }
 
 private:
-  /// The simulated clock is not this one.
+  /// By the machine's clock, not the simulated one.
   static double now_s() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<double>(time.tv_sec)
-           + static_cast<double>(time.tv_nsec) / 1e9;
+    return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
   }
   double spent_s() const { return now_s() - begin_s_; }
 

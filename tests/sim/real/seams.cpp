@@ -1,17 +1,11 @@
-// What the actors' layer calls and the simulator answers in its own way: the
-// clock and executors. Linked in place of the rooms' own.
+// What the actors' layer calls and the simulator answers in its own way:
+// executors. Linked in place of the rooms' own.
 
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "tests/sim/real/world.hpp"
 
-#include <chrono>
 #include <deque>
-
-std::chrono::steady_clock::time_point
-std::chrono::steady_clock::now() noexcept {
-  return time_point{std::chrono::microseconds{troupe::real::World::clock()}};
-}
 
 namespace troupe {
 namespace {
