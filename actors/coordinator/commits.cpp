@@ -28,15 +28,14 @@ void CoordinatorState::on(const LeafReport& report) {
     note(to_string(report.worker)
          + ": a gradient was not finite, and was when it was computed again: "
            "its machine erred, not the model");
-  if (async_) {
-    for (const auto& leaf : report.leaves)
-      leases_.computed(report.step, leaf);
-    return;
-  }
   std::vector<CommitBook::Leaf> leaves;
   for (const auto& leaf : report.leaves)
     leaves.push_back({leaf.virtual_rank, leaf.loss_sum, leaf.samples});
-  committed(commits_.leaves(report.step, leaves));
+  if (!async_)
+    committed(commits_.leaves(report.step, leaves));
+  else
+    for (const auto& leaf : leaves)
+      leases_.computed(report.step, leaf);
 }
 
 void CoordinatorState::on(const Applied& applied) {
@@ -141,7 +140,7 @@ void CoordinatorState::on(const LeaseApplied& applied) {
   touched_ = Clock::now();
   record_.duplicates(applied.shard, present_[applied.shard].incarnation,
                      applied.duplicates);
-  if (auto commit = leases_.applied(applied, steps_))
+  if (auto commit = leases_.applied(applied.lease, applied.shard.index, steps_))
     committed(*commit);
   hand_out_leases();
   snapshot_if_done();

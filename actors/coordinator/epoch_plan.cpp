@@ -369,6 +369,13 @@ std::vector<RankRange> EpochPlan::orphaned(uint64_t version) const {
   return missing_ranks(reported, job_.options.virtual_ranks);
 }
 
+std::set<uint32_t> EpochPlan::workers() const {
+  std::set<uint32_t> out;
+  for (const auto& worker : ranks_)
+    out.insert(worker.worker.index);
+  return out;
+}
+
 std::set<uint32_t> EpochPlan::tails() const {
   std::set<uint32_t> out;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)

@@ -35,6 +35,7 @@ public:
   /// Tells whether these roles can go on without the others.
   bool viable(const std::set<RoleId>& present) const;
   const std::vector<WorkerRanks>& ranks() const { return ranks_; }
+  std::set<uint32_t> workers() const; ///< of the epoch
   /// Tells whether the job asks for no more than these to begin with.
   bool begins(const std::set<RoleId>& present) const;
   /// Replicas of a slice shall be on different hosts where that can be: others

@@ -130,7 +130,7 @@ Resume CoordinatorState::resume_epoch(Activate& message) {
 /// Slices go on with what they have, each with the set of its leases; what a
 /// chain has lost is computed again for it, and the others drop it.
 void CoordinatorState::resume_leases(SealedState sealed, const Resume& found) {
-  auto resumed = leases_.begin_epoch(seals_, std::move(sealed),
+  auto resumed = leases_.begin_epoch(epoch_plan_.workers(), std::move(sealed),
                                      found.lost_leases, steps_);
   if (ending_.last)
     return; // the weights of the end are here

@@ -100,7 +100,7 @@ void CoordinatorState::switch_or_go_on(Activate& message) {
       message.slices.clear(); // they are all that the next period begins with
       message.missing = {{0, job_->options.virtual_ranks}};
       if (async_) {
-        leases_.begin_period(now, seals_, epoch_plan_.tails());
+        leases_.begin_period(now, epoch_plan_.workers(), epoch_plan_.tails());
       } else {
         commits_.rollback(now.step);
         if (!job_->plan.dense_reduced) // workers commit as well

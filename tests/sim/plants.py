@@ -88,7 +88,7 @@ PLANTS = [
      "actors/shard/lease_slices.cpp", "|| in_flight_.contains(lease))",
      "|| (in_flight_.contains(lease) && !PLANTED(23)))"),
     (24, "a worker that is left out keeps its leases",
-     "actors/coordinator/lease_account.cpp",
+     "strategies/lease_account.cpp",
      "    book_.worker_lost(worker);\n  clocks_",
      "    if (!PLANTED(24) || workers.contains(worker))\n"
      "      book_.worker_lost(worker);\n  clocks_"),

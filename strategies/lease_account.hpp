@@ -1,10 +1,11 @@
 #pragma once
 
-#include "actors/job/job.hpp"
-#include "actors/wire/messages.hpp"
 #include "strategies/commit_book.hpp"
+#include "strategies/consistency.hpp"
 #include "strategies/leases.hpp"
+#include "strategies/plan.hpp"
 #include "strategies/resume.hpp"
+#include "strategies/sampling.hpp"
 #include "strategies/staleness.hpp"
 
 #include <map>
@@ -18,7 +19,15 @@ namespace troupe {
 /// waits for one, and what the consumed ones amount to.
 class LeaseAccount {
 public:
-  explicit LeaseAccount(const Job& job);
+  /// The job's, of `steps` times `virtual_ranks` leases.
+  struct Terms {
+    uint64_t steps = 0;
+    uint32_t virtual_ranks = 1;
+    int64_t staleness = -1; ///< the bound; < 0: none
+    /// The job begins with a checkpoint, whose leases shards have had.
+    bool goes_on = false;
+  };
+  LeaseAccount(const Plan& plan, const Sampling& sampling, const Terms& terms);
 
   // --- who is there ---------------------------------------------------------
 
@@ -38,13 +47,13 @@ public:
   /// is promised stays so. What is not is issued again: so many `lost` leases
   /// are undone, as decide_resume() says (more failed than a chain can bear).
   /// `step` is where the count was.
-  Resumed begin_epoch(const std::map<RoleId, Sealed>& seals, SealedState sealed,
+  Resumed begin_epoch(const std::set<uint32_t>& workers, SealedState sealed,
                       uint64_t lost, uint64_t step);
 
   /// A period begins: every lease of the steps before is consumed, whoever
   /// computed those.
   void begin_period(const Consistency& consistency,
-                    const std::map<RoleId, Sealed>& seals,
+                    const std::set<uint32_t>& workers,
                     const std::set<uint32_t>& shards);
   void bound(const Consistency& consistency);
   /// Grants the leases of begun steps and no more; returns the first step that
@@ -63,10 +72,10 @@ public:
 
   /// The loss of a lease, as its worker reports it: it may come after the
   /// shards' reports, or be lost with the worker.
-  void computed(uint64_t lease, const LeafLoss& leaf);
+  void computed(uint64_t lease, const CommitBook::Leaf& leaf);
   /// Returns the step that this completes: V consumed leases count as one
   /// (PROTOCOL 12). `step` is what it would be called.
-  std::optional<CommitBook::Commit> applied(const LeaseApplied& applied,
+  std::optional<CommitBook::Commit> applied(uint64_t lease, uint32_t shard,
                                             uint64_t step);
 
   /// A push was too stale: the lease is handed out again, computed on newer
@@ -86,13 +95,15 @@ private:
 
   void skip_begun(LeaseSet& before);
   uint64_t undo(uint64_t leases, uint64_t step);
-  void members(const std::map<RoleId, Sealed>& seals);
+  void members(const std::set<uint32_t>& workers);
 
-  const Job& job_;
+  Terms terms_;
+  const Sampling& sampling_;
+  uint32_t consumers_; ///< shards that own slices
   LeaseBook book_;
   StalenessClocks clocks_;
   std::map<uint32_t, uint32_t> waiting_; ///< worker -> how many it asked for
-  std::map<uint64_t, LeafLoss> losses_;
+  std::map<uint64_t, CommitBook::Leaf> losses_;
   CommitBook::Commit window_;  ///< the step that is filling up; loss: a sum
   uint32_t window_losses_ = 0; ///< samples whose loss is in it
   uint32_t window_leases_ = 0;

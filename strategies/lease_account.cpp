@@ -1,4 +1,4 @@
-#include "actors/coordinator/lease_account.hpp"
+#include "strategies/lease_account.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,11 +23,13 @@ std::optional<uint64_t> bound_of(int64_t staleness) {
 
 } // namespace
 
-LeaseAccount::LeaseAccount(const Job& job)
-  : job_(job),
-    book_(job.total_steps * job.options.virtual_ranks,
-          owners_with_slices(job.plan)),
-    clocks_(bound_of(job.options.staleness)) {}
+LeaseAccount::LeaseAccount(const Plan& plan, const Sampling& sampling,
+                           const Terms& terms)
+  : terms_(terms),
+    sampling_(sampling),
+    consumers_(owners_with_slices(plan)),
+    book_(terms.steps * terms.virtual_ranks, consumers_),
+    clocks_(bound_of(terms.staleness)) {}
 
 void LeaseAccount::worker_lost(uint32_t worker) {
   book_.worker_lost(worker);
@@ -40,8 +42,8 @@ void LeaseAccount::resume(uint64_t steps, uint64_t samples) {
 }
 
 uint64_t LeaseAccount::samples_of(uint64_t lease) const {
-  const auto ranks = job_.options.virtual_ranks;
-  return job_.sampling.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
+  const auto ranks = terms_.virtual_ranks;
+  return sampling_.rank(lease / ranks, static_cast<uint32_t>(lease % ranks))
     .count;
 }
 
@@ -50,7 +52,7 @@ uint64_t LeaseAccount::samples_of(uint64_t lease) const {
 /// of what it had counted from its head: those steps are not counted again.
 /// Nobody knows the losses of any of them any more.
 LeaseAccount::Resumed LeaseAccount::catch_up(uint64_t lost) {
-  const auto ranks = job_.options.virtual_ranks;
+  const auto ranks = terms_.virtual_ranks;
   const auto before = *std::exchange(before_, std::nullopt);
   uint64_t samples = 0;
   for (uint64_t lease = 0; lease < book_.granted(); ++lease)
@@ -71,15 +73,15 @@ LeaseAccount::Resumed LeaseAccount::catch_up(uint64_t lost) {
 /// At first a job that began with a checkpoint has counted all that its shards
 /// have, whichever leases those are.
 void LeaseAccount::tell(SealedState& sealed) const {
-  sealed.acknowledged = begun_ || !job_.beginning ? book_.consumed_leases()
+  sealed.acknowledged = begun_ || !terms_.goes_on ? book_.consumed_leases()
                                                   : LeaseSet{};
   if (before_)
-    sealed.counted = before_->steps * job_.options.virtual_ranks;
+    sealed.counted = before_->steps * terms_.virtual_ranks;
 }
 
 LeaseAccount::Resumed
-LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
-                          SealedState sealed, uint64_t lost, uint64_t step) {
+LeaseAccount::begin_epoch(const std::set<uint32_t>& workers, SealedState sealed,
+                          uint64_t lost, uint64_t step) {
   const auto held = book_.holders();
   auto before = book_.consumed_leases();
   for (auto& [shard, set] : sealed.applied)
@@ -87,14 +89,14 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
       if (book_.is_consumed(lease) && sealed.promised.at(shard).contains(lease))
         set.insert(lease);
   book_.restored(std::move(sealed.applied));
-  if (!std::exchange(begun_, true) && job_.beginning) // of a step's leases
+  if (!std::exchange(begun_, true) && terms_.goes_on) // of a step's leases
     skip_begun(before);
   for (const auto& [lease, worker] : held)
     if (book_.is_consumed(lease))
       clocks_.consumed(worker);
     else
       clocks_.taken_back(worker);
-  members(seals);
+  members(workers);
   if (before_)
     return catch_up(lost);
   Resumed out{lost > 0 ? undo(lost, step) : step, {}};
@@ -111,13 +113,13 @@ LeaseAccount::begin_epoch(const std::map<RoleId, Sealed>& seals,
 void LeaseAccount::skip_begun(LeaseSet& before) {
   before = book_.consumed_leases();
   window_leases_ =
-    static_cast<uint32_t>(book_.consumed() % job_.options.virtual_ranks);
+    static_cast<uint32_t>(book_.consumed() % terms_.virtual_ranks);
 }
 
 /// V consumed leases are a step, whichever they are. What the losses of those
 /// that stay were is not known any more.
 uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
-  const uint64_t ranks = job_.options.virtual_ranks;
+  const uint64_t ranks = terms_.virtual_ranks;
   const auto count = step * ranks + window_leases_;
   const auto left = count - std::min(count, leases);
   window_ = {};
@@ -126,11 +128,7 @@ uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
   return left / ranks;
 }
 
-void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
-  std::set<uint32_t> workers;
-  for (const auto& [role, seal] : seals)
-    if (role.kind == RoleKind::worker)
-      workers.insert(role.index);
+void LeaseAccount::members(const std::set<uint32_t>& workers) {
   // Who is in the new epoch asks again; who is not may never come back.
   for (const auto& [lease, worker] : std::map{book_.holders()})
     book_.worker_lost(worker);
@@ -139,10 +137,10 @@ void LeaseAccount::members(const std::map<RoleId, Sealed>& seals) {
 }
 
 void LeaseAccount::begin_period(const Consistency& consistency,
-                                const std::map<RoleId, Sealed>& seals,
+                                const std::set<uint32_t>& workers,
                                 const std::set<uint32_t>& shards) {
-  const auto ranks = job_.options.virtual_ranks;
-  book_ = LeaseBook{job_.total_steps * ranks, owners_with_slices(job_.plan)};
+  const auto ranks = terms_.virtual_ranks;
+  book_ = LeaseBook{terms_.steps * ranks, consumers_};
   std::map<uint32_t, LeaseSet> applied;
   for (auto shard : shards)
     applied[shard] = LeaseSet{consistency.step * ranks, {}};
@@ -153,7 +151,7 @@ void LeaseAccount::begin_period(const Consistency& consistency,
   window_leases_ = 0;
   window_losses_ = 0;
   bound(consistency);
-  members(seals);
+  members(workers);
 }
 
 void LeaseAccount::bound(const Consistency& consistency) {
@@ -161,7 +159,7 @@ void LeaseAccount::bound(const Consistency& consistency) {
 }
 
 uint64_t LeaseAccount::hold() {
-  const auto ranks = job_.options.virtual_ranks;
+  const auto ranks = terms_.virtual_ranks;
   const auto step = (book_.granted() + ranks - 1) / ranks;
   held_from_ = step * ranks;
   book_.hold(held_from_);
@@ -195,7 +193,7 @@ std::map<uint32_t, std::vector<uint64_t>> LeaseAccount::hand_out() {
   return out;
 }
 
-void LeaseAccount::computed(uint64_t lease, const LeafLoss& leaf) {
+void LeaseAccount::computed(uint64_t lease, const CommitBook::Leaf& leaf) {
   if (!book_.is_consumed(lease)) {
     losses_[lease] = leaf;
     return;
@@ -205,13 +203,13 @@ void LeaseAccount::computed(uint64_t lease, const LeafLoss& leaf) {
 }
 
 std::optional<CommitBook::Commit>
-LeaseAccount::applied(const LeaseApplied& applied, uint64_t step) {
-  const auto holder = book_.holder(applied.lease);
-  if (!book_.applied(applied.lease, applied.shard.index))
+LeaseAccount::applied(uint64_t lease, uint32_t shard, uint64_t step) {
+  const auto holder = book_.holder(lease);
+  if (!book_.applied(lease, shard))
     return std::nullopt;
   if (holder)
     clocks_.consumed(*holder);
-  return consumed(applied.lease, step);
+  return consumed(lease, step);
 }
 
 void LeaseAccount::refused(uint64_t lease) {
@@ -221,7 +219,7 @@ void LeaseAccount::refused(uint64_t lease) {
 
 std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
                                                          uint64_t step) {
-  const auto ranks = job_.options.virtual_ranks;
+  const auto ranks = terms_.virtual_ranks;
   window_.samples += static_cast<uint32_t>(samples_of(lease));
   if (auto known = losses_.extract(lease)) {
     window_.loss += known.mapped().loss_sum;

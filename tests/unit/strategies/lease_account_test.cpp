@@ -1,32 +1,27 @@
-#include "actors/coordinator/lease_account.hpp"
-#include "tests/unit/actors/made_checkpoint.hpp"
-#include "tests/unit/actors/small_job.hpp"
+#include "strategies/lease_account.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <unistd.h>
 
-#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
 
 using namespace troupe;
-using namespace troupe::test;
 
 namespace lease_account_that_follows {
 namespace {
 
-constexpr RoleId worker0{RoleKind::worker, 0};
-constexpr RoleId worker1{RoleKind::worker, 1};
+/// One worker, 4 leases a step, 10 steps of 64 samples (the eighth has 52: an
+/// epoch's end).
+const Sampling sampling{0, 500, 64, 4};
+constexpr LeaseAccount::Terms terms{.steps = 10, .virtual_ranks = 4};
 
-/// Asynchronous, one worker, 4 leases a step, 10 steps of 64 samples (the
-/// eighth has 52: an epoch's end).
-Job small_async_job(uint32_t shards) {
-  auto job = small_job();
-  job.strategy = Strategy::parameter_server;
-  job.synchronisation = Synchronisation::async;
-  job.workers = 1;
-  job.shards = shards;
-  job.epochs = 0;
-  job.steps = 10;
-  return {job, 500};
+/// A slice each.
+Plan plan_of(uint32_t shards) {
+  Plan plan;
+  for (uint32_t shard = 0; shard < shards; ++shard)
+    plan.owner.push_back(shard);
+  return plan;
 }
 
 /// How an epoch began.
@@ -35,7 +30,7 @@ struct Begun : LeaseAccount::Resumed {
 };
 
 /// Decides and begins, as the coordinator does.
-Begun begin_with(LeaseAccount& account, const std::map<RoleId, Sealed>& seals,
+Begun begin_with(LeaseAccount& account, const std::set<uint32_t>& workers,
                  std::map<uint32_t, LeaseSet> applied,
                  std::map<uint32_t, LeaseSet> promised, uint64_t step) {
   SealedState sealed;
@@ -43,7 +38,7 @@ Begun begin_with(LeaseAccount& account, const std::map<RoleId, Sealed>& seals,
   sealed.promised = std::move(promised);
   account.tell(sealed);
   const auto lost = decide_resume(sealed, ResumeMode::leases).lost_leases;
-  return {account.begin_epoch(seals, sealed, lost, step), lost};
+  return {account.begin_epoch(workers, sealed, lost, step), lost};
 }
 
 /// Two shards, both of which consume.
@@ -56,20 +51,16 @@ struct Account {
     leases.hand_out();
     for (auto lease = first; lease < end; ++lease)
       for (uint32_t shard = 0; shard < 2; ++shard)
-        steps += leases.applied({{}, {RoleKind::shard, shard}, lease, 0}, steps)
-                     .has_value()
-                   ? 1
-                   : 0;
+        steps += leases.applied(lease, shard, steps).has_value() ? 1 : 0;
   }
 
   Begun begin_epoch(const LeaseSet& first, const LeaseSet& second) {
-    return begin_with(leases, seals, {{0, first}, {1, second}},
+    return begin_with(leases, workers, {{0, first}, {1, second}},
                       {{0, first}, {1, second}}, steps);
   }
 
-  Job job = small_async_job(2);
-  LeaseAccount leases{job};
-  std::map<RoleId, Sealed> seals{{worker0, {}}};
+  LeaseAccount leases{plan_of(2), sampling, terms};
+  std::set<uint32_t> workers{0};
   uint64_t steps = 0;
 };
 
@@ -116,11 +107,11 @@ BOOST_AUTO_TEST_CASE(consumed_leases_that_nobody_holds_are_undone) {
 // removed; what it had been given was given to nobody else.
 BOOST_AUTO_TEST_CASE(a_worker_that_is_left_out_keeps_no_lease) {
   Account account;
-  account.seals = {{worker0, {}}, {worker1, {}}};
+  account.workers = {0, 1};
   account.begin_epoch({}, {});
   account.leases.ask(1, 4);
   account.leases.hand_out();
-  account.seals.erase(worker1);
+  account.workers = {0};
   account.begin_epoch({}, {});
   account.leases.ask(0, 6);
   const std::vector<uint64_t> all{0, 1, 2, 3, 4, 5};
@@ -142,8 +133,6 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-constexpr RoleId shard{RoleKind::shard, 0};
-
 /// One shard.
 struct Followed {
   /// An epoch in which the shard has applied the first `leases`.
@@ -151,10 +140,7 @@ struct Followed {
     return resumed(leases, leases, step).completed;
   }
   Begun resumed(uint64_t leases, uint64_t promised, uint64_t step) {
-    std::map<RoleId, Sealed> seals;
-    seals[worker0].role = worker0;
-    seals[shard].role = shard;
-    return begin_with(account, seals, {{0, LeaseSet{leases, {}}}},
+    return begin_with(account, {0}, {{0, LeaseSet{leases, {}}}},
                       {{0, LeaseSet{promised, {}}}}, step);
   }
   /// Computes all that is left; returns the steps that are reported.
@@ -165,8 +151,7 @@ struct Followed {
       const auto granted = account.hand_out();
       for (auto lease : granted.at(0)) {
         account.computed(lease, {0, 1.0, 1});
-        if (auto commit = account.applied({{}, shard, lease, 0},
-                                          step + out.size()))
+        if (auto commit = account.applied(lease, 0, step + out.size()))
           out.push_back(*commit);
       }
     }
@@ -179,8 +164,7 @@ struct Followed {
     return sum;
   }
 
-  Job job = small_async_job(1);
-  LeaseAccount account{job};
+  LeaseAccount account{plan_of(1), sampling, terms};
   const uint64_t all = 500 + 2 * 64; ///< samples of ten steps
 };
 
@@ -235,32 +219,26 @@ BOOST_AUTO_TEST_CASE(leases_that_an_earlier_coordinator_granted_count) {
 // A job that begins with a checkpoint step by step, and is switched. Cause: the
 // first epoch by leases was taken for the one that the checkpoint begins.
 BOOST_AUTO_TEST_CASE(a_switched_job_counts_what_an_epoch_completes_or_loses) {
-  const auto folder = std::filesystem::temp_directory_path()
-                      / ("troupe-lease-account-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  auto begun = job_with_tables();
-  const auto checkpoint = make_checkpoint(begun, folder.string(), 2);
-  begun.beginning = std::make_shared<const Beginning>(begun, checkpoint);
-  LeaseAccount leases{begun};
-  const std::map<RoleId, Sealed> seals{{worker0, {}}};
+  auto begun = terms;
+  begun.goes_on = true;
+  LeaseAccount leases{plan_of(1), sampling, begun};
   Consistency period;
   period.async = true;
   period.step = 2;
-  leases.begin_period(period, seals, {0});
+  leases.begin_period(period, {0}, {0});
   leases.ask(0, 8);
   BOOST_TEST(leases.hand_out().at(0).size() == 8u);
   for (uint64_t lease = 8; lease < 11; ++lease)
-    leases.applied({{}, shard, lease, 0}, 2);
+    leases.applied(lease, 0, 2);
   // The shard has more than it could tell of.
-  auto next = begin_with(leases, seals, {{0, {13, {}}}}, {{0, {13, {}}}}, 2);
+  auto next = begin_with(leases, {0}, {{0, {13, {}}}}, {{0, {13, {}}}}, 2);
   BOOST_TEST(next.lost == 0u);
   BOOST_REQUIRE_EQUAL(next.completed.size(), 1u);
   BOOST_TEST(next.completed.front().step == 2u);
   // And then less.
-  next = begin_with(leases, seals, {{0, {9, {}}}}, {{0, {9, {}}}}, 3);
+  next = begin_with(leases, {0}, {{0, {9, {}}}}, {{0, {9, {}}}}, 3);
   BOOST_TEST(next.lost == 4u);
   BOOST_TEST(next.step == 2u);
-  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(later_epochs_are_counted_as_ever) {
