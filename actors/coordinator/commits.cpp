@@ -81,20 +81,20 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
     std::chrono::duration<double>(
       std::chrono::system_clock::now().time_since_epoch())
       .count());
-  if (steps_ % per_epoch == 0 || steps_ == end_)
+  if (steps_ % per_epoch == 0 || steps_ == course_.end())
     epoch_ended((steps_ + per_epoch - 1) / per_epoch);
   const auto every = options_.log_every;
-  if (now - shown_ >= progress_period || steps_ == end_
+  if (now - shown_ >= progress_period || steps_ == course_.end()
       || (every > 0 && steps_ % every == 0)) {
     shown_ = now;
-    Progress progress{steps_, end_, commit.loss, record_.samples_per_second(),
-                      record_.samples_per_second()
-                        / job_->options.global_batch};
+    Progress progress{
+      steps_, course_.end(), commit.loss, record_.samples_per_second(),
+      record_.samples_per_second() / job_->options.global_batch};
     observers_.tell(progress);
     if (supervisor_)
       self_->send(supervisor_, progress);
   }
-  if (steps_ == end_)
+  if (steps_ == course_.end())
     conclude_if_ready();
   look_at_checkpoints();
   switch_if_drained();
@@ -107,14 +107,15 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
                record_.samples_per_second(),
                {}};
   const bool due = evaluator_
-                   && (steps_ == end_ || job_->is_snapshot_version(steps_)
+                   && (steps_ == course_.end()
+                       || job_->is_snapshot_version(steps_)
                        || (async_ && eval_is_due(job_->options, data_epoch)));
   if (!due) {
     observers_.tell(end);
     return;
   }
   epoch_ends_[steps_] = end;
-  if (async_ && steps_ != end_)
+  if (async_ && steps_ != course_.end())
     for_all(SnapshotRequest{fence_, steps_});
   if (auto done = evaluations_.find(steps_); done != evaluations_.end())
     show_evaluation(done->second);
@@ -160,19 +161,18 @@ void CoordinatorState::on(const StepShares& shares) {
 }
 
 void CoordinatorState::snapshot_if_done() {
-  if (!async_ || !leases_.done() || fence_.job == 0 || stage_ == Stage::over
-      || ending_.asked_epoch == fence_.epoch)
+  if (!async_ || !leases_.done() || fence_.job == 0)
     return;
-  if (std::exchange(ending_.asked_epoch, fence_.epoch) == 0)
+  const bool first = !course_.asked_last();
+  if (!course_.ask_last(fence_.epoch, steps_))
+    return;
+  if (first)
     snapshots_.again(final_async_version());
-  end_ = steps_;
-  if (stage_ == Stage::pausing)
-    stage_ = Stage::ending;
   for_all(SnapshotRequest{fence_, final_async_version()});
 }
 
 uint64_t CoordinatorState::final_version() const {
-  return async_ ? final_async_version() : end_;
+  return async_ ? final_async_version() : course_.end();
 }
 
 } // namespace troupe

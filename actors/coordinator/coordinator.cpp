@@ -115,7 +115,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     snapshots_(*job_),
     record_(job_),
     steps_(job_->first_step()),
-    end_(job_->total_steps),
+    course_(job_->total_steps),
     silence_(silence_options(*job_, options_), steady_ms()),
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
                  *registry_, *options_.disk, checkpoint_calls()),
@@ -187,7 +187,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
 
 void CoordinatorState::on_tick() {
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
-  if (stage_ == Stage::over) {
+  if (course_.is_over()) {
     leave();
     return;
   }
@@ -209,17 +209,17 @@ void CoordinatorState::on_tick() {
   }
   watch_silence(now);
   look_at_joining();
-  if (stage_ == Stage::over)
+  if (course_.is_over())
     return;
   metrics_.recomputed_so_far(commits_.leaves_recomputed());
   if (watch_.is_due())
     look_at_waits();
   if (stops_late(now))
-    fail(ending_.stop.why
+    fail(course_.why()
          + (begun_ ? " after step " + std::to_string(steps_)
                        + ": nothing was saved, the roles did not stop in time"
                    : " before the first step: nothing was saved"));
-  else if (!ending_.writes
+  else if (!course_.makes_outputs()
            && now - touched_
                 > std::chrono::milliseconds{options_.stall_deadline_ms})
     fail("no step was committed for "

@@ -9,24 +9,16 @@
 
 namespace troupe {
 
-bool CoordinatorState::is_ending() const {
-  return stage_ != Stage::running || steps_ >= end_ || ending_.asked_epoch != 0;
-}
-
-/// Whoever hears the signal says so, most often several: the first one counts.
 void CoordinatorState::on(const StopRequest& request) {
-  if (ending_.stop.asked || stage_ == Stage::over)
+  const auto stopped = course_.stop(request.why, steps_);
+  if (stopped == RunCourse::Stopped::before)
     return;
-  const bool ended = is_ending();
-  ending_.stop.asked = true;
-  ending_.stop.why = request.why;
-  ending_.stop.since = Clock::now();
+  ending_.stopped = Clock::now();
   leaves_.end();
-  if (ended) { // all steps were made: only an evaluation is no longer awaited
+  if (stopped == RunCourse::Stopped::as_is) {
     conclude_if_ready();
     return;
   }
-  stage_ = Stage::pausing;
   if (async_)
     leases_.close();
   if (fence_.job == 0)
@@ -40,19 +32,19 @@ void CoordinatorState::on(const StopRequest& request) {
 
 bool CoordinatorState::stops_late(Clock::time_point now) const {
   using std::chrono::milliseconds;
-  if (!ending_.stop.asked || stage_ == Stage::concluding)
+  if (!course_.is_stopped() || course_.stage() == RunCourse::Stage::concluding)
     return false;
   if (!begun_)
-    return now > ending_.stop.since + milliseconds{options_.stop_deadline_ms};
+    return now > ending_.stopped + milliseconds{options_.stop_deadline_ms};
   const std::chrono::duration<double> steps{3 * record_.seconds_of_last_step()};
-  return now - std::max(ending_.stop.since, touched_)
+  return now - std::max(ending_.stopped, touched_)
          > milliseconds{options_.stop_patience_ms} + steps;
 }
 
 void CoordinatorState::skip_pause(Clock::time_point now) {
   const auto pause = clock_.take_pause(now);
   for (auto* moment :
-       {&joined_, &touched_, &ending_.stop.since, &ending_.leave_deadline})
+       {&joined_, &touched_, &ending_.stopped, &ending_.leave_deadline})
     *moment += pause;
   for (auto& [role, since] : lost_)
     since += pause;
@@ -66,14 +58,15 @@ void CoordinatorState::pause() {
 void CoordinatorState::on(const Paused& paused) {
   if (!current(paused.fence))
     return;
-  if (stage_ == Stage::ending) { // the wish to pause reached it once more
+  if (course_.stage()
+      == RunCourse::Stage::ending) { // the wish to pause reached it once more
     if (const auto worker = present_.find(paused.worker);
         worker != present_.end())
-      self_->send(worker->second.actor, EndAt{fence_, end_});
+      self_->send(worker->second.actor, EndAt{fence_, course_.end()});
     return;
   }
-  const bool drains = stage_ == Stage::running && switch_.pending();
-  if (stage_ != Stage::pausing && !drains)
+  const bool drains = course_.is_running() && switch_.pending();
+  if (course_.stage() != RunCourse::Stage::pausing && !drains)
     return;
   paused_[paused.worker] = paused.next_step;
   if (paused_.size() < epoch_plan_.beginners())
@@ -90,10 +83,9 @@ void CoordinatorState::on(const Paused& paused) {
     drained_at(last);
     return;
   }
-  end_ = last;
-  snapshots_.again(end_); // it may have been shown as the end of a data epoch
-  stage_ = Stage::ending;
-  for_all(EndAt{fence_, end_});
+  course_.end_at(last);
+  snapshots_.again(last); // it may have been shown as the end of a data epoch
+  for_all(EndAt{fence_, last});
   conclude_if_ready();
 }
 
@@ -101,30 +93,29 @@ void CoordinatorState::conclude_if_ready() {
   const bool digests = job_->options.digests;
   if (!digests && !ending_.last)
     ending_.last.emplace();
-  if (stage_ == Stage::over || stage_ == Stage::pausing || !ending_.last
-      || (!async_ && (commits_.committed() != end_)))
+  const bool stopped = course_.is_stopped();
+  if (!ending_.last
+      || !course_.conclude(async_ || commits_.committed() == course_.end()))
     return;
-  stage_ = Stage::concluding;
-  if (evaluator_ && !ending_.last_evaluated && !ending_.stop.asked)
+  if (evaluator_ && course_.awaits_evaluation())
     return;
   if (digests
       && !checkpoints_.is_last_written(*ending_.last, switch_.now(),
-                                       ending_.stop.asked ? "stopped" : "end"))
+                                       stopped ? "stopped" : "end"))
     return;
-  if (std::exchange(ending_.writes, true))
+  if (!course_.begin_outputs())
     return;
   // A run that is ended early must not leave less than there was.
   const bool goes_on = job_->first_step() > 0
                        || record_.counts(commits_).rolled_back > 0;
-  const OutputWish wish{digests, options_.save, steps_,
-                        ending_.stop.asked && goes_on};
+  const OutputWish wish{digests, options_.save, steps_, stopped && goes_on};
   run_on(
     *outputs_, self_,
     [job = job_, last = *ending_.last, wish] {
       return make_outputs(*job, last, wish);
     },
     [this](const RunOutputs& outputs) {
-      if (stage_ == Stage::concluding)
+      if (!course_.is_over())
         conclude(outputs);
     });
 }
@@ -147,25 +138,24 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
                                   checkpoints_.last_failure());
   Finished finished{end.complete ? 0 : 1, end.line,
                     record_.summary_json(outcome)};
-  if (ending_.stop.asked) {
-    finished.status = stop_status(ending_.stop.why);
-    finished.line = ending_.stop.why + " after step " + std::to_string(steps_)
+  if (course_.is_stopped()) {
+    finished.status = stop_status(course_.why());
+    finished.line = course_.why() + " after step " + std::to_string(steps_)
                     + " of " + std::to_string(job_->total_steps) + ": "
                     + end.line;
   }
   finish(finished);
 }
 
-/// What is being written is all that is left to do: nobody else is needed.
 void CoordinatorState::fail(const std::string& line) {
-  if (stage_ != Stage::over && !ending_.writes)
-    finish(Finished{ending_.stop.asked ? stop_status(ending_.stop.why) : 1,
-                    line, ""});
+  if (!course_.is_over() && !course_.makes_outputs())
+    finish(Finished{course_.is_stopped() ? stop_status(course_.why()) : 1, line,
+                    ""});
 }
 
 void CoordinatorState::finish(const Finished& finished) {
   faults_.over();
-  stage_ = Stage::over;
+  course_.finish();
   perform(reshaping_.end());
   leaves_.end();
   ending_.leave_deadline =

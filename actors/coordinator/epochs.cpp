@@ -63,11 +63,11 @@ void CoordinatorState::announce(const Activate& message) {
   evaluator_.tell(self_, *job_, fence_, present_);
   checkpoints_.ask_again(steps_);
   faults_.whole(epoch_plan_.whole(present_roles(), message.version));
-  if (stage_ == Stage::pausing && !async_)
+  if (course_.stage() == RunCourse::Stage::pausing && !async_)
     pause();
-  else if (stage_ == Stage::ending && end_ != job_->total_steps)
-    for_all(EndAt{fence_, end_});
-  if (async_ && stage_ != Stage::concluding)
+  else if (course_.ends_early())
+    for_all(EndAt{fence_, course_.end()});
+  if (async_ && course_.stage() != RunCourse::Stage::concluding)
     snapshot_if_done();
   if (const auto line = std::exchange(switched_, std::nullopt)) {
     observers_.tell(*line);
@@ -182,7 +182,7 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
 }
 
 void CoordinatorState::on(const Sealed& sealed) {
-  if (sealed.fence != proposed_ || stage_ == Stage::over)
+  if (sealed.fence != proposed_ || course_.is_over())
     return;
   auto known = present_.find(sealed.role);
   if (known == present_.end()

@@ -9,7 +9,7 @@ caf::result<Note> CoordinatorState::on(const InjectFault& fault) {
     return caf::make_error(caf::sec::invalid_argument,
                            "this run obeys no faults: start it with "
                            "--allow-faults");
-  if (stage_ != Stage::running || steps_ >= end_)
+  if (!course_.is_running() || steps_ >= course_.end())
     return caf::make_error(caf::sec::request_receiver_down,
                            "the run is ending");
   const bool own = fault.role.kind == RoleKind::coordinator;

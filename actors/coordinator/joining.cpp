@@ -68,7 +68,7 @@ void CoordinatorState::look_at_joining() {
 }
 
 void CoordinatorState::on(const Join& join) {
-  if (join.job != options_.job_id || stage_ == Stage::over
+  if (join.job != options_.job_id || course_.is_over()
       || !reshaping_.refusal(join.role).empty()
       || membership_.is_gone(join.role, join.incarnation)) // a late copy
     return;

@@ -181,7 +181,7 @@ bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
 }
 
 void CoordinatorState::renew(const std::string& cause) {
-  if (fence_.job != 0 && stage_ != Stage::over)
+  if (fence_.job != 0 && !course_.is_over())
     perform(membership_.renew(cause, clock_.ms()));
 }
 

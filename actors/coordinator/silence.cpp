@@ -14,13 +14,13 @@ namespace troupe {
 JobInfo CoordinatorState::answer_again(const Hello& hello) {
   JobInfo info{options_.job_id, 0, {}, options_.term};
   info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);
-  info.over = stage_ == Stage::over;
+  info.over = course_.is_over();
   info.loss_ms = silence_.limit_ms(steady_ms());
   info.sign_ms = sign_ms_;
   if (options_.revoked)
     info.revoked = options_.revoked();
   const auto* why = left_out_.why(hello.role);
-  if (!info.supervised && stage_ != Stage::over && hello.incarnation > 0
+  if (!info.supervised && !course_.is_over() && hello.incarnation > 0
       && membership_.is_gone(hello.role, hello.incarnation))
     info.left_out = why == nullptr ? "another one took its place" : *why;
   if (info.left_out.empty())
@@ -43,7 +43,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
   observers_.drop(caf::actor_cast<caf::strong_actor_ptr>(down.source));
   if (supervisor_ && supervisor_.address() == down.source) {
     supervisor_ = nullptr;
-    if (stage_ != Stage::over)
+    if (!course_.is_over())
       fail("the node supervisor is gone");
   }
 }
@@ -57,7 +57,7 @@ void CoordinatorState::on(const RoleDied& died) {
       joining_.died(died) && known != present_.end())
     lose(died.role, known->second.incarnation);
   look_at_joining();
-  if (died.role.kind == RoleKind::worker && stage_ != Stage::over)
+  if (died.role.kind == RoleKind::worker && !course_.is_over())
     perform(membership_.died(died.role, clock_.ms()));
 }
 
@@ -72,10 +72,10 @@ void CoordinatorState::forget(RoleId role) {
 
 void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (left_out_.lost(role, "its connection ended") && !supervisor_
-      && stage_ != Stage::over)
+      && !course_.is_over())
     note(to_string(role) + " is left out: its connection ended");
   forget(role);
-  if (stage_ == Stage::over)
+  if (course_.is_over())
     return;
   lost_[role] = Clock::now();
   lost(role, Clock::now(), faults_.lost(role));
@@ -126,7 +126,7 @@ void CoordinatorState::heard_sender() {
 
 void CoordinatorState::on(const LinkLost& lost) {
   const auto is_present = [this](RoleId x) { return present_.contains(x); };
-  if (!current(lost.fence) || stage_ == Stage::over
+  if (!current(lost.fence) || course_.is_over()
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
   const bool first = steps_ == job_->first_step();

@@ -18,7 +18,7 @@ void confirm_to_sender(Self* self, const SnapshotTaken& part) {
 
 void CoordinatorState::on(const SnapshotSlice& slice) {
   heard_sender(); // other signs of life wait behind a large state
-  if (slice.job != options_.job_id || stage_ == Stage::over)
+  if (slice.job != options_.job_id || course_.is_over())
     return;
   touched_ = Clock::now();
   confirm_to_sender(self_, {slice.job, slice.version, slice.slice, 0});
@@ -28,7 +28,7 @@ void CoordinatorState::on(const SnapshotSlice& slice) {
 
 void CoordinatorState::on(const RowSnapshot& chunk) {
   heard_sender();
-  if (chunk.job != options_.job_id || stage_ == Stage::over)
+  if (chunk.job != options_.job_id || course_.is_over())
     return;
   touched_ = Clock::now();
   confirm_to_sender(self_, {chunk.job, chunk.version, chunk.slice, chunk.part});
@@ -39,7 +39,7 @@ void CoordinatorState::on(const RowSnapshot& chunk) {
 void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   touched_ = Clock::now();
   const bool last = whole.version == final_version();
-  if (last && async_ && ending_.asked_epoch == 0)
+  if (last && async_ && !course_.asked_last())
     return; // another coordinator asked, which had seen more than this one has
   const bool evaluates = last || job_->is_snapshot_version(whole.version)
                          || epoch_ends_.contains(whole.version);
@@ -69,7 +69,7 @@ CheckpointDesk::Calls CoordinatorState::checkpoint_calls() {
 }
 
 void CoordinatorState::look_at_checkpoints() {
-  if (stage_ == Stage::running && fence_.job != 0 && steps_ < end_)
+  if (course_.is_running() && fence_.job != 0 && steps_ < course_.end())
     checkpoints_.look(steps_, async_);
 }
 
@@ -77,10 +77,8 @@ void CoordinatorState::on(Evaluation evaluation) {
   if (evaluation.job != options_.job_id)
     return;
   touched_ = Clock::now();
-  if (async_ && evaluation.version == final_async_version())
-    ending_.last_evaluated = true;
-  if (!async_ && evaluation.version == end_)
-    ending_.last_evaluated = true;
+  if (evaluation.version == final_version())
+    course_.evaluated();
   if (async_ && evaluation.version == final_async_version())
     evaluation.version = steps_;
   record_.evaluated(evaluation);

@@ -14,7 +14,7 @@
 #include "actors/coordinator/run_ending.hpp"
 #include "actors/coordinator/run_outputs.hpp"
 #include "actors/coordinator/run_record.hpp"
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/coordinator/watch.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/role/present_role.hpp"
@@ -25,6 +25,7 @@
 #include "strategies/lease_account.hpp"
 #include "strategies/reshaping.hpp"
 #include "strategies/resume.hpp"
+#include "strategies/run_course.hpp"
 #include "strategies/shard_loads.hpp"
 #include "strategies/sign_pace.hpp"
 
@@ -38,7 +39,7 @@ namespace troupe {
 
 /// The coordinator: its handlers, each with the file that has it, and below
 /// them what it knows. coordinator.cpp says which message goes to which. The
-/// order of a run is in run_stage.hpp, that of an epoch in
+/// order of a run is in strategies/run_course.hpp, that of an epoch in
 /// strategies/membership.hpp.
 class CoordinatorState {
 public:
@@ -53,7 +54,6 @@ public:
   coordinator_actor::behavior_type make_behavior();
 
 private:
-  using Stage = RunStage;
   using Reshaper = caf::typed_response_promise<Note>;
   // --- who joins (joining.cpp) ----------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
@@ -158,7 +158,7 @@ private:
 
   // --- ending (end.cpp) -----------------------------------------------------
   void on(const StopRequest& request);
-  bool is_ending() const; ///< by itself or by a wish
+  bool is_ending() const { return course_.is_ending(steps_); }
   bool stops_late(Clock::time_point now) const;
   void skip_pause(Clock::time_point now); ///< Ctrl-Z: no deadline counts it
   void pause();
@@ -219,8 +219,8 @@ private:
   std::map<uint64_t, EpochEnd> epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   RunRecord record_;
-  uint64_t steps_, end_;
-  Stage stage_ = Stage::running;
+  uint64_t steps_;
+  RunCourse course_;
   RunEnding ending_;
   std::map<RoleId, uint64_t> paused_;
   Clock::time_point joined_, touched_, shown_; ///< last join, progress, report

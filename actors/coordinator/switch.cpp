@@ -60,7 +60,7 @@ void CoordinatorState::drained_at(uint64_t step) {
 }
 
 bool CoordinatorState::is_drained() const {
-  if (!switch_.pending() || stage_ != Stage::running)
+  if (!switch_.pending() || !course_.is_running())
     return false;
   if (switch_.bound_only())
     return true;

@@ -118,7 +118,7 @@ StepView CoordinatorState::view_of_step() const {
 }
 
 void CoordinatorState::look_at_waits() {
-  const bool runs = stage_ == Stage::running && begun_;
+  const bool runs = course_.is_running() && begun_;
   if (auto line = watch_.look(runs ? waits_for(view_of_step()) : WaitsFor{},
                               steps_ + 1);
       !line.empty())

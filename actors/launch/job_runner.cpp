@@ -5,7 +5,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"

@@ -1,6 +1,6 @@
 #include "actors/launch/kept_coordinator.hpp"
 
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "kernels/base/error.hpp"
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "actors/launch/node_supervisor.hpp"
 
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/role_host.hpp"
 #include "actors/process/own_process.hpp"

@@ -2,7 +2,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/run_watch.hpp"

@@ -1,4 +1,4 @@
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/replica/link_groups.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/process/role_launch.hpp"

@@ -2,7 +2,7 @@
 
 #include "actors/certificates/member_files.hpp"
 #include "actors/control/actor_node.hpp"
-#include "actors/coordinator/run_stage.hpp"
+#include "actors/coordinator/stop_status.hpp"
 #include "actors/process/child_processes.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/reserved_port.hpp"

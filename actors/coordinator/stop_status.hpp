@@ -5,15 +5,6 @@
 
 namespace troupe {
 
-/// A run goes through
-///
-///   running -> pausing -> ending -> concluding -> over
-///      |   (a signal only)   ^
-///      +---------------------+   the last step is committed
-///
-/// and from anywhere to over when it fails.
-enum class RunStage : uint8_t { running, pausing, ending, concluding, over };
-
 /// The exit status of a run that was ended for this reason: 128 and the number
 /// of the signal.
 inline int stop_status(const std::string& why) {
