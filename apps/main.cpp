@@ -69,6 +69,8 @@ int dispatch(const Settings& settings) {
     return run_chaos(settings);
   if (command == "status")
     return run_status(settings);
+  if (command == "top")
+    return run_top(settings);
   if (command == "events")
     return run_events(settings);
   if (command == "ctl consistency")

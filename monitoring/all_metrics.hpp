@@ -2,6 +2,7 @@
 
 #include "monitoring/checkpoint_names.hpp"
 #include "monitoring/names.hpp"
+#include "monitoring/process_names.hpp"
 #include "monitoring/supervision_names.hpp"
 
 #include <array>
@@ -11,6 +12,7 @@ namespace troupe::metrics {
 /// All of names.hpp.
 inline constexpr std::array all{
   steps_committed_total,
+  steps,
   samples_committed_total,
   data_epoch,
   training_loss,
@@ -61,6 +63,8 @@ inline constexpr std::array all{
   epoch_pause_seconds,
   leaves_recomputed_total,
   recoveries_total,
+  process_cpu_seconds_total,
+  process_resident_memory_bytes,
   metrics_conflicts_total,
   metrics_dropped_total,
 };

@@ -12,6 +12,9 @@ namespace troupe::metrics {
 inline constexpr MetricDescription steps_committed_total{
   MetricSample::Kind::counter, "troupe_steps_committed_total",
   "Training steps committed; asynchronous: V leases consumed count as one."};
+inline constexpr MetricDescription steps{
+  MetricSample::Kind::gauge, "troupe_steps",
+  "Training steps that the run makes, unless it is ended before."};
 inline constexpr MetricDescription samples_committed_total{
   MetricSample::Kind::counter, "troupe_samples_committed_total",
   "Training samples in committed steps."};

@@ -121,6 +121,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
                  *registry_, *options_.disk, checkpoint_calls()),
     outputs_(std::make_shared<Executor>("outputs", 1)) {
   commits_.rollback(steps_);
+  registry_->gauge(metrics::steps).set(static_cast<double>(job_->total_steps));
   pace_signs();
   if (options_.past)
     resume(*options_.past);

@@ -126,6 +126,8 @@ void CoordinatorState::look_at_waits() {
   if (!exporter_)
     return;
   auto samples = caf_metrics(self_->system());
+  for (const auto& own : process_metrics())
+    samples.push_back(own);
   auto roles = present_roles();
   roles.insert(reshaping_.roles().begin(), reshaping_.roles().end());
   auto by_hand = supervisor_ ? std::set<RoleId>{} : roles;

@@ -1,6 +1,7 @@
 #include "actors/role/caf_metrics.hpp"
 
 #include "actors/role/context.hpp"
+#include "monitoring/process_names.hpp"
 
 #include <caf/telemetry/counter.hpp>
 #include <caf/telemetry/gauge.hpp>
@@ -9,7 +10,9 @@
 #include <caf/telemetry/metric_registry.hpp>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 namespace troupe {
@@ -93,6 +96,30 @@ std::vector<MetricSample> caf_metrics(caf::actor_system& system) {
   return samples;
 }
 
+std::vector<MetricSample> process_metrics() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec)
+           + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  uint64_t pages = 0, resident = 0;
+  std::ifstream{"/proc/self/statm"} >> pages >> resident;
+  const auto sample = [](const MetricDescription& metric, double value) {
+    MetricSample out;
+    out.kind = metric.kind;
+    out.name = metric.name;
+    out.help = metric.help;
+    out.value = value;
+    return out;
+  };
+  return {sample(metrics::process_cpu_seconds_total,
+                 seconds(usage.ru_utime) + seconds(usage.ru_stime)),
+          sample(metrics::process_resident_memory_bytes,
+                 static_cast<double>(resident)
+                   * static_cast<double>(::sysconf(_SC_PAGESIZE)))};
+}
+
 uint64_t peak_memory_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -103,8 +130,8 @@ MetricsReport measure(caf::actor_system& system, const RoleContext& context) {
   MetricsReport report{context.role, 0, context.metrics->collect()};
   if (context.own_process) {
     report.peak_memory_bytes = peak_memory_bytes();
-    auto own = caf_metrics(system);
-    report.samples.insert(report.samples.end(), own.begin(), own.end());
+    for (const auto& own : {caf_metrics(system), process_metrics()})
+      report.samples.insert(report.samples.end(), own.begin(), own.end());
   }
   return report;
 }

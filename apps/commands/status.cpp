@@ -1,6 +1,3 @@
-#include "actors/certificates/credentials.hpp"
-#include "actors/certificates/metrics_token.hpp"
-#include "actors/certificates/private_file.hpp"
 #include "apps/process/scrape.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/files/shown_text.hpp"
@@ -94,19 +91,11 @@ void show_waits(const Values& values) {
                   label(value, "what").c_str());
 }
 
-/// What a run whose metrics leave its host asks for; of others nothing.
-ScrapeCredentials credentials_of(const Settings& settings) {
-  if (settings.certificates.empty())
-    return {};
-  return {read_private(settings.certificates + '/' + authority_file, false),
-          metrics_token_in(metrics_token_of(settings))};
-}
-
 } // namespace
 
 int run_status(const Settings& settings) {
   const auto values = scrape(settings.metrics_address,
-                             credentials_of(settings));
+                             scrape_credentials(settings));
   std::printf("step %.0f, data epoch %.0f, loss %.4f, membership epoch %.0f, "
               "%.0f restarts\n",
               value_of(values, metrics::steps_committed_total),

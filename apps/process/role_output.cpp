@@ -12,6 +12,12 @@
 
 namespace troupe {
 
+std::string log_path(const std::string& log_dir, const std::string& role) {
+  auto name = role;
+  std::ranges::replace(name, ':', '-');
+  return log_dir + "/" + name + ".log";
+}
+
 RoleOutput::RoleOutput(std::string log_dir) : log_dir_(std::move(log_dir)) {
   if (log_dir_.empty())
     return;
@@ -35,9 +41,7 @@ RoleOutput::~RoleOutput() {
 
 /// A log that cannot be written costs its lines, never the run.
 void RoleOutput::write(const std::string& role, const std::string& line) {
-  auto name = role;
-  std::replace(name.begin(), name.end(), ':', '-');
-  const auto path = log_dir_ + "/" + name + ".log";
+  const auto path = log_path(log_dir_, role);
   auto& log = logs_[role];
   // One that was removed is begun again.
   if (log.handle >= 0 && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT)

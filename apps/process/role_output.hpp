@@ -12,6 +12,9 @@
 
 namespace troupe {
 
+/// The file of a role's output in a run's --log-dir.
+std::string log_path(const std::string& log_dir, const std::string& role);
+
 /// What the roles' processes print: each line prefixed with its role, kept in
 /// `log_dir` (a file a role) where one is given, and the last lines of all in
 /// memory. Thread-safe.

@@ -1,6 +1,10 @@
 #include "apps/process/scrape.hpp"
 
+#include "actors/certificates/credentials.hpp"
+#include "actors/certificates/metrics_token.hpp"
+#include "actors/certificates/private_file.hpp"
 #include "actors/links/tls_page.hpp"
+#include "apps/settings/settings.hpp"
 #include "apps/terminal/numbers.hpp"
 
 #include <netdb.h>
@@ -20,7 +24,6 @@ namespace troupe {
 namespace {
 
 constexpr size_t max_bytes = size_t{64} << 20;
-constexpr std::chrono::seconds timeout{5};
 
 [[noreturn]] void refuse(const std::string& line) {
   throw std::runtime_error("not a line of metrics: " + line.substr(0, 200));
@@ -156,7 +159,8 @@ private:
 
 /// Errors: std::runtime_error with the reason of the last address tried.
 std::string ask_at(const Address& place, const std::string& authority,
-                   const std::string& request) {
+                   const std::string& request,
+                   std::chrono::milliseconds timeout) {
   addrinfo wish{};
   wish.ai_socktype = SOCK_STREAM;
   addrinfo* first = nullptr;
@@ -193,8 +197,16 @@ std::vector<ScrapedValue> parse_exposition(const std::string& text) {
   return values;
 }
 
+ScrapeCredentials scrape_credentials(const Settings& settings) {
+  if (settings.certificates.empty())
+    return {};
+  return {read_private(settings.certificates + '/' + authority_file, false),
+          metrics_token_in(metrics_token_of(settings))};
+}
+
 std::vector<ScrapedValue> scrape(const std::string& address,
-                                 const ScrapeCredentials& credentials) {
+                                 const ScrapeCredentials& credentials,
+                                 std::chrono::milliseconds timeout) {
   const auto what = "metrics at " + address + ": ";
   std::string answer;
   try {
@@ -203,7 +215,8 @@ std::vector<ScrapedValue> scrape(const std::string& address,
                       + (credentials.token.empty()
                            ? ""
                            : "\r\nAuthorization: Bearer " + credentials.token)
-                      + "\r\n\r\n");
+                      + "\r\n\r\n",
+                    timeout);
   } catch (const std::runtime_error& failure) {
     throw std::runtime_error(what + failure.what());
   }

@@ -2,6 +2,7 @@
 
 #include "monitoring/metrics.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,15 @@ struct ScrapeCredentials {
   std::string token{};
 };
 
+struct Settings;
+/// What a run whose metrics leave its host asks for; of others nothing.
+ScrapeCredentials scrape_credentials(const Settings& settings);
+
 /// Asks the endpoint of a run, HOST:PORT, for its metrics.
-/// Errors: std::runtime_error naming the address, after 5 s at the latest.
-std::vector<ScrapedValue> scrape(const std::string& address,
-                                 const ScrapeCredentials& credentials = {});
+/// Errors: std::runtime_error naming the address, when the time is over at the
+/// latest.
+std::vector<ScrapedValue>
+scrape(const std::string& address, const ScrapeCredentials& credentials = {},
+       std::chrono::milliseconds timeout = std::chrono::seconds{5});
 
 } // namespace troupe

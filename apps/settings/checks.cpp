@@ -236,10 +236,12 @@ bool check_observer(const Settings& settings) {
              "it was given as --log-dir, for example troupe events run.db");
     return true;
   }
-  if (command == "status") {
+  if (command == "status" || command == "top") {
     if (settings.given.count("metrics-address") == 0)
-      refuse("'troupe status' needs the address that the run printed as "
-             "metrics, for example troupe status 127.0.0.1:9400");
+      refuse("'troupe " + command
+             + "' needs the address that the run printed as metrics, for "
+               "example troupe "
+             + command + " 127.0.0.1:9400");
     check_address(settings, "metrics-address", settings.metrics_address);
     return true;
   }

@@ -38,6 +38,7 @@ enum CommandBit : unsigned {
   on_petition = 33554432,    ///< certificates renew, revoke
   on_info = 67108864,        ///< data info
   on_pipeline = 134217728,   ///< bench pipeline
+  on_top = 268435456,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -83,6 +84,8 @@ std::vector<Flag> recovery_flags();
 std::vector<Flag> chaos_flags();
 /// Flags of events; no keys of a file.
 std::vector<Flag> events_flags();
+/// Flags of top; no keys of a file.
+std::vector<Flag> top_flags();
 /// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();
 

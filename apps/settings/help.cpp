@@ -96,6 +96,14 @@ constexpr Purpose purposes[] = {
    "are "
    "linked. The address is the one that the run printed as metrics.",
    "  troupe status 127.0.0.1:9400\n"},
+  {"top", "troupe top HOST:PORT [flags]",
+   "Watches a running job on the whole terminal: rate, ETA, and for each role "
+   "processor, memory, the parts of its steps, traffic, who waits for whom. "
+   "Keys: q quits, s sorts, g groups, / filters, arrows select, l shows the "
+   "selected role's log (with the run's --log-dir), space pauses. The address "
+   "is the one that the run printed as metrics.",
+   "  troupe top 127.0.0.1:9400\n"
+   "  troupe top 127.0.0.1:9400 --once --sort cpu\n"},
   {"events", "troupe events FILE|DIR [flags]",
    "Shows what the coordinator of a run wrote into its journal: epochs, "
    "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "

@@ -49,13 +49,14 @@ void add_files(std::vector<Flag>& flags) {
 
 void add_connections(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
-  add(flags, on_runs | on_status, group, "metrics-address", "HOST:PORT",
-      "127.0.0.1:0, a free port",
-      "where Prometheus finds the metrics, over plain HTTP; printed at the "
-      "start; not local: HTTPS with a token, needs --certificates; status: of "
-      "which run",
-      address(FIELD(metrics_address)));
-  add(flags, on_runs | on_status, group, "metrics-token", "FILE",
+  add(
+    flags, on_runs | on_status | on_top, group, "metrics-address", "HOST:PORT",
+    "127.0.0.1:0, a free port",
+    "where Prometheus finds the metrics, over plain HTTP; printed at the "
+    "start; not local: HTTPS with a token, needs --certificates; status, top: "
+    "of which run",
+    address(FIELD(metrics_address)));
+  add(flags, on_runs | on_status | on_top, group, "metrics-token", "FILE",
       "metrics-token in --certificates",
       "what readers of metrics show where these leave the host; a coordinator "
       "makes it where there is none",
@@ -111,8 +112,8 @@ void add_connections(std::vector<Flag>& flags) {
 void add_certificates(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
   add(
-    flags, on_runs | on_control | on_voter | on_members | on_status, group,
-    "certificates", "DIR", "the job makes its own",
+    flags, on_runs | on_control | on_voter | on_members | on_status | on_top,
+    group, "certificates", "DIR", "the job makes its own",
     "folder with the job's authority, and its key or a certificate and key of "
     "one's own; or a file with all of it",
     text(FIELD(certificates)));
@@ -138,8 +139,8 @@ void add_certificates(std::vector<Flag>& flags) {
 
 void add_output(std::vector<Flag>& flags) {
   constexpr auto group = "Output";
-  add(flags, on_train | on_plan, group, "log-dir", "DIR", "none",
-      "keep the output of each role's process in a file here",
+  add(flags, on_train | on_plan | on_top, group, "log-dir", "DIR", "none",
+      "keep the output of each role's process in a file here; top: show it",
       text(FIELD(log_dir)));
   add(flags, on_train | on_plan, group, "log-level", "NAME", "warning",
       "error: no notes; warning: restarts and recoveries; info, debug: also "
@@ -161,8 +162,8 @@ void add_output(std::vector<Flag>& flags) {
   add(flags, on_all, group, "quiet", "", "no", "print nothing but errors",
       toggle(FIELD(quiet), true));
   flags.back().type = FlagType::toggle;
-  add(flags, on_all, group, "no-color", "", "no", "no colours on a terminal",
-      toggle(FIELD(color), false));
+  add(flags, on_all | on_top, group, "no-color", "", "no",
+      "no colours on a terminal", toggle(FIELD(color), false));
   flags.back().type = FlagType::toggle;
 }
 
@@ -199,6 +200,8 @@ std::vector<Flag> all_flags() {
     flags.push_back(std::move(flag));
   for (auto& flag : events_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : top_flags())
+    flags.push_back(std::move(flag));
   return flags;
 }
 
@@ -207,14 +210,14 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",        "plan",  "evaluate",   "predict", "role",
-          "voter",        "bench", "status",     "events",  "ctl",
-          "certificates", "chaos", "checkpoint", "model",   "data",
-          "version",      "help"};
+  return {"train", "plan",         "evaluate", "predict",    "role",
+          "voter", "bench",        "status",   "top",        "events",
+          "ctl",   "certificates", "chaos",    "checkpoint", "model",
+          "data",  "version",      "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node", "launch", "top", "doctor"};
+  return {"node", "launch", "doctor"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -258,6 +261,8 @@ unsigned bit_of(const std::string& command) {
     return on_certificates;
   if (command == "status")
     return on_status;
+  if (command == "top")
+    return on_top;
   if (command == "events")
     return on_events;
   if (command == "model show")

@@ -75,6 +75,14 @@ struct EventsOptions {
   bool json = false;
 };
 
+/// How `troupe top` shows a run at first.
+struct TopOptions {
+  bool once = false; ///< one page, as text
+  bool grouped = false;
+  std::string sort = "name";
+  std::string filter; ///< empty: all roles
+};
+
 /// What one call of the program is to do: parsed and checked once, then passed
 /// as plain values.
 struct Settings {
@@ -123,6 +131,7 @@ struct Settings {
   ChaosOptions chaos;
   RecoveryOptions recovery;
   EventsOptions events;
+  TopOptions top;
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string consistency; ///< ctl: sync, async or staleness:N

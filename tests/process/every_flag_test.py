@@ -689,6 +689,20 @@ OTHERS = {
         "certificates": line(r"no-such", "status 127.0.0.1:1",
                              "--certificates", "no-such", status=1),
     },
+    "top": {
+        "metrics-address": line(r"127\.0\.0\.1:1", "top",
+                                "--metrics-address", "127.0.0.1:1", status=1),
+        "metrics-token": line(r"no-such", "top 127.0.0.1:1", "--certificates",
+                              "no-such", "--metrics-token", "t", status=1),
+        "certificates": line(r"no-such", "top 127.0.0.1:1",
+                             "--certificates", "no-such", status=1),
+        **{flag: tested("tests/process/top_test.py", *given)
+           for flag, given in {
+               "log-dir": ("--log-dir", "logs"), "once": ("--once",),
+               "sort": ("--sort", "compute"), "group": ("--group",),
+               "filter": ("--filter", "worker")}.items()},
+        "no-color": tested("tests/process/top_test.py", "--no-color"),
+    },
     "events": {
         "kind": line(r"\Asteps|commits +steps 0", "events events.db",
                      "--kind", "commits"),

@@ -84,6 +84,9 @@ EXPECTED = {
     "troupe_members": COORDINATOR,
     "troupe_loss_seconds": COORDINATOR,
     "troupe_leaves_recomputed_total": ANY,
+    "troupe_steps": COORDINATOR,
+    "process_cpu_seconds_total": COORDINATOR | WORKERS | SHARDS,
+    "process_resident_memory_bytes": COORDINATOR | WORKERS | SHARDS,
     "troupe_metrics_conflicts_total": {"exporter"},
     "troupe_metrics_dropped_total": {"exporter"},
 }

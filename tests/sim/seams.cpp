@@ -307,6 +307,9 @@ evaluator_actor spawn_evaluator(caf::actor_system&, RoleContext,
 std::vector<MetricSample> caf_metrics(caf::actor_system&) {
   return {};
 }
+std::vector<MetricSample> process_metrics() {
+  return {};
+}
 uint64_t peak_memory_bytes() {
   return 0;
 }

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "apps/process/scrape.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What nobody knows (yet): a rate before there are two reports of a role.
+inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+/// What a role does, by what it reported in the last seconds.
+struct RoleView {
+  std::string role;
+  double cpu = unknown;          ///< cores of its process
+  double memory = unknown;       ///< bytes of its process, resident
+  double compute_ms = unknown;   ///< means of a step
+  double pull_ms = unknown;      ///< the same
+  double push_ms = unknown;      ///< the same
+  double reduce_ms = unknown;    ///< waiting for the step's sums
+  double busy = unknown;         ///< shard: share of the time, 0 to 1
+  double sent = unknown;         ///< bytes a second, on links
+  double received = unknown;     ///< the same
+  double queued = unknown;       ///< bytes that wait for a link
+  double restarts = unknown;     ///< by its supervisor
+  std::vector<std::string> tags; ///< "left out: …", "waits for ps:0: …"
+  size_t awaited_by = 0;         ///< roles
+  bool left_out = false;
+};
+
+/// What a run does.
+struct JobView {
+  double step = 0;
+  double steps = unknown; ///< that it will make
+  double data_epoch = 0;
+  double loss = unknown;
+  double membership_epoch = 0;
+  double restarts = 0;
+  double expected = 0, present = 0, left_out = 0; ///< members
+  double steps_per_second = unknown;
+  double samples_per_second = unknown;
+  double since_commit_s = unknown;
+  std::string late; ///< who holds up a step that is late; empty: none is
+
+  double eta_s() const { return (steps - step) / steps_per_second; }
+  std::vector<RoleView> roles; ///< worker:9 before worker:10
+};
+
+/// Makes views of what a run's metrics say from time to time. Roles report
+/// about once a second, each when it likes: rates are over the reports of the
+/// last seconds, whenever the run was asked.
+class JobWatch {
+public:
+  /// `seconds`: of a clock that only rises.
+  JobView look(const std::vector<ScrapedValue>& values, double seconds);
+
+private:
+  /// Counters and gauges, each summed over its labels.
+  using Totals = std::map<std::string, double>;
+  struct Report {
+    double at = 0;
+    Totals totals;
+  };
+  using Reports = std::deque<Report>; ///< of one role, the oldest first
+
+  const Reports& keep(const std::string& role, Totals totals, double now);
+
+  std::map<std::string, Reports> reports_;
+};
+
+/// "worker" of "worker:3"; the whole name of others.
+std::string kind_of(const std::string& role);
+
+} // namespace troupe
