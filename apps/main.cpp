@@ -71,6 +71,8 @@ int dispatch(const Settings& settings) {
     return run_status(settings);
   if (command == "top")
     return run_top(settings);
+  if (command == "doctor")
+    return run_doctor(settings);
   if (command == "events")
     return run_events(settings);
   if (command == "ctl consistency")

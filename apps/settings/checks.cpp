@@ -236,6 +236,15 @@ bool check_observer(const Settings& settings) {
              "it was given as --log-dir, for example troupe events run.db");
     return true;
   }
+  if (command == "doctor") {
+    if (settings.given.count("metrics-address") > 0)
+      for (const auto* flag : {"listen", "coordinator", "data"})
+        if (settings.given.count(flag) > 0)
+          refuse("--" + std::string{flag} + " is of a machine, and "
+                 + settings.metrics_address
+                 + " is a run's: ask for one of them");
+    return true;
+  }
   if (command == "status" || command == "top") {
     if (settings.given.count("metrics-address") == 0)
       refuse("'troupe " + command

@@ -183,7 +183,8 @@ void take_operand(CommandLine& line, Words& rest) {
   } else if (line.command == "events") {
     if (!operand.empty())
       line.flags["path"] = operand;
-  } else if (line.command == "status" || line.command == "top") {
+  } else if (line.command == "status" || line.command == "top"
+             || line.command == "doctor") {
     if (!operand.empty())
       line.flags["metrics-address"] = address_of(operand);
   } else {

@@ -21,6 +21,7 @@ int run_checkpoint(const Settings& settings);
 int run_chaos(const Settings& settings);
 int run_status(const Settings& settings);
 int run_top(const Settings& settings);
+int run_doctor(const Settings& settings);
 int run_events(const Settings& settings);
 int run_ctl_consistency(const Settings& settings);
 int run_ctl_reshape(const Settings& settings);

@@ -104,6 +104,13 @@ constexpr Purpose purposes[] = {
    "is the one that the run printed as metrics.",
    "  troupe top 127.0.0.1:9400\n"
    "  troupe top 127.0.0.1:9400 --once --sort cpu\n"},
+  {"doctor", "troupe doctor [HOST:PORT] [flags]",
+   "Looks at this machine: what a run needs of it, and whether what --listen, "
+   "--certificates, --coordinator and --data name is fit for one. Or at the "
+   "running job whose metrics are at HOST:PORT: who holds it up, why, and what "
+   "to do. Status 1 where something is wrong.",
+   "  troupe doctor --coordinator 10.0.0.1:7000 --certificates certs\n"
+   "  troupe doctor 127.0.0.1:9400\n"},
   {"events", "troupe events FILE|DIR [flags]",
    "Shows what the coordinator of a run wrote into its journal: epochs, "
    "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "

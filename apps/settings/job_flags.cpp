@@ -167,7 +167,7 @@ void add_inputs(std::vector<Flag>& flags) {
         "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, dlrm, "
         "wide_deep, logreg, FILE.json or FILE.toml; docs/models.md",
         text(FIELD(job.model))}});
-  add(flags, group, on_all | on_model | on_info,
+  add(flags, group, on_all | on_model | on_info | on_doctor,
       {{"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "

@@ -50,23 +50,23 @@ void add_files(std::vector<Flag>& flags) {
 void add_connections(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
   add(
-    flags, on_runs | on_status | on_top, group, "metrics-address", "HOST:PORT",
-    "127.0.0.1:0, a free port",
+    flags, on_runs | on_status | on_top | on_doctor, group, "metrics-address",
+    "HOST:PORT", "127.0.0.1:0, a free port",
     "where Prometheus finds the metrics, over plain HTTP; printed at the "
-    "start; not local: HTTPS with a token, needs --certificates; status, top: "
-    "of which run",
+    "start; not local: HTTPS with a token, needs --certificates; status, top, "
+    "doctor: of which run",
     address(FIELD(metrics_address)));
-  add(flags, on_runs | on_status | on_top, group, "metrics-token", "FILE",
-      "metrics-token in --certificates",
+  add(flags, on_runs | on_status | on_top | on_doctor, group, "metrics-token",
+      "FILE", "metrics-token in --certificates",
       "what readers of metrics show where these leave the host; a coordinator "
       "makes it where there is none",
       text(FIELD(metrics_token)));
-  add(flags, on_runs | on_voter, group, "listen", "HOST:PORT",
+  add(flags, on_runs | on_voter | on_doctor, group, "listen", "HOST:PORT",
       "127.0.0.1:0, a free port",
       "where roles reach this one; not local: needs --certificates",
       address(FIELD(listen)));
-  add(flags, on_role | on_control | on_petition, group, "coordinator",
-      "HOST:PORT", "from TF_CONFIG",
+  add(flags, on_role | on_control | on_petition | on_doctor, group,
+      "coordinator", "HOST:PORT", "from TF_CONFIG",
       "where the coordinator listens; with a standby both, with a comma",
       addresses(FIELD(coordinator)));
   add(flags, on_train | on_plan, group, "standby", "", "no",
@@ -112,7 +112,9 @@ void add_connections(std::vector<Flag>& flags) {
 void add_certificates(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
   add(
-    flags, on_runs | on_control | on_voter | on_members | on_status | on_top,
+    flags,
+    on_runs | on_control | on_voter | on_members | on_status | on_top
+      | on_doctor,
     group, "certificates", "DIR", "the job makes its own",
     "folder with the job's authority, and its key or a certificate and key of "
     "one's own; or a file with all of it",
@@ -210,14 +212,14 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train", "plan",         "evaluate", "predict",    "role",
-          "voter", "bench",        "status",   "top",        "events",
-          "ctl",   "certificates", "chaos",    "checkpoint", "model",
-          "data",  "version",      "help"};
+  return {"train",  "plan",  "evaluate",     "predict", "role",
+          "voter",  "bench", "status",       "top",     "doctor",
+          "events", "ctl",   "certificates", "chaos",   "checkpoint",
+          "model",  "data",  "version",      "help"};
 }
 
 std::vector<std::string> later_commands() {
-  return {"node", "launch", "doctor"};
+  return {"node", "launch"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -263,6 +265,8 @@ unsigned bit_of(const std::string& command) {
     return on_status;
   if (command == "top")
     return on_top;
+  if (command == "doctor")
+    return on_doctor;
   if (command == "events")
     return on_events;
   if (command == "model show")

@@ -34,6 +34,7 @@ LISTED = [
     ("README.md", "prometheus ", "beside", "prometheus_test"),
     ("README.md", "kill -9 ", "hand", "strikes by name; supervision_test"),
     ("README.md", "troupe status ", "beside", "the run of its address"),
+    ("README.md", "troupe doctor 127", "beside", "doctor_test"),
     ("README.md", "troupe top ", "beside", "a page of a run; top_test"),
     ("docs/command_line.md", "troupe top ", "beside", "the same"),
     ("README.md", "troupe train --data synthetic:digits --epochs 20 ",

@@ -703,6 +703,15 @@ OTHERS = {
                "filter": ("--filter", "worker")}.items()},
         "no-color": tested("tests/process/top_test.py", "--no-color"),
     },
+    "doctor": {
+        "metrics-address": line(r"127\.0\.0\.1:1", "doctor",
+                                "--metrics-address", "127.0.0.1:1", status=1),
+        "metrics-token": line(r"no-such", "doctor 127.0.0.1:1",
+                              "--certificates", "no-such",
+                              "--metrics-token", "t", status=1),
+        **{flag: tested("tests/process/doctor_test.py", f"--{flag}")
+           for flag in ("certificates", "coordinator", "listen", "data")},
+    },
     "events": {
         "kind": line(r"\Asteps|commits +steps 0", "events events.db",
                      "--kind", "commits"),

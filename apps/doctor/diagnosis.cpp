@@ -1,0 +1,163 @@
+#include "apps/doctor/diagnosis.hpp"
+
+#include "apps/top/page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+namespace troupe {
+namespace {
+
+using Kind = Finding::Kind;
+
+/// A role that computes so many times as long as the others do holds them up.
+constexpr double straggles = 1.5;
+/// A shard that is busy for such a share of the time is what others wait for.
+constexpr double is_full = 0.85;
+/// A step that waits for such a share of its time is not bound by computing.
+constexpr double waits = 0.5;
+
+std::string times(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+bool has(const std::string& text, const char* word) {
+  return text.find(word) != std::string::npos;
+}
+
+/// "worker:1" of "worker:1 is silent for 3.0 s".
+std::string subject_of(const std::string& reason) {
+  return reason.substr(0, reason.find(' '));
+}
+
+Finding of_left_out(const RoleView& role) {
+  const auto why = role.tags.empty() ? std::string{} : role.tags.front();
+  return {Kind::wrong, role.role, why.empty() ? "is left out" : why,
+          has(why, "link") || has(why, "reach") || has(why, "connection")
+            ? "is there a way between its host and the others? On its host: "
+              "troupe doctor --coordinator HOST:PORT --certificates DIR"
+            : "look whether its process runs (ps, dmesg, its log); started "
+              "again with the same command it joins"};
+}
+
+Finding of_late(const JobView& job) {
+  const auto who = subject_of(job.late);
+  auto remedy = "its log and its host's load tell more (troupe top, l on " + who
+                + ")";
+  if (has(job.late, "silent"))
+    remedy = "is its process stopped, its host hung or cut off? On its host: "
+             "ps -o state,cmd -C troupe (T: kill -CONT it)";
+  else if (has(job.late, "not there"))
+    remedy = "start it again with its command, or let its supervisor do so";
+  else if (has(job.late, "computes"))
+    remedy = "what else runs on its host (top, cat /proc/pressure/cpu)? "
+             "--backup-workers or --async do not wait for it";
+  return {Kind::wrong, who, "the step is late: " + job.late, remedy};
+}
+
+struct Pace {
+  const RoleView* slowest = nullptr;
+  double longest = 0, median = 0;
+};
+
+/// How long roles compute, of which some must do so for each step.
+std::optional<Pace> pace_of(const JobView& job) {
+  Pace pace;
+  std::vector<double> all;
+  for (const auto& role : job.roles)
+    if (std::isfinite(role.compute_ms)) {
+      all.push_back(role.compute_ms);
+      if (role.compute_ms > pace.longest) {
+        pace.longest = role.compute_ms;
+        pace.slowest = &role;
+      }
+    }
+  if (all.size() < 2 || pace.slowest == nullptr)
+    return std::nullopt;
+  // Of two, the other one; else the middle.
+  std::ranges::sort(all);
+  pace.median = all[(all.size() - 1) / 2];
+  return pace;
+}
+
+/// What a role waits for in a step, and for how long, in milliseconds.
+struct Wait {
+  const char* what = "";
+  double ms = 0;
+};
+
+Wait wait_of(const RoleView& role) {
+  Wait out;
+  for (const auto& [what, ms] :
+       {Wait{"pulls", role.pull_ms}, Wait{"pushes", role.push_ms},
+        Wait{"the sums of the others", role.reduce_ms}})
+    if (std::isfinite(ms) && ms > out.ms)
+      out = {what, ms};
+  return out;
+}
+
+} // namespace
+
+Finding diagnose(const JobView& job, const std::string& address) {
+  for (const auto& role : job.roles)
+    if (role.left_out)
+      return of_left_out(role);
+  if (!job.late.empty())
+    return of_late(job);
+  if (job.steps_per_second == 0)
+    return {Kind::wrong, "job",
+            "commits no steps, and nobody is known to be "
+            "waited for",
+            "troupe status " + address + "; troupe events LOG-DIR"};
+  if (const auto pace = pace_of(job);
+      pace && pace->longest > straggles * pace->median)
+    return {Kind::wrong, pace->slowest->role,
+            "computes " + times(pace->longest) + " ms a step, "
+              + times(pace->longest / pace->median)
+              + " times as long as the others (" + times(pace->median) + " ms)",
+            "what else runs on its host, is it slower, or has it fewer cores "
+            "(--devices, control groups)? --backup-workers or --async do not "
+            "wait for it"};
+  const RoleView* queue = nullptr;
+  const RoleView* busiest = nullptr;
+  const RoleView* waiting = nullptr;
+  for (const auto& role : job.roles) {
+    if (std::isfinite(role.queued)
+        && role.queued > (queue == nullptr ? 0 : queue->queued))
+      queue = &role;
+    if (std::isfinite(role.busy)
+        && role.busy > (busiest == nullptr ? 0 : busiest->busy))
+      busiest = &role;
+    if (wait_of(role).ms > (waiting == nullptr ? 0 : wait_of(*waiting).ms))
+      waiting = &role;
+  }
+  if (busiest != nullptr && busiest->busy > is_full)
+    return {Kind::wrong, busiest->role,
+            "is busy for " + std::to_string(std::lround(100 * busiest->busy))
+              + "% of the time, and the others wait for it",
+            "more shards (--ps, troupe ctl shards), or troupe ctl rebalance"};
+  if (waiting != nullptr && std::isfinite(waiting->compute_ms)) {
+    const auto wait = wait_of(*waiting);
+    const auto share = wait.ms / (wait.ms + waiting->compute_ms);
+    const auto found = waiting->role + " computes " + times(waiting->compute_ms)
+                       + " ms a step and waits " + times(wait.ms) + " ms for "
+                       + wait.what;
+    if (share > waits)
+      return {Kind::note, "exchange",
+              found
+                + (queue == nullptr ? ""
+                                    : "; " + short_bytes(queue->queued)
+                                        + " wait for links of " + queue->role),
+              "larger batches (--global-batch), fewer workers, or --compress; "
+              "troupe bench all-reduce measures the links"};
+    return {Kind::good, "job", found, ""};
+  }
+  return {Kind::good, "job", "steps go on, nobody is late", ""};
+}
+
+} // namespace troupe

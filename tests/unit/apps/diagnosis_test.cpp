@@ -1,0 +1,125 @@
+#include "apps/doctor/diagnosis.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using Kind = Finding::Kind;
+
+BOOST_TEST_DONT_PRINT_LOG_VALUE(Finding::Kind)
+
+namespace {
+
+/// Four workers that compute 10 ms and wait 2, and a shard.
+JobView healthy() {
+  JobView job;
+  job.steps_per_second = 80;
+  for (int i = 0; i < 4; ++i) {
+    RoleView worker;
+    worker.role = "worker:" + std::to_string(i);
+    worker.compute_ms = 10;
+    worker.push_ms = 2;
+    job.roles.push_back(worker);
+  }
+  RoleView shard;
+  shard.role = "ps:0";
+  shard.busy = 0.2;
+  job.roles.push_back(shard);
+  return job;
+}
+
+Finding found(const JobView& job) {
+  return diagnose(job, "127.0.0.1:9");
+}
+
+bool has(const std::string& text, const char* word) {
+  return text.find(word) != std::string::npos;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(diagnosis)
+
+BOOST_AUTO_TEST_CASE(a_healthy_job_is_told_where_its_time_goes) {
+  const auto finding = found(healthy());
+  BOOST_TEST(finding.kind == Kind::good);
+  BOOST_TEST(has(finding.found, "10.0 ms a step"));
+  BOOST_TEST(finding.remedy.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_is_left_out_comes_first) {
+  auto job = healthy();
+  job.late = "worker:1 computes";
+  job.roles[3].left_out = true;
+  job.roles[3].tags = {"left out: its links to ps:0 are dead"};
+  const auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "worker:3");
+  BOOST_TEST(has(finding.found, "are dead"));
+  BOOST_TEST(has(finding.remedy, "--coordinator"));
+}
+
+BOOST_AUTO_TEST_CASE(a_late_step_has_a_culprit) {
+  auto job = healthy();
+  job.late = "worker:1 is silent for 3.0 s";
+  auto finding = found(job);
+  BOOST_TEST(finding.what == "worker:1");
+  BOOST_TEST(has(finding.found, "silent for 3.0 s"));
+  BOOST_TEST(has(finding.remedy, "SIGCONT") == false);
+  BOOST_TEST(has(finding.remedy, "kill -CONT"));
+  job.late = "ps:1 is not there";
+  finding = found(job);
+  BOOST_TEST(finding.what == "ps:1");
+  BOOST_TEST(has(finding.remedy, "start it again"));
+}
+
+BOOST_AUTO_TEST_CASE(a_straggler_is_named_with_its_factor) {
+  auto job = healthy();
+  job.roles[2].compute_ms = 40;
+  auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "worker:2");
+  BOOST_TEST(has(finding.found, "4.0 times"));
+  job.roles[2].compute_ms = 14; // within what machines differ
+  BOOST_TEST(found(job).kind == Kind::good);
+}
+
+BOOST_AUTO_TEST_CASE(one_of_two_is_held_against_the_other) {
+  auto job = healthy();
+  job.roles.erase(job.roles.begin(), job.roles.begin() + 2);
+  job.roles[0].compute_ms = 30;
+  BOOST_TEST(found(job).what == "worker:2");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_shard_and_a_slow_exchange_are_told_apart) {
+  auto job = healthy();
+  job.roles[4].busy = 0.95;
+  auto finding = found(job);
+  BOOST_TEST(finding.what == "ps:0");
+  BOOST_TEST(has(finding.remedy, "rebalance"));
+  job.roles[4].busy = 0.3;
+  job.roles[1].push_ms = 30;
+  job.roles[1].queued = 5e6;
+  finding = found(job);
+  BOOST_TEST(finding.kind == Kind::note);
+  BOOST_TEST(finding.what == "exchange");
+  BOOST_TEST(has(finding.found, "30.0 ms for pushes"));
+  BOOST_TEST(has(finding.found, "4.8 MiB wait for links of worker:1"));
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_stands_without_a_known_reason_is_said_to) {
+  auto job = healthy();
+  job.steps_per_second = 0;
+  const auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(has(finding.remedy, "troupe status 127.0.0.1:9"));
+}
+
+BOOST_AUTO_TEST_CASE(findings_stand_in_columns) {
+  BOOST_TEST(in_lines({{Kind::good, "clock", "is kept", ""},
+                       {Kind::wrong, "open files", "20", "raise it"}})
+             == "ok     clock       is kept\n"
+                "WRONG  open files  20\n"
+                "                   -> raise it\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
