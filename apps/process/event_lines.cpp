@@ -6,6 +6,7 @@
 #include "kernels/files/strict_json.hpp"
 
 #include <cstdio>
+#include <ctime>
 #include <stdexcept>
 #include <utility>
 
@@ -51,6 +52,20 @@ std::string sentence(const std::string& kind, const Json& body) {
   return out;
 }
 
+/// "2026-11-25 17:48:22.123" by this host's time zone.
+std::string wall_clock(uint64_t unix_ms) {
+  const auto seconds = static_cast<time_t>(unix_ms / 1000);
+  tm parts{};
+  char text[40];
+  if (localtime_r(&seconds, &parts) == nullptr
+      || std::strftime(text, sizeof text, "%F %T", &parts) == 0)
+    return "no time"; // a journal may say anything
+  char rest[8];
+  std::snprintf(rest, sizeof rest, ".%03u",
+                static_cast<unsigned>(unix_ms % 1000));
+  return std::string{text} + rest;
+}
+
 std::string as_sentence(const JournalEvent& event, const Json& body,
                         uint64_t begin_ms) {
   char text[96];
@@ -59,7 +74,8 @@ std::string as_sentence(const JournalEvent& event, const Json& body,
     (static_cast<double>(event.unix_ms) - static_cast<double>(begin_ms)) / 1e3,
     static_cast<unsigned long long>(event.term),
     shown_text(event.kind.substr(0, 32)).c_str());
-  return text + shown_text(sentence(event.kind, body));
+  return wall_clock(event.unix_ms) + text
+         + shown_text(sentence(event.kind, body));
 }
 
 std::string as_json(const JournalEvent& event, const Json& body) {
