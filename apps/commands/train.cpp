@@ -4,10 +4,20 @@
 #include "apps/process/role_launch.hpp"
 #include "apps/process/run_display.hpp"
 #include "apps/settings/commands.hpp"
+#include "apps/settings/flags.hpp"
+#include "apps/tensorboard/event_log.hpp"
 #include "kernels/engine/replica.hpp"
+
+#include <memory>
+#include <set>
 
 namespace troupe {
 namespace {
+
+/// What runs are compared by, given or not.
+const std::set<std::string> usual_parameters{
+  "model", "strategy",  "workers", "ps",   "virtual-ranks", "global-batch",
+  "lr",    "optimizer", "seed",    "data", "precision",     "weight-decay"};
 
 /// What can be known before anything is loaded or started.
 void check_machine(const Settings& settings) {
@@ -17,6 +27,20 @@ void check_machine(const Settings& settings) {
   require_memory_files(job.plan);
   if (!settings.leads) // others have roles, too
     require_memory(job);
+}
+
+/// Null: none is asked for.
+std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
+  if (settings.tensorboard.empty())
+    return nullptr;
+  const Job job{settings.job, settings.job.global_batch};
+  EventLog::Subject subject{job.graph, job.lr, {}};
+  for (const auto& flag : all_flags())
+    if ((flag.commands & on_train) != 0 && flag.get
+        && (settings.given.count(flag.name) > 0
+            || usual_parameters.contains(flag.name)))
+      subject.parameters[flag.name] = flag.get(settings);
+  return std::make_unique<EventLog>(settings.tensorboard, subject);
 }
 
 } // namespace
@@ -41,10 +65,18 @@ int run_train(const Settings& settings) {
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")
     run.events.note = {};
+  const auto tensorboard = event_log_of(settings);
+  if (tensorboard)
+    tensorboard->attach(run.events);
+  const auto end_run = [&](RunResult& result) {
+    write_summary(settings, result);
+    if (tensorboard)
+      tensorboard->end(result.status == 0);
+    return conclude(console, result);
+  };
   if (!settings.job.processes) {
     auto result = run_in_process(run, load_job_data(settings.job));
-    write_summary(settings, result);
-    return conclude(console, result);
+    return end_run(result);
   }
   if (const auto line = needless_compression(settings.job);
       !line.empty() && settings.job.link != "tcp" && run.events.note)
@@ -62,13 +94,12 @@ int run_train(const Settings& settings) {
     return interrupt.reason();
   };
   auto result = launch_roles(settings, run, output, &interrupt);
-  write_summary(settings, result);
   if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
     for (const auto& line : output.last_lines())
       console.line(line);
   }
-  return conclude(console, result);
+  return end_run(result);
 }
 
 } // namespace troupe

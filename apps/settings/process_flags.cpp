@@ -144,6 +144,10 @@ void add_output(std::vector<Flag>& flags) {
   add(flags, on_train | on_plan | on_top, group, "log-dir", "DIR", "none",
       "keep the output of each role's process in a file here; top: show it",
       text(FIELD(log_dir)));
+  add(flags, on_train | on_plan, group, "tensorboard", "DIR", "none",
+      "write loss, rates, evaluations, graph and hyperparameters for "
+      "TensorBoard into a file here",
+      text(FIELD(tensorboard)));
   add(flags, on_train | on_plan, group, "log-level", "NAME", "warning",
       "error: no notes; warning: restarts and recoveries; info, debug: also "
       "what the roles' processes print",
@@ -208,7 +212,7 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {{"timeline", true}, {"tensorboard", true}, {"chaos", true}};
+  return {{"timeline", true}, {"chaos", true}};
 }
 
 std::vector<std::string> commands() {

@@ -63,6 +63,22 @@ private:
 
 } // namespace
 
+void append_tfrecord(std::string_view bytes, std::string& out) {
+  const auto add = [&out](uint64_t value, int size) {
+    for (int i = 0; i < size; ++i)
+      out += static_cast<char>(value >> (8 * i) & 0xff);
+  };
+  const auto sum = [](std::string_view text) {
+    return masked_crc(
+      {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  const auto begin = out.size();
+  add(bytes.size(), 8);
+  add(sum(std::string_view{out}.substr(begin, 8)), 4);
+  out += bytes;
+  add(sum(bytes), 4);
+}
+
 std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path) {
   return std::make_unique<TfRecordScan>(path);
 }

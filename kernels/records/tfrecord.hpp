@@ -3,6 +3,7 @@
 #include "kernels/records/record_format.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace troupe {
 
@@ -12,6 +13,9 @@ namespace troupe {
 std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path);
 
 constexpr uint64_t tfrecord_check_bytes = 4;
+
+/// Adds a record to what a file holds.
+void append_tfrecord(std::string_view bytes, std::string& out);
 
 /// Checks a record read again with the four bytes that follow it, and takes
 /// them off.

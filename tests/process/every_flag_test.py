@@ -472,6 +472,7 @@ TRAIN = {
     "certificates": says(r"certificates \S*of-job", "--certificates", "of-job",
                          base=APART),
     "certificate-seconds": certificate_seconds,
+    "tensorboard": writes("--tensorboard", "events"),
     "log-dir": writes("--log-dir", "logs", base=APART, suffix="/journal.db"),
     "log-level": log_level,
     "journal": writes("--journal", "run.db"),

@@ -1,0 +1,114 @@
+#include "apps/tensorboard/event_log.hpp"
+
+#include "apps/tensorboard/events.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/output_trial.hpp"
+#include "kernels/records/tfrecord.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(
+           std::chrono::system_clock::now().time_since_epoch())
+    .count();
+}
+
+/// TensorBoard takes files whose name has "tfevents", and reads those of one
+/// folder in the order of their names.
+std::string file_name(double time) {
+  char host[HOST_NAME_MAX + 1] = {};
+  ::gethostname(host, sizeof host - 1);
+  return "events.out.tfevents." + std::to_string(static_cast<int64_t>(time))
+         + '.' + host + '.' + std::to_string(::getpid());
+}
+
+} // namespace
+
+EventLog::EventLog(const std::string& folder, const Subject& subject)
+  : lr_(subject.lr) {
+  const auto time = now_s();
+  path_ = folder + '/' + file_name(time);
+  try {
+    std::error_code failure;
+    std::filesystem::create_directories(folder, failure);
+    try_output_folder(folder, 0);
+    handle_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                     0666);
+    if (handle_ < 0)
+      throw InputError(path_ + ": " + reason_of(errno));
+  } catch (const InputError& failure) {
+    throw InputError(std::string{"--tensorboard "} + failure.what());
+  }
+  write(tensorboard::version_event(time));
+  write(tensorboard::graph_event(time, subject.graph));
+  write(tensorboard::begin_event(time, subject.parameters));
+}
+
+EventLog::~EventLog() {
+  ::close(handle_);
+}
+
+void EventLog::attach(RunEvents& events) {
+  note_ = events.note;
+  events.progress = [this, next = std::move(events.progress)](const auto& x) {
+    show(x);
+    if (next)
+      next(x);
+  };
+  events.epoch = [this, next = std::move(events.epoch)](const auto& x) {
+    show(x);
+    if (next)
+      next(x);
+  };
+}
+
+void EventLog::end(bool success) {
+  using tensorboard::End;
+  write(tensorboard::end_event(now_s(), success ? End::success : End::failure));
+}
+
+void EventLog::show(const Progress& progress) {
+  lr_.total_steps = progress.total;
+  std::vector<tensorboard::Scalar> scalars{
+    {"loss", progress.loss},
+    {"samples_per_second", progress.samples_per_second},
+    {"steps_per_second", progress.steps_per_second}};
+  if (progress.step > 0)
+    scalars.push_back({"learning_rate", learning_rate(lr_, progress.step - 1)});
+  write(tensorboard::scalar_event(now_s(), progress.step, scalars));
+}
+
+void EventLog::show(const EpochEnd& epoch) {
+  std::vector<tensorboard::Scalar> scalars{{"epoch_loss", epoch.loss}};
+  for (const auto& measure : epoch.evaluation)
+    scalars.push_back({"evaluation/" + measure.name, measure.value});
+  write(tensorboard::scalar_event(now_s(), epoch.step, scalars));
+}
+
+/// A picture that cannot be drawn costs the picture, never the run.
+void EventLog::write(const std::string& event) {
+  std::string record;
+  append_tfrecord(event, record);
+  const auto done = ::write(handle_, record.data(), record.size());
+  if (done == static_cast<ssize_t>(record.size()) || failed_)
+    return;
+  failed_ = true;
+  if (note_)
+    note_("tensorboard " + path_ + ": cannot be written ("
+          + reason_of(done < 0 ? errno : ENOSPC)
+          + "); the run goes on without it");
+}
+
+} // namespace troupe

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "actors/launch/job_runner.hpp"
+#include "kernels/graph/graph.hpp"
+#include "strategies/learning_rate.hpp"
+
+#include <map>
+#include <string>
+
+namespace troupe {
+
+/// A file of events in a folder that TensorBoard watches: loss, rates and
+/// learning rate as the run goes on, what held-out samples gave, the graph and
+/// the hyperparameters. Used by one thread at a time.
+class EventLog {
+public:
+  struct Subject {
+    Graph graph;
+    LrOptions lr; ///< its total is what the run says
+    std::map<std::string, std::string> parameters;
+  };
+  /// Errors: InputError when the folder or file cannot be made.
+  EventLog(const std::string& folder, const Subject& subject);
+  ~EventLog();
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  /// Adds itself to whoever is told already.
+  void attach(RunEvents& events);
+  void end(bool success);
+
+private:
+  void show(const Progress& progress);
+  void show(const EpochEnd& epoch);
+  void write(const std::string& event);
+
+  std::string path_;
+  LrOptions lr_;
+  int handle_ = -1;
+  bool failed_ = false; ///< the user was told; the run goes on without it
+  std::function<void(const std::string&)> note_;
+};
+
+} // namespace troupe
