@@ -454,6 +454,7 @@ ANY = {
     "checkpoint-dir": ["DIR/kept"], "checkpoint-every": ["3"],
     "checkpoint-keep": ["1"], "resume": [], "save": ["DIR/w.safetensors"],
     "journal": ["DIR/run.db"], "log-dir": ["DIR/logs"],
+    "tensorboard": ["DIR/events"],
     "log-level": ["error", "info"], "log-every": ["2"], "standby": [],
     "allow-faults": [], "metrics-address": ["127.0.0.1:0", "10.9.8.7:0"],
     "certificates": ["DIR/certs"], "certificate-seconds": ["3600"],
@@ -467,8 +468,8 @@ WORLD = {
     "table-fill", "table-keep-count", "processes", "in-process", "loss-ms",
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",
     "slow-worker", "checkpoint-dir", "checkpoint-every", "checkpoint-keep",
-    "resume", "save", "journal", "log-dir", "log-level", "log-every",
-    "standby", "allow-faults", "metrics-address", "certificates",
+    "resume", "save", "journal", "log-dir", "tensorboard", "log-level",
+    "log-every", "standby", "allow-faults", "metrics-address", "certificates",
     "certificate-seconds", "listen", "quiet", "no-color", "join-deadline-ms",
     "data-memory"}
 # Other bits than those of one device, or none that repeat.
