@@ -73,6 +73,8 @@ int dispatch(const Settings& settings) {
     return run_top(settings);
   if (command == "doctor")
     return run_doctor(settings);
+  if (command == "timeline")
+    return run_timeline(settings);
   if (command == "events")
     return run_events(settings);
   if (command == "ctl consistency")

@@ -42,6 +42,9 @@ void start_with(SupervisorOptions& supervise, const RunOptions& options,
   supervise.certificates = launch.certificates;
   if (options.allow_faults)
     supervise.arguments.emplace_back("--allow-faults");
+  if (!options.flight.empty())
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--flight", options.flight});
   if (!options.job.plugin.empty())
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--plugin", options.job.plugin});
@@ -87,6 +90,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   supervise.job = coordinator.job;
   supervise.data = data;
   supervise.job_id = journal.job;
+  supervise.flight = options.flight;
   auto supervisor = spawn_node_supervisor(system, coordinator.actor,
                                           std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);

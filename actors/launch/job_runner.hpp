@@ -57,6 +57,7 @@ struct RunOptions {
   CertificateSource certificates{};
   std::string journal;       ///< file; empty: none is kept
   bool allow_faults = false; ///< InjectFault is obeyed
+  std::string flight;        ///< folder of flight recorders; empty: none
   /// When this process began: one that follows a coordinator that died knows of
   /// no earlier moment. A standby counts from when it leads.
   SteadyClock::time_point began = SteadyClock::now();

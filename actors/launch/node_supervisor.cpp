@@ -138,6 +138,9 @@ private:
                             false,
                             groups_};
         try {
+          if (!options_.flight.empty())
+            context.flight = std::make_shared<FlightRecorder>(options_.flight,
+                                                              to_string(role));
           auto actor = spawn_role(self_->system(), context, -1);
           running_[role].actor = actor;
           self_->monitor(caf::actor_cast<caf::actor_addr>(actor));

@@ -23,6 +23,7 @@ struct SupervisorOptions {
   std::shared_ptr<const Job> job;
   JobData data;
   uint64_t job_id = 0;
+  std::string flight; ///< folder of flight recorders; empty: there are none
 
   // Processes: `program role NAME` and these arguments; null: actors.
   std::shared_ptr<ChildProcesses> processes;

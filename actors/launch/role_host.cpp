@@ -368,6 +368,9 @@ void run_role_process(const RoleProcessOptions& asked) {
     if (keeps_slices(plan.owner_kind))
       context.links = links->messages();
     expect_faults(context, options.coordinator);
+    if (!options.flight.empty())
+      context.flight = std::make_shared<FlightRecorder>(
+        options.flight, to_string(options.role));
     actor = spawn_role(system, context, options.state_descriptor);
     self->monitor(caf::actor_cast<caf::actor_addr>(actor));
     const auto endpoint = keeps_slices(options.role.kind)

@@ -207,6 +207,8 @@ private:
       return;
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
+    if (context_.flight)
+      record(step, outcome);
     twice_.add(outcome.gradient.computed_twice ? 1 : 0);
     if (!steps_.alone())
       wait_.observe(outcome.wait_seconds);
@@ -219,6 +221,21 @@ private:
                                               outcome.traffic.sent_bytes,
                                               outcome.traffic.plain_bytes});
     rest(!outcome.snapshot.empty());
+  }
+
+  /// It computed, then waited for the others' sums, and both are over.
+  void record(uint64_t step, const StepOutcome& outcome) {
+    const auto ago = [](double seconds) {
+      return std::chrono::duration_cast<SteadyClock::duration>(
+        std::chrono::duration<double>{seconds});
+    };
+    const auto end = SteadyClock::now();
+    const auto computed = end - ago(outcome.wait_seconds);
+    context_.flight->record(Activity::compute,
+                            computed - ago(outcome.gradient.seconds), computed,
+                            step + 1);
+    if (!steps_.alone())
+      context_.flight->record(Activity::reduce, computed, end, step + 1);
   }
 
   // --- ending early ---------------------------------------------------------

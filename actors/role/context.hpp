@@ -2,6 +2,7 @@
 
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/job/job.hpp"
+#include "actors/process/flight_recorder.hpp"
 #include "actors/wire/interfaces.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
@@ -34,6 +35,22 @@ struct RoleContext {
   /// What peers on this host are lent; null where there is none.
   std::shared_ptr<LinkMemory> memory() const;
   std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
+  /// Keeps what the role did last; null: nobody asked for it.
+  std::shared_ptr<FlightRecorder> flight{};
+  /// Something that ends now, began then or so many seconds ago.
+  void record(Activity activity, SteadyClock::time_point begin,
+              uint64_t step) const {
+    if (flight)
+      flight->record(activity, begin, SteadyClock::now(), step);
+  }
+  void record(Activity activity, double seconds, uint64_t step) const {
+    if (!flight)
+      return;
+    const auto end = SteadyClock::now();
+    const auto spent = std::chrono::duration_cast<SteadyClock::duration>(
+      std::chrono::duration<double>{seconds});
+    flight->record(activity, end - spent, end, step);
+  }
   /// Between two signs of life of a process, as the coordinator wishes.
   uint64_t sign_ms = usual_sign_ms;
 };

@@ -54,16 +54,19 @@ struct ShardContext {
   /// The work, and its time to the account of how busy the shard is.
   template <class Work>
   auto timed(Work work) {
-    return [work = std::move(work), &busy = metrics.busy]() mutable {
+    return [work = std::move(work), &busy = metrics.busy,
+            flight = context.flight]() mutable {
       struct Watch {
         SteadyClock::time_point begin = SteadyClock::now();
         Counter& busy;
+        FlightRecorder* flight;
         ~Watch() {
-          const std::chrono::duration<double> spent = SteadyClock::now()
-                                                      - begin;
-          busy.add(spent.count());
+          const auto end = SteadyClock::now();
+          busy.add(std::chrono::duration<double>{end - begin}.count());
+          if (flight != nullptr)
+            flight->record(Activity::serve, begin, end, 0);
         }
-      } watch{.busy = busy};
+      } watch{.busy = busy, .flight = flight.get()};
       return work();
     };
   }

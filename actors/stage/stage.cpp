@@ -28,6 +28,12 @@
 namespace troupe {
 namespace {
 
+Activity activity_of(StagePass pass) {
+  return pass == StagePass::forward            ? Activity::forward
+         : pass == StagePass::backward_weights ? Activity::backward_weights
+                                               : Activity::backward;
+}
+
 /// Does what is due (strategies/stage_course.hpp) once what that needs of its
 /// neighbours has come: others' parameters before a chunk's first pass, where
 /// it uses some; what crosses before a pass; sums and scalars before an update.
@@ -339,18 +345,22 @@ private:
     course_.take();
     if (!for_weights)
       context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
-    run([this, action, rank,
-         input] { return steps_.pass(action, rank, input.data()); },
-        [this, forward, for_weights, chunk,
-         rank](const StageSteps::Pass& passed) {
-          course_.done();
-          if (forward && steps_.is_last(chunk))
-            losses_.push_back(passed.loss);
-          else if (forward)
-            send_after(chunk, StageStream::forward, rank, passed.values);
-          else if (!for_weights && !steps_.is_first(chunk))
-            send_before(chunk, rank, passed.values);
-        });
+    run(
+      [this, action, rank, input, version = course_.version()] {
+        const SpanTimer timer{context_.flight.get(), activity_of(action.pass),
+                              version + 1, rank};
+        return steps_.pass(action, rank, input.data());
+      },
+      [this, forward, for_weights, chunk,
+       rank](const StageSteps::Pass& passed) {
+        course_.done();
+        if (forward && steps_.is_last(chunk))
+          losses_.push_back(passed.loss);
+        else if (forward)
+          send_after(chunk, StageStream::forward, rank, passed.values);
+        else if (!for_weights && !steps_.is_first(chunk))
+          send_before(chunk, rank, passed.values);
+      });
   }
 
   /// A chunk takes part in the step once it has the parameters of others that
@@ -425,13 +435,18 @@ private:
       }
     course_.take();
     context_.faults->pass(StepPhase::reduce);
-    run([this] { return steps_.update(scalars_.scalars()); },
-        [this](const std::string& trouble) {
-          if (trouble.empty())
-            finish_step();
-          else
-            fail(trouble);
-        });
+    run(
+      [this, version = course_.version()] {
+        const SpanTimer timer{context_.flight.get(), Activity::update,
+                              version + 1};
+        return steps_.update(scalars_.scalars());
+      },
+      [this](const std::string& trouble) {
+        if (trouble.empty())
+          finish_step();
+        else
+          fail(trouble);
+      });
   }
 
   void fail(const std::string& trouble) {

@@ -174,6 +174,7 @@ private:
     if (--missing_ > 0)
       return;
     metrics_.pull.observe(seconds_since(pull_begin_));
+    context_.record(Activity::pull, pull_begin_, 0);
     pushes_.arrived();
     perform(steps_.rows_arrived());
   }
@@ -216,6 +217,7 @@ private:
         if (!gate_.is_active(fence) || !member_.can_go_on(fence, outcome))
           return;
         wait_.observe(outcome.wait_seconds);
+        context_.record(Activity::reduce, outcome.wait_seconds, 0);
         applied(outcome.version, outcome.traffic);
         if (outcome.version == steps_.end() && outcome.snapshot.empty())
           member_.show_end();

@@ -71,11 +71,13 @@ public:
     if (!std::exchange(going_, true))
       begin_ = SteadyClock::now();
   }
-  void end(Histogram& histogram) {
+  /// Seconds; none: no push has left.
+  std::optional<double> end(Histogram& histogram) {
     if (!std::exchange(going_, false))
-      return;
+      return std::nullopt;
     seconds_ = seconds_since(begin_);
     histogram.observe(seconds_);
+    return seconds_;
   }
   /// The last one's seconds, once; 0: already told, or none yet.
   double take() { return std::exchange(seconds_, 0); }

@@ -54,7 +54,10 @@ public:
     next_ = 0;
   }
   /// The version that the newest pushes make is here.
-  void arrived() { exchange_.end(metrics_.push); }
+  void arrived() {
+    if (const auto seconds = exchange_.end(metrics_.push))
+      context_.record(Activity::push, *seconds, 0);
+  }
   /// Seconds that took, once.
   double take_seconds() { return exchange_.take(); }
 

@@ -157,6 +157,7 @@ private:
       return;
     }
     metrics_.pull.observe(seconds_since(pull_begin_));
+    context_.record(Activity::pull, pull_begin_, 0);
     if (async_) {
       lease_exchange_.pulled(metrics_.push);
       leases_.pulled();

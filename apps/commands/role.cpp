@@ -185,6 +185,7 @@ int run_role(const Settings& settings) {
     role.isa = settings.job.isa;
   role.plugin = settings.job.plugin;
   role.allow_faults = settings.allow_faults;
+  role.flight = settings.flight;
   if (const auto* proxy = std::getenv(link_proxy_variable))
     role.link_proxy = proxy;
   const auto control = control_proxy_of(to_string(role.role),

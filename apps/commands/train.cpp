@@ -1,14 +1,20 @@
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/replica/link_groups.hpp"
+#include "apps/process/chrome_trace.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/process/role_launch.hpp"
 #include "apps/process/run_display.hpp"
+#include "apps/process/run_folder.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/tensorboard/event_log.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace troupe {
@@ -27,6 +33,19 @@ void check_machine(const Settings& settings) {
   require_memory_files(job.plan);
   if (!settings.leads) // others have roles, too
     require_memory(job);
+}
+
+/// A timeline that cannot be drawn is told at the end of a run's line.
+void draw_timeline_of(const Settings& settings, const std::string& flight,
+                      RunResult& result) {
+  if (settings.timeline.empty())
+    return;
+  try {
+    result.line += "; " + draw_timeline(flight, settings.timeline);
+  } catch (const InputError& failure) {
+    result.status = std::max(result.status, 1);
+    result.line += std::string{"; no timeline: "} + failure.what();
+  }
 }
 
 /// Null: none is asked for.
@@ -68,8 +87,19 @@ int run_train(const Settings& settings) {
   const auto tensorboard = event_log_of(settings);
   if (tensorboard)
     tensorboard->attach(run.events);
+  // Recorders lie with the logs, where there are some, or where they are asked
+  // for; of a timeline alone they go with the run.
+  std::optional<RunFolder> own_flight;
+  run.flight = settings.flight;
+  if (run.flight.empty() && !settings.log_dir.empty())
+    run.flight = settings.log_dir + "/flight";
+  else if (run.flight.empty() && !settings.timeline.empty())
+    run.flight = own_flight.emplace(RunFolder::Place::state).path();
+  if (!run.flight.empty()) // roles may run elsewhere
+    run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
     write_summary(settings, result);
+    draw_timeline_of(settings, run.flight, result);
     if (tensorboard)
       tensorboard->end(result.status == 0);
     return conclude(console, result);

@@ -161,6 +161,7 @@ void check_files(const Settings& settings) {
     check_output("save", settings.save, bytes_of_weights(settings.job));
   check_output("journal", settings.journal);
   check_output("summary", settings.summary);
+  check_output("timeline", settings.timeline);
   check_output("out", settings.out);
   check_output("json", settings.json);
 }
@@ -234,6 +235,14 @@ bool check_observer(const Settings& settings) {
     if (settings.events.path.empty())
       refuse("'troupe events' needs the journal of a run, or the folder that "
              "it was given as --log-dir, for example troupe events run.db");
+    return true;
+  }
+  if (command == "timeline") {
+    if (settings.events.path.empty() || settings.out.empty())
+      refuse("'troupe timeline' needs a folder of flight recorders and a file "
+             "to draw, for example troupe timeline logs/flight --out "
+             "run.trace.json");
+    check_output("out", settings.out);
     return true;
   }
   if (command == "doctor") {

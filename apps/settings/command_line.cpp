@@ -180,7 +180,7 @@ void take_operand(CommandLine& line, Words& rest) {
     line.topic = operand;
   } else if (line.command == "role") {
     line.role = operand;
-  } else if (line.command == "events") {
+  } else if (line.command == "events" || line.command == "timeline") {
     if (!operand.empty())
       line.flags["path"] = operand;
   } else if (line.command == "status" || line.command == "top"

@@ -22,6 +22,7 @@ int run_chaos(const Settings& settings);
 int run_status(const Settings& settings);
 int run_top(const Settings& settings);
 int run_doctor(const Settings& settings);
+int run_timeline(const Settings& settings);
 int run_events(const Settings& settings);
 int run_ctl_consistency(const Settings& settings);
 int run_ctl_reshape(const Settings& settings);

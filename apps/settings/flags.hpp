@@ -40,6 +40,7 @@ enum CommandBit : unsigned {
   on_pipeline = 134217728,   ///< bench pipeline
   on_top = 268435456,
   on_doctor = 536870912,
+  on_timeline = 1073741824,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

@@ -111,6 +111,12 @@ constexpr Purpose purposes[] = {
    "to do. Status 1 where something is wrong.",
    "  troupe doctor --coordinator 10.0.0.1:7000 --certificates certs\n"
    "  troupe doctor 127.0.0.1:9400\n"},
+  {"timeline", "troupe timeline DIR --out FILE",
+   "Draws what each role of a run did last, step by step, as a Chrome trace, "
+   "which ui.perfetto.dev and chrome://tracing show. DIR is the run's "
+   "--flight, "
+   "or flight in its --log-dir; the run may go on, or have been killed.",
+   "  troupe timeline logs/flight --out run.trace.json\n"},
   {"events", "troupe events FILE|DIR [flags]",
    "Shows what the coordinator of a run wrote into its journal: epochs, "
    "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "

@@ -28,7 +28,7 @@ void add_files(std::vector<Flag>& flags) {
       "write what the run did as one JSON object", text(FIELD(summary)));
   add(flags, on_files, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
-  add(flags, on_export, group, "out", "FILE", "required",
+  add(flags, on_export | on_timeline, group, "out", "FILE", "required",
       "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
@@ -144,6 +144,15 @@ void add_output(std::vector<Flag>& flags) {
   add(flags, on_train | on_plan | on_top, group, "log-dir", "DIR", "none",
       "keep the output of each role's process in a file here; top: show it",
       text(FIELD(log_dir)));
+  add(
+    flags, on_train | on_plan | on_role, group, "flight", "DIR",
+    "flight in --log-dir; else none",
+    "keep what each role did last in a file here that outlives it, for troupe "
+    "timeline",
+    text(FIELD(flight)));
+  add(flags, on_train | on_plan, group, "timeline", "FILE", "none",
+      "at the end, draw what each role did last, as a Chrome trace (Perfetto)",
+      text(FIELD(timeline)));
   add(flags, on_train | on_plan, group, "tensorboard", "DIR", "none",
       "write loss, rates, evaluations, graph and hyperparameters for "
       "TensorBoard into a file here",
@@ -212,14 +221,14 @@ std::vector<Flag> all_flags() {
 }
 
 std::vector<LaterFlag> later_flags() {
-  return {{"timeline", true}, {"chaos", true}};
+  return {{"chaos", true}};
 }
 
 std::vector<std::string> commands() {
-  return {"train",  "plan",  "evaluate",     "predict", "role",
-          "voter",  "bench", "status",       "top",     "doctor",
-          "events", "ctl",   "certificates", "chaos",   "checkpoint",
-          "model",  "data",  "version",      "help"};
+  return {"train",      "plan",   "evaluate", "predict",      "role",
+          "voter",      "bench",  "status",   "top",          "doctor",
+          "timeline",   "events", "ctl",      "certificates", "chaos",
+          "checkpoint", "model",  "data",     "version",      "help"};
 }
 
 std::vector<std::string> later_commands() {
@@ -271,6 +280,8 @@ unsigned bit_of(const std::string& command) {
     return on_top;
   if (command == "doctor")
     return on_doctor;
+  if (command == "timeline")
+    return on_timeline;
   if (command == "events")
     return on_events;
   if (command == "model show")

@@ -473,6 +473,8 @@ TRAIN = {
                          base=APART),
     "certificate-seconds": certificate_seconds,
     "tensorboard": writes("--tensorboard", "events"),
+    "timeline": writes("--timeline", "trace.json"),
+    "flight": writes("--flight", "flight"),
     "log-dir": writes("--log-dir", "logs", base=APART, suffix="/journal.db"),
     "log-level": log_level,
     "journal": writes("--journal", "run.db"),
@@ -712,6 +714,9 @@ OTHERS = {
                               "--metrics-token", "t", status=1),
         **{flag: tested("tests/process/doctor_test.py", f"--{flag}")
            for flag in ("certificates", "coordinator", "listen", "data")},
+    },
+    "timeline": {
+        "out": tested("tests/process/timeline_test.py", "--out"),
     },
     "events": {
         "kind": line(r"\Asteps|commits +steps 0", "events events.db",

@@ -205,7 +205,7 @@ class UsageErrors(unittest.TestCase):
             self.assertRegex(done.stderr, rf"^troupe: .*{pattern}.*\n$")
 
     def test_what_is_not_built_yet_is_refused(self):
-        for flag in ("--timeline", "--chaos"):
+        for flag in ("--chaos",):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "tensor"), ("--strategy", "tpu")):

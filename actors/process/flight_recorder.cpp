@@ -1,0 +1,183 @@
+#include "actors/process/flight_recorder.hpp"
+
+#include "kernels/base/error.hpp"
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/shown_text.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '1'};
+constexpr size_t kept_lives = 2;
+constexpr auto suffix = ".flight";
+
+struct Head {
+  std::array<char, 8> magic;
+  uint64_t capacity;
+  uint64_t process;
+  int64_t to_unix_ns;
+  std::array<char, 64> role; ///< ends with zeros
+  std::array<char, 64> host; ///< the same
+  std::atomic<uint64_t> next;
+};
+
+using Slot = FlightRecorder::Slot;
+constexpr size_t slots_at = (sizeof(Head) + 63) / 64 * 64;
+constexpr size_t file_size = slots_at + FlightRecorder::capacity * sizeof(Slot);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(Slot) == 40);
+
+std::string name_of(const std::string& role) {
+  auto name = role;
+  std::ranges::replace(name, ':', '-');
+  return name;
+}
+
+template <size_t N>
+void put(const std::string& text, std::array<char, N>& out) {
+  out.fill('\0');
+  std::copy_n(text.begin(), std::min(text.size(), N - 1), out.begin());
+}
+
+template <size_t N>
+std::string text_of(const std::array<char, N>& field) {
+  return shown_text({field.data(), strnlen(field.data(), N)});
+}
+
+int64_t clock_ns(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+/// Earlier lives of a role beyond those that are kept.
+void remove_old(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  std::vector<std::pair<fs::file_time_type, fs::path>> lives;
+  for (const auto& entry : fs::directory_iterator{folder, ignored})
+    if (const auto file = entry.path().filename().string();
+        file.starts_with(name + '-') && file.ends_with(suffix)
+        && file.find('-', name.size() + 1) == std::string::npos)
+      lives.emplace_back(entry.last_write_time(ignored), entry.path());
+  std::ranges::sort(lives);
+  for (size_t i = 0; i + kept_lives < lives.size(); ++i)
+    fs::remove(lives[i].second, ignored);
+}
+
+} // namespace
+
+const char* to_string(Activity activity) {
+  constexpr const char* names[] = {"compute",  "pull",
+                                   "push",     "reduce",
+                                   "serve",    "forward",
+                                   "backward", "backward weights",
+                                   "update"};
+  static_assert(std::size(names) == activities);
+  return names[static_cast<size_t>(activity)];
+}
+
+FlightRecorder::FlightRecorder(const std::string& folder,
+                               const std::string& role) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  remove_old(folder, name_of(role));
+  const auto path = folder + '/' + name_of(role) + '-'
+                    + std::to_string(::getpid()) + suffix;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+                          0600);
+  if (file < 0)
+    throw InputError("flight recorder " + path + ": " + reason_of(errno));
+  // Room is taken now: a store into a page without would end the process.
+  int code = ::posix_fallocate(file, 0, static_cast<off_t>(file_size));
+  if (code == 0) {
+    memory_ = ::mmap(nullptr, file_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     file, 0);
+    if (memory_ == MAP_FAILED)
+      code = errno;
+  }
+  ::close(file);
+  if (code != 0) {
+    fs::remove(path, failure);
+    throw InputError("flight recorder " + path + ": " + reason_of(code));
+  }
+  auto* head = new (memory_) Head{};
+  head->capacity = capacity;
+  head->process = static_cast<uint64_t>(::getpid());
+  head->to_unix_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+  put(role, head->role);
+  char host[HOST_NAME_MAX + 1] = {};
+  ::gethostname(host, sizeof host - 1);
+  put(host, head->host);
+  next_ = &head->next;
+  slots_ = reinterpret_cast<Slot*>(static_cast<char*>(memory_) + slots_at);
+  head->magic = magic; // the last: from here on it is one
+}
+
+FlightRecorder::~FlightRecorder() {
+  ::munmap(memory_, file_size);
+}
+
+Flight read_flight(const std::string& path) {
+  std::ifstream file{path, std::ios::binary};
+  if (!file)
+    throw InputError("flight recorder " + path + ": " + reason_of(errno));
+  std::vector<char> bytes(file_size + 1);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  Head head{};
+  if (file.gcount() != static_cast<std::streamsize>(file_size)
+      || !std::equal(magic.begin(), magic.end(), bytes.begin()))
+    throw InputError("flight recorder " + path
+                     + ": is none, or of another version");
+  std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
+  Flight out{
+    text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
+  for (uint64_t i = 0; i < FlightRecorder::capacity; ++i) {
+    const auto* at = bytes.data() + slots_at + i * sizeof(Slot);
+    uint64_t words[4];
+    uint32_t halves[2];
+    std::memcpy(words, at, sizeof words);
+    std::memcpy(halves, at + sizeof words, sizeof halves);
+    if (words[0] == 0 || (words[0] - 1) % FlightRecorder::capacity != i
+        || words[2] < words[1] || halves[0] >= activities)
+      continue;
+    out.spans.push_back({words[1], words[2], words[3],
+                         static_cast<Activity>(halves[0]), halves[1]});
+  }
+  std::ranges::sort(out.spans, {}, &Span::begin_ns);
+  return out;
+}
+
+std::vector<Flight> read_flights(const std::string& folder) {
+  std::error_code failure;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator{folder, failure})
+    if (entry.path().extension() == suffix)
+      paths.push_back(entry.path().string());
+  if (paths.empty())
+    throw InputError(folder + ": no flight recorder's files (*.flight) here"
+                     + (failure ? " (" + failure.message() + ')' : ""));
+  std::vector<Flight> out;
+  for (const auto& path : paths)
+    out.push_back(read_flight(path));
+  std::ranges::sort(out, {}, [](const Flight& flight) {
+    return std::pair{flight.role, flight.process};
+  });
+  return out;
+}
+
+} // namespace troupe

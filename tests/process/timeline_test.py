@@ -1,0 +1,123 @@
+"""--timeline and `troupe timeline` of real runs: the trace has what each role
+did, step by step, also of roles that were killed."""
+# ctest: TIMEOUT 300
+
+import json
+import os
+import re
+import signal
+import unittest
+
+from cluster import ENDLESS, Run, troupe
+from own_folder import OwnFolder
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
+       "--eval-every", "0"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+
+
+class Trace:
+    def __init__(self, path):
+        with open(path) as file:
+            events = json.load(file)["traceEvents"]
+        self.names = {x["pid"]: x["args"]["name"] for x in events
+                      if x["name"] == "process_name"}
+        self.spans = [x for x in events if x["ph"] == "X"]
+
+    def roles(self):
+        return sorted(re.match(r"\S+", x).group() for x in self.names.values())
+
+    def of(self, role, activity):
+        return [x for x in self.spans if x["name"] == activity
+                and self.names[x["pid"]].startswith(role + " ")]
+
+
+class Timeline(OwnFolder):
+    def draw(self, *flags):
+        path = self.path("run.trace.json")
+        with Run(*JOB, *flags, "--timeline", path) as run:
+            summary = run.finish()
+            self.assertRegex(run.output(), r"timeline \S+: \d+ spans of \d+")
+        return Trace(path), summary
+
+    def check_steps(self, spans, last):
+        """Each step once, in order, none before the one before has ended."""
+        steps = [x["args"]["step"] for x in spans]
+        self.assertEqual(steps, list(range(last + 1 - len(steps), last + 1)))
+        for one, next_ in zip(spans, spans[1:]):
+            self.assertLessEqual(one["ts"] + one["dur"], next_["ts"] + 1)
+
+    def test_a_parameter_server(self):
+        for way in ([], ["--processes"]):
+            with self.subTest(way=way):
+                trace, summary = self.draw(*SERVED, *way, "--steps", "60")
+                self.assertEqual(trace.roles(), ["ps:0", "worker:0",
+                                                 "worker:1"])
+                for worker in ("worker:0", "worker:1"):
+                    self.check_steps(trace.of(worker, "compute"),
+                                     summary["steps"])
+                    self.assertGreaterEqual(len(trace.of(worker, "pull")), 50)
+                    self.assertGreaterEqual(len(trace.of(worker, "push")), 50)
+                self.assertGreater(len(trace.of("ps:0", "serve")), 60)
+
+    def test_replicas(self):
+        trace, summary = self.draw("--strategy", "multi_worker_mirrored",
+                                   "--workers", "2", "--processes", "--steps",
+                                   "60")
+        for worker in ("worker:0", "worker:1"):
+            self.check_steps(trace.of(worker, "compute"), summary["steps"])
+            self.check_steps(trace.of(worker, "reduce"), summary["steps"])
+
+    def test_stages_have_each_micro_batch_forward_and_backward(self):
+        trace, summary = self.draw(
+            "--strategy", "pipeline", "--stages", "2", "--processes",
+            "--virtual-ranks", "4", "--steps", "20")
+        for stage in ("stage:0", "stage:1"):
+            for activity in ("forward", "backward"):
+                found = sorted((x["args"]["step"], x["args"]["virtual_rank"])
+                               for x in trace.of(stage, activity))
+                self.assertEqual(found, [
+                    (step, rank) for step in range(1, summary["steps"] + 1)
+                    for rank in range(4)])
+            self.assertEqual(len(trace.of(stage, "update")), 20)
+
+    def test_what_a_killed_run_did_is_in_its_logs(self):
+        logs = self.path("logs")
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--log-dir",
+                 logs) as run:
+            run.wait_for_step(20)
+            old = run.role("worker:1")
+            run.kill_and_wait("worker:1", 2)
+            pids = [run.process.pid, *run.children().values()]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            run.process.wait()
+        out = self.path("run.trace.json")
+        troupe("timeline", os.path.join(logs, "flight"), "--out", out)
+        trace = Trace(out)
+        self.assertEqual(trace.roles(), ["ps:0", "worker:0", "worker:1",
+                                         "worker:1"])
+        self.assertTrue(any(f"{old})" in x for x in trace.names.values()))
+        self.assertGreater(len(trace.of("worker:1", "compute")), 20)
+
+    def test_the_run_of_a_timeline_leaves_nothing_else(self):
+        state = self.path("state")
+        os.mkdir(state)
+        path = self.path("run.trace.json")
+        with Run(*JOB, "--strategy", "one_device", "--steps", "5",
+                 "--timeline", path,
+                 environment={"XDG_STATE_HOME": state}) as run:
+            run.finish()
+        self.assertEqual([files for _, _, files in os.walk(state) if files],
+                         [])
+        self.assertEqual(len(Trace(path).of("worker:0", "compute")), 5)
+
+    def test_mistakes_are_one_line(self):
+        self.assertRegex(troupe("timeline", status=2), "needs a folder")
+        self.assertRegex(
+            troupe("timeline", self.folder, "--out", self.path("x"), status=1),
+            r"^troupe: .*no flight recorder's files.*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()

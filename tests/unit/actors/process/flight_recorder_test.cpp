@@ -1,0 +1,152 @@
+#include "actors/process/flight_recorder.hpp"
+#include "kernels/base/error.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace flight_recorder_files {
+namespace {
+
+struct Folder {
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  const std::string path = (std::filesystem::temp_directory_path()
+                            / ("troupe-flight-" + std::to_string(::getpid())))
+                             .string();
+};
+
+size_t files_in(const std::string& folder) {
+  return static_cast<size_t>(
+    std::distance(std::filesystem::directory_iterator{folder}, {}));
+}
+
+} // namespace
+} // namespace flight_recorder_files
+
+using flight_recorder_files::files_in;
+using flight_recorder_files::Folder;
+
+BOOST_FIXTURE_TEST_SUITE(flight_recorder, Folder)
+
+BOOST_AUTO_TEST_CASE(spans_are_read_as_they_were_recorded) {
+  FlightRecorder recorder{path, "worker:3"};
+  const auto begin = SteadyClock::now();
+  recorder.record(Activity::compute, begin, begin + 5us, 7);
+  recorder.record(Activity::forward, begin + 6us, begin + 9us, 8, 42);
+  { const SpanTimer timer{&recorder, Activity::update, 9}; }
+  { const SpanTimer nobody{nullptr, Activity::update, 9}; }
+  const auto flights = read_flights(path);
+  BOOST_REQUIRE(flights.size() == 1u);
+  const auto& flight = flights.front();
+  BOOST_TEST(flight.role == "worker:3");
+  BOOST_TEST(flight.process == static_cast<uint64_t>(::getpid()));
+  BOOST_TEST(!flight.host.empty());
+  BOOST_REQUIRE(flight.spans.size() == 3u);
+  BOOST_TEST(flight.spans[0].end_ns - flight.spans[0].begin_ns == 5'000u);
+  BOOST_TEST(flight.spans[0].step == 7u);
+  BOOST_TEST(to_string(flight.spans[1].activity) == std::string{"forward"});
+  BOOST_TEST(flight.spans[1].detail == 42u);
+  BOOST_TEST(flight.spans[2].step == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_spans_stay) {
+  FlightRecorder recorder{path, "ps:0"};
+  const auto begin = SteadyClock::now();
+  const auto count = FlightRecorder::capacity + 100;
+  for (uint64_t i = 1; i <= count; ++i)
+    recorder.record(Activity::serve, begin + i * 1us, begin + i * 1us, i);
+  const auto spans = read_flights(path).front().spans;
+  BOOST_TEST(spans.size() == FlightRecorder::capacity);
+  BOOST_TEST(spans.front().step == 101u);
+  BOOST_TEST(spans.back().step == count);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_process_recorded_is_there) {
+  const auto child = ::fork();
+  if (child == 0) {
+    FlightRecorder recorder{path, "stage:1"};
+    const auto now = SteadyClock::now();
+    recorder.record(Activity::backward, now, now + 1ms, 5, 2);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  const auto flight = read_flights(path).front();
+  BOOST_TEST(flight.process == static_cast<uint64_t>(child));
+  BOOST_REQUIRE(flight.spans.size() == 1u);
+  BOOST_TEST(flight.spans.front().step == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(threads_record_at_once) {
+  FlightRecorder recorder{path, "worker:0"};
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&recorder, thread] {
+      for (uint64_t i = 0; i < 1'000; ++i) {
+        const auto now = SteadyClock::now();
+        recorder.record(Activity::compute, now, now, 1'000 * thread + i + 1);
+      }
+    });
+  for (auto& thread : threads)
+    thread.join();
+  const auto spans = read_flights(path).front().spans;
+  BOOST_TEST(spans.size() == 4'000u);
+  uint64_t sum = 0;
+  for (const auto& span : spans)
+    sum += span.step;
+  BOOST_TEST(sum == 4'000u * 4'001u / 2);
+}
+
+BOOST_AUTO_TEST_CASE(earlier_lives_of_a_role_are_bounded) {
+  for (int i = 0; i < 5; ++i) {
+    const auto name = path + "/worker-1-" + std::to_string(1'000'000 + i)
+                      + ".flight";
+    std::ofstream{name} << i;
+    std::filesystem::last_write_time(
+      name, std::filesystem::file_time_type::clock::now() - 100s + i * 1s);
+  }
+  std::ofstream{path + "/worker-11-5.flight"} << "of another role";
+  const FlightRecorder recorder{path, "worker:1"};
+  BOOST_TEST(files_in(path) == 2u + 1 + 1);
+  BOOST_TEST(std::filesystem::exists(path + "/worker-1-1000004.flight"));
+  BOOST_TEST(std::filesystem::exists(path + "/worker-11-5.flight"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_recording_is_refused_or_left_out) {
+  BOOST_CHECK_THROW(read_flights(path), InputError);
+  BOOST_CHECK_THROW(read_flight(path + "/none"), InputError);
+  {
+    FlightRecorder recorder{path, "worker:0"};
+    const auto now = SteadyClock::now();
+    for (uint64_t i = 1; i <= 3; ++i)
+      recorder.record(Activity::compute, now, now, i);
+  }
+  const auto file = path + "/worker-0-" + std::to_string(::getpid())
+                    + ".flight";
+  {
+    // Slot 1 claims another number, slot 2 an activity that there is not.
+    std::fstream out{file, std::ios::in | std::ios::out | std::ios::binary};
+    const auto slots = static_cast<std::streamoff>(
+      std::filesystem::file_size(file)
+      - FlightRecorder::capacity * sizeof(FlightRecorder::Slot));
+    out.seekp(slots + 40);
+    out.put(9);
+    out.seekp(slots + 80 + 32);
+    out.put(99);
+  }
+  BOOST_TEST(read_flight(file).spans.size() == 1u);
+  std::filesystem::resize_file(file, 1'000);
+  BOOST_CHECK_THROW(read_flight(file), InputError);
+  BOOST_CHECK_THROW((FlightRecorder{"/dev/null/x", "worker:0"}), InputError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
