@@ -321,9 +321,9 @@ PLANTS = [
      "                  Applied{gate_.active(), context_.role,\n"
      "                          course_.version() + 1, 0, 0, 0});\n"),
     (77, "a micro-batch goes forward twice", "actors/stage/stage.cpp",
-     "            send_after(chunk, StageStream::forward, rank, passed.values);\n",
-     "            for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
-     "              send_after(chunk, StageStream::forward, rank, passed.values);\n"),
+     "          send_after(chunk, StageStream::forward, rank, passed.values);\n",
+     "          for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
+     "            send_after(chunk, StageStream::forward, rank, passed.values);\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",
