@@ -16,18 +16,18 @@ const char* to_string(SortBy sort);
 
 /// How a page is looked at.
 struct PageOptions {
-  std::string address; ///< of the run's metrics
-  size_t width = 80;   ///< columns
-  size_t height = 24;  ///< lines; 0: as many as there are
+  std::string address{}; ///< of the run's metrics
+  size_t width = 80;     ///< columns
+  size_t height = 24;    ///< lines; 0: as many as there are
   SortBy sort = SortBy::name;
   bool grouped = false; ///< a row a kind of role
-  std::string filter;   ///< roles and troubles that have it in them
+  std::string filter{}; ///< roles and troubles that have it in them
   size_t first = 0;     ///< row at the top
   size_t selected = 0;  ///< row
   bool asks_filter = false;
   bool paused = false;
   bool color = false;
-  std::string silence; ///< why there is no answer; empty: there is one
+  std::string silence{}; ///< why there is no answer; empty: there is one
 };
 
 /// What is on the screen.
