@@ -251,7 +251,8 @@ Finding own_name() {
 }
 
 Finding ports() {
-  const auto range = first_line("/proc/sys/net/ipv4/ip_local_port_range");
+  auto range = first_line("/proc/sys/net/ipv4/ip_local_port_range");
+  std::ranges::replace(range, '\t', '-');
   const auto backlog = first_line("/proc/sys/net/core/somaxconn");
   return {Kind::good, "ports", "chosen from " + range + ", backlog " + backlog,
           ""};

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using TraceJson = nlohmann::ordered_json;
 
 double microseconds(int64_t ns) {
   return static_cast<double>(ns) / 1e3;
@@ -23,8 +23,8 @@ int64_t unix_ns(const Flight& flight, uint64_t ns) {
 }
 
 /// Names that viewers show: of a process, or of a track in it.
-Json name_of(const char* what, size_t process, size_t track,
-             const std::string& name) {
+TraceJson name_of(const char* what, size_t process, size_t track,
+                  const std::string& name) {
   return {{"ph", "M"},
           {"name", what},
           {"pid", process},
@@ -39,7 +39,7 @@ std::string chrome_trace(const std::vector<Flight>& flights) {
   for (const auto& flight : flights)
     if (!flight.spans.empty())
       first = std::min(first, unix_ns(flight, flight.spans.front().begin_ns));
-  auto events = Json::array();
+  auto events = TraceJson::array();
   for (size_t process = 0; process < flights.size(); ++process) {
     const auto& flight = flights[process];
     events.push_back(name_of("process_name", process, 0,
@@ -49,13 +49,14 @@ std::string chrome_trace(const std::vector<Flight>& flights) {
       events.push_back(name_of("thread_name", process, track,
                                to_string(static_cast<Activity>(track))));
     for (const auto& span : flight.spans) {
-      Json event{{"ph", "X"},
-                 {"name", to_string(span.activity)},
-                 {"pid", process},
-                 {"tid", static_cast<size_t>(span.activity)},
-                 {"ts", microseconds(unix_ns(flight, span.begin_ns) - first)},
-                 {"dur", microseconds(
-                           static_cast<int64_t>(span.end_ns - span.begin_ns))}};
+      TraceJson event{
+        {"ph", "X"},
+        {"name", to_string(span.activity)},
+        {"pid", process},
+        {"tid", static_cast<size_t>(span.activity)},
+        {"ts", microseconds(unix_ns(flight, span.begin_ns) - first)},
+        {"dur",
+         microseconds(static_cast<int64_t>(span.end_ns - span.begin_ns))}};
       if (span.step > 0)
         event["args"]["step"] = span.step;
       if (span.activity >= Activity::forward
@@ -64,8 +65,9 @@ std::string chrome_trace(const std::vector<Flight>& flights) {
       events.push_back(std::move(event));
     }
   }
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}
-    .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return TraceJson{{"displayTimeUnit", "ms"},
+                   {"traceEvents", std::move(events)}}
+    .dump(-1, ' ', false, TraceJson::error_handler_t::replace);
 }
 
 std::string draw_timeline(const std::string& folder, const std::string& file) {

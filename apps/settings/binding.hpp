@@ -15,6 +15,9 @@ namespace troupe::binding {
 /// The access to one field.
 #define FIELD(path) ([](Settings & s) -> auto& { return s.path; })
 
+/// Of a run, or of a schedule.
+inline constexpr uint64_t max_steps = 1'000'000'000'000'000;
+
 using Choices = std::vector<std::string>;
 
 /// What a flag does with its text, and how it prints what holds.

@@ -6,7 +6,6 @@ namespace {
 
 using namespace binding;
 
-constexpr uint64_t max_steps = 1'000'000'000'000'000;
 constexpr uint64_t max_workers = 4096;
 
 /// A bound is one on asynchronous workers; without the flag there is none.

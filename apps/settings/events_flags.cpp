@@ -20,7 +20,7 @@ std::vector<Flag> events_flags() {
   add("role", "ROLE", FlagType::text, "all", "those of worker:0, ps:1, …",
       text(FIELD(events.role)));
   add("since-step", "N", FlagType::number, "0", "from this step on",
-      whole(FIELD(events.since_step), 0, 1'000'000'000'000'000));
+      whole(FIELD(events.since_step), 0, max_steps));
   add("json", "", FlagType::toggle, "no", "one JSON object a line",
       toggle(FIELD(events.json), true));
   add("path", "FILE", FlagType::text, "", "", text(FIELD(events.path)));

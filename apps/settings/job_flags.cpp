@@ -10,7 +10,6 @@ namespace {
 
 using namespace binding;
 
-constexpr uint64_t max_steps = 1'000'000'000'000'000;
 constexpr uint64_t max_epochs = 1'000'000'000;
 constexpr uint64_t max_roles = 4096;
 constexpr uint64_t max_chunks = 64;
