@@ -27,7 +27,8 @@ const std::string& RunCourse::why() const {
 }
 
 void RunCourse::end_at(uint64_t step) {
-  strategies::require(stage_ == Stage::pausing, "only a run that pauses ends early");
+  strategies::require(stage_ == Stage::pausing,
+                      "only a run that pauses ends early");
   end_ = step;
   stage_ = Stage::ending;
 }

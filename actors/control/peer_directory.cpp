@@ -37,7 +37,10 @@ PeerDirectory::find_known(uint64_t job, const std::vector<Member>& members,
 void PeerDirectory::connected(const Member& member,
                               const caf::strong_actor_ptr& peer,
                               const std::shared_ptr<Round>& round) {
-  connected_[address(member)] = {member.role, peer};
+  const auto known = connected_.try_emplace(address(member)).first;
+  if (round != round_ && known->second.peer)
+    return; // the epoch that followed has made one itself, and uses that
+  known->second = {member.role, peer};
   if (round != round_) // the next epoch finds it connected
     return;
   peers_[member.role.index] = peer;

@@ -190,7 +190,12 @@ private:
     ++turns_;
     run_on(
       *executor_, self_,
-      [this, step, end = end_] { return steps_.take(step, end); },
+      [this, step, end = end_] {
+        auto outcome = steps_.take(step, end);
+        if (context_.flight)
+          record(step, outcome);
+        return outcome;
+      },
       [this, step, fence = gate_.active()](StepOutcome& outcome) {
         --turns_;
         finish_turn(step, fence, outcome);
@@ -207,8 +212,6 @@ private:
       return;
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
-    if (context_.flight)
-      record(step, outcome);
     twice_.add(outcome.gradient.computed_twice ? 1 : 0);
     if (!steps_.alone())
       wait_.observe(outcome.wait_seconds);
@@ -223,7 +226,7 @@ private:
     rest(!outcome.snapshot.empty());
   }
 
-  /// It computed, then waited for the others' sums, and both are over.
+  /// On the executor: it computed, then waited for the others' sums.
   void record(uint64_t step, const StepOutcome& outcome) {
     const auto ago = [](double seconds) {
       return std::chrono::duration_cast<SteadyClock::duration>(

@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto frame = 200ms;
-/// What a role reported twice has rates; it reports once a second.
-constexpr auto two_reports = 2500ms;
+/// A role reports once a second, and in a run that just began not at once.
+constexpr auto several_reports = 4500ms;
 constexpr int status_of_signal = 128;
 
 View first_view(const Settings& settings) {
@@ -42,12 +42,8 @@ int print_once(const Settings& settings, const ScrapeCredentials& credentials) {
   view.options.color = false;
   view.options.height = 0;
   view.options.width = std::string::npos;
-  JobWatch watch;
-  watch.look(scrape(settings.metrics_address, credentials), 0);
-  std::this_thread::sleep_for(two_reports);
-  const auto job =
-    watch.look(scrape(settings.metrics_address, credentials),
-               std::chrono::duration<double>(two_reports).count());
+  const auto job = watch_for(settings.metrics_address, credentials,
+                             several_reports);
   for (const auto& line : page_of(job, view.options).lines)
     std::printf("%s\n", line.c_str());
   return 0;
@@ -57,12 +53,12 @@ int print_once(const Settings& settings, const ScrapeCredentials& credentials) {
 int show(const Settings& settings, const ScrapeCredentials& credentials) {
   // A first answer, or one line and no screen.
   scrape(settings.metrics_address, credentials);
-  Scraper scraper{settings.metrics_address, credentials};
   auto view = first_view(settings);
   std::string last_line;
   int signal = 0;
   {
-    Screen screen;
+    Screen screen; // before there is another thread: it holds signals back
+    Scraper scraper{settings.metrics_address, credentials};
     JobWatch watch;
     JobView job;
     Page page;

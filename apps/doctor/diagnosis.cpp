@@ -14,7 +14,8 @@ namespace {
 using Kind = Finding::Kind;
 
 /// A role that computes so many times as long as the others do holds them up.
-constexpr double straggles = 1.5;
+/// One with a virtual rank more than another may take twice as long.
+constexpr double straggles = 2.2;
 /// A shard that is busy for such a share of the time is what others wait for.
 constexpr double is_full = 0.85;
 /// A step that waits for such a share of its time is not bound by computing.
@@ -101,6 +102,28 @@ Wait wait_of(const RoleView& role) {
   return out;
 }
 
+/// Who hardly waits while all others do, for longer than it computes: what it
+/// does besides holds them up. Null: nobody, or a third of them.
+const RoleView* unaccounted(const JobView& job, double longest) {
+  constexpr double short_wait = 0.2;
+  const RoleView* culprit = nullptr;
+  size_t all = 0, few = 0;
+  for (const auto& role : job.roles) {
+    if (!std::isfinite(role.compute_ms))
+      continue;
+    ++all;
+    const auto wait = wait_of(role).ms;
+    if (wait > short_wait * longest)
+      continue;
+    ++few;
+    if (culprit == nullptr || wait < wait_of(*culprit).ms)
+      culprit = &role;
+  }
+  const bool explained = culprit != nullptr && culprit->compute_ms > longest;
+  return few == 0 || few > std::max<size_t>(1, all / 3) || explained ? nullptr
+                                                                     : culprit;
+}
+
 } // namespace
 
 Finding diagnose(const JobView& job, const std::string& address) {
@@ -144,6 +167,15 @@ Finding diagnose(const JobView& job, const std::string& address) {
   if (waiting != nullptr && std::isfinite(waiting->compute_ms)) {
     const auto wait = wait_of(*waiting);
     const auto share = wait.ms / (wait.ms + waiting->compute_ms);
+    if (const auto* culprit = unaccounted(job, wait.ms);
+        culprit != nullptr && share > waits)
+      return {Kind::wrong, culprit->role,
+              "holds the others up: " + waiting->role + " waits "
+                + times(wait.ms) + " ms a step for " + wait.what + ", and "
+                + culprit->role + " hardly waits, though it computes for "
+                + times(culprit->compute_ms) + " ms only",
+              "what delays it besides: reading its data, its links, its "
+              "host's load? --backup-workers or --async do not wait for it"};
     const auto found = waiting->role + " computes " + times(waiting->compute_ms)
                        + " ms a step and waits " + times(wait.ms) + " ms for "
                        + wait.what;

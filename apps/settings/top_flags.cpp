@@ -14,7 +14,7 @@ std::vector<Flag> top_flags() {
       {name, value, type, on_top, group, fallback, help, binding.set, nullptr});
   };
   add("once", "", FlagType::toggle, "no, but on a pipe",
-      "print one page with all roles, after two reports of each, and exit",
+      "print one page with all roles, after some seconds, and exit",
       toggle(FIELD(top.once), true));
   add("sort", "NAME", FlagType::text, "name",
       "name, trouble, cpu, memory, compute, wait or sent: the largest first",

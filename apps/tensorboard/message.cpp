@@ -12,17 +12,17 @@ constexpr uint32_t varint = 0, eight_bytes = 1, length = 2, four_bytes = 5;
 
 void ProtoMessage::number(uint64_t value) {
   for (; value > 0x7f; value >>= 7)
-    bytes_ += static_cast<char>(value & 0x7f | 0x80);
+    bytes_ += static_cast<char>((value & 0x7f) | 0x80);
   bytes_ += static_cast<char>(value);
 }
 
 void ProtoMessage::key(uint32_t field, uint32_t type) {
-  number(uint64_t{field} << 3 | type);
+  number((uint64_t{field} << 3) | type);
 }
 
 void ProtoMessage::little(uint64_t value, int size) {
   for (int i = 0; i < size; ++i)
-    bytes_ += static_cast<char>(value >> (8 * i) & 0xff);
+    bytes_ += static_cast<char>((value >> (8 * i)) & 0xff);
 }
 
 ProtoMessage& ProtoMessage::whole(uint32_t field, uint64_t value) {

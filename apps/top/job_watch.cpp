@@ -137,7 +137,7 @@ const JobWatch::Reports& JobWatch::keep(const std::string& role, Totals totals,
   if (reports.empty() || reports.back().totals != totals)
     reports.push_back({now, std::move(totals)});
   else if (now - reports.back().at > still_s)
-    reports.back().at = now; // nothing happened up to here
+    reports.push_back({now, std::move(totals)}); // nothing happened up to here
   while (reports.size() > 2 && reports.back().at - reports[1].at >= window_s)
     reports.pop_front();
   return reports;

@@ -194,11 +194,11 @@ public:
     std::snprintf(loss, sizeof loss, std::isfinite(job.loss) ? "%.4f" : "-",
                   job.loss);
     add("step " + whole(job.step)
-        + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "")
-        + "  data epoch " + whole(job.data_epoch) + "  loss " + loss + "  "
+        + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "") + "  ETA "
+        + duration(job.eta_s()) + "  loss " + loss + "  "
         + short_number(job.steps_per_second) + " steps/s  "
-        + short_number(job.samples_per_second) + " samples/s  ETA "
-        + duration(job.eta_s()));
+        + short_number(job.samples_per_second) + " samples/s  data epoch "
+        + whole(job.data_epoch));
     add("members " + whole(job.present) + " of " + whole(job.expected)
           + " present, " + whole(job.left_out) + " left out  restarts "
           + whole(job.restarts) + "  membership epoch "

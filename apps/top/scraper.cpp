@@ -12,12 +12,27 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto period = 200ms;
+constexpr auto look_period = 500ms;
 constexpr int share = 20; ///< of the time, an answer takes one in so many
 /// A coordinator that its supervisor starts again is back by then.
 constexpr auto longest_silence = 10s;
 constexpr auto timeout = 2s;
 
 } // namespace
+
+JobView watch_for(const std::string& address,
+                  const ScrapeCredentials& credentials,
+                  std::chrono::milliseconds time) {
+  const auto begin = Clock::now();
+  JobWatch watch;
+  JobView job;
+  for (auto now = begin; now - begin < time; now = Clock::now()) {
+    job = watch.look(scrape(address, credentials),
+                     std::chrono::duration<double>(now - begin).count());
+    std::this_thread::sleep_for(look_period);
+  }
+  return job;
+}
 
 Scraper::Scraper(std::string address, ScrapeCredentials credentials)
   : address_(std::move(address)),

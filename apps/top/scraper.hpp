@@ -1,7 +1,9 @@
 #pragma once
 
 #include "apps/process/scrape.hpp"
+#include "apps/top/job_watch.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -9,6 +11,11 @@
 #include <vector>
 
 namespace troupe {
+
+/// Looks at a run for a while. Errors: those of scrape().
+JobView watch_for(const std::string& address,
+                  const ScrapeCredentials& credentials,
+                  std::chrono::milliseconds time);
 
 /// Asks a run for its metrics again and again, on a thread of its own: five
 /// times a second, or less often where an answer takes long, so that who is

@@ -66,7 +66,7 @@ private:
 void append_tfrecord(std::string_view bytes, std::string& out) {
   const auto add = [&out](uint64_t value, int size) {
     for (int i = 0; i < size; ++i)
-      out += static_cast<char>(value >> (8 * i) & 0xff);
+      out += static_cast<char>((value >> (8 * i)) & 0xff);
   };
   const auto sum = [](std::string_view text) {
     return masked_crc(

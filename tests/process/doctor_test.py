@@ -15,7 +15,7 @@ from own_folder import OwnFolder
 JOB = ["--data", "synthetic:digits?samples=2000", "--eval-every", "0",
        *ENDLESS]
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "1",
-          "--processes"]
+          "--virtual-ranks", "3", "--processes"]
 
 
 def doctor(*arguments, **options):
@@ -93,7 +93,8 @@ class Jobs(OwnFolder):
     def test_a_slow_worker_is_named(self):
         run = self.run_job("--model", "sleep:20ms", *SERVED,
                            "--slow-worker", "1:4")
-        self.check_culprit(run, r"^WRONG +worker:1  computes .* times as long")
+        self.check_culprit(run, r"^WRONG +worker:1  holds the others up: worker:\d "
+                           r"waits .* worker:1 hardly waits")
         run.end()
 
     def test_a_stopped_shard_is_named(self):

@@ -14,7 +14,7 @@ from cluster import Run, troupe
 from own_folder import OwnFolder
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
-       "--epochs", "2", "--lr", "0.01", "--seed", "7"]
+       "--epochs", "2", "--eval-fraction", "0.2", "--lr", "0.01", "--seed", "7"]
 
 
 def crc32c(data):
@@ -112,7 +112,7 @@ class Tensorboard(OwnFolder):
         self.assertEqual([x for x, _ in scalars["evaluation/accuracy"]],
                          [summary["steps"] // 2, summary["steps"]])
         self.assertAlmostEqual(scalars["evaluation/accuracy"][-1][1],
-                               summary["evaluation"]["accuracy"], 6)
+                               summary["eval"]["accuracy"], 6)
         begin, end = ([dict(fields(dict(fields(dict(fields(x[9]))[1]))[2]))
                        for x in sessions])
         entries = dict(

@@ -53,6 +53,7 @@ void Cluster::start_coordinator() {
     journal_ = std::make_shared<SimulatedJournal>(coordinator_process_, disk_);
     options.journal = journal_;
   }
+  runtime_.spawning(coordinator_process_);
   coordinator_ = spawn_coordinator(*coordinator_system_, scenario_.job, {},
                                    options, nullptr);
   runtime_.listens(1, coordinator_.id);

@@ -219,6 +219,7 @@ void Cluster::lead(uint32_t index, uint64_t term,
   options.past = std::move(past);
   if (options.past)
     counted_[term] = options.past->steps * scenario_.job->options.virtual_ranks;
+  runtime_.spawning(process);
   candidate.coordinator = spawn_coordinator(*candidate.system, scenario_.job,
                                             {}, options, nullptr);
   JobJournal{journal, term}.address("host:" + std::to_string(index + 1), "",

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_straggler_is_named_with_its_factor) {
   BOOST_TEST(finding.kind == Kind::wrong);
   BOOST_TEST(finding.what == "worker:2");
   BOOST_TEST(has(finding.found, "4.0 times"));
-  job.roles[2].compute_ms = 14; // within what machines differ
+  job.roles[2].compute_ms = 20; // it has a virtual rank more
   BOOST_TEST(found(job).kind == Kind::good);
 }
 
@@ -88,6 +88,22 @@ BOOST_AUTO_TEST_CASE(one_of_two_is_held_against_the_other) {
   job.roles.erase(job.roles.begin(), job.roles.begin() + 2);
   job.roles[0].compute_ms = 30;
   BOOST_TEST(found(job).what == "worker:2");
+}
+
+// Its computing is as fast as the others'; reading data, or a slow link, is
+// not.
+BOOST_AUTO_TEST_CASE(who_never_waits_while_all_others_do_is_named) {
+  auto job = healthy();
+  for (int i = 0; i < 4; ++i)
+    job.roles[static_cast<size_t>(i)].push_ms = i == 2 ? 0.7 : 62;
+  const auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "worker:2");
+  BOOST_TEST(has(finding.found, "62.0 ms a step for pushes"));
+  job.roles[2].compute_ms = 20; // a virtual rank more, which explains it
+  for (int i = 0; i < 4; ++i)
+    job.roles[static_cast<size_t>(i)].push_ms = i == 2 ? 0.7 : 11;
+  BOOST_TEST(found(job).kind != Kind::wrong);
 }
 
 BOOST_AUTO_TEST_CASE(a_full_shard_and_a_slow_exchange_are_told_apart) {
