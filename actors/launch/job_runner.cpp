@@ -9,6 +9,7 @@
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
+#include "actors/launch/local_processes.hpp"
 #include "actors/launch/node_supervisor.hpp"
 #include "actors/launch/run_watch.hpp"
 #include "actors/sockets/endpoint.hpp"
@@ -34,12 +35,10 @@ std::vector<RoleId> roles_of(const Plan& plan) {
   return roles;
 }
 
-/// What each role's process is started with.
+/// What each role's process is started with, and where.
 void start_with(SupervisorOptions& supervise, const RunOptions& options,
                 const LaunchOptions& launch, const std::string& coordinator) {
-  supervise.program = launch.program;
-  supervise.arguments = {"--supervised", "--coordinator", coordinator};
-  supervise.certificates = launch.certificates;
+  supervise.coordinator = coordinator;
   if (options.allow_faults)
     supervise.arguments.emplace_back("--allow-faults");
   if (!options.flight.empty())
@@ -48,10 +47,18 @@ void start_with(SupervisorOptions& supervise, const RunOptions& options,
   if (!options.job.plugin.empty())
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--plugin", options.job.plugin});
+  supervise.deaths = std::make_shared<RoleDeaths>();
+  supervise.host_of = launch.host_of;
+  if (supervise.host_of)
+    return;
   // A machine may have no other loopback address than this one.
   if (parse_endpoints(coordinator).front().host == "::1")
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--listen", "[::1]:0"});
+  supervise.host_of =
+    [here = std::make_shared<LocalProcesses>(LocalProcesses::Options{
+       launch.processes, launch.program, launch.certificates,
+       supervise.deaths})](RoleId) { return here; };
 }
 
 /// How a run ended whose coordinators have; none: one of them runs.
@@ -100,9 +107,11 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
 }
 
 RunResult run_processes(const RunOptions& options,
-                        const LaunchOptions& launch) {
-  auto processes = launch.processes ? launch.processes
-                                    : std::make_shared<ChildProcesses>();
+                        const LaunchOptions& wanted) {
+  auto launch = wanted;
+  if (!launch.processes)
+    launch.processes = std::make_shared<ChildProcesses>();
+  const auto& processes = launch.processes;
   ActorConfig config{launch.credentials};
   const CertificateRenewal renewal{{config.tls(), {}, {}, launch.renewed}};
   caf::actor_system system{config};
@@ -157,7 +166,6 @@ RunResult run_processes(const RunOptions& options,
         return in_words(need);
     return std::string{};
   };
-  supervise.processes = processes;
   supervise.coordinators = kept;
   start_with(supervise, options, launch, start.address);
   supervise.on_line = [&launch](RoleId role, const std::string& line) {

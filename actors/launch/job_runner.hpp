@@ -16,6 +16,7 @@
 namespace troupe {
 
 class ChildProcesses;
+class HostProcesses;
 
 /// How a run ended, as docs/command_line.md defines exit status and summary.
 struct RunResult {
@@ -126,6 +127,9 @@ struct LaunchOptions {
   std::vector<RoleId> roles;
   /// Runs the processes; null: one is made.
   std::shared_ptr<ChildProcesses> processes;
+  /// Where a role other than the coordinator is played; null: by a child of
+  /// this process.
+  std::function<std::shared_ptr<HostProcesses>(RoleId)> host_of;
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

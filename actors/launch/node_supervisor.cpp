@@ -3,16 +3,10 @@
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/role_host.hpp"
-#include "actors/process/own_process.hpp"
-#include "actors/process/role_death.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/wire/error_line.hpp"
 #include "strategies/restart_budget.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <map>
 #include <set>
 #include <utility>
@@ -41,12 +35,6 @@ public:
       groups_(options_.job ? std::make_shared<LocalGroups>(options_.job)
                            : nullptr) {}
 
-  ~SupervisorState() {
-    for (const auto& [role, running] : running_)
-      if (running.memory >= 0)
-        close(running.memory);
-  }
-
   supervisor_actor::behavior_type make_behavior() {
     self_->set_down_handler([this](const caf::down_msg& x) { on(x); });
     self_->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
@@ -74,14 +62,14 @@ public:
 
 private:
   struct Running {
-    int pid = 0;
-    int ended = 0;   ///< the process before
-    int memory = -1; ///< of a shard: outlives its processes
+    std::shared_ptr<HostProcesses> host; ///< null: an actor
+    uint64_t number = 0;                 ///< of its process there; 0: none
+    RoleProcess ended;                   ///< the process before
     caf::strong_actor_ptr actor;
   };
 
   void start(RoleId role) {
-    if (options_.processes)
+    if (options_.host_of)
       start_process(role);
     else
       start_actor(role);
@@ -89,38 +77,18 @@ private:
 
   void start_process(RoleId role) {
     auto& running = running_[role];
-    std::vector<std::string> arguments{options_.program, "role",
-                                       to_string(role)};
-    arguments.insert(arguments.end(), options_.arguments.begin(),
-                     options_.arguments.end());
-    if (options_.certificates)
-      arguments.insert(arguments.end(), {"--certificates",
-                                         options_.certificates(name_of(role))});
-    if (keeps_slices(role.kind)) {
-      if (running.memory < 0)
-        running.memory = memfd_create(to_string(role).c_str(),
-                                      MFD_CLOEXEC | MFD_ALLOW_SEALING);
-      if (running.memory >= 0) {
-        arguments.push_back("--state-fd");
-        arguments.push_back(std::to_string(running.memory));
-      }
-    }
+    running.host = options_.host_of(role);
     auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
-    running.pid = options_.processes->start(
-      std::move(arguments), running.memory,
-      [on_line = options_.on_line, role](const std::string& line) {
-        if (on_line)
-          on_line(role, line);
-      },
-      [this, handle, role](const ChildProcesses::Exit& exit) {
-        caf::anon_send(handle, Completion{[this, role, exit] {
-                         const auto death = explain(role, exit);
-                         if (exit.status == 0 || is_stop_status(exit.status))
-                           ended_well(role, death);
-                         else
-                           died(role, death);
-                       }});
-      });
+    running.number = running.host->start(
+      {role, options_.coordinator, options_.arguments,
+       [on_line = options_.on_line, role](const std::string& line) {
+         if (on_line)
+           on_line(role, line);
+       },
+       [this, handle, role](const HostProcesses::End& end) {
+         caf::anon_send(handle,
+                        Completion{[this, role, end] { ended(role, end); }});
+       }});
   }
 
   void start_actor(RoleId role) {
@@ -165,11 +133,19 @@ private:
       }
   }
 
-  RoleDeath explain(RoleId role, const ChildProcesses::Exit& exit) {
-    auto death = deaths_.explain(exit);
+  void ended(RoleId role, const HostProcesses::End& end) {
+    auto& running = running_[role];
+    running.number = 0;
+    running.ended = end.process;
+    auto death = end.death;
     if (death.life.memory && options_.memory_need)
       death.how += ", it " + options_.memory_need(role);
-    return death;
+    if (end.well)
+      self_->delayed_send(self_, end_patience, Completion{[this, role, death] {
+                            died(role, death);
+                          }});
+    else
+      died(role, death);
   }
 
   void watch_coordinator(const std::shared_ptr<KeptCoordinator>& kept) {
@@ -194,7 +170,7 @@ private:
       return;
     }
     const RoleId role{RoleKind::coordinator, 0};
-    const auto death = deaths_.explain(exit);
+    const auto death = options_.deaths->explain(exit);
     const auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
       end_run(verdict.reason);
@@ -243,22 +219,9 @@ private:
                      caf::make_error(caf::sec::runtime_error, why));
   }
 
-  void ended_well(RoleId role, const RoleDeath& death) {
-    auto& running = running_[role];
-    running.ended = std::exchange(running.pid, 0);
-    self_->delayed_send(self_, end_patience,
-                        Completion{[this, role, death] { died(role, death); }});
-  }
-
   void died(RoleId role, const RoleDeath& death) {
-    auto& running = running_[role];
-    if (running.pid != 0)
-      running.ended = std::exchange(running.pid, 0);
-    RoleDied known{role, {}, {}, 0};
-    if (options_.processes) {
-      known.host = own_process().host;
-      known.process = static_cast<uint32_t>(running.ended);
-    }
+    const auto& ended = running_[role].ended;
+    RoleDied known{role, {}, ended.host, ended.process};
     if (over_)
       return;
     if (retired_.contains(role)) {
@@ -298,15 +261,15 @@ private:
   }
 
   void forget(RoleId role) {
-    if (running_[role].memory >= 0)
-      close(running_[role].memory);
+    if (const auto& host = running_[role].host)
+      host->forget(role);
     running_.erase(role);
   }
 
   void on(const ReplaceRole& replace) {
     auto& running = running_[replace.role];
-    if (running.pid > 0)
-      options_.processes->signal(running.pid, SIGKILL);
+    if (running.number != 0)
+      running.host->kill(running.number);
     if (running.actor)
       self_->send_exit(caf::actor_cast<caf::actor>(running.actor),
                        caf::exit_reason::kill);
@@ -316,7 +279,6 @@ private:
   coordinator_actor coordinator_;
   SupervisorOptions options_;
   RestartBudget budget_;
-  RoleDeaths deaths_;
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   std::set<RoleId> retired_; ///< they have left, or are leaving

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "actors/certificates/member_name.hpp"
-#include "actors/process/child_processes.hpp"
+#include "actors/launch/host_processes.hpp"
 #include "actors/role/context.hpp"
 
 #include <functional>
@@ -25,15 +24,17 @@ struct SupervisorOptions {
   uint64_t job_id = 0;
   std::string flight; ///< folder of flight recorders; empty: there are none
 
-  // Processes: `program role NAME` and these arguments; null: actors.
-  std::shared_ptr<ChildProcesses> processes;
+  // Processes.
+  /// Where a role is played, the same as long as it is; null: by an actor of
+  /// this process.
+  std::function<std::shared_ptr<HostProcesses>(RoleId)> host_of;
   /// The coordinator and its standby, where their processes are this node's to
   /// start again.
   std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
-  std::string program;
-  std::vector<std::string> arguments;
-  /// What follows --certificates.
-  std::function<std::string(const MemberName&)> certificates;
+  /// Knows why they ended; of processes.
+  std::shared_ptr<RoleDeaths> deaths;
+  std::string coordinator; ///< HOST:PORT,… of them, for roles elsewhere
+  std::vector<std::string> arguments; ///< of each role, besides
   /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.
   std::function<std::string(RoleId)> memory_need;
   /// Receives each line a role prints, on another thread.
@@ -41,8 +42,9 @@ struct SupervisorOptions {
 };
 
 /// Spawns the supervisor of a node: starts its roles, starts a dead one again
-/// as long as the restart budget lasts (it refills when steps commit), keeps
-/// the memory of its shards so that a new process takes it over.
+/// as long as the restart budget lasts (it refills when steps commit), on this
+/// host or on others (host_processes.hpp), which keep the memory of shards so
+/// that a new process takes it over.
 supervisor_actor spawn_node_supervisor(caf::actor_system& system,
                                        const coordinator_actor& coordinator,
                                        SupervisorOptions options);

@@ -26,7 +26,6 @@ namespace troupe {
 namespace {
 
 constexpr size_t kept_lines = 20;
-constexpr size_t longest_line = 8192;
 
 using Clock = SteadyClock;
 
@@ -58,6 +57,7 @@ struct Program {
   int image = -1;
   int output = -1;
   int inherit = -1;
+  int input = -1;
   int refusal = -1;
   const std::string& oom_score;
 };
@@ -69,8 +69,8 @@ struct Program {
     _exit(127);
   dup2(program.output, STDOUT_FILENO);
   dup2(program.output, STDERR_FILENO);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
+  dup2(program.input >= 0 ? program.input : open("/dev/null", O_RDONLY),
+       STDIN_FILENO);
   if (program.inherit >= 0)
     fcntl(program.inherit, F_SETFD, 0);
   const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -100,6 +100,7 @@ struct ChildProcesses::Impl {
   struct Order {
     std::vector<std::string> arguments;
     int inherit = -1;
+    int input = -1;
     OnLine on_line;
     OnExit on_exit;
     int pid = 0;
@@ -147,7 +148,7 @@ struct ChildProcesses::Impl {
     const auto pid = fork();
     if (pid == 0)
       become({arguments.data(), options.image, ends[1], order.inherit,
-              refusal[1], oom_score},
+              order.input, refusal[1], oom_score},
              parent);
     order.failure = pid < 0 ? errno : 0;
     order.pid = pid;
@@ -168,7 +169,7 @@ struct ChildProcesses::Impl {
     ssize_t count = 0;
     while ((count = read(child.output, bytes, sizeof bytes)) > 0)
       for (ssize_t i = 0; i < count; ++i) {
-        if (bytes[i] != '\n' && child.partial.size() < longest_line)
+        if (bytes[i] != '\n' && child.partial.size() < options.longest_line)
           child.partial += bytes[i];
         if (bytes[i] == '\n')
           end_line(child);
@@ -206,6 +207,7 @@ struct ChildProcesses::Impl {
         end_line(child);
       close(child.output);
       Exit exit;
+      exit.pid = at->first;
       if (read(child.refusal, &exit.refused, sizeof exit.refused)
           != sizeof exit.refused)
         exit.refused = 0;
@@ -302,12 +304,13 @@ ChildProcesses::~ChildProcesses() {
 }
 
 int ChildProcesses::start(std::vector<std::string> arguments, int inherit,
-                          OnLine on_line, OnExit on_exit) {
+                          OnLine on_line, OnExit on_exit, int input) {
   if (impl_->options.before_start)
     impl_->options.before_start();
   auto order = std::make_shared<Impl::Order>();
   order->arguments = std::move(arguments);
   order->inherit = inherit;
+  order->input = input;
   order->on_line = std::move(on_line);
   order->on_exit = std::move(on_exit);
   std::unique_lock guard{impl_->mutex};

@@ -17,6 +17,7 @@ namespace troupe {
 class ChildProcesses {
 public:
   struct Exit {
+    int pid = 0;
     int status = 0; ///< exit status, or -1
     int signal = 0; ///< that killed it, or 0
     int refused =
@@ -35,6 +36,7 @@ public:
     int image = -1;      ///< descriptor of an executable file; -1: none
     bool adopts = false; ///< reaps all that the system gives to it
     std::function<void()> before_start{}; ///< called by each start()
+    size_t longest_line = 8192; ///< bytes; what a line has beyond is left out
   };
 
   ChildProcesses();
@@ -47,10 +49,11 @@ public:
   /// Starts `arguments[0]`, or the image under that name; standard output and
   /// error are read as one stream.
   /// `inherit` is a descriptor that the child gets under the same number (-1:
-  /// none). Callbacks run on the watching thread. Returns the process id.
+  /// none), `input` one that becomes its standard input (-1: there is none).
+  /// Callbacks run on the watching thread. Returns the process id.
   /// Errors: std::runtime_error with the system's reason.
   int start(std::vector<std::string> arguments, int inherit, OnLine on_line,
-            OnExit on_exit);
+            OnExit on_exit, int input = -1);
   void signal(int pid, int signal);
   /// Stops all (SIGSTOP), and starts none, until told to go on.
   void pause(bool stand_still);

@@ -34,6 +34,7 @@ RoleDeaths::RoleDeaths(std::string root)
 bool RoleDeaths::ended_for_memory(const ChildProcesses::Exit& exit) {
   if (exit.signal != SIGKILL)
     return false;
+  const std::lock_guard guard{mutex_};
   const auto kills = count_memory_kills(root_);
   if (!kills || !kills_ || *kills <= *kills_)
     return false;

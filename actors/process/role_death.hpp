@@ -4,6 +4,7 @@
 #include "strategies/restart_budget.hpp"
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,7 @@ struct RoleDeath {
 };
 
 /// Finds out why processes of this control group ended: which the kernel ended
-/// for want of memory is known from its counters alone.
+/// for want of memory is known from its counters alone. Thread-safe.
 class RoleDeaths {
 public:
   /// `root` as of read_control_group().
@@ -28,6 +29,7 @@ public:
 private:
   bool ended_for_memory(const ChildProcesses::Exit& exit);
 
+  std::mutex mutex_;
   std::string root_;
   std::optional<uint64_t> kills_; ///< for want of memory, explained so far
 };
