@@ -69,6 +69,10 @@ int dispatch(const Settings& settings) {
     return run_chaos(settings);
   if (command == "status")
     return run_status(settings);
+  if (command == "launch")
+    return run_launch(settings);
+  if (command == "node")
+    return run_node(settings);
   if (command == "top")
     return run_top(settings);
   if (command == "doctor")
@@ -133,7 +137,7 @@ bool adopts(const Settings& settings) {
 
 /// Whether it watches for signals, and ends in good order.
 bool watches(const char* command) {
-  for (const auto* one : {"train", "role", "voter"})
+  for (const auto* one : {"train", "role", "voter", "launch"})
     if (std::strcmp(command, one) == 0)
       return true;
   return false;

@@ -26,8 +26,10 @@ const std::set<std::string> usual_parameters{
   "lr",    "optimizer", "seed",    "data", "precision",     "weight-decay"};
 
 /// What can be known before anything is loaded or started.
-void check_machine(const Settings& settings) {
+void check_machine(const Settings& settings, bool elsewhere) {
   require_working_directory();
+  if (elsewhere) // what others have is theirs to say
+    return;
   const Job job{settings.job, settings.job.global_batch};
   require_allowed(needs_of_run(job, settings.standby));
   require_memory_files(job.plan);
@@ -64,8 +66,8 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
 
 } // namespace
 
-int run_train(const Settings& settings) {
-  check_machine(settings);
+int run_train(const Settings& settings, RoleHosts* hosts) {
+  check_machine(settings, hosts != nullptr);
   Interrupt interrupt;
   select_isa(settings.job.isa);
   Console console{settings.quiet, settings.color, Console::redraws(stdout),
@@ -88,10 +90,10 @@ int run_train(const Settings& settings) {
   if (tensorboard)
     tensorboard->attach(run.events);
   // Recorders lie with the logs, where there are some, or where they are asked
-  // for; of a timeline alone they go with the run.
+  // for; of a timeline alone they go with the run. Other hosts keep none.
   std::optional<RunFolder> own_flight;
   run.flight = settings.flight;
-  if (run.flight.empty() && !settings.log_dir.empty())
+  if (run.flight.empty() && !settings.log_dir.empty() && !hosts)
     run.flight = settings.log_dir + "/flight";
   else if (run.flight.empty() && !settings.timeline.empty())
     run.flight = own_flight.emplace(RunFolder::Place::state).path();
@@ -123,10 +125,10 @@ int run_train(const Settings& settings) {
         console.line(line);
     return interrupt.reason();
   };
-  auto result = launch_roles(settings, run, output, &interrupt);
+  auto result = launch_roles(settings, run, output, &interrupt, hosts);
   if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
-    for (const auto& line : output.last_lines())
+    for (const auto& line : output.last_lines_of(result.line))
       console.line(line);
   }
   return end_run(result);

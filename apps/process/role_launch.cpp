@@ -2,8 +2,9 @@
 
 #include "actors/certificates/member_files.hpp"
 #include "actors/control/actor_node.hpp"
-#include "actors/coordinator/stop_status.hpp"
+#include "actors/launch/kept_coordinator.hpp"
 #include "actors/process/child_processes.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/reserved_port.hpp"
 #include "apps/process/run_folder.hpp"
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -102,16 +104,43 @@ void prepare_certificates(const Settings& settings, const RunFolder& folder,
 
 using Ports = std::vector<std::unique_ptr<ReservedPort>>;
 
+/// Whom the authority's key signs for: also for roles that are started
+/// elsewhere.
+Credentials authority_of(const Settings& settings, LaunchOptions& launch) {
+  auto out = launch.credentials;
+  out.source = certificate_source(settings);
+  return out;
+}
+
+/// Roles are started there from here on. Returns where the coordinator is to
+/// listen; none: it was stopped.
+std::optional<std::string>
+take_hosts(RoleHosts& hosts, const Settings& settings, const RunOptions& run,
+           LaunchOptions& launch) {
+  const auto host = hosts.open(authority_of(settings, launch), run.events.stop,
+                               run.events.note);
+  if (!host)
+    return {};
+  launch.host_of = [&hosts](RoleId role) { return hosts.of(role); };
+  launch.revoked = [&hosts, own = launch.revoked](const MemberName& name,
+                                                  int64_t until) {
+    hosts.revoked(name, until);
+    if (own)
+      own(name, until);
+  };
+  return to_string(Endpoint{*host, 0});
+}
+
 /// Two coordinators, and three who keep the journal: each of them, and this
 /// process, whose copy is the one at `journal`.
-Ports add_standby(const Settings& settings, const std::string& journal,
+Ports add_standby(const std::string& where, const std::string& journal,
                   LaunchOptions& launch) {
-  const auto host = parse_address(settings.listen).host;
+  const auto host = parse_address(where).host;
   Ports ports;
   for (int i = 0; i < 5; ++i)
     ports.push_back(std::make_unique<ReservedPort>(host));
-  const bool any = settings.listen.ends_with(":0");
-  const std::array listen{any ? ports[0]->address() : settings.listen,
+  const bool any = where.ends_with(":0");
+  const std::array listen{any ? ports[0]->address() : where,
                           ports[1]->address()};
   launch.coordinators = listen[0] + ',' + listen[1];
   launch.voter = ports[2]->address();
@@ -133,11 +162,11 @@ Ports add_standby(const Settings& settings, const std::string& journal,
 } // namespace
 
 RunResult launch_roles(const Settings& settings, const RunOptions& run,
-                       RoleOutput& output, Interrupt* interrupt) {
+                       RoleOutput& output, Interrupt* interrupt,
+                       RoleHosts* hosts) {
   // From here on a signal is heard, so that the folder goes with the run.
-  if (auto why = run.events.stop ? run.events.stop() : ""; !why.empty())
-    return {stop_status(why), why + " before the first step: nothing was saved",
-            ""};
+  if (auto told = told_to_end(run.events))
+    return *told;
   const ProgramImage image;
   RunFolder folder{RunFolder::Place::state};
   if (interrupt)
@@ -152,6 +181,13 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   LaunchOptions launch;
   prepare_certificates(settings, folder, launch);
   folder.remember();
+  auto listen = settings.listen;
+  if (hosts) {
+    const auto where = take_hosts(*hosts, settings, run, launch);
+    if (!where)
+      return *told_to_end(run.events);
+    listen = *where;
+  }
   std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = image.path();
   launch.coordinator_arguments = {
@@ -159,9 +195,9 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
     config, "--certificates", launch.certificates(coordinator_name)};
   if (!settings.standby)
     launch.coordinator_arguments.insert(launch.coordinator_arguments.end(),
-                                        {"--listen", settings.listen});
+                                        {"--listen", listen});
   if (settings.standby) {
-    ports = add_standby(settings, coordinator.journal, launch);
+    ports = add_standby(listen, coordinator.journal, launch);
     if (run.events.note)
       run.events.note("standby: both coordinators, and all who keep the "
                       "journal, are on this host: a process may die, not it");
@@ -173,14 +209,21 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
     image.descriptor(), getpid() == 1, [&folder] { folder.restore(); }});
   if (interrupt)
     interrupt->on_stop(
-      [processes = std::weak_ptr{launch.processes}](bool stops) {
-        if (const auto held = processes.lock())
-          held->pause(stops);
+      [processes = std::weak_ptr{launch.processes}, hosts](bool stops) {
+        const auto held = processes.lock();
+        if (!held) // the run is over
+          return;
+        held->pause(stops);
+        if (hosts)
+          hosts->pause(stops);
       });
   launch.on_line = [&output](const std::string& role, const std::string& line) {
     output.add(role, line);
   };
-  return run_processes(run, launch);
+  auto result = run_processes(run, launch);
+  if (hosts)
+    hosts->end();
+  return result;
 }
 
 } // namespace troupe

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <utility>
 
@@ -72,6 +73,10 @@ void RoleOutput::add(const std::string& role, const std::string& line) {
   auto prefixed = "[" + shown + "] " + line;
   if (!log_dir_.empty())
     write(role, prefixed);
+  auto& own = last_of_[role];
+  own.push_back(prefixed);
+  if (own.size() > kept_lines)
+    own.pop_front();
   last_.push_back(std::move(prefixed));
   if (last_.size() > kept_lines)
     last_.pop_front();
@@ -86,6 +91,26 @@ std::vector<std::string> RoleOutput::take_notes() {
 std::deque<std::string> RoleOutput::last_lines() const {
   std::unique_lock guard{mutex_};
   return last_;
+}
+
+std::deque<std::string>
+RoleOutput::last_lines_of(const std::string& line) const {
+  const std::unique_lock guard{mutex_};
+  const std::deque<std::string>* found = nullptr;
+  auto first = line.size();
+  for (const auto& [role, lines] : last_of_) {
+    const auto at = line.find(role);
+    const auto end = at + role.size();
+    const bool whole =
+      at != std::string::npos
+      && (end >= line.size()
+          || std::isdigit(static_cast<unsigned char>(line[end])) == 0);
+    if (!whole || at >= first)
+      continue;
+    first = at;
+    found = &lines;
+  }
+  return found ? *found : last_;
 }
 
 std::deque<std::string> RoleOutput::take_new() {

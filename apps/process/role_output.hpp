@@ -32,6 +32,9 @@ public:
 
   void add(const std::string& role, const std::string& line);
   std::deque<std::string> last_lines() const;
+  /// Those of the role that a run's last line names, where it names one that
+  /// has printed something; else of all.
+  std::deque<std::string> last_lines_of(const std::string& line) const;
   /// Lines for the user: a file cannot be written, or can again.
   std::vector<std::string> take_notes();
   /// The lines that came since the last call, at most the kept ones.
@@ -52,6 +55,7 @@ private:
   std::map<std::string, Log> logs_; ///< by role
   std::vector<std::string> notes_;
   std::deque<std::string> last_;
+  std::map<std::string, std::deque<std::string>> last_of_; ///< by role
   size_t unseen_ = 0; ///< how many at the end of last_ are new
 };
 

@@ -231,6 +231,19 @@ bool check_observer(const Settings& settings) {
     check_output("write-plan", settings.chaos.write_plan);
     return true;
   }
+  if (command == "launch") {
+    const auto& launch = settings.launch;
+    if (launch.hosts.empty() && launch.hosts_file.empty())
+      refuse("'troupe launch' needs hosts, for example troupe launch -H "
+             "host1:2,host2:2 -- train --strategy multi_worker_mirrored");
+    if (launch.job.empty() || launch.job.front() != "train")
+      refuse(
+        "'troupe launch' takes the job after --, for example troupe launch "
+        "-H host1:2,host2:2 -- train --strategy multi_worker_mirrored");
+    if (launch.ssh.find_first_not_of(' ') == std::string::npos)
+      refuse("--ssh: expected a command, for example --ssh 'ssh -p 2222'");
+    return true;
+  }
   if (command == "events") {
     if (settings.events.path.empty())
       refuse("'troupe events' needs the journal of a run, or the folder that "

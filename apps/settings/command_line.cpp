@@ -42,21 +42,13 @@ CommandLine take_command(Words& rest) {
     line.command = "help";
   if (line.command == "--version")
     line.command = "version";
-  if (contains(later_commands(), line.command))
-    throw UsageError("command " + line.command
-                     + " is not available yet; run "
-                       "'troupe --help' for those that are");
   if (line.command.rfind('-', 0) == 0)
     throw UsageError("the command comes first, then " + line.command
                      + "; run 'troupe --help'");
-  if (!contains(commands(), line.command)) {
-    auto known = commands();
-    for (auto& later : later_commands())
-      known.push_back(later);
+  if (!contains(commands(), line.command))
     throw UsageError("unknown command " + line.command
-                     + did_you_mean(line.command, known, "troupe ")
+                     + did_you_mean(line.command, commands(), "troupe ")
                      + " (run 'troupe --help')");
-  }
   return line;
 }
 
@@ -132,7 +124,7 @@ void take_checkpoint(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
-/// Reads `chaos [flags] -- train …`.
+/// Reads `chaos [flags] -- train …` and `launch -H HOSTS -- train …`.
 void take_job(CommandLine& line, Words& rest) {
   const auto dashes = std::find(rest.begin(), rest.end(), "--");
   line.job.assign(dashes == rest.end() ? dashes : dashes + 1, rest.end());
@@ -173,8 +165,11 @@ void take_operand(CommandLine& line, Words& rest) {
   } else if (line.command == "ctl") {
     take_control(line, rest);
     return;
-  } else if (line.command == "chaos") {
+  } else if (line.command == "chaos" || line.command == "launch") {
     take_job(line, rest);
+    if (line.command == "launch")
+      std::replace(rest.begin(), rest.end(), std::string{"-H"},
+                   std::string{"--hosts"});
     return;
   } else if (line.command == "help") {
     line.topic = operand;

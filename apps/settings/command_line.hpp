@@ -11,7 +11,7 @@ struct CommandLine {
   std::string command;          ///< "train", "bench step", "help", …
   std::string topic;            ///< of "help"
   std::string role;             ///< of "role": "worker:0"; empty when not given
-  std::vector<std::string> job; ///< of "chaos": what follows --
+  std::vector<std::string> job; ///< of "chaos" and "launch": what follows --
   std::map<std::string, std::string> flags; ///< a toggle's value is "true"
 };
 

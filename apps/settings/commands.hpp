@@ -4,9 +4,14 @@
 
 namespace troupe {
 
+class RoleHosts;
+
 /// The commands of the program. Each returns the exit status; main turns an
 /// exception into one line and a status (UsageError: 2, all others: 1).
-int run_train(const Settings& settings);
+/// `hosts`: that roles are started on; null: this machine.
+int run_train(const Settings& settings, RoleHosts* hosts = nullptr);
+int run_launch(const Settings& settings);
+int run_node(const Settings& settings);
 int run_role(const Settings& settings);
 int run_voter(const Settings& settings);
 int run_bench_step(const Settings& settings);

@@ -41,6 +41,7 @@ enum CommandBit : unsigned {
   on_top = 268435456,
   on_doctor = 536870912,
   on_timeline = 1073741824,
+  on_launch = 2147483648,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -84,6 +85,8 @@ std::vector<Flag> bench_flags();
 std::vector<Flag> recovery_flags();
 /// Flags of chaos; no keys of a file.
 std::vector<Flag> chaos_flags();
+/// Flags of launch; no keys of a file.
+std::vector<Flag> launch_flags();
 /// Flags of events; no keys of a file.
 std::vector<Flag> events_flags();
 /// Flags of top; no keys of a file.
@@ -97,9 +100,7 @@ struct LaterFlag {
   bool takes_value;
 };
 std::vector<LaterFlag> later_flags();
-/// Commands that exist, and those that will.
 std::vector<std::string> commands();
-std::vector<std::string> later_commands();
 
 /// Flags that exclude each other: pairs of names.
 std::vector<std::pair<std::string, std::string>> exclusive_flags();

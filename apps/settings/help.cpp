@@ -90,6 +90,23 @@ constexpr Purpose purposes[] = {
    "  troupe role coordinator --listen 10.0.0.1:7000 --certificates certs \\\n"
    "    --voters 10.0.0.1:7001,10.0.0.2:7001,10.0.0.3:7001 --voter 0 \\\n"
    "    --journal vote.db --data mnist:DIR --workers 2 --ps 1\n"},
+  {"launch", "troupe launch -H HOST:N,HOST:N [flags] -- train FLAGS",
+   "Trains on several hosts by one command: its roles run there, started over "
+   "ssh, which must not ask for anything; coordinator, data to judge by and "
+   "all "
+   "files that are written stay on this machine. Each worker, shard and stage "
+   "takes one of a host's N slots. The program is copied to hosts that lack "
+   "it; "
+   "data must be under the same path on each. What hosts cannot reach is said "
+   "before the first step. Everything ends with this process, however it ends.",
+   "  troupe launch -H host1:2,host2:2 -- train --data mnist:DIR \\\n"
+   "    --strategy multi_worker_mirrored --workers 4\n"
+   "  troupe launch --hosts-file hosts --dry-run -- train --data mnist:DIR \\\n"
+   "    --strategy parameter_server --workers 6 --ps 2 --chain 2\n"},
+  {"node", "troupe node",
+   "Is a host's agent of troupe launch: reads from standard input what to do "
+   "there. Nobody starts it by hand.",
+   "  ssh host1 troupe node\n"},
   {"status", "troupe status HOST:PORT",
    "Shows a running job: its step, its passes over the samples (data epoch) "
    "and changes of members (membership epoch), its roles, and over what they "
@@ -292,9 +309,7 @@ std::string overview() {
   out += "\nExit status\n"
          "  0 done · 1 a failure found at work · 2 a mistake in flags, "
          "configuration file\n  or TF_CONFIG · 130 after Ctrl-C, 143 after "
-         "SIGTERM, 129 after SIGHUP\n"
-         "\nNot available yet\n  "
-         + wrapped(joined(later_commands(), ""), 2) + '\n';
+         "SIGTERM, 129 after SIGHUP\n";
   return out;
 }
 

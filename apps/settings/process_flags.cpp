@@ -213,6 +213,8 @@ std::vector<Flag> all_flags() {
     flags.push_back(std::move(flag));
   for (auto& flag : chaos_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : launch_flags())
+    flags.push_back(std::move(flag));
   for (auto& flag : events_flags())
     flags.push_back(std::move(flag));
   for (auto& flag : top_flags())
@@ -225,14 +227,11 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",      "plan",   "evaluate", "predict",      "role",
-          "voter",      "bench",  "status",   "top",          "doctor",
-          "timeline",   "events", "ctl",      "certificates", "chaos",
-          "checkpoint", "model",  "data",     "version",      "help"};
-}
-
-std::vector<std::string> later_commands() {
-  return {"node", "launch"};
+  return {"train",        "plan",   "evaluate",   "predict", "role",
+          "voter",        "bench",  "launch",     "node",    "status",
+          "top",          "doctor", "timeline",   "events",  "ctl",
+          "certificates", "chaos",  "checkpoint", "model",   "data",
+          "version",      "help"};
 }
 
 unsigned bit_of(const std::string& command) {
@@ -266,6 +265,8 @@ unsigned bit_of(const std::string& command) {
     return on_goodput;
   if (command == "chaos")
     return on_chaos;
+  if (command == "launch")
+    return on_launch;
   if (command == "certificates new")
     return on_sign;
   if (command == "certificates token")
@@ -305,6 +306,7 @@ std::vector<std::pair<std::string, std::string>> exclusive_flags() {
   return {{"sync", "async"},
           {"sync", "staleness"},
           {"processes", "in-process"},
+          {"hosts", "hosts-file"},
           {"eval-data", "eval-fraction"}};
 }
 

@@ -218,7 +218,7 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   Settings settings;
   settings.command = line.command;
   settings.topic = line.topic;
-  settings.chaos.job = line.job;
+  settings.chaos.job = settings.launch.job = line.job;
   if (bit_of(line.command) == 0)
     return settings;
   if (!line.role.empty())

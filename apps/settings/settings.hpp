@@ -57,6 +57,18 @@ struct ChaosOptions {
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 
+/// Where `troupe launch` starts a job.
+struct LaunchFlags {
+  std::string hosts;      ///< as parse_hosts() (strategies/placement.hpp)
+  std::string hosts_file; ///< as parse_host_lines()
+  std::string ssh = "ssh";
+  std::string remote_path; ///< empty: one that the program's bytes name
+  std::string address; ///< of this machine, in digits; empty: as hosts see it
+  uint64_t connect_deadline_s = 10;
+  bool dry_run = false;
+  std::vector<std::string> job; ///< its arguments: "train", …
+};
+
 /// What `troupe bench recovery` and `troupe bench goodput` measure.
 struct RecoveryOptions {
   uint64_t seed = 0;
@@ -135,6 +147,7 @@ struct Settings {
   RecoveryOptions recovery;
   EventsOptions events;
   TopOptions top;
+  LaunchFlags launch;
   std::string format = "table"; ///< model show: table, dot or json
 
   std::string consistency; ///< ctl: sync, async or staleness:N

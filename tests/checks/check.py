@@ -94,7 +94,7 @@ FLOORS = {
     "actors": "process journal wire sockets certificates links collectives "
               "control job compute role replica worker shard stage "
               "voting coordinator launch".split() + [""],
-    "apps": "terminal settings process top doctor tensorboard chaos bench commands".split() + [""],
+    "apps": "terminal settings process launch top doctor tensorboard chaos bench commands".split() + [""],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 

@@ -66,11 +66,11 @@ def metadata_of(path):
 
 
 class Run:
-    """One run of `troupe train`, with its output read as it comes. `options`
-    are those of subprocess.Popen."""
+    """One run of `troupe train`, with its output read as it comes. `command` is
+    what comes before "train"; `options` are those of subprocess.Popen."""
 
     def __init__(self, *arguments, environment=None, summary=None,
-                 program=TROUPE, **options):
+                 program=TROUPE, command=None, **options):
         self.folder = tempfile.TemporaryDirectory()
         self.summary_path = summary or os.path.join(self.folder.name,
                                                     "summary.json")
@@ -79,7 +79,8 @@ class Run:
         with open(self.output_path, "w") as output, \
                 open(self.error_path, "w") as error:
             self.process = subprocess.Popen(
-                [program, "train", "--summary", self.summary_path, *arguments],
+                [*(command or [program]), "train", "--summary",
+                 self.summary_path, *arguments],
                 stdout=output, stderr=error, stdin=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})}, **options)
 

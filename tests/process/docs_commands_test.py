@@ -40,6 +40,7 @@ LISTED = [
     ("README.md", "troupe train --data synthetic:digits --epochs 20 ",
      "beside", "with the status of its address"),
     ("README.md", "troupe role ", "beside", "roles by hand, together"),
+    ("README.md", "troupe launch ", "hosts", "launch_hosts_test"),
     ("README.md", "troupe certificates token ", "beside", "roles by hand"),
     ("README.md", "export TF_CONFIG", "beside", "tasks of TF_CONFIG"),
     ("docs/benchmarks.md", "", "hours", "what its figures were taken with"),

@@ -23,6 +23,7 @@ APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
 STAGED = ["--strategy", "pipeline"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
+DRY = ["--dry-run", "--", "train", *DATA, *WORKERS, "--workers", "2"]
 
 
 def free_port():
@@ -765,6 +766,21 @@ OTHERS = {
     "certificates show": {
         "certificates": line(r"operator", "certificates show",
                              "--certificates", "asks")},
+    "launch": {
+        "hosts": line(r"localhost, 2 of 3 slots", "launch", "--hosts",
+                      "localhost:3", *DRY),
+        "hosts-file": line(r"no-such.txt", "launch", "--hosts-file",
+                           "no-such.txt", *DRY, status=1),
+        "address": line(r"--listen 10\.0\.0\.1:PORT", "launch -H a:2",
+                        "--address", "10.0.0.1", *DRY),
+        "remote-path": line(r" a /opt/troupe node", "launch -H a:2",
+                            "--remote-path", "/opt/troupe", *DRY),
+        "ssh": line(r"  ssh -p 2222 -o ", "launch -H a:2", "--ssh",
+                    "ssh -p 2222", *DRY),
+        "connect-deadline-s": line(r"ConnectTimeout=7 ", "launch -H a:2",
+                                   "--connect-deadline-s", "7", *DRY),
+        "dry-run": line(r"tried before the first step", "launch -H a:2", *DRY),
+    },
     "chaos": {
         "json": line(NO_FOLDER[0], "chaos", "--json", NO_FOLDER[1], "--",
                      "train", status=1),

@@ -210,8 +210,6 @@ class UsageErrors(unittest.TestCase):
                        f"{flag} is not available yet")
         for flag, value in (("--strategy", "tensor"), ("--strategy", "tpu")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
-        for command in ("launch", "node"):
-            self.check([command], 2, f"{command} is not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):
         path = self.folder / "job.toml"

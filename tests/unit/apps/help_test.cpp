@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   for (const auto* command :
        {"train", "plan", "evaluate", "predict", "role", "bench step",
         "bench kernels", "bench all-reduce", "bench null-step",
-        "bench pipeline", "bench recovery", "bench goodput", "chaos",
+        "bench pipeline", "bench recovery", "bench goodput", "chaos", "launch",
         "model show", "data info"}) {
     auto text = help(command);
     for (const auto& flag : all_flags()) {
@@ -58,6 +58,8 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
                             "bench recovery",
                             "bench goodput",
                             "chaos",
+                            "launch",
+                            "node",
                             "model",
                             "model show",
                             "data",

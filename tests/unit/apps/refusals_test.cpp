@@ -47,9 +47,7 @@ BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(commands_not_built_yet_are_refused) {
-  for (const auto* command : {"launch", "node"})
-    check_has(usage({command}), "not available yet");
+BOOST_AUTO_TEST_CASE(what_is_measured_is_named) {
   check_has(usage({"bench", "convolutions"}), "what to measure first");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");
   BOOST_CHECK_EQUAL(parse({"bench", "null-step"}).command, "bench null-step");
@@ -70,6 +68,25 @@ BOOST_AUTO_TEST_CASE(chaos_takes_its_own_flags_and_those_of_the_job) {
   check_has(usage({"chaos", "--", "plan"}), "takes the job after --");
   check_has(usage({"chaos", "--faults", "0", "--", "train"}), "--faults");
   check_has(usage({"chaos", "--lr", "1", "--", "train"}), "--lr");
+}
+
+BOOST_AUTO_TEST_CASE(launch_takes_its_hosts_and_the_job) {
+  const auto settings =
+    parse({"launch", "-H", "a:2,b", "--dry-run", "--", "train", "--seed", "5"});
+  BOOST_CHECK_EQUAL(settings.launch.hosts, "a:2,b");
+  BOOST_CHECK_EQUAL(settings.launch.ssh, "ssh");
+  BOOST_CHECK(settings.launch.dry_run);
+  BOOST_CHECK_EQUAL(settings.launch.job.size(), 3u);
+  check_has(usage({"launch", "--", "train"}), "needs hosts");
+  check_has(usage({"launch", "-H", "a"}), "takes the job after --");
+  check_has(usage({"launch", "-H", "a", "--", "plan"}),
+            "takes the job after --");
+  check_has(usage({"launch", "-H", "a", "--address", "a.b", "--", "train"}),
+            "in digits");
+  check_has(usage({"launch", "-H", "a", "--ssh", " ", "--", "train"}), "--ssh");
+  check_has(usage({"launch", "-H", "a", "--hosts-file", "f", "--", "train"}),
+            "exclude each other");
+  check_has(usage({"launch", "-H", "a", "-H", "b", "--", "train"}), "twice");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_words_get_the_nearest_known_one) {

@@ -1,0 +1,338 @@
+#include "apps/launch/agent_link.hpp"
+
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "apps/launch/ssh_words.hpp"
+#include "kernels/base/error.hpp"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kept_words = 20;
+constexpr std::chrono::milliseconds write_patience{500};
+
+std::string any_host_replaced(const std::string& coordinator,
+                              const std::string& host) {
+  std::string out;
+  for (auto place : parse_endpoints(coordinator)) {
+    const auto number = SocketAddress::of_number(place.host, 0);
+    if (number && number->is_any() && !host.empty())
+      place.host = host;
+    out += (out.empty() ? "" : ",") + to_string(place);
+  }
+  return out;
+}
+
+} // namespace
+
+AgentLink::AgentLink(Options options)
+  : options_(std::move(options)), address_(options_.address) {}
+
+std::string AgentLink::address() const {
+  const std::lock_guard guard{mutex_};
+  return !address_.empty() || !here_ ? address_ : here_->address;
+}
+
+void AgentLink::be_reached_at(const std::string& address) {
+  const std::lock_guard guard{mutex_};
+  address_ = address;
+}
+
+void AgentLink::reach_coordinator_at(const std::string& address) {
+  const std::lock_guard guard{mutex_};
+  coordinator_host_ = address;
+}
+
+std::string AgentLink::coordinator_for(const std::string& coordinator) const {
+  const std::lock_guard guard{mutex_};
+  return any_host_replaced(coordinator, coordinator_host_);
+}
+
+void AgentLink::begin() {
+  const std::lock_guard guard{mutex_};
+  connect();
+}
+
+/// `mutex_` is held.
+void AgentLink::connect() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw InputError(options_.name + ": no pipe to its agent ("
+                     + std::strerror(errno) + ")");
+  Descriptor read{ends[0]};
+  outbox_ = std::make_unique<Outbox>(Descriptor{ends[1]});
+  state_ = State::starting;
+  said_.clear();
+  failure_.clear();
+  here_.reset();
+  began_ = Clock::now();
+  const std::weak_ptr<AgentLink> own = weak_from_this();
+  child_ = options_.processes->start(
+    options_.command, -1,
+    [own](const std::string& line) {
+      if (const auto link = own.lock())
+        link->on_line(line);
+    },
+    [own](const ChildProcesses::Exit& exit) {
+      if (const auto link = own.lock())
+        link->on_exit(exit);
+    },
+    read.get());
+}
+
+bool AgentLink::settled(std::string& why) const {
+  const std::lock_guard guard{mutex_};
+  why = failure_;
+  return state_ == State::here || !failure_.empty();
+}
+
+std::optional<AgentLink::Here> AgentLink::here() const {
+  const std::lock_guard guard{mutex_};
+  return here_;
+}
+
+/// `mutex_` is held.
+void AgentLink::say(const Json& message) {
+  if (outbox_)
+    outbox_->put(message.dump(-1, ' ', false, Json::error_handler_t::replace)
+                 + '\n');
+}
+
+void AgentLink::listen() {
+  const auto where = address();
+  const std::lock_guard guard{mutex_};
+  say({{"do", "listen"}, {"address", where}});
+}
+
+std::string AgentLink::listens(std::string& why) const {
+  const std::lock_guard guard{mutex_};
+  why = not_listening_.empty() ? failure_ : not_listening_;
+  return listens_;
+}
+
+void AgentLink::try_ways(const std::vector<std::string>& places) {
+  const std::lock_guard guard{mutex_};
+  say({{"do", "try"}, {"at", places}});
+}
+
+std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {
+  const std::lock_guard guard{mutex_};
+  return ways_;
+}
+
+uint64_t AgentLink::start(Order order) {
+  const std::lock_guard guard{mutex_};
+  if (over_)
+    throw std::runtime_error(options_.name + ": the run is over");
+  const auto number = next_++;
+  running_[number] = {std::move(order), 0};
+  if (state_ == State::down)
+    try {
+      connect();
+    } catch (...) {
+      running_.erase(number);
+      throw;
+    }
+  else if (state_ == State::here)
+    send_start(number);
+  return number;
+}
+
+/// `mutex_` is held, and the agent is here.
+void AgentLink::send_start(uint64_t number) {
+  const auto& order = running_.at(number).order;
+  auto arguments = order.arguments;
+  const auto own = address_.empty() ? here_->address : address_;
+  if (!own.empty())
+    arguments.insert(arguments.end(),
+                     {"--listen", to_string(Endpoint{own, 0})});
+  say({{"do", "start"},
+       {"id", number},
+       {"role", to_string(order.role)},
+       {"coordinator", any_host_replaced(order.coordinator, coordinator_host_)},
+       {"arguments", arguments}});
+}
+
+void AgentLink::kill(uint64_t number) {
+  const std::lock_guard guard{mutex_};
+  if (running_.contains(number))
+    say({{"do", "kill"}, {"id", number}});
+}
+
+void AgentLink::forget(RoleId role) {
+  const std::lock_guard guard{mutex_};
+  say({{"do", "forget"}, {"role", to_string(role)}});
+}
+
+void AgentLink::pulse() {
+  std::unique_lock guard{mutex_};
+  if (state_ == State::here)
+    say({{"do", "alive"}});
+  if (state_ != State::starting || Clock::now() - began_ < options_.deadline)
+    return;
+  said_.push_back("timed out: nothing within "
+                  + std::to_string(options_.deadline.count() / 1000) + " s");
+  const int child = child_;
+  guard.unlock();
+  options_.processes->signal(child, SIGKILL);
+}
+
+void AgentLink::pause(bool stands) {
+  const std::lock_guard guard{mutex_};
+  if (state_ != State::here)
+    return;
+  say({{"do", "pause"}, {"stands", stands}});
+  outbox_->drain(write_patience);
+}
+
+void AgentLink::end() {
+  const std::lock_guard guard{mutex_};
+  over_ = true;
+  say({{"do", "end"}});
+}
+
+void AgentLink::on_line(const std::string& said) {
+  auto line = said;
+  while (line.ends_with('\r')) // as ssh ends its own
+    line.pop_back();
+  Json message;
+  if (line.starts_with('{'))
+    message = Json::parse(line, nullptr, false);
+  if (message.is_object() && message.contains("is")) {
+    try {
+      on_message(message);
+    } catch (const std::exception& failure) {
+      const std::lock_guard guard{mutex_}; // another build's, or no agent's
+      said_.push_back(line + " (" + failure.what() + ")");
+    }
+    return;
+  }
+  const std::lock_guard guard{mutex_};
+  said_.push_back(line);
+  if (said_.size() > kept_words)
+    said_.pop_front();
+  if (!line.starts_with(agent_lacks) || !options_.program || !outbox_)
+    return;
+  if (line.substr(std::strlen(agent_lacks)) != "x86_64") {
+    said_.push_back("the program is for x86_64, and the host is "
+                    + line.substr(std::strlen(agent_lacks)));
+    options_.processes->signal(child_, SIGKILL);
+    return;
+  }
+  began_ = Clock::now() + std::chrono::minutes{5}; // bytes take their time
+  outbox_->put(std::string{"send\n"});
+  outbox_->put(options_.program());
+}
+
+RoleProcess AgentLink::process_of(const Running& running) const {
+  return {here_ ? here_->host : std::string{}, running.process};
+}
+
+void AgentLink::on_message(const Json& message) {
+  const auto is = message.at("is").get<std::string>();
+  std::unique_lock guard{mutex_};
+  if (is == "here") {
+    Here here;
+    message.at("version").get_to(here.version);
+    message.at("host").get_to(here.host);
+    message.at("time_s").get_to(here.time_s);
+    message.at("address").get_to(here.address);
+    message.at("client").get_to(here.client);
+    here.answered_s = std::chrono::duration<double>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+    here_ = here;
+    state_ = State::here;
+    for (const auto& [number, running] : running_)
+      send_start(number);
+    return;
+  }
+  if (is == "listens") {
+    message.at("at").get_to(listens_);
+    message.at("why").get_to(not_listening_);
+    return;
+  }
+  if (is == "tried") {
+    std::vector<Way> ways;
+    for (const auto& way : message.at("ways"))
+      ways.push_back({way.at("at"), way.at("why")});
+    ways_ = std::move(ways);
+    return;
+  }
+  const auto found = running_.find(message.at("id").get<uint64_t>());
+  if (found == running_.end())
+    return;
+  auto& running = found->second;
+  if (is == "asks") {
+    const auto role = running.order.role;
+    guard.unlock();
+    auto certificate = options_.signer->sign(name_of(role),
+                                             message.at("request"));
+    guard.lock();
+    say({{"do", "signed"},
+         {"id", message.at("id")},
+         {"certificate", certificate}});
+  } else if (is == "line") {
+    const auto on_line = running.order.on_line;
+    guard.unlock();
+    if (on_line)
+      on_line(message.at("text"));
+  } else if (is == "ended") {
+    End end;
+    message.at("how").get_to(end.death.how);
+    message.at("ms").get_to(end.death.life.ms);
+    message.at("by_itself").get_to(end.death.life.by_itself);
+    message.at("memory").get_to(end.death.life.memory);
+    message.at("well").get_to(end.well);
+    message.at("process").get_to(running.process);
+    end.process = process_of(running);
+    const auto on_end = running.order.on_end;
+    running_.erase(found);
+    guard.unlock();
+    if (on_end)
+      on_end(end);
+  }
+}
+
+/// What was under way there ends with the way to it: an agent that hears
+/// nothing more ends its roles.
+void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
+  std::unique_lock guard{mutex_};
+  const bool was_here = std::exchange(state_, State::down) == State::here;
+  child_ = 0;
+  failure_ = was_here
+               ? "the connection to " + options_.name + " ended with "
+                   + exit.describe()
+                   + (said_.empty() ? "" : ": " + said_.back())
+               : options_.why({said_.begin(), said_.end()}, exit.describe());
+  auto lost = std::exchange(running_, {});
+  auto outbox = std::move(outbox_);
+  std::vector<std::pair<Order, End>> ends;
+  for (auto& [number, running] : lost) {
+    End end;
+    end.death.how = was_here ? "its host is lost: " + failure_ : failure_;
+    end.death.life.ms = exit.lived_ms;
+    end.death.life.by_itself = true;
+    end.process = process_of(running);
+    ends.emplace_back(std::move(running.order), std::move(end));
+  }
+  guard.unlock();
+  for (const auto& [order, end] : ends)
+    if (order.on_end)
+      order.on_end(end);
+}
+
+} // namespace troupe

@@ -1,0 +1,146 @@
+#pragma once
+
+#include "actors/certificates/member_signer.hpp"
+#include "actors/launch/host_processes.hpp"
+#include "actors/process/child_processes.hpp"
+#include "apps/launch/outbox.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A host elsewhere, by way of its agent (node_agent.hpp): the standard input
+/// and output of a child, ssh's or the agent itself. Both sides write a JSON
+/// object a line. To the agent, by "do":
+///
+///     listen address          opens a port that others may try
+///     try    id, at           connects to each HOST:PORT of a list
+///     start  id, role, coordinator, arguments
+///     signed id, certificate  answers "asks"
+///     kill   id · forget role · pause stands · alive · end
+///
+/// and from it, by "is":
+///
+///     here    version, host, time_s, address, client   it begins
+///     listens at | why · tried id, ways
+///     asks    id, request     a key for that role was made, and is to be
+///     signed line    id, text · ended id, how, …
+///
+/// A connection that is lost ends all roles there; the next one that is started
+/// connects again. Thread-safe.
+class AgentLink : public HostProcesses,
+                  public std::enable_shared_from_this<AgentLink> {
+public:
+  struct Options {
+    std::string name; ///< as its user calls the host
+    std::vector<std::string> command;
+    /// What the host gets where it says that it lacks it; null: it has it.
+    std::function<std::shared_ptr<const std::string>()> program;
+    /// Why there is no agent, from what was said and how the child ended.
+    std::function<std::string(const std::vector<std::string>& said,
+                              const std::string& end)>
+      why;
+    std::string address; ///< of the host; empty: the one it is reached by
+    std::shared_ptr<MemberSigner> signer;
+    ChildProcesses* processes = nullptr; ///< outlives all that is started here
+    std::chrono::milliseconds deadline{10'000}; ///< to be there
+  };
+
+  /// What an agent says of itself.
+  struct Here {
+    std::string version;
+    std::string host;      ///< its own name
+    int64_t time_s = 0;    ///< Unix time there
+    std::string address;   ///< by which ssh reached it; empty: no ssh
+    std::string client;    ///< by which it was reached, as it sees that
+    double answered_s = 0; ///< Unix time here, when this came
+  };
+  /// A way from this host to another place; empty `why`: it is open.
+  struct Way {
+    std::string at;
+    std::string why;
+  };
+
+  explicit AgentLink(Options options);
+
+  const std::string& name() const { return options_.name; }
+  /// Where others reach roles of this host. It has to be here.
+  std::string address() const;
+  /// Tells an agent without ssh what to use, and which address the coordinator
+  /// is reached by from there, where it listens at any.
+  void be_reached_at(const std::string& address);
+  void reach_coordinator_at(const std::string& address);
+  /// What that host is to call a coordinator that listens there.
+  std::string coordinator_for(const std::string& coordinator) const;
+
+  /// Connects, and does not wait.
+  void begin();
+  /// Whether it is here, or will not be (then `why` is filled).
+  bool settled(std::string& why) const;
+  std::optional<Here> here() const;
+  /// Opens a port there; empty: not yet, or `why` is filled.
+  void listen();
+  std::string listens(std::string& why) const;
+  void try_ways(const std::vector<std::string>& places);
+  std::optional<std::vector<Way>> ways() const;
+
+  uint64_t start(Order order) override;
+  void kill(uint64_t number) override;
+  void forget(RoleId role) override;
+
+  /// To be called every second: tells the agent that somebody is here, and
+  /// gives up on one that does not come in time.
+  void pulse();
+  /// All roles there stand still, or go on. Waits until that is written, for a
+  /// moment.
+  void pause(bool stands);
+  /// Nothing is started from here on; the agent ends when its roles have, a
+  /// second later at most.
+  void end();
+
+private:
+  enum class State { down, starting, here };
+  struct Running {
+    Order order;
+    uint32_t process = 0; ///< there; 0: not started yet
+  };
+
+  void connect();
+  void say(const nlohmann::json& message);
+  void send_start(uint64_t number);
+  void on_line(const std::string& line);
+  void on_message(const nlohmann::json& message);
+  void on_exit(const ChildProcesses::Exit& exit);
+  RoleProcess process_of(const Running& running) const;
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  State state_ = State::down;
+  bool over_ = false;
+  int child_ = 0;
+  std::chrono::steady_clock::time_point began_;
+  std::unique_ptr<Outbox> outbox_;
+  std::deque<std::string> said_; ///< that was no message
+  std::string failure_;          ///< why there is no agent
+  std::string address_;
+  std::string coordinator_host_;
+  std::optional<Here> here_;
+  std::string listens_;
+  std::string not_listening_;
+  std::optional<std::vector<Way>> ways_;
+  uint64_t next_ = 1;
+  std::map<uint64_t, Running> running_;
+};
+
+} // namespace troupe

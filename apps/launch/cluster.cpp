@@ -1,0 +1,428 @@
+#include "apps/launch/cluster.hpp"
+
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "actors/wire/version.hpp"
+#include "apps/launch/trial_door.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/safetensors.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <span>
+#include <sstream>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using std::chrono::milliseconds;
+using Ways = std::vector<AgentLink::Way>;
+
+constexpr const char* this_machine = "localhost";
+constexpr std::chrono::seconds pulse_period{1};
+constexpr milliseconds look_period{20};
+/// How long others may take where one host has failed already.
+constexpr milliseconds after_failure{1'000};
+constexpr milliseconds listen_deadline{5'000};
+/// An agent's own deadline for a way comes first.
+constexpr milliseconds ways_deadline{5'000};
+constexpr milliseconds end_deadline{2'000};
+/// Certificates hold from an hour before they are made on.
+constexpr double early_s = 3'500;
+/// A line of a role's, as JSON has it.
+constexpr size_t longest_message = size_t{1} << 20;
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in{text};
+  return {std::istream_iterator<std::string>{in}, {}};
+}
+
+/// The file of a program, found as a shell does.
+std::string found_in_path(const std::string& program) {
+  if (program.find('/') != std::string::npos)
+    return program;
+  const auto* path = std::getenv("PATH");
+  std::istringstream in{path != nullptr ? path : "/usr/bin:/bin"};
+  for (std::string folder; std::getline(in, folder, ':');)
+    if (const auto file = folder + '/' + program;
+        ::access(file.c_str(), X_OK) == 0)
+      return file;
+  throw InputError(program
+                   + " is not installed here (package openssh-client): name "
+                     "another one with --ssh");
+}
+
+std::string joined(const std::vector<std::string>& lines, const char* between) {
+  std::string out;
+  for (const auto& line : lines)
+    out += (out.empty() ? "" : between) + line;
+  return out;
+}
+
+std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
+                                std::map<std::string, std::string>& addresses) {
+  std::vector<HostSlots> hosts;
+  std::string mistake;
+  if (flags.hosts_file.empty()) {
+    if (!parse_hosts(flags.hosts, hosts, mistake))
+      throw UsageError("--hosts " + flags.hosts + ": " + mistake);
+    return hosts;
+  }
+  std::ifstream file{flags.hosts_file};
+  if (!file)
+    throw InputError("--hosts-file " + flags.hosts_file
+                     + ": cannot be read; name a file with a host a line");
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  if (!parse_host_lines(text, hosts, addresses, mistake))
+    throw InputError("--hosts-file " + flags.hosts_file + ": " + mistake);
+  return hosts;
+}
+
+} // namespace
+
+Cluster::Cluster(const LaunchFlags& flags, Plan plan)
+  : flags_(flags),
+    plan_(std::move(plan)),
+    placement_(hosts_of(flags, addresses_)) {
+  std::string mistake;
+  if (!placement_.place(plan_, mistake))
+    throw UsageError("launch: " + mistake);
+  file_.version = version;
+  file_.path = flags_.remote_path;
+  file_.own_path = !flags_.remote_path.empty();
+  processes_ = std::make_unique<ChildProcesses>(
+    ChildProcesses::Options{-1, false, {}, longest_message});
+}
+
+Cluster::~Cluster() {
+  {
+    const std::lock_guard guard{mutex_};
+    over_ = true;
+    changed_.notify_all();
+  }
+  if (pulse_.joinable())
+    pulse_.join();
+  processes_.reset(); // ends ssh, and with it what is still there
+}
+
+bool Cluster::is_here(size_t host) const {
+  return placement_.hosts()[host].name == this_machine;
+}
+
+Cluster::Names Cluster::command_on(size_t host) const {
+  if (is_here(host))
+    return {"/proc/self/fd/" + std::to_string(image_.descriptor()), "node"};
+  auto words = ssh_words(words_of(flags_.ssh), flags_.connect_deadline_s,
+                         placement_.hosts()[host].name, agent_command(file_));
+  words.front() = found_in_path(words.front());
+  return words;
+}
+
+std::string Cluster::describe() const {
+  std::string out = "this machine\n  troupe role coordinator --listen "
+                    + (flags_.address.empty() ? std::string{"ADDRESS"}
+                                              : flags_.address)
+                    + ":PORT --certificates MEMORY, with the flags of train\n";
+  const auto& hosts = placement_.hosts();
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    const auto roles = placement_.on(host);
+    out += hosts[host].name + ", " + std::to_string(roles.size()) + " of "
+           + std::to_string(hosts[host].slots) + " slots\n";
+    if (roles.empty())
+      continue;
+    out +=
+      is_here(host)
+        ? "  troupe node\n"
+        : "  "
+            + joined(ssh_words(words_of(flags_.ssh), flags_.connect_deadline_s,
+                               hosts[host].name,
+                               (file_.own_path ? file_.path
+                                               : usual_remote_path("SHA256"))
+                                 + " node"),
+                     " ")
+            + "\n";
+    const auto given = addresses_.find(hosts[host].name);
+    for (const auto role : roles)
+      out += "    troupe role " + to_string(role)
+             + " --supervised --coordinator ADDRESS:PORT --listen "
+             + (given == addresses_.end() ? "ADDRESS-OF-HOST" : given->second)
+             + ":0 --certificates MEMORY\n";
+  }
+  std::vector<std::string> ways;
+  for (const auto& [one, other] : placement_.links(plan_))
+    ways.push_back(hosts[one].name + " - " + hosts[other].name);
+  out += "tried before the first step: each host - coordinator";
+  for (const auto& way : ways)
+    out += ", " + way;
+  return out + "\n";
+}
+
+/// The bytes of this program: read once, whatever happens to its file.
+std::shared_ptr<const std::string> Cluster::program() {
+  const std::lock_guard guard{mutex_};
+  if (!bytes_) {
+    std::ifstream file{"/proc/self/exe", std::ios::binary};
+    bytes_ = std::make_shared<const std::string>(
+      std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+  }
+  return bytes_;
+}
+
+void Cluster::make_links() {
+  const auto& hosts = placement_.hosts();
+  bool elsewhere = false;
+  for (size_t host = 0; host < hosts.size(); ++host)
+    elsewhere = elsewhere || !is_here(host);
+  if (elsewhere) {
+    const auto bytes = program();
+    file_.bytes = bytes->size();
+    file_.sha256 = sha256(std::as_bytes(std::span{*bytes}));
+    if (!file_.own_path)
+      file_.path = usual_remote_path(file_.sha256);
+  }
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    AgentLink::Options link;
+    link.name = hosts[host].name;
+    link.command = command_on(host);
+    if (!is_here(host))
+      link.program = [this] { return program(); };
+    link.why = [name = link.name, file = file_](const Names& said,
+                                                const std::string& end) {
+      return why_no_agent(name, file, said, end);
+    };
+    if (const auto given = addresses_.find(link.name);
+        given != addresses_.end())
+      link.address = given->second;
+    link.signer = signer_;
+    link.processes = processes_.get();
+    link.deadline = std::chrono::seconds{flags_.connect_deadline_s + 1};
+    links_.push_back(std::make_shared<AgentLink>(std::move(link)));
+  }
+}
+
+/// Returns false where it is to stop.
+bool Cluster::wait_for(const std::function<bool()>& condition,
+                       milliseconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (!condition()) {
+    if (!stop_().empty())
+      return false;
+    if (std::chrono::steady_clock::now() > end)
+      break;
+    std::this_thread::sleep_for(look_period);
+  }
+  return true;
+}
+
+bool Cluster::meet() {
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (placement_.used(host))
+      links_[host]->begin();
+  const auto look = [&](Names* failures) {
+    bool all = true;
+    for (size_t host = 0; host < links_.size(); ++host) {
+      std::string why;
+      if (placement_.used(host) && !links_[host]->settled(why))
+        all = false;
+      if (!why.empty() && failures)
+        failures->push_back(why);
+    }
+    return all;
+  };
+  const auto any_failed = [&] {
+    Names failures;
+    const bool all = look(&failures);
+    return all || !failures.empty();
+  };
+  // Each link gives up by itself, one that gets the program after some minutes.
+  if (!wait_for(any_failed, std::chrono::hours{1})
+      || !wait_for([&] { return look(nullptr); }, after_failure))
+    return false;
+  Names failures;
+  look(&failures);
+  if (!failures.empty())
+    throw InputError(joined(failures, "; "));
+  return true;
+}
+
+void Cluster::check_clocks() const {
+  for (const auto& link : links_) {
+    const auto here = link->here();
+    if (!here)
+      continue;
+    const auto behind = here->answered_s - static_cast<double>(here->time_s);
+    if (behind > early_s)
+      throw InputError(
+        link->name() + ": its clock is " + std::to_string(std::lround(behind))
+        + " s behind this machine's, where certificates are made, and they "
+          "would not hold there yet: set it (timedatectl set-ntp true)");
+  }
+}
+
+/// Returns the host of the coordinator's address.
+std::string Cluster::settle_addresses() {
+  std::set<std::string> clients;
+  for (const auto& link : links_)
+    if (const auto here = link->here(); here && !here->client.empty())
+      clients.insert(here->client);
+  auto coordinator = flags_.address;
+  if (coordinator.empty())
+    coordinator = clients.empty() ? "127.0.0.1" : *clients.begin();
+  const bool any = flags_.address.empty() && clients.size() > 1;
+  if (any) // each host reaches this machine by another way
+    coordinator = std::ranges::any_of(clients,
+                                      [](const std::string& x) {
+                                        return x.find(':') != std::string::npos;
+                                      })
+                    ? "::"
+                    : "0.0.0.0";
+  for (size_t host = 0; host < links_.size(); ++host) {
+    const auto here = links_[host]->here();
+    if (is_here(host) && links_[host]->address().empty())
+      links_[host]->be_reached_at(any ? first_own_address() : coordinator);
+    if (any)
+      links_[host]->reach_coordinator_at(
+        here && !here->client.empty() ? here->client : first_own_address());
+  }
+  return coordinator;
+}
+
+/// Returns false where it is to stop.
+bool Cluster::try_ways(const std::string& coordinator) {
+  std::vector<std::string> doors(links_.size());
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (placement_.used(host))
+      links_[host]->listen();
+  const auto open = [&] {
+    for (size_t host = 0; host < links_.size(); ++host) {
+      std::string why;
+      doors[host] = links_[host]->listens(why);
+      if (!why.empty())
+        throw InputError(links_[host]->name() + ": " + why
+                         + "; name one that it has as address= in "
+                           "--hosts-file");
+      if (doors[host].empty() && placement_.used(host))
+        return false;
+    }
+    return true;
+  };
+  if (!wait_for(open, listen_deadline))
+    return false;
+  std::optional<TrialDoor> own;
+  try {
+    own.emplace(coordinator);
+  } catch (const InputError& refused) {
+    throw InputError("the hosts reach this machine as "
+                     + std::string{refused.what()}
+                     + "; name an address of it that they reach: --address A");
+  }
+  const auto port = parse_endpoint(own->at())->port;
+  std::map<std::pair<size_t, std::string>, std::string> whose;
+  for (size_t host = 0; host < links_.size(); ++host) {
+    if (!placement_.used(host))
+      continue;
+    Names places{
+      links_[host]->coordinator_for(to_string(Endpoint{coordinator, port}))};
+    whose[{host, places.front()}] = "the coordinator on this machine";
+    for (const auto& [one, other] : placement_.links(plan_)) {
+      if (one != host && other != host)
+        continue;
+      const auto there = one == host ? other : one;
+      places.push_back(doors[there]);
+      whose[{host, doors[there]}] = links_[there]->name();
+    }
+    links_[host]->try_ways(places);
+  }
+  // One that fails is not kept waiting by those that drop what they get.
+  const auto tried = [&](bool* failed) {
+    bool all = true;
+    for (size_t host = 0; host < links_.size(); ++host) {
+      const auto ways = links_[host]->ways();
+      all = all && (ways || !placement_.used(host));
+      for (const auto& way : ways.value_or(Ways{}))
+        *failed = *failed || !way.why.empty();
+    }
+    return all;
+  };
+  bool failed = false;
+  if (!wait_for([&] { return tried(&failed) || failed; }, ways_deadline)
+      || !wait_for([&] { return tried(&failed); },
+                   failed ? after_failure : milliseconds{0}))
+    return false;
+  Names failures;
+  for (size_t host = 0; host < links_.size(); ++host) {
+    const auto ways = links_[host]->ways();
+    if (placement_.used(host) && !ways && !failed)
+      failures.push_back(links_[host]->name()
+                         + " did not say in time whom it reaches");
+    for (const auto& way : ways.value_or(Ways{}))
+      if (!way.why.empty())
+        failures.push_back(links_[host]->name() + " does not reach "
+                           + whose[{host, way.at}] + ": " + way.why);
+  }
+  if (!failures.empty())
+    throw InputError(joined(failures, "; ")
+                     + " (another address of a host: address= in "
+                       "--hosts-file; of this machine: --address)");
+  return true;
+}
+
+std::optional<std::string>
+Cluster::open(const Credentials& authority,
+              const std::function<std::string()>& stop,
+              const std::function<void(const std::string&)>& note) {
+  stop_ = stop;
+  signer_ = std::make_shared<MemberSigner>(authority);
+  make_links();
+  pulse_ = std::thread{[this] { pulse(); }};
+  if (!meet())
+    return {};
+  check_clocks();
+  auto coordinator = settle_addresses();
+  if (!try_ways(coordinator))
+    return {};
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (placement_.used(host) && note)
+      note(links_[host]->name() + " (" + links_[host]->address()
+           + "): " + to_string(placement_.on(host)));
+  return coordinator;
+}
+
+std::shared_ptr<HostProcesses> Cluster::of(RoleId role) {
+  const std::lock_guard guard{mutex_};
+  return links_.at(placement_.host_of(role));
+}
+
+void Cluster::pause(bool stands) {
+  for (const auto& link : links_)
+    link->pause(stands);
+}
+
+void Cluster::revoked(const MemberName& name, int64_t until) {
+  signer_->revoked(name, until);
+}
+
+void Cluster::end() {
+  for (const auto& link : links_)
+    link->end();
+  processes_->wait_all(static_cast<uint64_t>(end_deadline.count()));
+}
+
+void Cluster::pulse() {
+  std::unique_lock guard{mutex_};
+  while (!changed_.wait_for(guard, pulse_period, [&] { return over_; })) {
+    guard.unlock();
+    for (const auto& link : links_)
+      link->pulse();
+    guard.lock();
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,312 @@
+#include "apps/launch/node_agent.hpp"
+
+#include "actors/certificates/member_signer.hpp"
+#include "actors/control/reach.hpp"
+#include "actors/launch/local_processes.hpp"
+#include "actors/process/own_process.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "actors/wire/version.hpp"
+#include "apps/launch/trial_door.hpp"
+#include "apps/process/program_image.hpp"
+#include "apps/settings/checks.hpp"
+#include "kernels/base/error.hpp"
+
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+/// A launcher says every second that it is there.
+constexpr std::chrono::seconds silence_deadline{30};
+/// How long a way may take: a packet that is dropped is sent again by then.
+constexpr std::chrono::milliseconds way_deadline{2'500};
+constexpr uint64_t end_deadline_ms = 1'000;
+
+/// Writes a line at once, from any thread.
+class Report {
+public:
+  void operator()(const Json& message) {
+    const auto text =
+      message.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    const std::lock_guard guard{mutex_};
+    for (size_t done = 0; done < text.size();) {
+      const auto count = ::write(STDOUT_FILENO, text.data() + done,
+                                 text.size() - done);
+      if (count <= 0 && errno != EINTR)
+        leave(); // nobody reads any more
+      done += count > 0 ? static_cast<size_t>(count) : 0;
+    }
+  }
+
+  /// Children die with this process; a thread may be waiting to write.
+  [[noreturn]] static void leave() { std::_Exit(1); }
+
+private:
+  std::mutex mutex_;
+};
+
+/// "10.0.0.1 51234 10.0.0.2 22": by whom, and where, sshd was reached.
+std::vector<std::string> words_of_ssh() {
+  std::vector<std::string> words(4);
+  if (const auto* text = std::getenv("SSH_CONNECTION")) {
+    std::istringstream in{text};
+    for (auto& word : words)
+      in >> word;
+  }
+  return words;
+}
+
+/// Certificates of roles, in memory that they read below /proc.
+class RoleFiles {
+public:
+  /// Errors: std::runtime_error with the system's reason.
+  void write(const MemberName& name, const std::string& text) {
+    const std::lock_guard guard{mutex_};
+    auto& file = files_[name];
+    if (!file) {
+      file.reset(::memfd_create(file_stem(name).c_str(), MFD_CLOEXEC));
+      if (file)
+        ::fchmod(file.get(), 0600);
+    }
+    if (!file
+        || ::pwrite(file.get(), text.data(), text.size(), 0)
+             != static_cast<ssize_t>(text.size())
+        || ::ftruncate(file.get(), static_cast<off_t>(text.size())) != 0)
+      throw std::runtime_error(std::string{"no memory for its certificate: "}
+                               + std::strerror(errno));
+  }
+
+  std::string path(const MemberName& name) {
+    const std::lock_guard guard{mutex_};
+    return "/proc/" + std::to_string(::getpid()) + "/fd/"
+           + std::to_string(files_.at(name).get());
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<MemberName, Descriptor> files_;
+};
+
+/// Empty: the way is open.
+std::string line_of(const std::string& place, const Reach& way) {
+  if (way.kind == ReachKind::answers)
+    return {};
+  if (way.kind == ReachKind::not_listening)
+    return place
+           + " refuses: a firewall rejects the port, or another machine has "
+             "that address";
+  return way.line;
+}
+
+class Agent {
+public:
+  Agent()
+    : processes_(std::make_shared<ChildProcesses>(
+      ChildProcesses::Options{image_.descriptor(), false})),
+      roles_({processes_, image_.path(),
+              [this](const MemberName& name) { return files_.path(name); },
+              std::make_shared<RoleDeaths>()}) {}
+
+  int run() {
+    greet();
+    std::string partial;
+    auto heard = Clock::now();
+    std::array<char, 65536> bytes{};
+    while (!over_) {
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      ::poll(&input, 1, 1000);
+      if (input.revents == 0) {
+        if (!stands_ && Clock::now() - heard > silence_deadline)
+          Report::leave();
+        continue;
+      }
+      const auto count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR)
+        continue;
+      if (count <= 0)
+        Report::leave(); // the launcher has ended, or the way to it
+      heard = Clock::now();
+      partial.append(bytes.data(), static_cast<size_t>(count));
+      for (size_t end = 0; (end = partial.find('\n')) != std::string::npos;) {
+        const auto line = partial.substr(0, end);
+        partial.erase(0, end + 1);
+        obey(Json::parse(line));
+      }
+    }
+    processes_->wait_all(end_deadline_ms);
+    return 0;
+  }
+
+private:
+  void greet() {
+    const auto ssh = words_of_ssh();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    report_({{"is", "here"},
+             {"version", std::string{version}},
+             {"host", own_process().host},
+             {"time_s",
+              std::chrono::duration_cast<std::chrono::seconds>(now).count()},
+             {"address", ssh[2]},
+             {"client", ssh[0]}});
+  }
+
+  void obey(const Json& message) {
+    const auto wish = message.at("do").get<std::string>();
+    if (wish == "listen")
+      listen(message.at("address"));
+    else if (wish == "try")
+      try_ways(message.at("at"));
+    else if (wish == "start")
+      ask(message);
+    else if (wish == "signed")
+      start(message.at("id"), message.at("certificate"));
+    else if (wish == "kill")
+      kill(message.at("id"));
+    else if (wish == "forget")
+      roles_.forget(parse_role(message.at("role")));
+    else if (wish == "pause")
+      processes_->pause(stands_ = message.at("stands"));
+    else if (wish == "end")
+      over_ = true;
+  }
+
+  void listen(const std::string& host) {
+    std::string why;
+    try {
+      door_.emplace(host);
+    } catch (const InputError& refused) {
+      why = refused.what();
+    }
+    report_(
+      {{"is", "listens"}, {"at", door_ ? door_->at() : ""}, {"why", why}});
+  }
+
+  /// All at once, on threads of their own: one that drops what it gets would
+  /// hold up the others.
+  void try_ways(const std::vector<std::string>& places) {
+    std::vector<std::future<Reach>> ways;
+    for (const auto& place : places)
+      ways.push_back(std::async(std::launch::async, [place] {
+        return reach_host(parse_endpoint(place).value_or(Endpoint{}),
+                          way_deadline);
+      }));
+    auto report = Json::array();
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto way = ways[i].get();
+      report.push_back({{"at", places[i]}, {"why", line_of(places[i], way)}});
+    }
+    report_({{"is", "tried"}, {"ways", report}});
+  }
+
+  /// A role begins with a key of its own, which is to be signed.
+  void ask(const Json& message) {
+    const auto id = message.at("id").get<uint64_t>();
+    Wanted wanted;
+    wanted.order.role = parse_role(message.at("role"));
+    message.at("coordinator").get_to(wanted.order.coordinator);
+    message.at("arguments").get_to(wanted.order.arguments);
+    wanted.order.on_line = [this, id](const std::string& line) {
+      report_({{"is", "line"}, {"id", id}, {"text", line}});
+    };
+    wanted.order.on_end = [this, id](const HostProcesses::End& end) {
+      {
+        const std::lock_guard guard{mutex_};
+        if (numbers_.erase(id) == 0)
+          ended_.insert(id);
+      }
+      ended(id, end);
+    };
+    report_({{"is", "asks"}, {"id", id}, {"request", wanted.key.request()}});
+    wanted_.emplace(id, std::move(wanted));
+  }
+
+  void ended(uint64_t id, const HostProcesses::End& end) {
+    report_({{"is", "ended"},
+             {"id", id},
+             {"how", end.death.how},
+             {"ms", end.death.life.ms},
+             {"by_itself", end.death.life.by_itself},
+             {"memory", end.death.life.memory},
+             {"well", end.well},
+             {"process", end.process.process}});
+  }
+
+  void start(uint64_t id, const std::string& certificate) {
+    const auto found = wanted_.find(id);
+    if (found == wanted_.end())
+      return;
+    auto wanted = std::move(found->second);
+    wanted_.erase(found);
+    try {
+      files_.write(name_of(wanted.order.role),
+                   wanted.key.complete(certificate));
+      const auto number = roles_.start(std::move(wanted.order));
+      const std::lock_guard guard{mutex_};
+      if (ended_.erase(id) == 0)
+        numbers_[id] = number;
+    } catch (const std::exception& failure) {
+      HostProcesses::End end;
+      end.death = {failure.what(), {0, true, false}};
+      ended(id, end);
+    }
+  }
+
+  void kill(uint64_t id) {
+    wanted_.erase(id);
+    const std::lock_guard guard{mutex_};
+    if (const auto found = numbers_.find(id); found != numbers_.end())
+      roles_.kill(found->second);
+  }
+
+  struct Wanted {
+    HostProcesses::Order order;
+    MemberRequest key;
+  };
+
+  Report report_;
+  RoleFiles files_;
+  ProgramImage image_;
+  std::map<uint64_t, Wanted> wanted_; ///< whose keys are not signed yet
+  std::mutex mutex_;
+  std::map<uint64_t, uint64_t> numbers_; ///< of processes, by id
+  std::set<uint64_t> ended_;             ///< before their numbers were known
+  std::optional<TrialDoor> door_;
+  bool stands_ = false;
+  bool over_ = false;
+  std::shared_ptr<ChildProcesses> processes_;
+  LocalProcesses roles_;
+};
+
+} // namespace
+
+int play_agent() {
+  if (::isatty(STDIN_FILENO) == 1)
+    throw UsageError(
+      "'troupe node' is what troupe launch starts on a host, and "
+      "reads from standard input what to do; run troupe launch "
+      "-H HOST:SLOTS -- train …");
+  return Agent{}.run();
+}
+
+} // namespace troupe

@@ -1,0 +1,28 @@
+#include "apps/launch/trial_door.hpp"
+
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/endpoint.hpp"
+#include "kernels/base/error.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe {
+
+TrialDoor::TrialDoor(const std::string& host) {
+  constexpr int crowd = 1024;
+  const auto address = SocketAddress::of_number(host, 0);
+  if (!address)
+    throw InputError(host + " is no address in digits");
+  socket_.reset(open_socket(*address));
+  if (!socket_ || ::bind(socket_.get(), address->get(), address->size()) != 0
+      || ::listen(socket_.get(), crowd) != 0)
+    throw InputError(host + " is no address of this host ("
+                     + std::strerror(errno) + ")");
+  at_ =
+    to_string(Endpoint{host, SocketAddress::of_socket(socket_.get()).port()});
+}
+
+} // namespace troupe

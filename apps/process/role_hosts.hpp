@@ -1,0 +1,37 @@
+#pragma once
+
+#include "actors/certificates/credentials.hpp"
+#include "actors/launch/host_processes.hpp"
+#include "strategies/membership.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// Hosts that a launcher starts roles on, besides the coordinator, which stays
+/// with it.
+class RoleHosts {
+public:
+  virtual ~RoleHosts() = default;
+
+  /// Makes sure that all who have to can talk to each other. `authority`: of
+  /// the job, with its key, which signs for the roles; `stop` is asked
+  /// meanwhile, and a reason ends it. Returns the host of the address at which
+  /// the coordinator is to listen; none: it was stopped.
+  /// Errors: InputError naming the host, the cause, and what to do.
+  virtual std::optional<std::string>
+  open(const Credentials& authority, const std::function<std::string()>& stop,
+       const std::function<void(const std::string& line)>& note) = 0;
+  virtual std::shared_ptr<HostProcesses> of(RoleId role) = 0;
+  /// All roles stand still, or go on.
+  virtual void pause(bool stands) = 0;
+  /// What that member was given until then holds no longer.
+  virtual void revoked(const MemberName& name, int64_t until) = 0;
+  /// The run is over: roles may end by themselves, for a moment.
+  virtual void end() = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,250 @@
+"""`troupe launch` on hosts that are network namespaces, with a real sshd each: one
+command, the bits of one device, nothing left behind however it ends, and one
+line for what ssh or the network refuses."""
+# ctest: TIMEOUT 600 COST 60
+
+import functools
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from cluster import DEADLINE_S, TROUPE, Run, wait_for
+from hosts import Hosts
+from own_folder import OwnFolder
+from sshd import Sshd, program
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
+       "--seed", "7"]
+ENDLESS = ["--epochs", "0", "--steps", "100000000", "--log-every", "20"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
+          "--chain", "2"]
+MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "3"]
+STAGED = ["--strategy", "pipeline", "--stages", "2"]
+
+
+@functools.cache
+def hash_of_one_device(*flags):
+    with Run(*JOB, *flags, "--strategy", "one_device") as run:
+        return run.finish()["weights_sha256"]
+
+
+class LaunchHosts(OwnFolder):
+    def setUp(self):
+        super().setUp()
+        self.hosts = Hosts(3)
+        self.addCleanup(self.hosts.close)
+        self.sshd = Sshd(self, self.hosts, self.folder, 2)
+
+    def command(self, where="h1:3,h2:3", flags=()):
+        return [*self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
+                self.sshd.ssh(), *flags, "--"]
+
+    def launch(self, *job, **how):
+        run = Run(*JOB, *job, command=self.command(**how))
+        self.addCleanup(run.__exit__)
+        return run
+
+    def refused(self, *job, status=1, **how):
+        """The one line of a launch that does not come about, and its seconds."""
+        began = time.monotonic()
+        done = subprocess.run(
+            [*self.command(**how), "train", *JOB, *(job or MIRRORED)],
+            capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        took = time.monotonic() - began
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertRegex(done.stderr, r"\Atroupe: [^\n]*\n\Z")
+        print(f"\n  {took:.1f} s: {done.stderr.strip()}", end="",
+              file=sys.stderr)
+        self.nothing_is_left()
+        return done.stderr
+
+    def step(self, run):
+        if run.process.poll() is not None:
+            raise AssertionError(f"the run ended: {run.error()}{run.output()}")
+        steps = re.findall(r"step (\d+)", run.output())
+        return int(steps[-1]) if steps else 0
+
+    def wait_for_step(self, run, step):
+        wait_for(lambda: self.step(run) >= step, f"step {step}")
+
+    def roles(self):
+        return {role: pid for host in (1, 2)
+                for role, pid in self.sshd.roles(host).items()}
+
+    def nothing_is_left(self):
+        def left():
+            return [words for host in (0, 1, 2)
+                    for _, words in self.sshd.processes(host)] + [
+                        port for host in (0, 1, 2)
+                        for port in self.sshd.ports(host)]
+        end = time.monotonic() + 15
+        while left() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(left(), [])
+        for host in (1, 2):
+            self.assertEqual(
+                [x for x in glob.glob(f"{self.sshd.home(host)}/**/*",
+                                      recursive=True, include_hidden=True)
+                 if os.path.isfile(x)
+                 and not re.search(r"/\.cache/troupe/troupe-[0-9a-f]{16}$", x)],
+                [])
+
+    # --- runs ---
+
+    def test_one_command_gives_the_bits_of_one_device(self):
+        for job in (SERVED, MIRRORED, STAGED):
+            with self.subTest(job[1]):
+                run = self.launch(*job, "--epochs", "1")
+                self.assertEqual(run.finish()["weights_sha256"],
+                                 hash_of_one_device("--epochs", "1"))
+                self.nothing_is_left()
+                copies = [glob.glob(f"{self.sshd.home(host)}/.cache/troupe/*")
+                          for host in (1, 2)]
+                self.assertEqual([len(x) for x in copies], [1, 1])
+
+    def test_roles_are_where_the_dry_run_says(self):
+        said = subprocess.run(
+            [*self.command(flags=["--dry-run"]), "train", *JOB, *SERVED],
+            capture_output=True, text=True, timeout=60, check=True).stdout
+        planned = {host: set(re.findall(
+            r"troupe role (\S+)", re.search(
+                rf"(?ms)^h{host}, .*?(?=^\S)", said).group()))
+            for host in (1, 2)}
+        self.assertEqual(planned[1] & planned[2], set())
+        self.nothing_is_left()
+        run = self.launch(*SERVED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        for host in (1, 2):
+            self.assertEqual(set(self.sshd.roles(host)), planned[host])
+        # Replicas of shard 0 are ps:0 and ps:2.
+        for chain in ({"ps:0", "ps:2"}, {"ps:1", "ps:3"}):
+            self.assertNotEqual(chain & planned[1], chain)
+        # What is secret is on no command line.
+        for host in (0, 1, 2):
+            for _, words in self.sshd.processes(host):
+                self.assertNotRegex(" ".join(words), "KEY|--token")
+        run.process.send_signal(signal.SIGTERM)
+        run.finish(143)
+        self.nothing_is_left()
+
+    def test_dead_roles_agents_and_connections_cost_no_bit(self):
+        run = self.launch(*SERVED, *ENDLESS, "--save", self.path("w"))
+        self.wait_for_step(run, 20)
+
+        def strike(pid, roles):
+            step = self.step(run)
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: set(self.roles()) >= roles
+                     and pid not in self.roles().values(), f"{roles} again")
+            self.wait_for_step(run, step + 60)
+
+        for role in ("worker:1", "ps:0"):
+            strike(self.roles()[role], {role})
+        everybody = set(self.roles())
+        # A worker's host loses its agent, or the way to it: replicas of each
+        # chain are on the other host.
+        agent = next(pid for pid, words in self.sshd.processes(2)
+                     if words[1:2] == ["node"])
+        strike(agent, everybody)
+        connection = next(pid for pid, words in self.sshd.processes(0)
+                          if words[0].endswith("ssh") and "h1" in words)
+        strike(connection, everybody)
+        run.process.send_signal(signal.SIGINT)
+        summary = run.finish(130)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
+        self.assertTrue(os.path.exists(self.path("w")))
+        self.nothing_is_left()
+
+    def test_nothing_outlives_a_killed_launcher(self):
+        # At first while hosts are met and the program is copied, then later.
+        for wait_s in (0.1, 0.4, 1.0, None):
+            run = self.launch(*MIRRORED, *ENDLESS)
+            if wait_s is None:
+                self.wait_for_step(run, 20)
+            else:
+                time.sleep(wait_s)
+            run.process.kill()
+            run.process.wait()
+            self.nothing_is_left()
+
+    def test_the_first_cause_is_the_last_line_after_its_roles_words(self):
+        # Its data are on the launcher's host alone.
+        data = self.path("only-here", "table.csv")
+        with open(data, "w") as file:
+            file.write("a,b,label\n" + "1,2,0\n2,1,1\n" * 100)
+        run = Run("--data", f"csv:{data}?label=label", "--model", "mlp:2-8-2",
+                  *MIRRORED, *ENDLESS, command=self.command())
+        self.addCleanup(run.__exit__)
+        run.finish(1)
+        self.assertRegex(run.error(),
+                         r"\Atroupe: worker:\d: .*table\.csv[^\n]*\n\Z")
+        role = run.error().split()[1].rstrip(":")
+        lines = [line for line in run.output().splitlines()
+                 if line.startswith("[")]
+        self.assertRegex(lines[-1], r"table\.csv")
+        self.assertEqual({line.split("]")[0][1:] for line in lines},
+                         {role.replace(":", " ")})
+        self.nothing_is_left()
+
+    # --- refusals: one line each ---
+
+    def test_what_ssh_refuses_is_one_line(self):
+        self.assertRegex(self.refused(where="h1:3,nowhere:3"),
+                         "nowhere: there is no host of that name")
+        self.assertRegex(self.refused(where="h1:3,h0:3"),
+                         "h0: its host key is not known|h0: nobody takes")
+        self.sshd.know(1)
+        self.assertRegex(self.refused(), "h2: its host key is not known here")
+        self.sshd.know(1, 2)
+        os.rename(self.path("user"), self.path("elsewhere"))
+        self.assertRegex(self.refused(), "h1: ssh would ask for a password.*"
+                         "ssh-copy-id h1")
+
+    def test_another_program_is_not_overwritten(self):
+        other = self.path("other")
+        with open(other, "w") as file:
+            file.write("#!/bin/sh\necho 'troupe 0.1'\n")
+        os.chmod(other, 0o755)
+        line = self.refused(flags=["--remote-path", other])
+        self.assertRegex(line, r"h1: \S*other is another program there \(troupe "
+                         r"0\.1, SHA-256 .* remove it")
+        with open(other) as file:
+            self.assertIn("0.1", file.read())
+
+    def test_a_host_that_drops_ssh_is_named(self):
+        self.hosts.unplug(2)
+        self.assertRegex(
+            self.refused(flags=["--connect-deadline-s", "2"]),
+            "h2: it does not answer")
+
+    def test_ways_are_tried_before_the_first_step(self):
+        self.hosts.block(1, 2)
+        self.assertRegex(self.refused(),
+                         r"h1 does not reach h2: 10\.77\.0\.3:\d+ ")
+        self.hosts.unblock(1, 2)
+        self.hosts.at(self.hosts.keepers[2], "ip", "route", "add",
+                      "prohibit", "10.77.0.3/32")
+        self.assertRegex(self.refused(), "h1 does not reach h2: ")
+
+    def test_an_address_that_a_host_has_not_is_refused(self):
+        file = self.path("hosts")
+        with open(file, "w") as out:
+            out.write("h1 slots=3\nh2 slots=3 address=10.99.0.1\n")
+        done = subprocess.run(
+            [*self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
+             self.sshd.ssh(), "--", "train", *JOB, *MIRRORED],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"h2: 10\.99\.0\.1 is no address of this "
+                         r"host")
+
+
+if __name__ == "__main__":
+    program()
+    unittest.main()
