@@ -7,6 +7,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(SQLite3 REQUIRED)
+find_package(CURL 7.85 REQUIRED)
 find_package(CAF REQUIRED)
 find_package(tomlplusplus REQUIRED)
 

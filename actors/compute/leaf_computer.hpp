@@ -89,6 +89,7 @@ private:
 
   Lane& lane(uint32_t thread);
   Batch gather(uint64_t step, RankRange ranks, Lane& lane);
+  void expect_next(uint64_t step, RankRange ranks);
   WholeStep whole_step(uint64_t step) const;
   ParameterReady harmed(float* gradient, const ParameterReady& ready);
   LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,

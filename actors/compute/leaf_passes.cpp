@@ -53,6 +53,7 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
   }
   const auto rows = static_cast<uint32_t>(lane.rows.size());
   data_->gather(lane.rows.data(), rows, *lane.batch);
+  expect_next(step, ranks);
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
   const auto key = kernels::batch_key(job_->options.seed, step, ranks.lo);
@@ -60,6 +61,21 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
   batch.gate = gate_;
   batch.step = whole_step(step);
   return batch;
+}
+
+/// Of samples elsewhere those that these ranks will most likely read next are
+/// fetched during this pass. Another epoch's order is not made for that.
+void LeafComputer::expect_next(uint64_t step, RankRange ranks) {
+  if (!data_->is_elsewhere()
+      || job_->options.synchronisation == Synchronisation::async
+      || step + 1 >= job_->total_steps
+      || sampling_.step(step + 1).data_epoch != sampling_.step(step).data_epoch)
+    return;
+  std::vector<uint32_t> rows;
+  for (auto rank = ranks.lo; rank < ranks.hi; ++rank) {
+    sampling_.indices(step + 1, rank, rows);
+    data_->expect(rows.data(), static_cast<uint32_t>(rows.size()));
+  }
 }
 
 /// What the running statistics of a step's leaves are taken over. An update

@@ -6,7 +6,6 @@
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
-#include "kernels/records/record_index.hpp"
 #include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
 
@@ -23,8 +22,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
-  JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
+  JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
   priority, backup_workers, slow_worker, devices, threads_per_device, workers,
   shards, chain, stages, schedule, split_at, processes, partitioner, tables,
@@ -45,29 +45,6 @@ JobOptions job_from_json(const std::string& text) {
   } catch (const nlohmann::json::exception& failure) {
     throw InputError(std::string{"job options: "} + failure.what());
   }
-}
-
-SplitData load_samples(const JobOptions& options,
-                       const std::shared_ptr<FittedColumns>& columns,
-                       bool unlabelled) {
-  HeldOut held_out{options.eval_fraction, {}};
-  if (!options.eval_data.empty())
-    held_out.spec = parse_data_spec(options.eval_data);
-  ReadLimits limits;
-  if (options.data_memory > 0)
-    limits.memory = options.data_memory;
-  limits.index_folder = index_folder();
-  limits.unlabelled = unlabelled;
-  return load_data(parse_data_spec(options.data), held_out, limits, columns);
-}
-
-JobData load_job_data(const JobOptions& options) {
-  auto parts = load_samples(options);
-  const auto graph = make_graph(options.model, parts.train->shape);
-  cut_windows(*parts.train, graph, false);
-  if (parts.eval)
-    cut_windows(*parts.eval, graph, true);
-  return {parts.train, parts.eval};
 }
 
 namespace {

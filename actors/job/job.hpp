@@ -18,6 +18,7 @@
 namespace troupe {
 
 class Beginning;
+class RemoteStore;
 
 /// Train and evaluation samples of a job, loaded once per process and shared
 /// by its roles; `eval` may be null.
@@ -32,6 +33,10 @@ SplitData load_samples(const JobOptions& options,
                        const std::shared_ptr<FittedColumns>& columns = nullptr,
                        bool unlabelled = false);
 JobData load_job_data(const JobOptions& options); ///< text cut into windows
+
+/// Reads objects elsewhere as the options say; keys are those of this process.
+/// Errors: InputError where the folder to keep them in cannot be used.
+std::shared_ptr<RemoteStore> store_of(const DataAccess& access);
 
 /// A job's options with all that follows from them; equal in every process.
 struct Job {

@@ -19,6 +19,13 @@ struct StageSchedule {
   uint32_t chunks = 0; ///< of a stage, interleaved; 0: two there, else one
 };
 
+/// How samples are reached, which changes nothing of what they are.
+struct DataAccess {
+  uint64_t memory = 0;     ///< bytes of samples a process holds; 0: any
+  std::string cache;       ///< DIR:SIZE for what lies elsewhere; empty: none
+  uint32_t timeout_s = 60; ///< of a fetch from elsewhere, with all its tries
+};
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -27,7 +34,7 @@ struct JobOptions {
   std::string data;
   std::string eval_data;      ///< empty: none
   double eval_fraction = 0.0; ///< excludes eval_data
-  uint64_t data_memory = 0;   ///< bytes of samples a process holds; 0: any
+  DataAccess data_access;
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
   /// Async: largest lead over the slowest worker, in leases; -1: no bound.

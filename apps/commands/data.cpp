@@ -1,3 +1,5 @@
+#include "actors/job/job.hpp"
+#include "actors/stores/remote_store.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/data/table_survey.hpp"
 #include "kernels/files/shown_text.hpp"
@@ -93,7 +95,8 @@ std::string shell_word(const std::string& text) {
 } // namespace
 
 int run_data_info(const Settings& settings) {
-  const auto survey = survey_table(parse_data_spec(settings.job.data));
+  const auto survey = survey_table(parse_data_spec(settings.job.data),
+                                   store_of(settings.job.data_access));
   std::printf("%llu samples, %zu columns\n\n",
               static_cast<unsigned long long>(survey.rows),
               survey.columns.size());

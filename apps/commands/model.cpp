@@ -1,3 +1,4 @@
+#include "actors/job/job.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/engine/listing.hpp"
@@ -12,7 +13,7 @@ int run_model_show(const Settings& settings) {
   const auto& job = settings.job;
   SampleShape sample;
   if (!job.data.empty())
-    sample = load_data(parse_data_spec(job.data), {}).train->shape;
+    sample = load_samples(job).train->shape;
   const auto graph = make_graph(job.model, sample);
   std::string text;
   auto spec = model_spec(job.model, sample);

@@ -289,6 +289,8 @@ void check_settings(const Settings& settings, const Flags& flags) {
   auto joins = command == "role" && settings.role
                && settings.role->kind != RoleKind::coordinator;
   auto plans = (bit_of(command) & on_jobs) != 0;
+  if (!joins)
+    refuse_idle_data_flags(settings, flags);
   // A role that joins gets its job from the coordinator.
   if (plans && !joins) {
     refuse_idle_flags(settings, flags);

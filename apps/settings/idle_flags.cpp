@@ -145,6 +145,11 @@ void check_optimizer(const JobOptions& job, const Flags& flags) {
               "without --lr-schedule cosine");
 }
 
+/// A list may name what lies elsewhere: it is not read here.
+bool may_be_elsewhere(const std::string& data) {
+  return data.find("://") != data.npos || data.find(":@") != data.npos;
+}
+
 void check_evaluation(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
   if (settings.command == "bench step") {
@@ -174,6 +179,13 @@ void refuse_idle_flags(const Settings& settings, const Flags& flags) {
   refuse_idle(
     flags, {"checkpoint-every", "checkpoint-keep", "initial-weights", "resume"},
     settings.checkpoints.dir.empty(), "without --checkpoint-dir DIR; add it");
+}
+
+void refuse_idle_data_flags(const Settings& settings, const Flags& flags) {
+  refuse_idle(flags, {"data-cache", "data-timeout"},
+              !may_be_elsewhere(settings.job.data)
+                && !may_be_elsewhere(settings.job.eval_data),
+              "with data of this machine alone; leave it out");
 }
 
 } // namespace troupe

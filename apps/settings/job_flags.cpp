@@ -1,3 +1,4 @@
+#include "actors/stores/store_options.hpp"
 #include "apps/settings/binding.hpp"
 #include "apps/settings/devices.hpp"
 #include "apps/terminal/numbers.hpp"
@@ -55,6 +56,15 @@ Binding strategy() {
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
+}
+
+Binding data_cache() {
+  return {[](Settings& s, const std::string& value) {
+            StoreOptions parsed;
+            parse_data_cache(value, parsed);
+            s.job.data_access.cache = value;
+          },
+          [](const Settings& s) { return s.job.data_access.cache; }};
 }
 
 /// Two flags that exclude each other are not printed together.
@@ -168,7 +178,8 @@ void add_inputs(std::vector<Flag>& flags) {
         text(FIELD(job.model))}});
   add(flags, group, on_all | on_model | on_info | on_doctor,
       {{"data", "SPEC", text_flag, "required",
-        "KIND:WHERE[?key=value&…]: mnist:DIR, cifar10:DIR, csv:FILE, "
+        "KIND:WHERE[?key=value&…], WHERE also at https:// or s3://: mnist:DIR, "
+        "cifar10:DIR, csv:FILE, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
         "tfrecord:FILES, tar:FILES, jsonl:FILES, images:DIR, "
         "synthetic:digits|clicks|rows|text; for example "
@@ -186,7 +197,16 @@ void add_inputs(std::vector<Flag>& flags) {
         "bytes of samples that a process holds; of tfrecord, tar, jsonl and "
         "images what is more is left in the files and read from there, of "
         "other kinds it is refused",
-        whole(FIELD(job.data_memory), 0, max_data_bytes)}});
+        whole(FIELD(job.data_access.memory), 0, max_data_bytes)}});
+  add(flags, group, on_all | on_model | on_info,
+      {{"data-cache", "DIR:SIZE", text_flag, "none",
+        "of data at http://, https:// and s3:// keep what was read in this "
+        "folder, for all processes of a host; SIZE as 500M or 20G",
+        data_cache()},
+       {"data-timeout", "S", number_flag, "60",
+        "seconds that fetching a part of such data may take, with all its "
+        "tries",
+        whole(FIELD(job.data_access.timeout_s), 1, 86'400)}});
   add(flags, group, on_jobs,
       {{"seed", "N", number_flag, "0",
         "of initial values and the order of samples",

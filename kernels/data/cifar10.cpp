@@ -19,18 +19,16 @@ constexpr size_t channels = 3;
 constexpr size_t record_bytes = 1 + channels * plane;
 constexpr uint8_t classes = 10;
 
-std::optional<std::string> find(const std::string& folder,
-                                const std::string& name) {
+std::optional<DataFile> find(const DataFile& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz", ".zst"}) {
-    const auto path = fs::path{folder} / (name + suffix);
-    std::error_code ignored;
-    if (fs::exists(path, ignored))
-      return path.string();
+    auto file = in_folder(folder, name + suffix);
+    if (is_there(file))
+      return file;
   }
   return std::nullopt;
 }
 
-std::vector<std::string> names_of(const std::string& folder,
+std::vector<std::string> names_of(const DataFile& folder,
                                   const std::string& split) {
   if (split == "test"
       || (split == "auto" && !find(folder, "data_batch_1.bin")
@@ -49,9 +47,10 @@ std::vector<std::string> names_of(const std::string& folder,
 }
 
 /// Adds one file's samples; planes become channels of a pixel.
-void add(const std::string& path, std::vector<uint8_t>& pixels,
+void add(const DataFile& file, std::vector<uint8_t>& pixels,
          std::vector<int32_t>& labels) {
-  const auto source = open_bytes(path);
+  const auto source = open_bytes(file);
+  const auto path = file.name();
   std::array<uint8_t, record_bytes> record;
   for (uint64_t i = 0;; ++i) {
     const auto got = source->read(std::as_writable_bytes(std::span{record}));
@@ -76,9 +75,10 @@ void add(const std::string& path, std::vector<uint8_t>& pixels,
 
 } // namespace
 
-Dataset read_cifar10(const std::string& folder, const std::string& split) {
+Dataset read_cifar10(const DataFile& where, const std::string& split) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored))
+  const auto folder = where.name();
+  if (!where.is_elsewhere() && !fs::is_directory(folder, ignored))
     throw InputError(folder + ": is not a folder; name the one with "
                      + "data_batch_1.bin");
   Dataset result;
@@ -87,12 +87,12 @@ Dataset read_cifar10(const std::string& folder, const std::string& split) {
   result.shape.classes = classes;
   result.scale = 1.0f / 255.0f;
   std::vector<uint8_t> pixels;
-  for (const auto& name : names_of(folder, split)) {
-    const auto path = find(folder, name);
-    if (!path)
+  for (const auto& name : names_of(where, split)) {
+    const auto file = find(where, name);
+    if (!file)
       throw InputError(folder + ": holds no " + name + ", plain or .gz; put it "
                        + "there or name another folder");
-    add(*path, pixels, result.labels);
+    add(*file, pixels, result.labels);
   }
   result.bytes = std::move(pixels);
   return result;

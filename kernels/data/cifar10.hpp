@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/data/dataset.hpp"
+#include "kernels/files/data_file.hpp"
 
 namespace troupe {
 
@@ -13,6 +14,6 @@ namespace troupe {
 /// stream).
 /// Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images",
 /// 2009.
-Dataset read_cifar10(const std::string& folder, const std::string& split);
+Dataset read_cifar10(const DataFile& folder, const std::string& split);
 
 } // namespace troupe

@@ -76,7 +76,7 @@ void check_criteo(const DataSpec& spec) {
   click_buckets(spec);
 }
 
-Dataset read_criteo(const DataSpec& spec) {
+Dataset read_criteo(const DataSpec& spec, const ReadLimits& limits) {
   const auto buckets = click_buckets(spec);
   Dataset result;
   result.name = "criteo:" + spec.where;
@@ -85,8 +85,8 @@ Dataset read_criteo(const DataSpec& spec) {
   result.shape.vocabulary = static_cast<uint32_t>(click_categories * buckets);
   result.shape.label = LabelKind::binary;
   std::vector<float> values;
-  for (const auto& path : list_files(spec.where)) {
-    TextLines lines{path};
+  for (const auto& file : list_files(spec.where, limits.store)) {
+    TextLines lines{file};
     add_clicks(lines, buckets, result, values);
   }
   if (result.labels.empty())

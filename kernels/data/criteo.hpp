@@ -18,6 +18,6 @@ uint64_t click_buckets(const DataSpec& spec);
 void check_criteo(const DataSpec& spec);
 
 /// Errors: InputError with file, line and column.
-Dataset read_criteo(const DataSpec& spec);
+Dataset read_criteo(const DataSpec& spec, const ReadLimits& limits);
 
 } // namespace troupe

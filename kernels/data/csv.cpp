@@ -28,15 +28,16 @@ bool is_regression(const DataSpec& spec) {
 /// The rows of one file after another.
 class Table {
 public:
-  Table(const DataSpec& spec)
+  Table(const DataSpec& spec, const ReadLimits& limits)
     : spec_(spec),
+      store_(limits.store),
       separator_(csv_separator(spec)),
       fields_(separator_),
       regression_(is_regression(spec)) {}
 
   Dataset read() {
-    for (const auto& path : list_files(spec_.where)) {
-      lines_.emplace(path);
+    for (const auto& file : list_files(spec_.where, store_)) {
+      lines_.emplace(file);
       read_file();
     }
     if (values_.empty())
@@ -188,6 +189,7 @@ private:
   }
 
   const DataSpec& spec_;
+  std::shared_ptr<const FileStore> store_;
   std::optional<TextLines> lines_;
   char separator_;
   Fields fields_;
@@ -220,7 +222,7 @@ void check_csv(const DataSpec& spec) {
 
 Dataset read_csv(const DataSpec& spec, const ReadLimits& limits) {
   return option(spec, "columns") ? read_table(spec, limits)
-                                 : Table{spec}.read();
+                                 : Table{spec, limits}.read();
 }
 
 void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {

@@ -13,6 +13,7 @@
 #include "kernels/data/npy.hpp"
 #include "kernels/data/record_data.hpp"
 #include "kernels/data/text.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/text_lines.hpp"
 
 #include <algorithm>
@@ -51,12 +52,14 @@ void check_generator(const DataSpec& spec) {
   seed_of(spec);
 }
 
-Dataset read_mnist_spec(const DataSpec& spec) {
-  return read_mnist(spec.where, choice_option(spec, "split", splits));
+Dataset read_mnist_spec(const DataSpec& spec, const ReadLimits& limits) {
+  return read_mnist(one_file(spec.where, limits.store),
+                    choice_option(spec, "split", splits));
 }
 
-Dataset read_cifar10_spec(const DataSpec& spec) {
-  return read_cifar10(spec.where, choice_option(spec, "split", splits));
+Dataset read_cifar10_spec(const DataSpec& spec, const ReadLimits& limits) {
+  return read_cifar10(one_file(spec.where, limits.store),
+                      choice_option(spec, "split", splits));
 }
 
 Dataset draw_digits(const DataSpec& spec) {
@@ -169,13 +172,15 @@ constexpr DataKey drawn_rows_keys[]{{"samples", own},       {"seed", own},
 constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 
 constexpr DataKind kinds[]{
-  {"mnist", "DIR", image_keys, check_split, read_mnist_spec, nullptr},
-  {"cifar10", "DIR", image_keys, check_split, read_cifar10_spec, nullptr},
+  {"mnist", "DIR", image_keys, check_split, nullptr, nullptr, read_mnist_spec},
+  {"cifar10", "DIR", image_keys, check_split, nullptr, nullptr,
+   read_cifar10_spec},
   {"csv", "FILE", csv_keys, check_csv, nullptr, fit_csv, read_csv},
-  {"libsvm", "FILE", libsvm_keys, check_libsvm, read_libsvm, fit_libsvm},
-  {"criteo", "FILE", criteo_keys, check_criteo, read_criteo, nullptr},
-  {"text", "FILE", text_keys, check_text, read_text, fit_text},
-  {"npy", "FILE", npy_keys, check_npy, read_npy, fit_npy},
+  {"libsvm", "FILE", libsvm_keys, check_libsvm, nullptr, fit_libsvm,
+   read_libsvm},
+  {"criteo", "FILE", criteo_keys, check_criteo, nullptr, nullptr, read_criteo},
+  {"text", "FILE", text_keys, check_text, nullptr, fit_text, read_text},
+  {"npy", "FILE", npy_keys, check_npy, nullptr, fit_npy, read_npy},
   {"tfrecord", "FILES", tfrecord_keys, check_records, nullptr, fit_records,
    read_tfrecord},
   {"tar", "FILES", tfrecord_keys, check_records, nullptr, fit_records,

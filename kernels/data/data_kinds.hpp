@@ -31,8 +31,8 @@ struct DataKind {
   /// Derives from the training part what it alone decides (vocabulary, classes,
   /// widths) and brings both parts to it; may be null. `eval` may be null.
   void (*fit)(const DataSpec&, Dataset& train, Dataset* eval);
-  /// Instead of `read` for kinds that limits matter to: samples can be left in
-  /// their files, or may lack the label.
+  /// Instead of `read` for kinds that limits matter to, as to all that read
+  /// files: samples can be left there, may lack the label, or lie elsewhere.
   Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/files/file_url.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -19,8 +20,24 @@ std::string in_one_line(std::string_view text) {
   return result + '"';
 }
 
+/// A URL's query may be a secret, whether it was typed as one or as keys.
+std::string_view without_secrets(std::string_view spec) {
+  const auto colon = std::min(spec.find(':'), spec.size() - 1);
+  auto place = spec.substr(colon + 1);
+  place.remove_prefix(place.starts_with('@') ? 1 : 0);
+  const auto keys = std::min(place.find('?'), place.size());
+  if (!is_url(place))
+    return place.substr(keys).find("://") == place.npos
+             ? spec
+             : spec.substr(0, spec.find('?'));
+  for (const auto* query : {"?", "%3F", "%3f"})
+    spec = spec.substr(0, spec.find(query));
+  return spec;
+}
+
 [[noreturn]] void refuse_text(std::string_view spec, const std::string& what) {
-  throw UsageError("data " + in_one_line(spec) + ": " + what);
+  const auto shown = spec.empty() ? spec : without_secrets(spec);
+  throw UsageError("data " + in_one_line(shown) + ": " + what);
 }
 
 /// A literal ? cannot be typed as such, since it starts the options.
@@ -86,8 +103,15 @@ DataSpec parse_data_spec(const std::string& text) {
   DataSpec result;
   result.kind = place.substr(0, colon);
   result.where = unescaped(place.substr(colon + 1));
+  const std::string_view where{result.where};
+  const auto address = where.substr(where.starts_with('@') ? 1 : 0);
+  if (is_url(address))
+    check_kept_url(address);
   if (question < view.size())
     result.options = parse_options(view, view.substr(question + 1));
+  for (const auto& [key, value] : result.options)
+    if (is_url(value))
+      check_kept_url(value);
   check(result);
   return result;
 }

@@ -84,8 +84,16 @@ void Dataset::gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const {
   }
 }
 
+void Dataset::expect(const uint32_t* rows, uint32_t count) const {
+  if (!is_elsewhere())
+    return;
+  for (uint64_t i = 0; i < count; ++i)
+    in_files->expect(place(rows[i]));
+}
+
 void Dataset::gather(const uint32_t* rows, uint32_t count,
                      BatchMemory& out) const {
+  expect(rows, count);
   const auto all = samples();
   const auto width = features();
   for (uint64_t i = 0; i < count; ++i) {

@@ -5,6 +5,7 @@
 #include "kernels/data/data_spec.hpp"
 #include "kernels/data/sample_source.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/files/file_store.hpp"
 #include "kernels/graph/graph.hpp"
 
 #include <cstdint>
@@ -91,6 +92,12 @@ struct Dataset {
   /// The same bits for the same rows, however they are grouped.
   void gather(const uint32_t* rows, uint32_t count, BatchMemory& out) const;
 
+  /// Says that samples are gathered soon: what lies elsewhere is fetched
+  /// meanwhile.
+  void expect(const uint32_t* rows, uint32_t count) const;
+  /// Whether expect() is worth a call.
+  bool is_elsewhere() const { return in_files && in_files->is_elsewhere(); }
+
   /// Which row of `bytes` or `values` sample i has.
   uint64_t place(uint64_t i) const { return places.empty() ? i : places[i]; }
 
@@ -123,6 +130,8 @@ struct ReadLimits {
   std::string index_folder;
   /// A file of a table may lack the label: its samples are to be predicted.
   bool unlabelled = false;
+  /// Where places that are URLs are read; null: they are refused.
+  std::shared_ptr<const FileStore> store = nullptr;
 };
 
 /// Loads what a specification names. Vocabulary, classes, widths and

@@ -35,8 +35,9 @@ refuse(const std::string& path, const std::string& what,
 /// big-endian and of 32 bits.
 class IdxFile {
 public:
-  IdxFile(const std::string& path, uint32_t magic)
-    : path_(path), bytes_(open_bytes(path)) {
+  IdxFile(const DataFile& file, uint32_t magic)
+    : file_(file), path_(file.name()), bytes_(open_bytes(file)) {
+    const auto& path = path_;
     const auto found = next_number();
     const std::array start{static_cast<char>(found >> 24),
                            static_cast<char>(found >> 16),
@@ -64,7 +65,7 @@ public:
 
   /// The data after the header, whose length has to be exactly `size`.
   Column<uint8_t> data(uint64_t size) {
-    auto payload = read_payload(path_, *bytes_, header_bytes_, size);
+    auto payload = read_payload(file_, *bytes_, header_bytes_, size);
     const auto* first = reinterpret_cast<const uint8_t*>(payload.bytes.data());
     return {std::move(payload.owner), {first, payload.bytes.size()}};
   }
@@ -82,6 +83,7 @@ private:
     return result;
   }
 
+  DataFile file_;
   std::string path_;
   std::unique_ptr<ByteSource> bytes_;
   uint64_t header_bytes_ = 0;
@@ -91,33 +93,32 @@ private:
 // --- a folder ----------------------------------------------------------------
 
 /// Some mirrors write a dot where the original names have a dash.
-std::optional<std::string> existing_file(const std::string& folder,
-                                         const std::string& start,
-                                         const std::string& end) {
+std::optional<DataFile> existing_file(const DataFile& folder,
+                                      const std::string& start,
+                                      const std::string& end) {
   for (const char* suffix : {"", ".gz", ".zst"})
     for (const char* joint : {"-", "."}) {
       auto name = start;
       name.append(joint).append(end).append(suffix);
-      const auto path = fs::path{folder} / name;
-      std::error_code ignored;
-      if (fs::exists(path, ignored))
-        return path.string();
+      auto file = in_folder(folder, name);
+      if (is_there(file))
+        return file;
     }
   return std::nullopt;
 }
 
-std::optional<std::string> find_images(const std::string& folder,
-                                       const std::string& part) {
+std::optional<DataFile> find_images(const DataFile& folder,
+                                    const std::string& part) {
   return existing_file(folder, part + "-images", "idx3-ubyte");
 }
 
-std::optional<std::string> find_labels(const std::string& folder,
-                                       const std::string& part) {
+std::optional<DataFile> find_labels(const DataFile& folder,
+                                    const std::string& part) {
   return existing_file(folder, part + "-labels", "idx1-ubyte");
 }
 
 /// "train" or "t10k", the start of the names.
-std::string part_of(const std::string& folder, const std::string& split) {
+std::string part_of(const DataFile& folder, const std::string& split) {
   if (split == "train")
     return "train";
   if (split == "test")
@@ -126,12 +127,13 @@ std::string part_of(const std::string& folder, const std::string& split) {
                                                                       : "t10k";
 }
 
-[[noreturn]] void missing(const std::string& folder, const std::string& split,
+[[noreturn]] void missing(const DataFile& where, const std::string& split,
                           const std::string& name) {
   std::error_code ignored;
-  if (!fs::exists(folder, ignored))
+  const auto folder = where.name();
+  if (!where.is_elsewhere() && !fs::exists(folder, ignored))
     throw InputError(folder + ": there is no such folder; check the path");
-  if (!fs::is_directory(folder, ignored))
+  if (!where.is_elsewhere() && !fs::is_directory(folder, ignored))
     throw InputError(folder + ": is not a folder; name the one with the files "
                      + name);
   const auto also =
@@ -154,34 +156,35 @@ std::vector<int32_t> checked_labels(const std::string& path,
 
 } // namespace
 
-Dataset read_mnist(const std::string& folder, const std::string& split) {
+Dataset read_mnist(const DataFile& folder, const std::string& split) {
   const auto part = part_of(folder, split);
-  const auto images_path = find_images(folder, part);
-  if (!images_path)
+  const auto images_file = find_images(folder, part);
+  if (!images_file)
     missing(folder, split, part + "-images-idx3-ubyte");
-  const auto labels_path = find_labels(folder, part);
-  if (!labels_path)
+  const auto labels_file = find_labels(folder, part);
+  if (!labels_file)
     missing(folder, split, part + "-labels-idx1-ubyte");
-  IdxFile labels{*labels_path, labels_magic};
-  IdxFile images{*images_path, images_magic};
+  IdxFile labels{*labels_file, labels_magic};
+  IdxFile images{*images_file, images_magic};
+  const auto& images_path = images.path();
+  const auto& labels_path = labels.path();
   if (images.rows() != mnist_side || images.columns() != mnist_side)
-    refuse(*images_path, "its images are of " + std::to_string(images.rows())
-                           + " x " + std::to_string(images.columns())
-                           + " pixels, MNIST's are of 28 x 28");
+    refuse(images_path, "its images are of " + std::to_string(images.rows())
+                          + " x " + std::to_string(images.columns())
+                          + " pixels, MNIST's are of 28 x 28");
   Dataset result;
-  result.name = "mnist:" + folder;
+  result.name = "mnist:" + folder.name();
   result.shape.features = {mnist_side, mnist_side, 1};
   result.shape.classes = classes;
   result.scale = 1.0f / 255.0f;
   // Each file is compared with its own length first: then it is clear which
   // of the two lies where their counts differ.
-  result.labels = checked_labels(*labels_path, labels.data(labels.samples()));
+  result.labels = checked_labels(labels_path, labels.data(labels.samples()));
   result.bytes = images.data(uint64_t{images.samples()} * result.features());
   if (images.samples() != labels.samples())
-    refuse(*images_path,
+    refuse(images_path,
            "holds " + std::to_string(images.samples()) + " images, "
-             + *labels_path + " " + std::to_string(labels.samples())
-             + " labels",
+             + labels_path + " " + std::to_string(labels.samples()) + " labels",
            "take both from the same set");
   return result;
 }

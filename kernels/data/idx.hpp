@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/data/dataset.hpp"
+#include "kernels/files/data_file.hpp"
 
 #include <string>
 
@@ -13,6 +14,6 @@ namespace troupe {
 /// Errors: InputError (missing, truncated, longer than its header says, wrong
 /// magic, counts of the two files differ, label above 9, not a gzip stream).
 /// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits".
-Dataset read_mnist(const std::string& folder, const std::string& split);
+Dataset read_mnist(const DataFile& folder, const std::string& split);
 
 } // namespace troupe

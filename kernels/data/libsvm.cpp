@@ -170,14 +170,14 @@ void check_libsvm(const DataSpec& spec) {
   room_of(spec);
 }
 
-Dataset read_libsvm(const DataSpec& spec) {
+Dataset read_libsvm(const DataSpec& spec, const ReadLimits& limits) {
   const auto first_index = choice_option(spec, "base", bases) == "1" ? 1 : 0;
   Dataset result;
   result.name = "libsvm:" + spec.where;
   result.starts.push_back(0);
   std::vector<float> values;
-  for (const auto& path : list_files(spec.where)) {
-    TextLines lines{path};
+  for (const auto& file : list_files(spec.where, limits.store)) {
+    TextLines lines{file};
     add_lines(lines, first_index, result, values);
   }
   if (result.labels.empty())

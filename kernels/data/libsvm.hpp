@@ -17,7 +17,7 @@ void check_libsvm(const DataSpec& spec);
 /// Errors: InputError with file and line (no label, a label that is not a whole
 /// number, no pair of index and value, indices that do not ascend or pass
 /// 2^27, values that are not finite float32).
-Dataset read_libsvm(const DataSpec& spec);
+Dataset read_libsvm(const DataSpec& spec, const ReadLimits& limits);
 
 /// Fits base, vocabulary (largest index + 1), room and labels: 0/1 or -1/+1
 /// become LabelKind::binary, other whole numbers from 0 classes. Ids of the

@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/files/file_list.hpp"
 #include "kernels/files/npy_array.hpp"
 
 #include <array>
@@ -78,9 +79,10 @@ void check_npy(const DataSpec& spec) {
     refuse(spec, "names no labels; write npy:FILE?labels=FILE");
 }
 
-Dataset read_npy(const DataSpec& spec) {
-  const auto features = read_npy_array(spec.where);
-  const auto labels = read_npy_array(*option(spec, "labels"));
+Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
+  const auto features = read_npy_array(one_file(spec.where, limits.store));
+  const auto labels =
+    read_npy_array(one_file(*option(spec, "labels"), limits.store));
   if (features.shape.empty() || features.items() == 0)
     throw InputError(features.path
                      + ": holds no samples; is it the right "

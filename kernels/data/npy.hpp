@@ -17,7 +17,7 @@ void check_npy(const DataSpec& spec);
 /// Errors: InputError (not an array file, Fortran order, pickled objects, a
 /// type that is none of the above, a size that is not the shape's, numbers of
 /// samples that differ, values that are not finite float32).
-Dataset read_npy(const DataSpec& spec);
+Dataset read_npy(const DataSpec& spec, const ReadLimits& limits);
 
 /// Fits classes to the training part.
 void fit_npy(const DataSpec& spec, Dataset& train, Dataset* eval);

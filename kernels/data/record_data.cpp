@@ -5,8 +5,8 @@
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/sample_source.hpp"
 #include "kernels/files/file_list.hpp"
+#include "kernels/files/file_url.hpp"
 #include "kernels/files/free_memory.hpp"
-#include "kernels/files/input_file.hpp"
 #include "kernels/records/byte_stream.hpp"
 #include "kernels/records/formats.hpp"
 #include "kernels/records/record_files.hpp"
@@ -18,6 +18,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 namespace troupe {
 
@@ -104,6 +105,8 @@ public:
   void read(uint64_t sample, void* row) const override {
     files_.read(sample, row);
   }
+  void expect(uint64_t sample) const override { files_.expect(sample); }
+  bool is_elsewhere() const override { return files_.is_elsewhere(); }
 
 private:
   RecordFiles files_;
@@ -112,7 +115,7 @@ private:
 /// The samples of many files: held while they fit, else found alone.
 class RecordReader {
 public:
-  RecordReader(const DataSpec& spec, std::vector<std::string> files,
+  RecordReader(const DataSpec& spec, std::vector<DataFile> files,
                std::unique_ptr<RecordFormat> format, const ReadLimits& limits)
     : spec_(spec),
       files_(std::move(files)),
@@ -158,7 +161,7 @@ private:
     if (format_->whole_files())
       return false;
     for (const auto& file : files_) {
-      auto index = is_packed_name(file)
+      auto index = is_packed_name(file.name())
                      ? std::nullopt
                      : load_index(index_folder_, file, rule_);
       if (!index || index->size() == 0) {
@@ -168,10 +171,10 @@ private:
       indexes_.push_back(std::move(*index));
       samples_ += indexes_.back().size();
     }
-    const InputFile first{files_.front()};
+    const auto first = files_.front().open();
     std::vector<uint8_t> buffer;
     layout_ =
-      format_->begin(read_record(*format_, first, indexes_[0][0], buffer));
+      format_->begin(read_record(*format_, *first, indexes_[0][0], buffer));
     held_ = samples_ <= row_limit();
     if (held_) {
       indexes_.clear();
@@ -187,14 +190,15 @@ private:
   void read_files() {
     for (const auto& file : files_) {
       const auto state = state_of(file);
+      const auto name = file.name();
       std::vector<IndexedRecord> places;
       if (!held_ && format_->whole_files() && state.bytes <= longest_record)
-        find({file, 0, {}, {}}, state.bytes, places);
+        find({name, 0, {}, {}}, state.bytes, places);
       else
         scan(file, places);
       indexes_.emplace_back(state, std::move(places));
       if (state_of(file) != state)
-        throw InputError(file + ": changed while it was read; try again");
+        throw InputError(name + ": changed while it was read; try again");
     }
     if (held_ || format_->whole_files())
       return;
@@ -203,7 +207,7 @@ private:
                                std::move(indexes_[i]));
   }
 
-  void scan(const std::string& file, std::vector<IndexedRecord>& places) {
+  void scan(const DataFile& file, std::vector<IndexedRecord>& places) {
     const auto scan = format_->scan(file);
     Record record;
     while (scan->next(record)) {
@@ -234,9 +238,10 @@ private:
       bytes_ = {};
       values_ = {};
       for (const auto& file : files_)
-        if (is_packed_name(file))
+        if (is_packed_name(file.name()))
           throw InputError(
-            file + ": does not fit into the memory for data, and compressed "
+            file.name()
+            + ": does not fit into the memory for data, and compressed "
             + "files can only be read whole; unpack them, or raise "
             + "--data-memory");
       return;
@@ -279,7 +284,7 @@ private:
 
   void leave_in_files() {
     // Not all files have samples.
-    std::vector<std::string> files;
+    std::vector<DataFile> files;
     std::vector<FileIndex> indexes;
     for (size_t i = 0; i < files_.size(); ++i)
       if (indexes_[i].size() > 0) {
@@ -292,7 +297,7 @@ private:
   }
 
   const DataSpec& spec_;
-  std::vector<std::string> files_;
+  std::vector<DataFile> files_;
   std::shared_ptr<RecordFormat> format_;
   std::string index_folder_;
   uint64_t memory_; ///< that rows may take
@@ -334,6 +339,40 @@ bool is_image_name(std::string name) {
          || name.ends_with(".png");
 }
 
+/// The folders of a store that hold an image, and the images, in the order of
+/// their names' bytes, folder by folder.
+std::vector<DataFile> stored_images(const DataFile& folder,
+                                    std::vector<std::string>& classes) {
+  if (!folder.store() || !folder.place().starts_with("s3://"))
+    throw InputError(folder.name() + ": a folder of images is read from this "
+                     + "machine or from s3://, which can list it; name one of "
+                       "those");
+  std::map<std::string, std::vector<DataFile>> found;
+  for (const auto& url : folder.store()->list(in_folder(folder, "*/*").place()))
+    if (is_image_name(url)) {
+      const fs::path place{url};
+      found[place.parent_path().filename().string()].emplace_back(
+        url, folder.store());
+    }
+  std::vector<DataFile> files;
+  for (auto& [name, images] : found) {
+    classes.push_back(name);
+    files.insert(files.end(), images.begin(), images.end());
+  }
+  return files;
+}
+
+std::vector<DataFile> local_images(const fs::path& folder,
+                                   std::vector<std::string>& classes) {
+  classes = entries_of(folder, true);
+  std::vector<DataFile> files;
+  for (const auto& name : classes)
+    for (const auto& file : entries_of(folder / name, false))
+      if (is_image_name(file))
+        files.emplace_back((folder / name / file).string());
+  return files;
+}
+
 } // namespace
 
 void check_records(const DataSpec& spec) {
@@ -344,14 +383,14 @@ void check_records(const DataSpec& spec) {
 }
 
 Dataset read_tfrecord(const DataSpec& spec, const ReadLimits& limits) {
-  return RecordReader{spec, list_files(spec.where),
+  return RecordReader{spec, list_files(spec.where, limits.store),
                       example_format(fields_of(spec, "label"), wishes_of(spec)),
                       limits}
     .read();
 }
 
 Dataset read_tar(const DataSpec& spec, const ReadLimits& limits) {
-  return RecordReader{spec, list_files(spec.where),
+  return RecordReader{spec, list_files(spec.where, limits.store),
                       tar_format(fields_of(spec, "cls"), wishes_of(spec)),
                       limits}
     .read();
@@ -359,23 +398,20 @@ Dataset read_tar(const DataSpec& spec, const ReadLimits& limits) {
 
 Dataset read_json_lines(const DataSpec& spec, const ReadLimits& limits) {
   return RecordReader{
-    spec, list_files(spec.where),
+    spec, list_files(spec.where, limits.store),
     json_lines_format(fields_of(spec, "label"), wishes_of(spec)), limits}
     .read();
 }
 
 Dataset read_image_folder(const DataSpec& spec, const ReadLimits& limits) {
-  const fs::path folder{spec.where};
-  const auto classes = entries_of(folder, true);
+  std::vector<std::string> classes;
+  auto files = is_url(spec.where)
+                 ? stored_images({spec.where, limits.store}, classes)
+                 : local_images(spec.where, classes);
   if (classes.size() > static_cast<size_t>(largest_class) + 1)
     throw InputError(spec.where + ": holds " + std::to_string(classes.size())
                      + " folders, more than 65536 classes; name the folder "
                      + "above those of the classes");
-  std::vector<std::string> files;
-  for (const auto& name : classes)
-    for (const auto& file : entries_of(folder / name, false))
-      if (is_image_name(file))
-        files.push_back((folder / name / file).string());
   if (files.empty())
     throw InputError(spec.where + ": holds no folder with a .jpg, .jpeg or "
                      + ".png; put each class's images into a folder of its "

@@ -12,6 +12,11 @@ public:
   /// float32: the same bits whenever it is asked.
   /// Errors: InputError with file and offset.
   virtual void read(uint64_t sample, void* row) const = 0;
+  /// Says that a sample is read soon; what has to come from elsewhere is
+  /// fetched meanwhile. Errors: InputError (its file cannot be opened).
+  virtual void expect(uint64_t /*sample*/) const {}
+  /// Whether expect() is worth a call.
+  virtual bool is_elsewhere() const { return false; }
 };
 
 } // namespace troupe

@@ -109,14 +109,15 @@ public:
   TableReader(const DataSpec& spec, const ReadLimits& limits)
     : spec_(spec),
       header_(csv_has_header(spec)),
+      store_(limits.store),
       unlabelled_(limits.unlabelled),
       missing_(missing_texts_of(spec)),
       fields_(csv_separator(spec)),
       given_(column_rules_of(spec)) {}
 
   Dataset read() {
-    for (const auto& path : list_files(spec_.where)) {
-      lines_.emplace(path);
+    for (const auto& file : list_files(spec_.where, store_)) {
+      lines_.emplace(file);
       read_file();
     }
     if (rows_ == 0)
@@ -340,6 +341,7 @@ private:
 
   const DataSpec& spec_;
   bool header_;
+  std::shared_ptr<const FileStore> store_;
   bool unlabelled_; ///< a file may lack the label
   MissingTexts missing_;
   Fields fields_;

@@ -21,8 +21,8 @@ constexpr uint64_t most_surveyed_bytes = uint64_t{256} << 20;
 /// Columns of a file; each takes some memory.
 constexpr size_t most_surveyed_columns = 20'000;
 
-std::string likely_separator(const std::string& path) {
-  TextLines lines{path};
+std::string likely_separator(const DataFile& file) {
+  TextLines lines{file};
   std::string_view line;
   while (lines.next(line) && trimmed(line).empty()) {
   }
@@ -59,8 +59,9 @@ bool is_label_name(std::string name) {
 
 class TableSurveyor {
 public:
-  explicit TableSurveyor(const DataSpec& spec)
-    : spec_(spec), files_(list_files(spec.where)) {
+  TableSurveyor(const DataSpec& spec,
+                const std::shared_ptr<const FileStore>& store)
+    : spec_(spec), files_(list_files(spec.where, store)) {
     const auto list = option(spec, "na");
     if (list)
       missing_ = MissingTexts{*list};
@@ -71,8 +72,8 @@ public:
 
   TableSurvey look() {
     Fields fields{csv_separator(spec_)};
-    for (const auto& path : files_) {
-      TextLines lines{path};
+    for (const auto& file : files_) {
+      TextLines lines{file};
       look_at(lines, fields);
     }
     if (out_.rows == 0)
@@ -194,7 +195,7 @@ private:
   }
 
   DataSpec spec_;
-  std::vector<std::string> files_;
+  std::vector<DataFile> files_;
   MissingTexts missing_;
   bool header_ = true;
   uint64_t values_ = 0;
@@ -204,10 +205,11 @@ private:
 
 } // namespace
 
-TableSurvey survey_table(const DataSpec& spec) {
+TableSurvey survey_table(const DataSpec& spec,
+                         const std::shared_ptr<const FileStore>& store) {
   if (spec.kind != "csv")
     refuse(spec, "is no table; data info looks at csv:FILE");
-  return TableSurveyor{spec}.look();
+  return TableSurveyor{spec, store}.look();
 }
 
 } // namespace troupe

@@ -2,7 +2,9 @@
 
 #include "kernels/columns/column_survey.hpp"
 #include "kernels/data/data_spec.hpp"
+#include "kernels/files/file_store.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct TableSurvey {
 /// read (sep, header, na) hold where they are given, and are found out where
 /// they are not; so is the label.
 /// Errors: UsageError where it is no csv; InputError with file and line.
-TableSurvey survey_table(const DataSpec& spec);
+TableSurvey survey_table(const DataSpec& spec,
+                         const std::shared_ptr<const FileStore>& store = {});
 
 } // namespace troupe

@@ -82,9 +82,10 @@ private:
   int missing_ = 0;
 };
 
-void add_characters(const std::string& path, bool bytes_only,
+void add_characters(const DataFile& file, bool bytes_only,
                     std::vector<int32_t>& out) {
-  const auto source = open_bytes(path);
+  const auto source = open_bytes(file);
+  const auto path = file.name();
   if (!is_packed_name(path) && source->most() <= max_characters)
     make_room(out, source->most(), path);
   std::vector<uint8_t> chunk(chunk_bytes);
@@ -128,14 +129,14 @@ void check_text(const DataSpec& spec) {
   is_byte_level(spec);
 }
 
-Dataset read_text(const DataSpec& spec) {
+Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
   const bool bytes_only = is_byte_level(spec);
   Dataset result;
   result.name = "text:" + spec.where;
   result.shape.label = LabelKind::tokens;
   result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
-  for (const auto& path : list_files(spec.where))
-    add_characters(path, bytes_only, result.tokens);
+  for (const auto& file : list_files(spec.where, limits.store))
+    add_characters(file, bytes_only, result.tokens);
   if (result.tokens.empty())
     throw InputError(spec.where + ": is empty; name a file with text");
   return result;

@@ -13,7 +13,7 @@ void check_text(const DataSpec& spec);
 /// Reads code points or bytes.
 /// Errors: InputError with file and byte (no UTF-8, more than 2^31 - 1
 /// characters, an empty file).
-Dataset read_text(const DataSpec& spec);
+Dataset read_text(const DataSpec& spec, const ReadLimits& limits);
 
 /// Numbers the characters by the training part. Those of the evaluation part
 /// that do not occur there are left out.

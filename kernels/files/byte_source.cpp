@@ -11,25 +11,107 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <vector>
 
 namespace troupe {
 
 namespace {
 
-class PlainBytes : public ByteSource {
+/// The bytes as they lie there, before any are unpacked.
+class StoredBytes {
 public:
-  explicit PlainBytes(const std::string& path) : file_(path) {}
+  virtual ~StoredBytes() = default;
+  /// Returns less than the size of `out` only at the end.
+  virtual size_t read(std::span<std::byte> out) = 0;
+  virtual uint64_t size() const = 0;
+  virtual const std::string& name() const = 0;
+};
+
+class LocalBytes : public StoredBytes {
+public:
+  explicit LocalBytes(const std::string& path) : file_(path) {}
   size_t read(std::span<std::byte> out) override { return file_.read(out); }
-  uint64_t most() const override { return file_.size(); }
+  uint64_t size() const override { return file_.size(); }
+  const std::string& name() const override { return file_.path(); }
 
 private:
   InputFile file_;
 };
 
+/// Takes an object part by part, and says which ones come next.
+class DistantBytes : public StoredBytes {
+public:
+  explicit DistantBytes(const DataFile& file) : file_(file.open()) {}
+
+  uint64_t size() const override { return file_->size(); }
+  const std::string& name() const override { return file_->name(); }
+
+  size_t read(std::span<std::byte> out) override {
+    size_t done = 0;
+    while (done < out.size()) {
+      if (at_ == part_.size() && !next_part())
+        break;
+      const auto count = std::min(out.size() - done, part_.size() - at_);
+      std::copy_n(part_.begin() + static_cast<ptrdiff_t>(at_), count,
+                  out.begin() + static_cast<ptrdiff_t>(done));
+      at_ += count;
+      done += count;
+    }
+    return done;
+  }
+
+private:
+  static constexpr uint64_t part_bytes = uint64_t{1} << 20;
+  static constexpr uint64_t parts_ahead = 8;
+
+  uint64_t length_of(uint64_t part) const {
+    const auto begin = part * part_bytes;
+    return begin < size() ? std::min(part_bytes, size() - begin) : 0;
+  }
+
+  bool next_part() {
+    const auto count = length_of(next_);
+    if (count == 0)
+      return false;
+    for (; expected_ < next_ + parts_ahead && length_of(expected_) > 0;
+         ++expected_)
+      file_->expect(expected_ * part_bytes, length_of(expected_));
+    part_.resize(count);
+    at_ = 0;
+    if (file_->read_at(next_ * part_bytes, part_) < count)
+      throw InputError(name() + ": became shorter while it was read; let its "
+                       + "writer finish, then try again");
+    ++next_;
+    return true;
+  }
+
+  std::shared_ptr<const OpenedFile> file_;
+  std::vector<std::byte> part_;
+  size_t at_ = 0;         ///< bytes of the part that were taken
+  uint64_t next_ = 0;     ///< part
+  uint64_t expected_ = 0; ///< the first that was not announced
+};
+
+std::unique_ptr<StoredBytes> stored_bytes(const DataFile& file) {
+  if (file.is_elsewhere())
+    return std::make_unique<DistantBytes>(file);
+  return std::make_unique<LocalBytes>(file.place());
+}
+
+class PlainBytes : public ByteSource {
+public:
+  explicit PlainBytes(const DataFile& file) : file_(stored_bytes(file)) {}
+  size_t read(std::span<std::byte> out) override { return file_->read(out); }
+  uint64_t most() const override { return file_->size(); }
+
+private:
+  std::unique_ptr<StoredBytes> file_;
+};
+
 /// Inflates a gzip file of one or more members.
 class GzipBytes : public ByteSource {
 public:
-  explicit GzipBytes(const std::string& path) : file_(path) {
+  explicit GzipBytes(const DataFile& file) : file_(stored_bytes(file)) {
     constexpr int gzip_only = 16;
     if (inflateInit2(&stream_, MAX_WBITS + gzip_only) != Z_OK)
       throw std::bad_alloc{};
@@ -43,7 +125,7 @@ public:
   uint64_t most() const override {
     // Deflate's best: 258 bytes from two bits.
     constexpr uint64_t best_ratio = 1032;
-    return file_.size() * best_ratio;
+    return file_->size() * best_ratio;
   }
 
   size_t read(std::span<std::byte> out) override {
@@ -68,7 +150,7 @@ public:
 
 private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InputError(file_.path() + ": " + what
+    throw InputError(file_->name() + ": " + what
                      + "; copy or download it again");
   }
 
@@ -76,7 +158,7 @@ private:
   bool more_input() {
     if (stream_.avail_in > 0)
       return true;
-    const auto got = file_.read(std::as_writable_bytes(std::span{input_}));
+    const auto got = file_->read(std::as_writable_bytes(std::span{input_}));
     stream_.next_in = input_.data();
     stream_.avail_in = static_cast<uInt>(got);
     if (got == 0 && !between_members_)
@@ -92,7 +174,7 @@ private:
                          : "something follows its gzip stream";
   }
 
-  InputFile file_;
+  std::unique_ptr<StoredBytes> file_;
   z_stream stream_{};
   std::array<Bytef, 65536> input_;
   uint64_t members_ = 0;
@@ -102,8 +184,8 @@ private:
 /// Takes a file of zstd's frames apart, one after another.
 class ZstdBytes : public ByteSource {
 public:
-  explicit ZstdBytes(const std::string& path)
-    : file_(path), stream_(ZSTD_createDCtx()) {
+  explicit ZstdBytes(const DataFile& file)
+    : file_(stored_bytes(file)), stream_(ZSTD_createDCtx()) {
     // What a frame may make its reader keep; zstd -1 to -19 want 8 MiB.
     constexpr int max_window_log = 26;
     if (stream_ == nullptr
@@ -121,7 +203,7 @@ public:
     // The best: a block of 128 KiB from the four bytes of a run.
     constexpr uint64_t best_ratio = (1 << 17) / 4;
     constexpr auto all = std::numeric_limits<uint64_t>::max();
-    return file_.size() > all / best_ratio ? all : file_.size() * best_ratio;
+    return file_->size() > all / best_ratio ? all : file_->size() * best_ratio;
   }
 
   size_t read(std::span<std::byte> out) override {
@@ -141,7 +223,7 @@ public:
 
 private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InputError(file_.path() + ": " + what
+    throw InputError(file_->name() + ": " + what
                      + "; copy or download it again");
   }
 
@@ -149,7 +231,7 @@ private:
   bool more_input() {
     if (from_.pos < from_.size)
       return true;
-    const auto got = file_.read(std::as_writable_bytes(std::span{input_}));
+    const auto got = file_->read(std::as_writable_bytes(std::span{input_}));
     from_ = {input_.data(), got, 0};
     if (got == 0 && !between_frames_)
       refuse("its zstd stream ends too early");
@@ -167,7 +249,7 @@ private:
     return "its zstd stream is damaged";
   }
 
-  InputFile file_;
+  std::unique_ptr<StoredBytes> file_;
   ZSTD_DCtx* stream_;
   ZSTD_inBuffer from_{};
   std::array<uint8_t, 65536> input_;
@@ -196,12 +278,13 @@ bool is_gzip_name(const std::string& path) {
   return path.ends_with(".gz");
 }
 
-std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
-  if (is_gzip_name(path))
-    return std::make_unique<GzipBytes>(path);
-  if (is_packed_name(path))
-    return std::make_unique<ZstdBytes>(path);
-  return std::make_unique<PlainBytes>(path);
+std::unique_ptr<ByteSource> open_bytes(const DataFile& file) {
+  const auto name = file.name(); // a URL's query says nothing of its format
+  if (is_gzip_name(name))
+    return std::make_unique<GzipBytes>(file);
+  if (is_packed_name(name))
+    return std::make_unique<ZstdBytes>(file);
+  return std::make_unique<PlainBytes>(file);
 }
 
 } // namespace troupe

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/files/data_file.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,8 +33,8 @@ std::string unnamed_packing(const std::string& path, std::string_view start);
 
 /// Opens a file; one named .gz is inflated, of one or more members (RFC 1952),
 /// and one named .zst, of one or more frames (RFC 8878) whose window is at most
-/// 64 MiB.
+/// 64 MiB. Of an object elsewhere the next parts are fetched while one is read.
 /// Errors: InputError (missing, not a regular file, not readable).
-std::unique_ptr<ByteSource> open_bytes(const std::string& path);
+std::unique_ptr<ByteSource> open_bytes(const DataFile& file);
 
 } // namespace troupe

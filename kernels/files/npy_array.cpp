@@ -185,10 +185,11 @@ double NpyArray::item(uint64_t i) const {
   }
 }
 
-NpyArray read_npy_array(const std::string& path) {
+NpyArray read_npy_array(const DataFile& file) {
   NpyArray result;
+  const auto path = file.name();
   result.path = path;
-  const auto source = open_bytes(path);
+  const auto source = open_bytes(file);
   std::array<uint8_t, 12> start{};
   const auto head = std::as_writable_bytes(std::span{start});
   if (source->read(head.first(8)) < 8
@@ -214,7 +215,7 @@ NpyArray read_npy_array(const std::string& path) {
   if (source->read(std::as_writable_bytes(std::span{text})) < length)
     refuse(path, "ends within its header");
   Header{text, result}.read();
-  result.data = read_payload(path, *source, 8 + length_bytes + length,
+  result.data = read_payload(file, *source, 8 + length_bytes + length,
                              size_of(result));
   return result;
 }

@@ -21,10 +21,10 @@ struct NpyArray {
   double item(uint64_t i) const;
 };
 
-/// Reads an array, plain or .gz; a plain file is mapped.
+/// Reads an array, plain or .gz; a plain file of this machine is mapped.
 /// Errors: InputError (no array file, another version, Fortran order, pickled
 /// objects, another type or byte order, a size that is not the shape's).
 /// Source: NumPy, numpy.lib.format, versions 1.0, 2.0, 3.0.
-NpyArray read_npy_array(const std::string& path);
+NpyArray read_npy_array(const DataFile& file);
 
 } // namespace troupe

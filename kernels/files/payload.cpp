@@ -40,15 +40,17 @@ Payload mapped(const std::string& path, uint64_t header_bytes, uint64_t whole) {
 
 } // namespace
 
-Payload read_payload(const std::string& path, ByteSource& source,
+Payload read_payload(const DataFile& file, ByteSource& source,
                      uint64_t header_bytes, uint64_t size) {
+  const auto path = file.name();
   const auto whole = header_bytes + size;
   if (whole > source.most())
     too_short(path, whole, ", more than such a file can hold");
   if (!is_packed_name(path)) {
     if (whole < source.most())
       too_long(path, whole);
-    return mapped(path, header_bytes, whole);
+    if (!file.is_elsewhere())
+      return mapped(path, header_bytes, whole);
   }
   // A compressed file can claim a lot more than it holds: it gets only as
   // much room again as data has come out already.

@@ -17,10 +17,10 @@ struct Payload {
 };
 
 /// Takes the rest of a file, which has to be `size` bytes: a plain file is
-/// mapped, a compressed one inflated. `source` stands behind the header of
-/// `header_bytes`; no more is allocated than twice what has come out.
-/// Errors: InputError (shorter or longer than that).
-Payload read_payload(const std::string& path, ByteSource& source,
+/// mapped, a compressed one inflated, one elsewhere read. `source` stands
+/// behind the header of `header_bytes`; no more is allocated than twice what
+/// has come out. Errors: InputError (shorter or longer than that).
+Payload read_payload(const DataFile& file, ByteSource& source,
                      uint64_t header_bytes, uint64_t size);
 
 } // namespace troupe

@@ -25,12 +25,12 @@ std::string_view without_plus(std::string_view text) {
 
 } // namespace
 
-TextLines::TextLines(const std::string& path)
-  : path_(path), source_(open_bytes(path)), buffer_(chunk_bytes) {
+TextLines::TextLines(const DataFile& file)
+  : path_(file.name()), source_(open_bytes(file)), buffer_(chunk_bytes) {
   fill();
   const std::string_view start{buffer_.data(), end_};
-  if (const auto why = unnamed_packing(path, start); !why.empty())
-    throw InputError(path + ": " + why);
+  if (const auto why = unnamed_packing(path_, start); !why.empty())
+    throw InputError(path_ + ": " + why);
   if (start.starts_with("\xef\xbb\xbf"))
     begin_ = 3;
 }

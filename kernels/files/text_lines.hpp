@@ -17,7 +17,7 @@ class TextLines {
 public:
   /// Errors: InputError (missing, not readable; a compressed file whose
   /// name does not say so).
-  explicit TextLines(const std::string& path);
+  explicit TextLines(const DataFile& file);
 
   /// The next line without its end (\n or \r\n), valid until the next call;
   /// false at the end. A byte order mark at the start is left out.

@@ -13,13 +13,13 @@ constexpr size_t buffer_bytes = size_t{1} << 18;
 
 } // namespace
 
-ByteStream::ByteStream(const std::string& path)
-  : path_(path), source_(open_bytes(path)), buffer_(buffer_bytes) {
+ByteStream::ByteStream(const DataFile& file)
+  : path_(file.name()), source_(open_bytes(file)), buffer_(buffer_bytes) {
   fill();
   const std::string_view start{reinterpret_cast<const char*>(buffer_.data()),
                                end_};
-  if (const auto why = unnamed_packing(path, start); !why.empty())
-    throw InputError(path + ": " + why);
+  if (const auto why = unnamed_packing(path_, start); !why.empty())
+    throw InputError(path_ + ": " + why);
 }
 
 bool ByteStream::fill() {

@@ -18,7 +18,7 @@ class ByteStream {
 public:
   /// Errors: InputError (missing, not readable; a compressed file whose name
   /// does not say so).
-  explicit ByteStream(const std::string& path);
+  explicit ByteStream(const DataFile& file);
 
   const std::string& path() const { return path_; }
   /// Bytes of the unpacked file that were taken.

@@ -23,8 +23,8 @@ public:
   ExampleFormat(NamedFields fields, const RowWishes& wishes)
     : fields_(std::move(fields)), wishes_(wishes), rows_(wishes) {}
 
-  std::unique_ptr<RecordScan> scan(const std::string& path) const override {
-    return scan_tfrecord(path);
+  std::unique_ptr<RecordScan> scan(const DataFile& file) const override {
+    return scan_tfrecord(file);
   }
 
   RowLayout begin(const Record& first) override {

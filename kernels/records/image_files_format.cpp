@@ -12,13 +12,13 @@ namespace {
 /// A file is one record.
 class WholeFile : public RecordScan {
 public:
-  explicit WholeFile(const std::string& path) : path_(path) {}
+  explicit WholeFile(const DataFile& file) : file_(file), path_(file.name()) {}
 
   bool next(Record& out) override {
     if (done_)
       return false;
     done_ = true;
-    ByteStream stream{path_};
+    ByteStream stream{file_};
     stream.take(longest_record + 1, bytes_);
     if (bytes_.size() > longest_record)
       refuse_record(path_, 0, "the image is longer than 64 MiB",
@@ -28,6 +28,7 @@ public:
   }
 
 private:
+  DataFile file_;
   std::string path_;
   std::vector<uint8_t> bytes_;
   bool done_ = false;
@@ -38,8 +39,8 @@ public:
   ImageFilesFormat(std::vector<std::string> classes, const RowWishes& wishes)
     : classes_(std::move(classes)), rows_(wishes) {}
 
-  std::unique_ptr<RecordScan> scan(const std::string& path) const override {
-    return std::make_unique<WholeFile>(path);
+  std::unique_ptr<RecordScan> scan(const DataFile& file) const override {
+    return std::make_unique<WholeFile>(file);
   }
 
   bool whole_files() const override { return true; }

@@ -17,7 +17,7 @@ constexpr size_t deepest = 16;
 
 class JsonLines : public RecordScan {
 public:
-  explicit JsonLines(const std::string& path) : lines_(path) {}
+  explicit JsonLines(const DataFile& file) : lines_(file) {}
 
   bool next(Record& out) override {
     std::string_view line;
@@ -39,8 +39,8 @@ public:
   JsonLinesFormat(NamedFields fields, RowWishes wishes)
     : fields_(std::move(fields)), wishes_(std::move(wishes)) {}
 
-  std::unique_ptr<RecordScan> scan(const std::string& path) const override {
-    return std::make_unique<JsonLines>(path);
+  std::unique_ptr<RecordScan> scan(const DataFile& file) const override {
+    return std::make_unique<JsonLines>(file);
   }
 
   RowLayout begin(const Record& first) override {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/files/data_file.hpp"
 #include "kernels/graph/sample_shape.hpp"
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class RecordFormat {
 public:
   virtual ~RecordFormat() = default;
 
-  virtual std::unique_ptr<RecordScan> scan(const std::string& path) const = 0;
+  virtual std::unique_ptr<RecordScan> scan(const DataFile& file) const = 0;
   /// Learns from the first record what all have to be like.
   virtual RowLayout begin(const Record& first) = 0;
   /// The label as a number; who asks checks its range.

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 struct IndexHead {
   std::array<char, 8> magic = {'T', 'R', 'P', 'I', 'D', 'X', '0', '1'};
   uint64_t file_bytes = 0;
-  int64_t written_ns = 0;
+  int64_t version = 0;
   uint64_t records = 0;
   uint32_t name_crc = 0; ///< of the file's path and the rule
   uint32_t records_crc = 0;
@@ -35,10 +35,17 @@ uint32_t head_crc(const IndexHead& head) {
   return crc32c(0, &head, offsetof(IndexHead, head_crc));
 }
 
-std::string identity(const std::string& file, const std::string& rule) {
+std::string identity(const DataFile& file, const std::string& rule) {
   std::error_code none;
-  const auto whole = fs::absolute(file, none);
-  return (none ? file : whole.lexically_normal().string()) + '\0' + rule;
+  const auto whole = fs::absolute(file.place(), none);
+  return (none || file.is_elsewhere() ? file.place()
+                                      : whole.lexically_normal().string())
+         + '\0' + rule;
+}
+
+/// Without a tag nothing says whether an object is the one it was.
+bool is_recognised(const DataFile& file, const FileState& state) {
+  return !file.is_elsewhere() || state.version != 0;
 }
 
 /// Two sums of 32 bits, of which one begins with a text, name it; a file that
@@ -60,9 +67,9 @@ uint32_t name_crc(const std::string& name) {
 
 } // namespace
 
-FileState state_of(const std::string& path) {
-  const InputFile file{path};
-  return {file.size(), file.written_ns()};
+FileState state_of(const DataFile& file) {
+  const auto opened = file.open();
+  return {opened->size(), opened->version()};
 }
 
 FileIndex::FileIndex(FileState state, std::vector<IndexedRecord> records)
@@ -73,7 +80,7 @@ FileIndex::FileIndex(FileState state, std::vector<IndexedRecord> records)
 }
 
 std::optional<FileIndex> load_index(const std::string& folder,
-                                    const std::string& file,
+                                    const DataFile& file,
                                     const std::string& rule) {
   if (folder.empty())
     return std::nullopt;
@@ -82,14 +89,15 @@ std::optional<FileIndex> load_index(const std::string& folder,
   std::error_code none;
   if (!fs::is_regular_file(path, none))
     return std::nullopt;
+  const auto state = state_of(file);
   try {
     const InputFile kept{path};
     IndexHead head;
     const auto bytes = std::as_writable_bytes(std::span{&head, 1});
-    const auto state = state_of(file);
     if (kept.read_at(0, bytes) < bytes.size() || head.magic != IndexHead{}.magic
-        || head.head_crc != head_crc(head) || head.name_crc != name_crc(name)
-        || head.file_bytes != state.bytes || head.written_ns != state.written_ns
+        || !is_recognised(file, state) || head.head_crc != head_crc(head)
+        || head.name_crc != name_crc(name) || head.file_bytes != state.bytes
+        || head.version != state.version
         || head.records > (kept.size() - sizeof head) / sizeof(IndexedRecord)
         || kept.size() != sizeof head + head.records * sizeof(IndexedRecord))
       return std::nullopt;
@@ -109,15 +117,16 @@ std::optional<FileIndex> load_index(const std::string& folder,
   }
 }
 
-FileIndex keep_index(const std::string& folder, const std::string& file,
+FileIndex keep_index(const std::string& folder, const DataFile& file,
                      const std::string& rule, FileIndex index) {
-  if (folder.empty() || index.size() == 0)
+  if (folder.empty() || index.size() == 0
+      || !is_recognised(file, index.state()))
     return index;
   const auto name = identity(file, rule);
   const std::span records{&index[0], index.size()};
   IndexHead head;
   head.file_bytes = index.state().bytes;
-  head.written_ns = index.state().written_ns;
+  head.version = index.state().version;
   head.records = index.size();
   head.name_crc = name_crc(name);
   head.records_crc = crc32c(0, records.data(), records.size_bytes());

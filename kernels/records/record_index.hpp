@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/files/data_file.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,11 +21,11 @@ static_assert(sizeof(IndexedRecord) == 16);
 /// The state of a file when its index was made.
 struct FileState {
   uint64_t bytes = 0;
-  int64_t written_ns = 0;
+  int64_t version = 0; ///< OpenedFile::version()
 
   bool operator==(const FileState&) const = default;
 };
-FileState state_of(const std::string& path);
+FileState state_of(const DataFile& file);
 
 /// Where the records of one file lie. Kept in a file of its own, it is mapped:
 /// processes of a host share its memory.
@@ -38,7 +40,7 @@ public:
 
 private:
   friend std::optional<FileIndex>
-  load_index(const std::string&, const std::string&, const std::string&);
+  load_index(const std::string&, const DataFile&, const std::string&);
   FileState state_;
   std::shared_ptr<const void> owner_;
   const IndexedRecord* records_ = nullptr;
@@ -47,14 +49,15 @@ private:
 
 /// The index of a file as it was kept in `folder`, made under the same `rule`
 /// (the format and its keys), where it is whole and the file has not changed
-/// in length or time since. Else nothing.
+/// in length or time, or an object in its tag, since. Else nothing, as for an
+/// object without a tag.
 std::optional<FileIndex> load_index(const std::string& folder,
-                                    const std::string& file,
+                                    const DataFile& file,
                                     const std::string& rule);
 
 /// Keeps an index, whole or not at all; returns it as load_index would, mapped.
 /// Where it cannot be kept it is returned as it is: it will be made again.
-FileIndex keep_index(const std::string& folder, const std::string& file,
+FileIndex keep_index(const std::string& folder, const DataFile& file,
                      const std::string& rule, FileIndex index);
 
 /// TROUPE_CACHE, else XDG_CACHE_HOME/troupe, else ~/.cache/troupe; in it

@@ -77,8 +77,8 @@ bool leaves(std::string_view name) {
 
 class TarScan : public RecordScan {
 public:
-  TarScan(const std::string& path, const TarFields& fields)
-    : stream_(path), fields_(fields) {}
+  TarScan(const DataFile& file, const TarFields& fields)
+    : stream_(file), fields_(fields) {}
 
   bool next(Record& out) override {
     Sample sample;
@@ -291,9 +291,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<RecordScan> scan_tar(const std::string& path,
+std::unique_ptr<RecordScan> scan_tar(const DataFile& file,
                                      const TarFields& fields) {
-  return std::make_unique<TarScan>(path, fields);
+  return std::make_unique<TarScan>(file, fields);
 }
 
 } // namespace troupe

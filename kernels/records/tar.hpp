@@ -22,7 +22,7 @@ struct TarFields {
 /// Nothing is written anywhere; names that leave the archive are refused.
 /// Source: POSIX.1-2017, pax, "ustar Interchange Format"; the WebDataset
 /// format's specification.
-std::unique_ptr<RecordScan> scan_tar(const std::string& path,
+std::unique_ptr<RecordScan> scan_tar(const DataFile& file,
                                      const TarFields& fields);
 
 } // namespace troupe

@@ -13,8 +13,8 @@ public:
   TarFormat(TarFields fields, const RowWishes& wishes)
     : fields_(std::move(fields)), rows_(wishes) {}
 
-  std::unique_ptr<RecordScan> scan(const std::string& path) const override {
-    return scan_tar(path, fields_);
+  std::unique_ptr<RecordScan> scan(const DataFile& file) const override {
+    return scan_tar(file, fields_);
   }
 
   RowLayout begin(const Record& first) override { return rows_.begin(first); }

@@ -26,7 +26,7 @@ uint32_t masked_crc(std::span<const uint8_t> bytes) {
 
 class TfRecordScan : public RecordScan {
 public:
-  explicit TfRecordScan(const std::string& path) : stream_(path) {}
+  explicit TfRecordScan(const DataFile& file) : stream_(file) {}
 
   bool next(Record& out) override {
     const auto start = stream_.at();
@@ -79,8 +79,8 @@ void append_tfrecord(std::string_view bytes, std::string& out) {
   add(sum(bytes), 4);
 }
 
-std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path) {
-  return std::make_unique<TfRecordScan>(path);
+std::unique_ptr<RecordScan> scan_tfrecord(const DataFile& file) {
+  return std::make_unique<TfRecordScan>(file);
 }
 
 void check_tfrecord(Record& record) {

@@ -10,7 +10,7 @@ namespace troupe {
 /// The records of a TFRecord file: a length of 8 bytes, its masked CRC-32C, the
 /// bytes, theirs. Both sums are checked.
 /// Source: TensorFlow's guide "TFRecord and tf.train.Example".
-std::unique_ptr<RecordScan> scan_tfrecord(const std::string& path);
+std::unique_ptr<RecordScan> scan_tfrecord(const DataFile& file);
 
 constexpr uint64_t tfrecord_check_bytes = 4;
 

@@ -83,7 +83,7 @@ RULES = {
     "monitoring": (("monitoring",), POSIX + r"|prometheus/.*"),
     "actors": (("actors", "kernels", "strategies", "monitoring"), "|".join([
         POSIX, r"caf/.*", r"sqlite3\.h", r"openssl/.*", r"prometheus/.*",
-        r"nlohmann/.*"])),
+        r"nlohmann/.*", r"curl/.*", r"fnmatch\.h"])),
     "apps": (ROOMS, ".*"),
 }
 # Per room: its folders from the ground up, each may enter those before it; "": the
@@ -91,7 +91,7 @@ RULES = {
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
                "compression records columns data cuda checkpoint table devices".split() + [""],
-    "actors": "process journal wire sockets certificates links collectives "
+    "actors": "process stores journal wire sockets certificates links collectives "
               "control job compute role replica worker shard stage "
               "voting coordinator launch".split() + [""],
     "apps": "terminal settings process launch top doctor tensorboard chaos bench commands".split() + [""],

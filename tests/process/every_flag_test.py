@@ -361,6 +361,10 @@ TRAIN = {
     "eval-fraction": field("eval", lambda x: x is not None,
                            "--eval-fraction", "0.2"),
     "data-memory": refused("bytes|memory", "--data-memory", "1000", status=1),
+    "data-cache": tested("tests/process/stores_test.py", "--data-cache",
+                         "blocks:20M"),
+    "data-timeout": tested("tests/process/stores_test.py", "--data-timeout",
+                           "3"),
     "seed": differs("--seed", "1"),
     "strategy": field("strategy", "one_device", "--strategy", "one_device"),
     "devices": field("device", ["cpu:0", "cpu:1", "cpu:2"], "--devices",
@@ -512,6 +516,7 @@ def reads(command, *more):
                                  base=base, status=1, command=command),
         "data-memory": refused("bytes|memory", "--data-memory", "1000",
                                base=base, status=1, command=command),
+        **elsewhere(command, *base, *DATA),
         "devices": refused("uses one device", "--devices", "cpu:2", base=base,
                            command=command),
         "threads-per-device": refused("1 to 1024", "--threads-per-device",
@@ -527,6 +532,15 @@ def reads(command, *more):
         "quiet": silent(command, base),
         "no-color": taken(command, base, "--no-color"),
     }
+
+
+def elsewhere(command, *given):
+    """Rows of flags that say how data elsewhere are reached."""
+    idle = r"no effect with data of this machine"
+    return {"data-cache": line(idle, command, *given, "--data-cache", "b:20M",
+                               status=2),
+            "data-timeout": line(idle, command, *given, "--data-timeout", "9",
+                                 status=2)}
 
 
 def prints_other(command, base, data, *given):
@@ -804,12 +818,14 @@ OTHERS = {
                       command="checkpoint export for-export")},
     "data info": {
         "data": line(r"no-such.csv", "data info", "--data",
-                     "csv:no-such.csv", status=1)},
+                     "csv:no-such.csv", status=1),
+        **elsewhere("data info", "--data", "csv:no-such.csv")},
     "model show": {
         "model": line(r"transformer|attention", "model show", "--model",
                       "transformer:L1-H2-D16-T16"),
         "data": line(r"(?s)39|13", "model show dlrm", "--data",
                      "synthetic:clicks?samples=640"),
+        **elsewhere("model show cnn"),
         "virtual-ranks": line(r"are more than", "model show cnn",
                               "--virtual-ranks", "65", status=2),
         "global-batch": line(r"are more than", "model show cnn",

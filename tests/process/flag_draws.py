@@ -461,6 +461,7 @@ ANY = {
     "certificates": ["DIR/certs"], "certificate-seconds": ["3600"],
     "listen": ["127.0.0.1:0", "10.9.8.7:0"], "quiet": [], "no-color": [],
     "join-deadline-ms": ["20000"], "data-memory": ["100000000", "10"],
+    "data-cache": ["DIR/blocks:20M"], "data-timeout": ["9"],
 }
 # Who computes, and what is printed and kept: without a word in the weights.
 WORLD = {
@@ -473,7 +474,7 @@ WORLD = {
     "flight", "log-level",
     "log-every", "standby", "allow-faults", "metrics-address", "certificates",
     "certificate-seconds", "listen", "quiet", "no-color", "join-deadline-ms",
-    "data-memory"}
+    "data-memory", "data-cache", "data-timeout"}
 # Other bits than those of one device, or none that repeat.
 LOOSE = {"async", "staleness", "backup-workers", "compress", "server-filter",
          "server-rule", "table-bytes", "table-idle-steps", "reject-stale",
