@@ -49,6 +49,8 @@ int dispatch(const Settings& settings) {
     return run_voter(settings);
   if (command == "bench step")
     return run_bench_step(settings);
+  if (command == "bench data")
+    return run_bench_data(settings);
   if (command == "bench kernels")
     return run_bench_kernels(settings);
   if (command == "bench all-reduce")

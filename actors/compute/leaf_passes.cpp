@@ -52,7 +52,8 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
     lane.rows.insert(lane.rows.end(), more.begin(), more.end());
   }
   const auto rows = static_cast<uint32_t>(lane.rows.size());
-  data_->gather(lane.rows.data(), rows, *lane.batch);
+  data_->gather(lane.rows.data(), rows, *lane.batch,
+                DataPass{job_->options.seed, sampling_.step(step).data_epoch});
   expect_next(step, ranks);
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());

@@ -155,7 +155,9 @@ Batch StageSteps::gather(Part& part, uint32_t number, uint32_t rank) {
   if (part.reads_samples) {
     auto& memory = part.batches[part.slot_of(number)];
     sampling_.indices(step_, rank, rows_);
-    context_.data.train->gather(rows_.data(), rows, memory);
+    context_.data.train->gather(rows_.data(), rows, memory,
+                                DataPass{job_.options.seed,
+                                         sampling_.step(step_).data_epoch});
     batch = memory.batch(rows, key);
   }
   batch.rows = rows;

@@ -12,6 +12,7 @@ using namespace binding;
 constexpr uint64_t largest_vector = uint64_t{1} << 30;
 constexpr uint32_t max_workers = 1'000;
 constexpr uint32_t max_stages = 64;
+constexpr uint32_t max_decode_threads = 256;
 constexpr uint64_t largest_table = uint64_t{1} << 37; // rows have 31 bits
 constexpr uint64_t max_pairs = uint64_t{1} << 27;
 
@@ -110,6 +111,15 @@ std::vector<Flag> bench_flags() {
                        }));
   flags.push_back(flag(on_null, "ps", "N", "1", "number of shards",
                        whole(FIELD(bench.shards), 1, max_workers).set));
+  flags.push_back(flag(on_source, "threads", "N,N…", "1",
+                       "numbers of threads that read and decode",
+                       [](Settings& s, const std::string& value) {
+                         s.bench.decode_threads =
+                           whole_list(value, max_decode_threads);
+                       }));
+  flags.push_back(flag(on_source, "seconds", "S", "5",
+                       "seconds that each number of threads is measured",
+                       whole(FIELD(bench.data_seconds), 1, 3'600).set));
   flags.push_back(flag(on_pipeline, "stages", "N,N…", "2,4,8",
                        "numbers of stages",
                        [](Settings& s, const std::string& value) {

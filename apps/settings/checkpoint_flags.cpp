@@ -24,13 +24,13 @@ Binding resuming() {
 
 std::vector<Flag> checkpoint_flags() {
   std::vector<Flag> flags;
-  const auto add = [&](unsigned commands, const char* name, const char* value,
+  const auto add = [&](uint64_t commands, const char* name, const char* value,
                        FlagType type, const char* fallback, const char* help,
                        const Binding& binding) {
     flags.push_back({name, value, type, commands, "Checkpoints", fallback, help,
                      binding.set, binding.get});
   };
-  constexpr unsigned on_runs = on_train | on_plan | on_role;
+  constexpr uint64_t on_runs = on_train | on_plan | on_role;
   add(on_runs, "checkpoint-dir", "DIR", FlagType::text, "none",
       "write checkpoints into this folder while the run goes on, and one of "
       "its end, also after Ctrl-C",

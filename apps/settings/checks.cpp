@@ -336,6 +336,10 @@ void check_settings(const Settings& settings, const Flags& flags) {
                  "digits.safetensors");
   if (command == "predict")
     require_flag(settings, settings.out, "out", "predictions.txt");
+  if (command == "bench data" && !settings.job.data.empty())
+    parse_data_spec(settings.job.data);
+  if (command == "bench data")
+    require_flag(settings, settings.job.data, "data", "synthetic:digits");
   if (command == "bench step")
     require_flag(settings, settings.job.data, "data", "synthetic:digits");
   if (command == "voter") {

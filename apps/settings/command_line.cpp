@@ -145,8 +145,8 @@ void take_operand(CommandLine& line, Words& rest) {
                                                                  : rest.front();
   if (line.command == "bench") {
     const std::string known =
-      "; use bench step, kernels, all-reduce, null-step, parameter-server, "
-      "pipeline, recovery or goodput";
+      "; use bench step, data, kernels, all-reduce, null-step, "
+      "parameter-server, pipeline, recovery or goodput";
     if (bit_of("bench " + operand) == 0)
       throw UsageError("bench takes what to measure first" + known);
     line.command = "bench " + operand;

@@ -15,6 +15,7 @@ int run_node(const Settings& settings);
 int run_role(const Settings& settings);
 int run_voter(const Settings& settings);
 int run_bench_step(const Settings& settings);
+int run_bench_data(const Settings& settings);
 int run_bench_kernels(const Settings& settings);
 int run_bench_all_reduce(const Settings& settings);
 int run_bench_null_step(const Settings& settings);

@@ -2,6 +2,7 @@
 
 #include "apps/settings/settings.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 namespace troupe {
 
 /// Commands that know a flag, as a set of bits.
-enum CommandBit : unsigned {
+enum CommandBit : uint64_t {
   on_train = 1,
   on_plan = 2,
   on_evaluate = 4,
@@ -42,11 +43,12 @@ enum CommandBit : unsigned {
   on_doctor = 536870912,
   on_timeline = 1073741824,
   on_launch = 2147483648,
+  on_source = 4294967296, ///< bench data
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
 /// The bit of a command; 0 for one without flags.
-unsigned bit_of(const std::string& command);
+uint64_t bit_of(const std::string& command);
 
 enum class FlagType { text, number, toggle };
 
@@ -59,7 +61,7 @@ struct Flag {
   /// "[=fresh]".
   std::string value;
   FlagType type = FlagType::text;
-  unsigned commands = 0;
+  uint64_t commands = 0;
   std::string group;    ///< heading in the help
   std::string fallback; ///< default with unit, as the help shows it
   std::string help;

@@ -233,6 +233,13 @@ constexpr Purpose purposes[] = {
   {"bench step", "troupe bench step [flags]",
    "Measures a training step with actors against a plain loop.",
    "  troupe bench step --data synthetic:digits --json step.json\n"},
+  {"bench data", "troupe bench data --data SPEC [flags]",
+   "Measures how many samples a second are read, decoded and augmented, as "
+   "training takes them, and nothing else; samples read twice have to be "
+   "equal.",
+   "  troupe bench data --data synthetic:digits --seconds 1\n"
+   "  troupe bench data --data "
+   "'images:DIR?augment=random_resized_crop:224,flip' --threads 1,2\n"},
   {"bench kernels", "troupe bench kernels [flags]",
    "Measures operators, optimizers and compression on one thread against what "
    "the machine can do.",

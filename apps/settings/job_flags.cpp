@@ -157,7 +157,7 @@ struct Row {
   Binding binding;
 };
 
-void add(std::vector<Flag>& flags, const char* group, unsigned commands,
+void add(std::vector<Flag>& flags, const char* group, uint64_t commands,
          std::vector<Row> rows) {
   for (auto& row : rows)
     flags.push_back({row.name, row.value, row.type, commands, group,
@@ -176,7 +176,7 @@ void add_inputs(std::vector<Flag>& flags) {
         "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, dlrm, "
         "wide_deep, logreg, FILE.json or FILE.toml; docs/models.md",
         text(FIELD(job.model))}});
-  add(flags, group, on_all | on_model | on_info | on_doctor,
+  add(flags, group, on_all | on_model | on_info | on_doctor | on_source,
       {{"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…], WHERE also at https:// or s3://: mnist:DIR, "
         "cifar10:DIR, csv:FILE, "
@@ -185,6 +185,12 @@ void add_inputs(std::vector<Flag>& flags) {
         "synthetic:digits|clicks|rows|text; for example "
         "synthetic:digits?samples=60000&seed=0; keys in docs/data.md",
         text(FIELD(job.data))}});
+  add(flags, group, on_all | on_source,
+      {{"data-memory", "N", number_flag, "a quarter of the free memory",
+        "bytes of samples that a process holds; of tfrecord, tar, jsonl and "
+        "images what is more is left in the files and read from there, of "
+        "other kinds it is refused",
+        whole(FIELD(job.data_access.memory), 0, max_data_bytes)}});
   add(flags, group, on_all,
       {{"eval-data", "SPEC", text_flag, "none",
         "samples to evaluate on; excludes --eval-fraction",
@@ -192,13 +198,8 @@ void add_inputs(std::vector<Flag>& flags) {
        {"eval-fraction", "F", number_flag, "0",
         "hold out F of the samples (0 to below 1), drawn unless the data say "
         "?eval=tail; evaluate and predict take that part alone",
-        eval_fraction()},
-       {"data-memory", "N", number_flag, "a quarter of the free memory",
-        "bytes of samples that a process holds; of tfrecord, tar, jsonl and "
-        "images what is more is left in the files and read from there, of "
-        "other kinds it is refused",
-        whole(FIELD(job.data_access.memory), 0, max_data_bytes)}});
-  add(flags, group, on_all | on_model | on_info,
+        eval_fraction()}});
+  add(flags, group, on_all | on_model | on_info | on_source,
       {{"data-cache", "DIR:SIZE", text_flag, "none",
         "of data at http://, https:// and s3:// keep what was read in this "
         "folder, for all processes of a host; SIZE as 500M or 20G",
@@ -207,7 +208,7 @@ void add_inputs(std::vector<Flag>& flags) {
         "seconds that fetching a part of such data may take, with all its "
         "tries",
         whole(FIELD(job.data_access.timeout_s), 1, 86'400)}});
-  add(flags, group, on_jobs,
+  add(flags, group, on_jobs | on_source,
       {{"seed", "N", number_flag, "0",
         "of initial values and the order of samples",
         whole(FIELD(job.seed), 0, std::numeric_limits<uint64_t>::max())}});

@@ -6,13 +6,13 @@ namespace {
 
 using namespace binding;
 
-constexpr unsigned on_runs = on_train | on_plan | on_role;
-constexpr unsigned on_files = on_evaluate | on_predict;
-constexpr unsigned on_control = on_ctl | on_reshape | on_move;
-constexpr unsigned on_members = on_certificates | on_sign | on_token
+constexpr uint64_t on_runs = on_train | on_plan | on_role;
+constexpr uint64_t on_files = on_evaluate | on_predict;
+constexpr uint64_t on_control = on_ctl | on_reshape | on_move;
+constexpr uint64_t on_members = on_certificates | on_sign | on_token
                                 | on_petition;
 
-void add(std::vector<Flag>& flags, unsigned commands, const char* group,
+void add(std::vector<Flag>& flags, uint64_t commands, const char* group,
          const char* name, const char* value, const char* fallback,
          const char* help, const Binding& binding) {
   flags.push_back({name, value, FlagType::text, commands, group, fallback, help,
@@ -35,7 +35,7 @@ void add_files(std::vector<Flag>& flags) {
       text(FIELD(out)));
   add(flags,
       on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos
-        | on_recovery | on_goodput | on_pipeline,
+        | on_recovery | on_goodput | on_pipeline | on_source,
       group, "json", "FILE", "none", "write the figures as a JSON list",
       text(FIELD(json)));
   add(flags, on_all | on_kernels | on_model, group, "config", "FILE", "none",
@@ -234,7 +234,7 @@ std::vector<std::string> commands() {
           "version",      "help"};
 }
 
-unsigned bit_of(const std::string& command) {
+uint64_t bit_of(const std::string& command) {
   if (command == "train")
     return on_train;
   if (command == "plan")
@@ -259,6 +259,8 @@ unsigned bit_of(const std::string& command) {
     return on_server;
   if (command == "bench pipeline")
     return on_pipeline;
+  if (command == "bench data")
+    return on_source;
   if (command == "bench recovery")
     return on_recovery;
   if (command == "bench goodput")

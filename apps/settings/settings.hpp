@@ -41,6 +41,8 @@ struct BenchOptions {
   std::vector<uint32_t> pass_ms{5}; ///< by stage, in turn
   uint64_t pipeline_steps = 9;
   std::string recompute = "none";
+  std::vector<uint32_t> decode_threads{1}; ///< of bench data
+  uint64_t data_seconds = 5;               ///< of each number of threads
 };
 
 /// What `troupe chaos` does to a job.

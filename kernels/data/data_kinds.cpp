@@ -141,6 +141,7 @@ constexpr DataKey tfrecord_keys[]{{"features", inherited},
                                   {"shape", shared},
                                   {"size", shared},
                                   {"channels", shared},
+                                  {"augment", shared},
                                   {"scale", shared},
                                   eval_key,
                                   eval_seed_key};
@@ -153,6 +154,7 @@ constexpr DataKey json_lines_keys[]{{"features", inherited},
                                     eval_seed_key};
 constexpr DataKey image_folder_keys[]{{"size", shared},
                                       {"channels", shared},
+                                      {"augment", shared},
                                       {"scale", shared},
                                       eval_key,
                                       eval_seed_key};

@@ -35,7 +35,8 @@ uint64_t Dataset::samples() const {
   return shape.label == LabelKind::number ? targets.size() : labels.size();
 }
 
-void Dataset::raw_features(uint64_t sample, float* out) const {
+void Dataset::raw_features(uint64_t sample, float* out,
+                           const std::optional<DataPass>& pass) const {
   // Locals: `out` might point at members for all the compiler knows.
   const auto width = features();
   const auto factor = scale;
@@ -44,13 +45,16 @@ void Dataset::raw_features(uint64_t sample, float* out) const {
       out[k] = static_cast<float>(from[k]) * factor;
   };
   const auto row = place(sample);
+  SampleDraw draw;
+  if (pass && in_files) // of the whole set's numbers, whatever was held out
+    draw.key = augment_key(pass->seed, pass->data_epoch, row);
   if (in_files && files_hold_bytes) {
     thread_local std::vector<uint8_t> read;
     read.resize(width);
-    in_files->read(row, read.data());
+    in_files->read(row, read.data(), draw);
     widen(read.data());
   } else if (in_files) {
-    in_files->read(row, out);
+    in_files->read(row, out, draw);
   } else if (!bytes.empty()) {
     widen(bytes.data() + row * width);
   } else if (!values.empty()) {
@@ -58,8 +62,9 @@ void Dataset::raw_features(uint64_t sample, float* out) const {
   }
 }
 
-void Dataset::gather_features(uint64_t row, float* out) const {
-  raw_features(row, out);
+void Dataset::gather_features(uint64_t row, float* out,
+                              const std::optional<DataPass>& pass) const {
+  raw_features(row, out, pass);
   if (mean.empty())
     return;
   const auto width = features();
@@ -91,8 +96,8 @@ void Dataset::expect(const uint32_t* rows, uint32_t count) const {
     in_files->expect(place(rows[i]));
 }
 
-void Dataset::gather(const uint32_t* rows, uint32_t count,
-                     BatchMemory& out) const {
+void Dataset::gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+                     const std::optional<DataPass>& pass) const {
   expect(rows, count);
   const auto all = samples();
   const auto width = features();
@@ -105,7 +110,7 @@ void Dataset::gather(const uint32_t* rows, uint32_t count,
       gather_ragged(row, i, out);
     } else {
       if (auto* to = out.features(); to != nullptr && width > 0)
-        gather_features(row, to + i * width);
+        gather_features(row, to + i * width, pass);
       if (auto* to = out.ids(); to != nullptr && !ids.empty())
         std::copy_n(ids.data() + row * shape.ids, shape.ids,
                     to + i * shape.ids);

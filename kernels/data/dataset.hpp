@@ -44,6 +44,13 @@ private:
 struct FittedColumns;
 struct TableColumns;
 
+/// A pass over the samples to train on: what is drawn of a sample follows from
+/// it.
+struct DataPass {
+  uint64_t seed = 0;
+  uint64_t data_epoch = 0;
+};
+
 /// Labelled samples. Features are in memory or left in their files; they are
 /// bytes times `scale` (images) or float32, and where they are standardised
 /// (value - mean) * inverse_deviation.
@@ -90,7 +97,10 @@ struct Dataset {
 
   /// Copies samples into the first `count` rows of a batch.
   /// The same bits for the same rows, however they are grouped.
-  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out) const;
+  /// To train on images that are augmented it takes the pass that it is for;
+  /// without one nothing is drawn of them.
+  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+              const std::optional<DataPass>& pass = {}) const;
 
   /// Says that samples are gathered soon: what lies elsewhere is fetched
   /// meanwhile.
@@ -102,10 +112,12 @@ struct Dataset {
   uint64_t place(uint64_t i) const { return places.empty() ? i : places[i]; }
 
   /// The features of a sample before they are standardised, [features()].
-  void raw_features(uint64_t sample, float* out) const;
+  void raw_features(uint64_t sample, float* out,
+                    const std::optional<DataPass>& pass = {}) const;
 
 private:
-  void gather_features(uint64_t row, float* out) const;
+  void gather_features(uint64_t row, float* out,
+                       const std::optional<DataPass>& pass) const;
   void gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const;
 };
 

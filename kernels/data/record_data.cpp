@@ -59,6 +59,28 @@ Shape extents_of(const DataSpec& spec, const char* key, size_t max_extents,
   }
 }
 
+Augmentation augmentation_of(const DataSpec& spec, const ImageSize& size) {
+  const auto text = option(spec, "augment");
+  if (!text)
+    return {};
+  Augmentation steps;
+  try {
+    steps = parse_augmentation(*text);
+  } catch (const InputError& mistake) {
+    refuse(spec, mistake.what());
+  }
+  if (steps.crop_height > 0 && size.height > 0)
+    refuse(spec, "random_resized_crop says the size; leave size= out");
+  if (steps.normalise && steps.normalised_channels != size.channels)
+    refuse(spec, "normalise has " + std::to_string(steps.normalised_channels)
+                   + " means, and images have " + std::to_string(size.channels)
+                   + " channels; give as many");
+  if (option(spec, "scale").value_or("none") != "none")
+    refuse(spec, "scale=standard does not go with augment=; add "
+                 "normalise:MEAN:DEVIATION as its last step");
+  return steps;
+}
+
 RowWishes wishes_of(const DataSpec& spec) {
   RowWishes wishes;
   wishes.shape = extents_of(spec, "shape", 4, 1 << 24);
@@ -69,6 +91,7 @@ RowWishes wishes_of(const DataSpec& spec) {
   }
   wishes.image.channels =
     choice_option(spec, "channels", channel_counts) == "3" ? 3 : 1;
+  wishes.augment = augmentation_of(spec, wishes.image);
   return wishes;
 }
 
@@ -102,8 +125,11 @@ bool is_numbers(const DataSpec& spec) {
 class FileSamples : public SampleSource {
 public:
   explicit FileSamples(RecordFiles files) : files_(std::move(files)) {}
-  void read(uint64_t sample, void* row) const override {
-    files_.read(sample, row);
+  void read(uint64_t sample, void* row, const SampleDraw& draw) const override {
+    files_.read(sample, row, draw);
+  }
+  uint64_t stored_bytes(uint64_t sample) const override {
+    return files_.stored_bytes(sample);
   }
   void expect(uint64_t sample) const override { files_.expect(sample); }
   bool is_elsewhere() const override { return files_.is_elsewhere(); }
@@ -123,7 +149,15 @@ public:
       index_folder_(limits.index_folder),
       memory_(limits.memory ? *limits.memory : free_memory() / usual_share),
       numbers_(is_numbers(spec)),
-      rule_(rule_of(spec)) {}
+      rule_(rule_of(spec)),
+      augmented_(option(spec, "augment").has_value()),
+      held_(!augmented_) {
+    for (const auto& file : files_)
+      if (augmented_ && is_packed_name(file.name()))
+        throw InputError(file.name()
+                         + ": is compressed, and images to augment are read "
+                           "again in each epoch; unpack it");
+  }
 
   Dataset read() {
     if (!read_indexes())
@@ -175,7 +209,7 @@ private:
     std::vector<uint8_t> buffer;
     layout_ =
       format_->begin(read_record(*format_, *first, indexes_[0][0], buffer));
-    held_ = samples_ <= row_limit();
+    held_ = !augmented_ && samples_ <= row_limit();
     if (held_) {
       indexes_.clear();
       samples_ = 0;
@@ -192,7 +226,8 @@ private:
       const auto state = state_of(file);
       const auto name = file.name();
       std::vector<IndexedRecord> places;
-      if (!held_ && format_->whole_files() && state.bytes <= longest_record)
+      if (!held_ && format_->whole_files() && !layout_.shape.empty()
+          && state.bytes <= longest_record)
         find({name, 0, {}, {}}, state.bytes, places);
       else
         scan(file, places);
@@ -250,11 +285,11 @@ private:
     if (layout_.is_bytes) {
       make_room(bytes_, width, std::string{record.path});
       bytes_.resize(bytes_.size() + width);
-      format_->decode(record, bytes_.data() + bytes_.size() - width);
+      format_->decode(record, bytes_.data() + bytes_.size() - width, {});
     } else {
       make_room(values_, width, std::string{record.path});
       values_.resize(values_.size() + width);
-      format_->decode(record, values_.data() + values_.size() - width);
+      format_->decode(record, values_.data() + values_.size() - width, {});
     }
   }
 
@@ -303,8 +338,9 @@ private:
   uint64_t memory_; ///< that rows may take
   bool numbers_;
   std::string rule_;
+  bool augmented_; ///< samples are decoded anew in each epoch
+  bool held_;
   RowLayout layout_;
-  bool held_ = true;
   uint64_t samples_ = 0;
   std::vector<FileIndex> indexes_;
   std::vector<uint8_t> bytes_;

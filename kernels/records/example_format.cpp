@@ -45,6 +45,9 @@ public:
       counts_.push_back(feature.count(first));
       values += counts_.back();
     }
+    if (!wishes_.augment.is_empty())
+      first.refuse("the features of the sample are numbers and no image",
+                   "leave augment= out");
     RowLayout layout;
     layout.shape = shape_of_row(wishes_, values, first);
     return layout;
@@ -56,14 +59,14 @@ public:
     return find(record, found, fields_.label, "label=").number(record);
   }
 
-  void decode(const Record& record, void* row) const override {
+  void decode(const Record& record, void* row,
+              const SampleDraw& draw) const override {
     std::vector<ExampleFeature> found;
     parse_example(record, found);
     if (bytes_) {
       const auto& feature = find(record, found, fields_.features[0],
                                  "features=");
-      return rows_.decode(of_bytes(record, feature),
-                          static_cast<uint8_t*>(row));
+      return rows_.decode(of_bytes(record, feature), row, draw);
     }
     auto* out = static_cast<float*>(row);
     for (size_t i = 0; i < fields_.features.size(); ++i) {

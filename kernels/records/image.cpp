@@ -1,6 +1,7 @@
 #include "kernels/records/image.hpp"
 
 #include "kernels/records/area_scale.hpp"
+#include "kernels/records/triangle_scale.hpp"
 
 #include <algorithm>
 #include <csetjmp>
@@ -110,11 +111,42 @@ struct JpegReader {
   bool start(uint32_t channels, unsigned eighths) {
     if (setjmp(errors.way_out) != 0)
       return false;
-    info.out_color_space = channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+    info.out_color_space = channels == 4   ? JCS_EXT_RGBX
+                           : channels == 3 ? JCS_RGB
+                                           : JCS_GRAYSCALE;
     info.scale_num = eighths;
     info.scale_denom = 8;
     info.dct_method = JDCT_ISLOW; // the same bits with and without SIMD
     jpeg_start_decompress(&info);
+    return true;
+  }
+
+  /// Cuts what comes out to columns [left, left + width), and a few more to
+  /// its left and right; those of them that come out. After start().
+  bool cut(uint32_t& left, uint32_t& width) {
+    if (setjmp(errors.way_out) != 0)
+      return false;
+    JDIMENSION first = left;
+    JDIMENSION count = width;
+    jpeg_crop_scanline(&info, &first, &count);
+    left = first;
+    width = count;
+    return true;
+  }
+
+  /// Rows [top, top + count); what follows is not decoded.
+  bool rows(uint8_t* out, uint32_t top, uint32_t count) {
+    if (setjmp(errors.way_out) != 0)
+      return false;
+    const size_t stride = size_t{info.output_width}
+                          * static_cast<size_t>(info.output_components);
+    if (top > 0)
+      jpeg_skip_scanlines(&info, top);
+    while (info.output_scanline < top + count) {
+      JSAMPROW row = out + (info.output_scanline - top) * stride;
+      jpeg_read_scanlines(&info, &row, 1);
+    }
+    jpeg_abort_decompress(&info);
     return true;
   }
 
@@ -157,8 +189,7 @@ struct Pixels {
   std::vector<uint8_t> values;
 };
 
-Pixels decode_jpeg(const Record& record, const ImageSize& wanted) {
-  JpegReader reader{record.bytes};
+void open_jpeg(const Record& record, JpegReader& reader) {
   if (!reader.open())
     refuse_jpeg(record, reader);
   checked_size(record, reader.info.image_height, reader.info.image_width);
@@ -166,6 +197,11 @@ Pixels decode_jpeg(const Record& record, const ImageSize& wanted) {
   if (reader.info.num_components == 4)
     record.refuse("the JPEG image has four colours (CMYK)",
                   "convert it to RGB");
+}
+
+Pixels decode_jpeg(const Record& record, const ImageSize& wanted) {
+  JpegReader reader{record.bytes};
+  open_jpeg(record, reader);
   const auto eighths =
     std::max(eighths_of(reader.info.image_height, wanted.height),
              eighths_of(reader.info.image_width, wanted.width));
@@ -179,6 +215,46 @@ Pixels decode_jpeg(const Record& record, const ImageSize& wanted) {
   if (result.grid.channels != wanted.channels
       || !reader.rows(result.values.data()))
     refuse_jpeg(record, reader);
+  return result;
+}
+
+/// A part of an image, with what of it is in memory.
+struct PartPixels {
+  Pixels pixels;
+  ImagePart part; ///< in `pixels`
+};
+
+PartPixels decode_jpeg_part(const Record& record, const Augmentation& steps,
+                            const SampleDraw& draw, uint32_t channels) {
+  JpegReader reader{record.bytes};
+  open_jpeg(record, reader);
+  const auto area = crop_area(steps, draw, reader.info.image_height,
+                              reader.info.image_width);
+  const auto eighths = std::max(eighths_of(area.height, steps.crop_height),
+                                eighths_of(area.width, steps.crop_width));
+  channels = channels == 3 ? 4 : 1; // as scale_part takes them
+  if (!reader.start(channels, eighths))
+    refuse_jpeg(record, reader);
+  const auto at_scale = [&](uint32_t pixels) { return pixels * eighths / 8.0; };
+  const auto top = area.top * eighths / 8;
+  const auto bottom = std::min((area.top + area.height) * eighths / 8 + 1,
+                               reader.info.output_height);
+  auto left = area.left * eighths / 8;
+  auto width = std::min((area.left + area.width) * eighths / 8 + 1,
+                        reader.info.output_width)
+               - left;
+  PartPixels result;
+  auto& grid = result.pixels.grid;
+  grid.channels = static_cast<uint32_t>(reader.info.output_components);
+  if (grid.channels != channels || !reader.cut(left, width))
+    refuse_jpeg(record, reader);
+  grid.width = reader.info.output_width;
+  grid.height = bottom - top;
+  result.pixels.values.resize(size_t{grid.height} * grid.width * channels);
+  if (!reader.rows(result.pixels.values.data(), top, grid.height))
+    refuse_jpeg(record, reader);
+  result.part = {at_scale(area.top) - top, at_scale(area.left) - left,
+                 at_scale(area.height), at_scale(area.width)};
   return result;
 }
 
@@ -256,6 +332,44 @@ ImageSize image_size(const Record& record) {
   if (is_png(record.bytes))
     return png_size(record);
   record.refuse("is neither a JPEG nor a PNG image", mend_image);
+}
+
+namespace {
+
+/// Red, green, blue and a byte that nobody looks at, as scale_part takes them.
+void widen(Pixels& pixels) {
+  const auto count = size_t{pixels.grid.height} * pixels.grid.width;
+  std::vector<uint8_t> wide(4 * count);
+  for (size_t i = 0; i < count; ++i)
+    std::copy_n(pixels.values.data() + 3 * i, 3, wide.data() + 4 * i);
+  pixels.values = std::move(wide);
+  pixels.grid.channels = 4;
+}
+
+} // namespace
+
+void decode_crop(const Record& record, const Augmentation& steps,
+                 const SampleDraw& draw, uint32_t channels, uint8_t* out) {
+  PartPixels decoded;
+  if (is_jpeg(record.bytes)) {
+    decoded = decode_jpeg_part(record, steps, draw, channels);
+  } else if (is_png(record.bytes)) {
+    decoded.pixels = decode_png(record, channels);
+    if (channels == 3)
+      widen(decoded.pixels);
+    const auto& grid = decoded.pixels.grid;
+    const auto area = crop_area(steps, draw, grid.height, grid.width);
+    decoded.part = {static_cast<double>(area.top),
+                    static_cast<double>(area.left),
+                    static_cast<double>(area.height),
+                    static_cast<double>(area.width)};
+  } else {
+    record.refuse("is neither a JPEG nor a PNG image", mend_image);
+  }
+  const auto& grid = decoded.pixels.grid;
+  scale_part(decoded.pixels.values.data(), grid, decoded.part,
+             is_flipped(steps, draw), out,
+             {steps.crop_height, steps.crop_width, channels});
 }
 
 void decode_image(const Record& record, const ImageSize& wanted, bool exact,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/records/augment.hpp"
 #include "kernels/records/record_format.hpp"
 
 #include <cstdint>
@@ -38,5 +39,13 @@ ImageSize image_size(const Record& record);
 /// asked for (`exact`).
 void decode_image(const Record& record, const ImageSize& wanted, bool exact,
                   uint8_t* out);
+
+/// Decodes the part of a JPEG or PNG file that `steps` and `draw` say, scaled
+/// to the crop's size and mirrored where that is drawn: [height, width,
+/// channels]. Of a JPEG no more is decoded than the part, at the smallest of
+/// the scales 8/8 to 1/8 that is not smaller than what is wanted.
+/// Errors: as image_size.
+void decode_crop(const Record& record, const Augmentation& steps,
+                 const SampleDraw& draw, uint32_t channels, uint8_t* out);
 
 } // namespace troupe

@@ -58,8 +58,9 @@ public:
     return static_cast<double>(at - classes_.begin());
   }
 
-  void decode(const Record& record, void* row) const override {
-    rows_.decode(record, static_cast<uint8_t*>(row));
+  void decode(const Record& record, void* row,
+              const SampleDraw& draw) const override {
+    rows_.decode(record, row, draw);
   }
 
 private:

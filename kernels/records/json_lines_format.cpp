@@ -72,7 +72,8 @@ public:
     return value.template get<double>();
   }
 
-  void decode(const Record& record, void* row) const override {
+  void decode(const Record& record, void* row,
+              const SampleDraw&) const override {
     const auto object = parse(record);
     std::vector<float> values;
     for (size_t i = 0; i < fields_.features.size(); ++i) {

@@ -72,12 +72,17 @@ RecordFiles::Place RecordFiles::place_of(uint64_t sample) const {
   return {file, indexes_[file][sample - firsts_[file]]};
 }
 
-void RecordFiles::read(uint64_t sample, void* row) const {
+void RecordFiles::read(uint64_t sample, void* row,
+                       const SampleDraw& draw) const {
   const auto [file, place] = place_of(sample);
   const auto handle = handles_->of(file, files_[file], indexes_[file].state());
   thread_local std::vector<uint8_t> buffer;
   const auto record = read_record(*format_, *handle, place, buffer);
-  format_->decode(record, row);
+  format_->decode(record, row, draw);
+}
+
+uint64_t RecordFiles::stored_bytes(uint64_t sample) const {
+  return place_of(sample).record.bytes;
 }
 
 void RecordFiles::expect(uint64_t sample) const {

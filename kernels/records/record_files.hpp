@@ -27,11 +27,13 @@ public:
   /// Writes the features of a sample: [layout().values()] of its type.
   /// Errors: InputError with file and offset (damaged; the file has changed
   /// since its index was made; not readable).
-  void read(uint64_t sample, void* row) const;
+  void read(uint64_t sample, void* row, const SampleDraw& draw) const;
 
   /// Says that a sample is read soon: of one that lies elsewhere the bytes are
   /// fetched meanwhile. Errors: as read(), but for damage.
   void expect(uint64_t sample) const;
+  /// Bytes that a sample's record has in its file.
+  uint64_t stored_bytes(uint64_t sample) const;
   bool is_elsewhere() const { return distant_; } ///< some of the files
 
 private:

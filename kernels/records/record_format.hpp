@@ -2,6 +2,7 @@
 
 #include "kernels/files/data_file.hpp"
 #include "kernels/graph/sample_shape.hpp"
+#include "kernels/records/augment.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -56,7 +57,9 @@ public:
   virtual double label(const Record& record) const = 0;
   /// Writes the features of a record: [layout.values()] of its type.
   /// Errors: InputError with file and offset where it is not like the first.
-  virtual void decode(const Record& record, void* row) const = 0;
+  /// What `draw` says matters to images that are augmented.
+  virtual void decode(const Record& record, void* row,
+                      const SampleDraw& draw) const = 0;
 
   /// Whether a file is one record: then it need not be read to be found, and
   /// its label follows from its path.

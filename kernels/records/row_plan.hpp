@@ -3,12 +3,15 @@
 #include "kernels/records/image.hpp"
 #include "kernels/records/record_format.hpp"
 
+#include <array>
+
 namespace troupe {
 
 /// What a user says of the features of records.
 struct RowWishes {
   Shape shape;     ///< empty: as found
   ImageSize image; ///< height 0: that of the first image
+  Augmentation augment;
 };
 
 /// Rows made of one string of bytes a sample: an image file, or the values
@@ -20,12 +23,18 @@ public:
   /// Learns from the first sample.
   /// Errors: InputError (of another size than the shape that was wished).
   RowLayout begin(const Record& bytes);
-  /// Writes [layout.values()] bytes.
-  void decode(const Record& bytes, uint8_t* row) const;
+  /// Writes [layout.values()] of its type.
+  void decode(const Record& bytes, void* row, const SampleDraw& draw) const;
 
 private:
+  void learn_normal();
+  void augment(const Record& bytes, const SampleDraw& draw,
+               uint8_t* pixels) const;
+
   RowWishes wishes_;
   ImageSize image_;
+  /// [3, 256]: what each value of a channel becomes.
+  std::array<std::array<float, 256>, 3> normalised_{};
   bool images_ = false;
   bool exact_ = false; ///< no size was asked for: all are like the first
   uint64_t bytes_ = 0; ///< of a sample that is no image

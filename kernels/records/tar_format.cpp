@@ -31,8 +31,9 @@ public:
     return *value;
   }
 
-  void decode(const Record& record, void* row) const override {
-    rows_.decode(record, static_cast<uint8_t*>(row));
+  void decode(const Record& record, void* row,
+              const SampleDraw& draw) const override {
+    rows_.decode(record, row, draw);
   }
 
 private:

@@ -649,6 +649,15 @@ OTHERS = {
         "json": writes("--json", "step.json", command="bench step",
                        base=["--steps", "12", "--epochs", "0"]),
     },
+    "bench data": {
+        **bench_rows("bench data --data synthetic:digits?samples=64",
+                     json=NO_FOLDER, threads=("expected|1 to 256", "0", 2),
+                     seconds=("1 to 3600", "0", 2), seed=("0 to", "x", 2),
+                     data_memory=("bytes|memory", "1000", 1)),
+        **elsewhere("bench data", "--data", "synthetic:digits?samples=64"),
+        "data": line(r"no-such", "bench data", "--data", "csv:no-such",
+                     status=1),
+    },
     "bench kernels": {
         "isa": line(r"sse4, avx2 or avx512", "bench kernels", "--isa", "mmx",
                     status=2),
