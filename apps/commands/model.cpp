@@ -4,6 +4,7 @@
 #include "kernels/engine/listing.hpp"
 #include "kernels/graph/model_file.hpp"
 #include "kernels/graph/models.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <cstdio>
 
@@ -14,7 +15,8 @@ int run_model_show(const Settings& settings) {
   SampleShape sample;
   if (!job.data.empty())
     sample = load_samples(job).train->shape;
-  const auto graph = make_graph(job.model, sample);
+  const auto graph = cut_into_slices(make_graph(job.model, sample),
+                                     job.cut.virtual_slices);
   std::string text;
   auto spec = model_spec(job.model, sample);
   if (settings.format == "json") {
