@@ -22,9 +22,10 @@ public:
   }
 
   /// `of_stage(k, begin, end)` is never where the stage may not be; `join` puts
-  /// a stage's value and that of the rest together.
-  template <class OfStage, class Join>
-  void fill(const OfStage& of_stage, const Join& join) {
+  /// a stage's value and that of the rest together; `fits` is asked last, of
+  /// stages that would be better than others.
+  template <class OfStage, class Join, class Fits>
+  void fill(const OfStage& of_stage, const Join& join, const Fits& fits) {
     for (auto k = static_cast<uint32_t>(ends_.size()); k-- > 0;)
       for (uint32_t begin = 0; begin < ops_; ++begin)
         for (auto end = begin + 1; end <= ops_; ++end) {
@@ -32,7 +33,8 @@ public:
           if (rest == never)
             continue;
           const auto own = of_stage(k, begin, end);
-          if (own == never || join(own, rest) >= values_[k][begin])
+          if (own == never || join(own, rest) >= values_[k][begin]
+              || !fits(k, begin, end))
             continue;
           values_[k][begin] = join(own, rest);
           ends_[k][begin] = end;
@@ -81,6 +83,10 @@ public:
       resident_(sums_of(problem.ops, &OpCost::resident)),
       stashed_(sums_of(problem.ops, &OpCost::stashed)) {}
 
+  bool fits(uint32_t stage, uint32_t begin, uint32_t end) const {
+    return problem_.memory_limit == never
+           || memory(stage, begin, end) <= problem_.memory_limit;
+  }
   bool allowed(uint32_t begin, uint32_t end) const {
     const auto last = static_cast<uint32_t>(problem_.ops.size());
     return (begin == 0 || problem_.cuts[begin].allowed)
@@ -91,6 +97,8 @@ public:
            + problem_.cuts[end].time;
   }
   uint64_t memory(uint32_t stage, uint32_t begin, uint32_t end) const {
+    if (problem_.memory)
+      return problem_.memory(stage, begin, end);
     return resident_[end] - resident_[begin]
            + problem_.in_flight[stage] * (stashed_[end] - stashed_[begin]);
   }
@@ -121,28 +129,27 @@ std::optional<StageCuts> cut_stages(const CutProblem& problem) {
   const auto ops = ops_of(problem);
   const auto stages = static_cast<uint32_t>(problem.in_flight.size());
   const Sums sums{problem};
-  const auto may_be = [&](uint32_t k, uint32_t begin, uint32_t end) {
-    return sums.allowed(begin, end)
-           && sums.memory(k, begin, end) <= problem.memory_limit;
+  const auto fits = [&](uint32_t k, uint32_t begin, uint32_t end) {
+    return sums.fits(k, begin, end);
   };
   Table fastest{stages, ops};
   fastest.fill(
-    [&](uint32_t k, uint32_t begin, uint32_t end) {
-      return may_be(k, begin, end) ? sums.time(begin, end) : never;
+    [&](uint32_t, uint32_t begin, uint32_t end) {
+      return sums.allowed(begin, end) ? sums.time(begin, end) : never;
     },
-    larger);
+    larger, fits);
   if (fastest.best() == never)
     return std::nullopt;
   // That of the fewest bytes is not made of parts with the fewest bytes among
   // the fastest, but of such parts among those that are fast enough.
   Table fewest{stages, ops};
   fewest.fill(
-    [&](uint32_t k, uint32_t begin, uint32_t end) {
-      const bool fits = may_be(k, begin, end)
+    [&](uint32_t, uint32_t begin, uint32_t end) {
+      const bool fast = sums.allowed(begin, end)
                         && sums.time(begin, end) <= fastest.best();
-      return fits ? problem.cuts[end].bytes : never;
+      return fast ? problem.cuts[end].bytes : never;
     },
-    [](uint64_t own, uint64_t rest) { return own + rest; });
+    [](uint64_t own, uint64_t rest) { return own + rest; }, fits);
   return StageCuts{fewest.begins(), fastest.best(), fewest.best()};
 }
 
@@ -154,7 +161,7 @@ std::optional<uint64_t> min_memory(const CutProblem& problem) {
     [&](uint32_t k, uint32_t begin, uint32_t end) {
       return sums.allowed(begin, end) ? sums.memory(k, begin, end) : never;
     },
-    larger);
+    larger, [](uint32_t, uint32_t, uint32_t) { return true; });
   return least.best() == never ? std::nullopt
                                : std::optional<uint64_t>{least.best()};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,6 +32,10 @@ struct CutProblem {
   /// stages as it has entries.
   std::vector<uint32_t> in_flight;
   uint64_t memory_limit = ~uint64_t{0}; ///< of a stage
+  /// What a stage keeps of operators [begin, end), where that is no sum of what
+  /// each of them keeps: buffers whose lifetimes do not meet share memory.
+  /// Empty: the sum of `resident` and, for each in flight, `stashed`.
+  std::function<uint64_t(uint32_t stage, uint32_t begin, uint32_t end)> memory;
 };
 
 struct StageCuts {

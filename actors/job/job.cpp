@@ -24,7 +24,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
+                                   device_memory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -87,9 +88,11 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.dense_reduced = options.dense == "all_reduced";
   if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
       && options.global_batch > 0) {
-    const auto rows = max_step_rows(options) / options.virtual_ranks;
-    wanted.stages = stage_layers(
-      options, graph, static_cast<uint32_t>(std::max<uint64_t>(1, rows)));
+    const Sampling sampling{options.seed,
+                            std::max<uint64_t>(1, options.samples),
+                            options.global_batch, options.virtual_ranks,
+                            least_rows(graph)};
+    wanted.stages = stage_layers(options, graph, sampling.max_of_rank());
     const auto shape = pipeline_shape(options, options.virtual_ranks);
     wanted.chunks = shape.chunks;
     wanted.schedule = to_string(shape.schedule);
@@ -108,6 +111,14 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   if (!make_plan(wanted, variables_of(options, graph, tables), plan, error))
     throw UsageError(error.message);
   return plan;
+}
+
+/// As --split-at names them.
+std::string cuts_of(const std::vector<StageLayers>& stages) {
+  std::string names;
+  for (size_t k = 1; k < stages.size(); ++k)
+    names += (k == 1 ? "" : ",") + stages[k].first;
+  return names;
 }
 
 uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
@@ -312,6 +323,9 @@ Job::Job(JobOptions given)
     sampling(options.seed, some(options.samples), options.global_batch,
              options.virtual_ranks, least_rows(graph)),
     total_steps(steps_of(options, sampling)) {
+  // Roles make the same plan of the job without trying all cuts.
+  if (options.memory.device > 0 && options.split_at.empty())
+    options.split_at = cuts_of(plan.stages);
   lr.schedule = options.lr_schedule;
   lr.base = options.learning_rate;
   lr.min = options.min_lr;

@@ -31,6 +31,8 @@ struct ModelCut {
   std::string split_at; ///< of pipeline: operators that stages begin with
   /// That dense layers are cut into, whatever the strategy; fixes bits.
   uint32_t virtual_slices = 1;
+  /// Bytes of memory_needs() that a role may have; 0: any.
+  uint64_t device_memory = 0;
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

@@ -1,15 +1,22 @@
 #include "actors/job/memory_need.hpp"
 
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/stage_memory.hpp"
 #include "kernels/base/control_group.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/engine/listing.hpp"
-#include "kernels/graph/stages.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <optional>
 
 namespace troupe {
 namespace {
+
+/// As far as pipelines are tried for a job that does not fit.
+uint32_t most_stages_tried(const JobOptions& given) {
+  constexpr uint32_t most = 16;
+  return std::max(given.stages, most);
+}
 
 /// Two by turns, where others read one while the next is written.
 uint64_t banks_of(const Plan& plan) {
@@ -49,23 +56,20 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
   return need;
 }
 
-/// Two banks of what it keeps, a copy to compute with, a sum that grows by a
-/// leaf for each level of the tree.
-MemoryNeed need_of_stage(const Job& job, RoleId role, bool with_step) {
-  auto need = need_of_shard(job, role);
-  for (auto i = role.index; i < job.plan.stages.size(); i += job.plan.owners) {
-    const auto& layers = job.plan.stages[i];
-    const auto part = part_of(job.graph, {layers.begin, layers.end});
-    const Layout layout{job.graph, part.parameters};
-    const auto flat = layout.total * sizeof(float);
-    need.variables += flat;
-    need.gradients += (1 + std::bit_width(job.options.virtual_ranks)) * flat;
-    if (with_step)
-      need.step += stage_memory_bytes(
-        job.graph, part,
-        stage_options(job.options, layers, i, job.max_rows(), job.precision()));
+std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
+  StageMemory memory{job.options, job.graph, job.max_rows()};
+  std::vector<MemoryNeed> needs;
+  for (const auto& role : job.plan.of_kind(RoleKind::stage))
+    needs.push_back({role.role});
+  for (uint32_t part = 0; part < job.plan.stages.size(); ++part) {
+    const auto& layers = job.plan.stages[part];
+    const auto bytes = memory.of(part, {layers.begin, layers.end}, with_steps);
+    auto& need = needs[part % needs.size()];
+    need.variables += bytes.variables;
+    need.gradients += bytes.gradients;
+    need.step += bytes.step;
   }
-  return need;
+  return needs;
 }
 
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
@@ -93,6 +97,50 @@ std::string parts_of(const MemoryNeed& need) {
 constexpr const char* advice = "; give it more memory, or a smaller model, "
                                "batch or number of roles";
 
+/// The role that needs most, by all that is known of it.
+MemoryNeed largest_need(const Job& job) {
+  const auto needs = memory_needs(job);
+  return *std::ranges::max_element(needs, {}, &MemoryNeed::bytes);
+}
+
+/// Whether a job fits as `options` have it; nothing where there is no such job.
+std::optional<bool> fits(JobOptions options) {
+  options.split_at.clear();
+  options.resume_from.clear();
+  try {
+    const Job job{options};
+    return largest_need(job).bytes() <= options.memory.device;
+  } catch (const UsageError&) {
+    return {};
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+/// The first pipeline that fits, as flags; empty: there is none.
+std::string fitting_pipeline(const JobOptions& given) {
+  auto options = given;
+  options.strategy = Strategy::pipeline;
+  const bool staged = given.strategy == Strategy::pipeline;
+  const bool again = given.schedule.recompute != "none";
+  const auto most = most_stages_tried(given);
+  for (auto stages = staged ? given.stages : 2; stages <= most; stages *= 2)
+    for (const auto* recompute : {"none", "full"}) {
+      options.stages = stages;
+      options.schedule.recompute = again ? "full" : recompute;
+      const auto fit = fits(options);
+      if (!fit || !*fit)
+        continue;
+      std::string flags = staged ? "" : " --strategy pipeline";
+      if (!staged || stages != given.stages)
+        flags += " --stages " + std::to_string(stages);
+      if (options.schedule.recompute != given.schedule.recompute)
+        flags += " --recompute full";
+      return flags.empty() ? " the same without --split-at" : flags;
+    }
+  return "";
+}
+
 } // namespace
 
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
@@ -108,8 +156,9 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   }
   for (const auto& role : job.plan.of_kind(RoleKind::shard))
     needs.push_back(need_of_shard(job, role.role));
-  for (const auto& role : job.plan.of_kind(RoleKind::stage))
-    needs.push_back(need_of_stage(job, role.role, with_steps));
+  if (!job.plan.stages.empty())
+    for (const auto& need : needs_of_stages(job, with_steps))
+      needs.push_back(need);
   return needs;
 }
 
@@ -147,6 +196,22 @@ std::string misfit(const Job& job, const MemoryLimits& limits) {
              + " of memory, and ulimit -v allows a process "
              + in_units(limits.process) + advice;
   return "";
+}
+
+std::string device_misfit(const Job& job) {
+  const auto limit = job.options.memory.device;
+  if (limit == 0)
+    return "";
+  const auto need = largest_need(job);
+  if (need.bytes() <= limit)
+    return "";
+  const auto fitting = fitting_pipeline(job.options);
+  return "--device-memory " + in_units(limit) + ": " + to_string(need)
+         + (fitting.empty() ? "; no pipeline of up to "
+                                + std::to_string(most_stages_tried(job.options))
+                                + " stages fits, either: "
+                                  "use a smaller model or batch, or raise it"
+                            : "; this fits:" + fitting);
 }
 
 } // namespace troupe

@@ -38,4 +38,8 @@ struct MemoryLimits {
 /// roles are all on this machine.
 std::string misfit(const Job& job, const MemoryLimits& limits);
 
+/// Errors: empty; else one line that says which role needs more than
+/// --device-memory allows, and what would fit.
+std::string device_misfit(const Job& job);
+
 } // namespace troupe

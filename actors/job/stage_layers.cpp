@@ -1,12 +1,15 @@
 #include "actors/job/stage_layers.hpp"
 
+#include "actors/job/stage_memory.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
 #include "kernels/graph/stages.hpp"
 #include "strategies/stage_cuts.hpp"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
+#include <utility>
 
 namespace troupe {
 
@@ -48,6 +51,67 @@ CutProblem problem_of(uint32_t parts, const Graph& graph, uint32_t rows) {
     problem.cuts.push_back({0, bytes, true});
   }
   return problem;
+}
+
+/// Which operators a stage has memory for. It takes more for each that is added
+/// to a range, so that few ranges are looked at of the many that there are.
+class FittingRanges {
+public:
+  FittingRanges(const JobOptions& options, const Graph& graph, uint32_t rows,
+                uint64_t limit)
+    : memory_(options, graph, rows),
+      limit_(limit),
+      ops_(static_cast<uint32_t>(graph.ops.size())) {}
+
+  bool has(uint32_t part, OpRange ops) {
+    auto [at, is_new] = ends_.try_emplace({part, ops.begin});
+    if (is_new)
+      at->second = last_end(part, ops.begin);
+    return ops.end <= at->second;
+  }
+
+private:
+  /// The longest range's; `begin` where not even one operator fits.
+  uint32_t last_end(uint32_t part, uint32_t begin) {
+    auto fits = begin;
+    for (auto too_far = ops_ + 1; fits + 1 < too_far;) {
+      const auto middle = fits + (too_far - fits) / 2;
+      if (fits_in(part, {begin, middle}))
+        fits = middle;
+      else
+        too_far = middle;
+    }
+    return fits;
+  }
+
+  bool fits_in(uint32_t part, OpRange ops) {
+    return memory_.of(part, ops, false).total() <= limit_
+           && memory_.of(part, ops).total() <= limit_;
+  }
+
+  StageMemory memory_;
+  uint64_t limit_;
+  uint32_t ops_;
+  /// By part and first operator, as they were asked for.
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> ends_;
+};
+
+/// Where stages begin, by what they take.
+std::vector<uint32_t> found_cuts(const JobOptions& options, const Graph& graph,
+                                 const PipelineShape& shape, uint32_t rows) {
+  auto problem = problem_of(shape.stages * shape.chunks, graph, rows);
+  if (options.memory.device > 0) {
+    FittingRanges fitting{options, graph, rows,
+                          options.memory.device / shape.chunks};
+    auto limited = problem;
+    limited.memory_limit = 0;
+    limited.memory = [&](uint32_t part, uint32_t begin, uint32_t end) {
+      return fitting.has(part, {begin, end}) ? 0 : 1;
+    };
+    if (auto cuts = cut_stages(limited))
+      return cuts->begins;
+  }
+  return cut_stages(problem)->begins;
 }
 
 [[noreturn]] void too_few(const JobOptions& options, const Graph& graph,
@@ -131,7 +195,7 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   if (parts > graph.ops.size())
     too_few(options, graph, shape);
   const auto begins = options.cut.split_at.empty()
-                        ? cut_stages(problem_of(parts, graph, rows))->begins
+                        ? found_cuts(options, graph, shape, rows)
                         : named_cuts(options, graph, shape);
   std::vector<StageLayers> stages;
   for (uint32_t k = 0; k < begins.size(); ++k) {
@@ -152,12 +216,13 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   return stages;
 }
 
-StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
-                           uint32_t part, uint32_t rows, Precision precision) {
+StageOptions stage_options(const JobOptions& options, uint32_t part,
+                           uint32_t rows, Precision precision) {
   const auto shape = pipeline_shape(options, options.virtual_ranks);
   StageOptions result;
   result.max_rows = rows;
-  result.in_flight = stage.in_flight;
+  result.in_flight = chunk_peak(shape, part % shape.stages,
+                                part / shape.stages);
   result.precision = precision;
   result.in_halves = shape.schedule == PipelineSchedule::zero_bubble;
   result.recompute = shape.recompute;

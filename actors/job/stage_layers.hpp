@@ -6,6 +6,7 @@
 #include "strategies/pipeline_schedule.hpp"
 #include "strategies/plan.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace troupe {
@@ -15,9 +16,10 @@ namespace troupe {
 PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
 
 /// Cuts a graph into `options.stages` stages, or as many chunks as they have
-/// together: where `split_at` says, or so that
-/// the slowest stage is fastest by FLOPs and, among those cuts, least crosses
-/// (cut_stages). A virtual rank has `rows` samples.
+/// together: where `split_at` says, or so that the slowest stage is fastest by
+/// FLOPs and, among those cuts, least crosses (cut_stages); of the cuts that
+/// keep to `memory.device` (each chunk to its share of it), where there are
+/// any. A virtual rank has up to `rows` samples.
 /// Errors: UsageError for names that no operator has, that are out of order or
 /// not one less than the stages; for more stages than operators; for a schedule
 /// that cannot be; for a model or rule that stages cannot train.
@@ -26,7 +28,7 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
 
 /// What part number `part` of a job's layers is made for, of micro-batches of
 /// up to `rows`.
-StageOptions stage_options(const JobOptions& options, const StageLayers& stage,
-                           uint32_t part, uint32_t rows, Precision precision);
+StageOptions stage_options(const JobOptions& options, uint32_t part,
+                           uint32_t rows, Precision precision);
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/launch/local_coordinator.hpp"
 
 #include "actors/coordinator/coordinator.hpp"
+#include "actors/job/memory_need.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
 #include "kernels/base/error.hpp"
@@ -49,6 +50,8 @@ void need_memory_of(const Job& job) {
                 + std::to_string(job.layout.total)
                 + " parameters with --optimizer " + job.options.optimizer,
               "take a smaller model or a machine with more memory");
+  if (const auto why = device_misfit(job); !why.empty())
+    throw InputError(why);
 }
 
 } // namespace

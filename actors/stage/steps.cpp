@@ -38,8 +38,7 @@ void StageSteps::add_part(uint32_t index) {
   auto& part = parts_.emplace_back(make_stage_replica(
     job_.graph, part_of(job_.graph, {layers.begin, layers.end}),
     parse_device(job_.plan.role(context_.role).device),
-    stage_options(job_.options, layers, index, job_.max_rows(),
-                  job_.precision())));
+    stage_options(job_.options, index, job_.max_rows(), job_.precision())));
   part.reads_samples = reads_samples(part.replica->part());
   for (uint32_t i = 0; i < layers.in_flight; ++i)
     part.batches.emplace_back(job_.graph,

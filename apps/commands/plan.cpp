@@ -1,6 +1,7 @@
 #include "actors/job/memory_need.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/control_group.hpp"
+#include "kernels/base/error.hpp"
 
 #include <cstdio>
 
@@ -20,6 +21,10 @@ int run_plan(const Settings& settings) {
     bytes += need.bytes();
   }
   std::printf("  all: %s\n", in_units(bytes).c_str());
+  if (const auto limit = job.options.memory.device; limit > 0)
+    std::printf("  limit of each: %s\n", in_units(limit).c_str());
+  if (const auto why = device_misfit(job); !why.empty())
+    throw InputError(why);
   return 0;
 }
 

@@ -17,6 +17,7 @@ constexpr uint64_t max_chunks = 64;
 constexpr uint64_t max_ranks = 65'536;
 constexpr uint64_t max_slices = 64;
 constexpr uint64_t max_batch = 16'777'216;
+constexpr uint64_t max_device_bytes = uint64_t{1} << 48;
 constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
 constexpr uint64_t max_data_bytes = uint64_t{1} << 48;
 
@@ -104,6 +105,22 @@ Binding chunks() {
   auto number = whole(FIELD(job.schedule.chunks), 1, max_chunks);
   return {number.set, [=](const Settings& s) {
             return s.job.schedule.chunks > 0 ? number.get(s) : std::string{};
+          }};
+}
+
+/// Without the flag there is no number to print.
+Binding device_memory() {
+  return {[](Settings& s, const std::string& value) {
+            try {
+              s.job.memory.device = parse_bytes(value, 1, max_device_bytes);
+            } catch (const UsageError&) {
+              throw UsageError("expected bytes, for example 268435456 or "
+                               "256MiB");
+            }
+          },
+          [](const Settings& s) {
+            return s.job.memory.device > 0 ? std::to_string(s.job.memory.device)
+                                           : std::string{};
           }};
 }
 
@@ -293,6 +310,11 @@ void add_places(std::vector<Flag>& flags) {
        {"table-keep-count", "N", number_flag, "none",
         "sparse tables: rows used so often are not evicted for idleness",
         whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
+  add(flags, group, on_train | on_plan | on_role,
+      {{"device-memory", "BYTES", text_flag, "no limit",
+        "what each worker, shard or stage may need, as `troupe plan` has it: "
+        "more is refused, and pipeline is cut so that stages keep to it",
+        device_memory()}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512",

@@ -256,6 +256,44 @@ private:
   Layout early_layout_; ///< of what the half for inputs gives parameters
 };
 
+class CpuPartMemory final : public PartMemory {
+public:
+  CpuPartMemory(const Graph& graph, const StageOptions& options)
+    : graph_(graph),
+      options_(options),
+      device_(make_cpu_device(options.precision)),
+      needs_(graph.ops.size()),
+      known_(graph.ops.size(), 0) {}
+
+  uint64_t bytes(const GraphPart& part, const StageOptions& options) override {
+    for (auto i = part.ops.begin; i < part.ops.end; ++i)
+      if (!known_[i]) {
+        needs_[i] =
+          device_->make_operator(graph_, i, options_.max_rows)->needs();
+        known_[i] = 1;
+      }
+    BackwardHalves halves;
+    if (options_.in_halves)
+      halves = halve_backward(graph_, part, needs_);
+    const auto plan = MemoryPlan::make(graph_, part, needs_, options_.max_rows,
+                                       halves.splits);
+    const auto kept = options_.recompute
+                        ? forward_elements(graph_, part.in, options_.max_rows)
+                        : 0;
+    return (workspaces_of(options)
+              * (plan.total + Layout(graph_, halves.early).total)
+            + options.in_flight * kept)
+           * sizeof(float);
+  }
+
+private:
+  const Graph& graph_;
+  StageOptions options_;
+  std::unique_ptr<Device> device_;
+  std::vector<Needs> needs_; ///< by operator, as parts ask for them
+  std::vector<uint8_t> known_;
+};
+
 } // namespace
 
 std::unique_ptr<StageReplica>
@@ -264,23 +302,9 @@ make_cpu_stage_replica(const Graph& graph, GraphPart part,
   return std::make_unique<CpuStageReplica>(graph, std::move(part), options);
 }
 
-uint64_t cpu_stage_memory_bytes(const Graph& graph, const GraphPart& part,
-                                const StageOptions& options) {
-  const auto device = make_cpu_device(options.precision);
-  std::vector<Needs> needs(graph.ops.size());
-  for (auto i = part.ops.begin; i < part.ops.end; ++i)
-    needs[i] = device->make_operator(graph, i, options.max_rows)->needs();
-  BackwardHalves halves;
-  if (options.in_halves)
-    halves = halve_backward(graph, part, needs);
-  const auto plan = MemoryPlan::make(graph, part, needs, options.max_rows,
-                                     halves.splits);
-  const auto kept =
-    options.recompute ? forward_elements(graph, part.in, options.max_rows) : 0;
-  return (workspaces_of(options)
-            * (plan.total + Layout(graph, halves.early).total)
-          + options.in_flight * kept)
-         * sizeof(float);
+std::unique_ptr<PartMemory> make_cpu_part_memory(const Graph& graph,
+                                                 const StageOptions& options) {
+  return std::make_unique<CpuPartMemory>(graph, options);
 }
 
 } // namespace troupe::kernels

@@ -8,8 +8,7 @@ std::unique_ptr<StageReplica>
 make_cpu_stage_replica(const Graph& graph, GraphPart part,
                        const StageOptions& options);
 
-/// What its memory_bytes() would be.
-uint64_t cpu_stage_memory_bytes(const Graph& graph, const GraphPart& part,
-                                const StageOptions& options);
+std::unique_ptr<PartMemory> make_cpu_part_memory(const Graph& graph,
+                                                 const StageOptions& options);
 
 } // namespace troupe::kernels

@@ -62,11 +62,26 @@ make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
   return kernels::make_cpu_stage_replica(graph, std::move(part), options);
 }
 
+namespace {
+
+/// Layers that wait have no activations.
+class NoActivations final : public PartMemory {
+public:
+  uint64_t bytes(const GraphPart&, const StageOptions&) override { return 0; }
+};
+
+} // namespace
+
+std::unique_ptr<PartMemory> make_part_memory(const Graph& graph,
+                                             const StageOptions& options) {
+  if (sleep_model(graph.text))
+    return std::make_unique<NoActivations>();
+  return kernels::make_cpu_part_memory(graph, options);
+}
+
 uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
                             const StageOptions& options) {
-  return sleep_model(graph.text)
-           ? 0
-           : kernels::cpu_stage_memory_bytes(graph, part, options);
+  return make_part_memory(graph, options)->bytes(part, options);
 }
 
 std::unique_ptr<TensorReplica>

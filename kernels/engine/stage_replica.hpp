@@ -80,7 +80,20 @@ std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options);
 
-/// What memory_bytes() of it would be, on a CPU. Errors: as above.
+/// What memory_bytes() of parts of a graph would be, on a CPU, without making
+/// them. Used by one thread at a time; the graph outlives it.
+class PartMemory {
+public:
+  virtual ~PartMemory() = default;
+  /// Of as many micro-batches and activations as the options have, which are
+  /// else those that it was made for. Errors: as of make_stage_replica().
+  virtual uint64_t bytes(const GraphPart& part,
+                         const StageOptions& options) = 0;
+};
+std::unique_ptr<PartMemory> make_part_memory(const Graph& graph,
+                                             const StageOptions& options);
+
+/// Of one part. Errors: as above.
 uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
                             const StageOptions& options);
 

@@ -382,6 +382,8 @@ TRAIN = {
                            "mlp:784-32-16-16-16-16-10")),
     "recompute": prints(r"computed again", "--recompute", "full", base=STAGED,
                         command="plan"),
+    "device-memory": refused("--device-memory 64 KiB: .* needs about .*; ",
+                             "--device-memory", "64KiB", status=1),
     "split-at": prints(r"stage:1  dense_2 to loss", "--split-at", "dense_2",
                        base=STAGED, command="plan"),
     "partitioner": more("plan.slices", "--partitioner", "max_size:65536"),

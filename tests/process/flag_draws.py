@@ -421,6 +421,7 @@ ANY = {
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
     "schedule": ["gpipe", "auto", "zero_bubble"],
+    "recompute": ["none", "full"], "device-memory": ["100", "4GiB", "x"],
     "split-at": ["dense_1", "nowhere"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
     "threads-per-device": ["1", "2"],
     "partitioner": ["fixed:2", "max_size:4096", "max_size:0", "x"],
@@ -466,6 +467,7 @@ ANY = {
 # Who computes, and what is printed and kept: without a word in the weights.
 WORLD = {
     "strategy", "workers", "ps", "chain", "stages", "schedule", "split-at",
+    "recompute", "device-memory",
     "devices", "threads-per-device", "partitioner", "tables", "dense",
     "table-fill", "table-keep-count", "processes", "in-process", "loss-ms",
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",

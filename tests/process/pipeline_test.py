@@ -305,6 +305,57 @@ class Pipeline(unittest.TestCase):
         # 16 micro-batches, or one and the inputs of 16.
         self.assertLess(of_one[1] * 4, of_one[0])
 
+    def test_a_model_that_one_device_refuses_trains_on_stages(self):
+        job = ["--model", "transformer:L8-H4-D128-T32", "--data",
+               "synthetic:text", "--global-batch", "16", "--seed", "7",
+               "--steps", "40"]
+        limit = ["--device-memory", "24MiB"]
+        with Run(*job, "--strategy", "one_device", *limit) as run:
+            run.finish(1)
+            self.assertRegex(
+                run.error(), r"^troupe: --device-memory 24 MiB: worker:0 needs "
+                r"about .*; this fits: --strategy pipeline --stages \d+")
+        whole = summary_of(*job, "--strategy", "one_device")
+        for layout in (["4", "--processes"], ["4", "--in-process"],
+                       ["4", "--schedule", "interleaved", "--recompute",
+                        "full", "--in-process"]):
+            with self.subTest(layout=layout):
+                self.assertEqual(digests(summary_of(*job, *STAGES, *layout,
+                                                    *limit)), digests(whole))
+
+    def test_stages_take_as_much_memory_as_the_plan_says(self):
+        def resident(*model):
+            job = ["--model", *model, "--data", "synthetic:text",
+                   "--global-batch", "16", "--seed", "7", *STAGES, "4",
+                   "--processes"]
+            with Run(*job, "--steps", "100000") as run:
+                run.wait_for_step(4)
+                found = [self.resident(run.role(f"stage:{k}"))
+                         for k in range(4)]
+                run.process.send_signal(signal.SIGINT)
+                run.finish(130, 60)
+            return found
+
+        base = resident("transformer:L4-H1-D8-T32")
+        wide = resident("transformer:L4-H4-D256-T32", "--device-memory",
+                        "48MiB")
+        for alone, with_layers in zip(base, wide):
+            self.assertLess(with_layers - alone, 48 << 20)
+            self.assertGreater(with_layers - alone, 16 << 20)
+
+    @staticmethod
+    def resident(pid):
+        """Bytes of a process, but for what links lend: messages, which come on
+        top of what a device may need."""
+        total, lent = 0, False
+        with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
+            for line in file:
+                if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                    lent = "/memfd:troupe" in line
+                elif line.startswith("Rss:") and not lent:
+                    total += int(line.split()[1]) << 10
+        return total
+
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (
                 ([*STAGES, "9"], r"--stages 9: .* has 4 operators.*fewer"),
@@ -331,6 +382,8 @@ class Pipeline(unittest.TestCase):
                 ([*STAGES, "0"], r"--stages 0"),
                 ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
                 (["--stages", "2"], r"--stages has no effect"),
+                ([*STAGES, "2", "--device-memory", "12MB"],
+                 r"--device-memory 12MB: expected bytes"),
                 (["--recompute", "full"], r"--recompute has no effect"),
                 ([*STAGES, "2", "--recompute", "some"],
                  r"--recompute some: unknown"),

@@ -160,7 +160,7 @@ def substituted(expression):
 def metrics_of(expression):
     """Metric names of a query, those of a histogram without suffix."""
     return {re.sub(r"_(bucket|sum|count)$", "", name) for name in
-            re.findall(r"\b(?:troupe|caf)_\w+", expression)}
+            re.findall(r"\b(?:troupe|caf|process)_\w+", expression)}
 
 
 def program(name):

@@ -90,8 +90,12 @@ BOOST_AUTO_TEST_CASE(no_other_cuts_are_better) {
   for (int i = 0; i < 3000; ++i) {
     const auto ops = static_cast<uint32_t>(1 + random() % 9);
     const auto stages = static_cast<uint32_t>(1 + random() % 5);
-    const auto problem = drawn_problem(random, ops, stages);
+    auto problem = drawn_problem(random, ops, stages);
     const auto wanted = tried(problem);
+    if (i % 2 > 0)
+      problem.memory = [sums = problem](auto... place) {
+        return stage_memory(sums, place...);
+      };
     const auto found = cut_stages(problem);
     BOOST_REQUIRE(found.has_value() == wanted.best.has_value());
     BOOST_REQUIRE(min_memory(problem) == wanted.min_memory);
@@ -133,6 +137,24 @@ BOOST_AUTO_TEST_CASE(a_limit_moves_layers_to_stages_that_keep_less) {
   problem.memory_limit = 3;
   BOOST_TEST(!cut_stages(problem));
   BOOST_TEST(min_memory(problem).value() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(memory_may_be_less_than_the_sum_of_its_operators) {
+  CutProblem problem;
+  problem.ops.resize(6, {10, 0, 0});
+  problem.cuts.resize(7);
+  problem.in_flight = {2, 1};
+  // Even operators lie where odd ones before them do.
+  problem.memory = [&](uint32_t stage, uint32_t begin, uint32_t end) {
+    return problem.in_flight[stage] * ((end - begin + 1) / 2);
+  };
+  BOOST_TEST(stage_memory(problem, 0, 0, 3) == 4u);
+  BOOST_TEST(cut_stages(problem)->begins[1] == 3u);
+  problem.memory_limit = 3;
+  BOOST_TEST(cut_stages(problem)->begins[1] == 2u);
+  problem.memory_limit = 1;
+  BOOST_TEST(!cut_stages(problem));
+  BOOST_TEST(least_memory(problem).value() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(fewer_operators_than_stages_cannot_be_cut) {

@@ -3,6 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <string>
+
 // A job that could not fit was started, killed by the kernel, and started again
 // until its restarts were spent.
 
@@ -69,6 +72,65 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said_with_its_parts) {
   const auto each = misfit(job, {0, "", 8 * mib});
   BOOST_TEST(each.find("ulimit -v allows a process 8 MiB") != std::string::npos,
              each);
+}
+
+BOOST_AUTO_TEST_CASE(a_role_that_needs_more_than_a_device_has_is_named) {
+  auto options = wide();
+  BOOST_TEST(device_misfit(Job{options, 500}) == "");
+  options.memory.device = 1024 * mib;
+  BOOST_TEST(device_misfit(Job{options, 500}) == "");
+  options.memory.device = mib;
+  const auto line = device_misfit(Job{options, 500});
+  BOOST_TEST(line.starts_with("--device-memory 1 MiB: worker:0 needs about"),
+             line);
+  BOOST_TEST(line.ends_with("no pipeline of up to 16 stages fits, either: use "
+                            "a smaller model or batch, or raise it"),
+             line);
+}
+
+BOOST_AUTO_TEST_CASE(a_pipeline_that_fits_is_named) {
+  auto options = wide();
+  options.model = "mlp:20-512-512-512-512-512-512-512-512-4";
+  options.memory.device = 1;
+  const auto alone = need_of(Job{options, 500}, {RoleKind::worker, 0}).bytes();
+  options.memory.device = alone - 1;
+  const auto line = device_misfit(Job{options, 500});
+  const auto at = line.find("; this fits: --strategy pipeline --stages ");
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, line);
+  // And it does.
+  options.strategy = Strategy::pipeline;
+  options.stages =
+    static_cast<uint32_t>(std::stoul(line.substr(line.find("--stages ") + 9)));
+  if (line.ends_with("--recompute full"))
+    options.schedule.recompute = "full";
+  BOOST_TEST(device_misfit(Job{options, 500}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(stages_are_cut_so_that_they_keep_to_a_limit) {
+  // By FLOPs alone the first stage, which holds two micro-batches, would have
+  // as many layers as the last one; of so many samples activations are most of
+  // what layers take.
+  auto options = wide();
+  options.model = "mlp:20-256-256-256-256-256-256-256-256-4";
+  options.strategy = Strategy::pipeline;
+  options.stages = 2;
+  options.global_batch = 65536;
+  const auto most = [&] {
+    const Job job{options, 65536};
+    return std::max(need_of(job, {RoleKind::stage, 0}).bytes(),
+                    need_of(job, {RoleKind::stage, 1}).bytes());
+  };
+  const auto free = most();
+  options.memory.device = free - 1;
+  const auto limited = most();
+  BOOST_TEST(limited < free);
+  BOOST_TEST(device_misfit(Job{options, 65536}) == "");
+  // Roles make the same plan of what travels.
+  const Job job{options, 65536};
+  BOOST_TEST(!job.options.split_at.empty());
+  const Job there{job_from_json(to_json(job.options))};
+  for (uint32_t k = 0; k < 2; ++k)
+    BOOST_TEST(there.plan.stages[k].begin == job.plan.stages[k].begin);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
