@@ -98,6 +98,14 @@ public:
     workspace.taken = false;
   }
 
+  void move_parameters(uint32_t at, const float* parameters) override {
+    auto& slot = slots_.at(at);
+    require(slot.holds != Holds::nothing, "no micro-batch to go backward");
+    slot.pass.parameters = parameters;
+    if (!recompute_ || slot.holds == Holds::weights)
+      workspaces_[slot.workspace].engine->move_parameters(slot.pass);
+  }
+
   void abandon() override {
     for (auto& slot : slots_)
       slot.holds = Holds::nothing;

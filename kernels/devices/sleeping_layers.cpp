@@ -143,6 +143,10 @@ public:
     give(slot, gradient);
   }
 
+  void move_parameters(uint32_t slot, const float* parameters) override {
+    slots_.at(slot).parameters = parameters;
+  }
+
   void abandon() override {
     for (auto& slot : slots_)
       slot.holds = Holds::nothing;

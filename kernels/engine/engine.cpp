@@ -81,18 +81,25 @@ void Engine::bind(const Pass& pass) {
     for (size_t k = 0; k < op.inputs.size(); ++k)
       args.inputs[k] = places[op.inputs[k]];
     args.output = const_cast<float*>(places[op.output]);
-    for (size_t k = 0; k < op.parameters.size(); ++k)
-      args.parameters[k] = pass.parameters + layout_.offsets[op.parameters[k]];
     args.key = pass.key;
     args.exchange = pass.exchange;
     args.step = pass.step;
   }
+  move_parameters(pass);
   auto& loss = args_.back(); // of the last stage alone, which runs it
   loss.labels = pass.labels;
   loss.targets = pass.targets;
   loss.totals = pass.totals;
   loss.classes = pass.classes;
   loss.scores = pass.scores;
+}
+
+void Engine::move_parameters(const Pass& pass) {
+  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
+    const auto& parameters = graph_.ops[i].parameters;
+    for (size_t k = 0; k < parameters.size(); ++k)
+      args_[i].parameters[k] = pass.parameters + layout_.offsets[parameters[k]];
+  }
 }
 
 void Engine::forward(const Pass& pass) {

@@ -63,6 +63,8 @@ public:
   /// or the gradient of one, may be changed in its place.
   void forward(const Pass& pass, OpRange ops);
   void backward(const Pass& pass, OpRange ops, float* gradient);
+  /// The parameters of a pass that has gone forward lie elsewhere since then.
+  void move_parameters(const Pass& pass);
 
   /// The halves of a backward pass, one after the other, with the bits of the
   /// whole one. What comes and goes of the part's neighbours does so in the

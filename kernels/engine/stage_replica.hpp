@@ -56,6 +56,10 @@ public:
                                float* to_previous) = 0;
   virtual void backward_weights(uint32_t slot, float* gradient) = 0;
 
+  /// The parameters of a micro-batch that has gone forward lie elsewhere since
+  /// then, with the same values: where `parameters` points, flat by layout().
+  virtual void move_parameters(uint32_t slot, const float* parameters) = 0;
+
   /// Lets go of micro-batches that have gone forward and will not come back.
   virtual void abandon() = 0;
 

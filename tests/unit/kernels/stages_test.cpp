@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -140,8 +141,13 @@ private:
       for (uint32_t i = 0; i < leaves_.size(); ++i)
         forward(stages, parameters, i);
       if (!options.in_halves) {
+        for (auto& values : parameters) // they lie elsewhere from here on
+          std::fill(values.begin(), values.end(),
+                    std::numeric_limits<float>::quiet_NaN());
         for (uint32_t i : {1u, 0u, 2u})
           backward(stages, i);
+        for (size_t k = 0; k < stages.size(); ++k)
+          parameters[k] = of_stage(*stages[k]);
         continue;
       }
       // Weights come later than the inputs of other micro-batches.
@@ -189,6 +195,8 @@ private:
     for (size_t k = stages.size(); k-- > 0;) {
       auto gradient = unwritten(stages[k]->layout().total);
       auto to = unwritten(elements_back(*stages[k], i));
+      const auto moved = of_stage(*stages[k]);
+      stages[k]->move_parameters(i, moved.data());
       stages[k]->backward(i, from_next.data(), gradient.data(), to.data());
       compare(stages, k, i, gradient);
       from_next = std::move(to);
