@@ -324,8 +324,8 @@ Job::Job(JobOptions given)
              options.virtual_ranks, least_rows(graph)),
     total_steps(steps_of(options, sampling)) {
   // Roles make the same plan of the job without trying all cuts.
-  if (options.memory.device > 0 && options.split_at.empty())
-    options.split_at = cuts_of(plan.stages);
+  if (options.cut.device_memory > 0 && options.cut.split_at.empty())
+    options.cut.split_at = cuts_of(plan.stages);
   lr.schedule = options.lr_schedule;
   lr.base = options.learning_rate;
   lr.min = options.min_lr;

@@ -105,11 +105,11 @@ MemoryNeed largest_need(const Job& job) {
 
 /// Whether a job fits as `options` have it; nothing where there is no such job.
 std::optional<bool> fits(JobOptions options) {
-  options.split_at.clear();
+  options.cut.split_at.clear();
   options.resume_from.clear();
   try {
     const Job job{options};
-    return largest_need(job).bytes() <= options.memory.device;
+    return largest_need(job).bytes() <= options.cut.device_memory;
   } catch (const UsageError&) {
     return {};
   } catch (const InputError&) {
@@ -199,7 +199,7 @@ std::string misfit(const Job& job, const MemoryLimits& limits) {
 }
 
 std::string device_misfit(const Job& job) {
-  const auto limit = job.options.memory.device;
+  const auto limit = job.options.cut.device_memory;
   if (limit == 0)
     return "";
   const auto need = largest_need(job);

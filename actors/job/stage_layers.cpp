@@ -100,9 +100,9 @@ private:
 std::vector<uint32_t> found_cuts(const JobOptions& options, const Graph& graph,
                                  const PipelineShape& shape, uint32_t rows) {
   auto problem = problem_of(shape.stages * shape.chunks, graph, rows);
-  if (options.memory.device > 0) {
+  if (options.cut.device_memory > 0) {
     FittingRanges fitting{options, graph, rows,
-                          options.memory.device / shape.chunks};
+                          options.cut.device_memory / shape.chunks};
     auto limited = problem;
     limited.memory_limit = 0;
     limited.memory = [&](uint32_t part, uint32_t begin, uint32_t end) {

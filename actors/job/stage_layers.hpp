@@ -18,7 +18,7 @@ PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
 /// Cuts a graph into `options.stages` stages, or as many chunks as they have
 /// together: where `split_at` says, or so that the slowest stage is fastest by
 /// FLOPs and, among those cuts, least crosses (cut_stages); of the cuts that
-/// keep to `memory.device` (each chunk to its share of it), where there are
+/// keep to `cut.device_memory` (each chunk to its share of it), where there are
 /// any. A virtual rank has up to `rows` samples.
 /// Errors: UsageError for names that no operator has, that are out of order or
 /// not one less than the stages; for more stages than operators; for a schedule

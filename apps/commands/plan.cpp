@@ -21,7 +21,7 @@ int run_plan(const Settings& settings) {
     bytes += need.bytes();
   }
   std::printf("  all: %s\n", in_units(bytes).c_str());
-  if (const auto limit = job.options.memory.device; limit > 0)
+  if (const auto limit = job.options.cut.device_memory; limit > 0)
     std::printf("  limit of each: %s\n", in_units(limit).c_str());
   if (const auto why = device_misfit(job); !why.empty())
     throw InputError(why);

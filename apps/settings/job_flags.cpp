@@ -112,15 +112,16 @@ Binding chunks() {
 Binding device_memory() {
   return {[](Settings& s, const std::string& value) {
             try {
-              s.job.memory.device = parse_bytes(value, 1, max_device_bytes);
+              s.job.cut.device_memory = parse_bytes(value, 1, max_device_bytes);
             } catch (const UsageError&) {
               throw UsageError("expected bytes, for example 268435456 or "
                                "256MiB");
             }
           },
           [](const Settings& s) {
-            return s.job.memory.device > 0 ? std::to_string(s.job.memory.device)
-                                           : std::string{};
+            return s.job.cut.device_memory > 0
+                     ? std::to_string(s.job.cut.device_memory)
+                     : std::string{};
           }};
 }
 

@@ -77,9 +77,9 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said_with_its_parts) {
 BOOST_AUTO_TEST_CASE(a_role_that_needs_more_than_a_device_has_is_named) {
   auto options = wide();
   BOOST_TEST(device_misfit(Job{options, 500}) == "");
-  options.memory.device = 1024 * mib;
+  options.cut.device_memory = 1024 * mib;
   BOOST_TEST(device_misfit(Job{options, 500}) == "");
-  options.memory.device = mib;
+  options.cut.device_memory = mib;
   const auto line = device_misfit(Job{options, 500});
   BOOST_TEST(line.starts_with("--device-memory 1 MiB: worker:0 needs about"),
              line);
@@ -91,9 +91,9 @@ BOOST_AUTO_TEST_CASE(a_role_that_needs_more_than_a_device_has_is_named) {
 BOOST_AUTO_TEST_CASE(a_pipeline_that_fits_is_named) {
   auto options = wide();
   options.model = "mlp:20-512-512-512-512-512-512-512-512-4";
-  options.memory.device = 1;
+  options.cut.device_memory = 1;
   const auto alone = need_of(Job{options, 500}, {RoleKind::worker, 0}).bytes();
-  options.memory.device = alone - 1;
+  options.cut.device_memory = alone - 1;
   const auto line = device_misfit(Job{options, 500});
   const auto at = line.find("; this fits: --strategy pipeline --stages ");
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, line);
@@ -121,13 +121,13 @@ BOOST_AUTO_TEST_CASE(stages_are_cut_so_that_they_keep_to_a_limit) {
                     need_of(job, {RoleKind::stage, 1}).bytes());
   };
   const auto free = most();
-  options.memory.device = free - 1;
+  options.cut.device_memory = free - 1;
   const auto limited = most();
   BOOST_TEST(limited < free);
   BOOST_TEST(device_misfit(Job{options, 65536}) == "");
   // Roles make the same plan of what travels.
   const Job job{options, 65536};
-  BOOST_TEST(!job.options.split_at.empty());
+  BOOST_TEST(!job.options.cut.split_at.empty());
   const Job there{job_from_json(to_json(job.options))};
   for (uint32_t k = 0; k < 2; ++k)
     BOOST_TEST(there.plan.stages[k].begin == job.plan.stages[k].begin);
