@@ -45,8 +45,9 @@ Bytes unpacked(const std::string& path, size_t piece) {
 
 Names names_of(const Folder& folder, const std::string& place) {
   Names result;
-  for (const auto& path : list_files(place))
-    result.push_back(std::filesystem::relative(path, folder.path).string());
+  for (const auto& file : list_files(place))
+    result.push_back(
+      std::filesystem::relative(file.place(), folder.path).string());
   return result;
 }
 
