@@ -16,7 +16,7 @@ constexpr uint32_t max_decode_threads = 256;
 constexpr uint64_t largest_table = uint64_t{1} << 37; // rows have 31 bits
 constexpr uint64_t max_pairs = uint64_t{1} << 27;
 
-Flag flag(unsigned commands, const char* name, const char* value,
+Flag flag(uint64_t commands, const char* name, const char* value,
           const char* fallback, const char* help,
           std::function<void(Settings&, const std::string&)> set) {
   return {name,     value, FlagType::text, commands,       "Measuring",

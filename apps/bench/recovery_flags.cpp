@@ -20,7 +20,7 @@ std::vector<Flag> recovery_flags() {
   constexpr uint32_t max_trials = 10'000;
   constexpr uint64_t max_seconds = 86'400;
   std::vector<Flag> flags;
-  const auto add = [&](unsigned on, const char* name, const char* value,
+  const auto add = [&](uint64_t on, const char* name, const char* value,
                        const char* fallback, const char* help,
                        std::function<void(Settings&, const std::string&)> set) {
     flags.push_back({name, value, FlagType::text, on, "Measuring", fallback,

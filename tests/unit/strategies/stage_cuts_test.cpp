@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(memory_may_be_less_than_the_sum_of_its_operators) {
   BOOST_TEST(cut_stages(problem)->begins[1] == 2u);
   problem.memory_limit = 1;
   BOOST_TEST(!cut_stages(problem));
-  BOOST_TEST(least_memory(problem).value() == 2u);
+  BOOST_TEST(min_memory(problem).value() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(fewer_operators_than_stages_cannot_be_cut) {
