@@ -51,6 +51,9 @@ JobOptions job_of(const TrainerOptions& options) {
   job.data = "memory:";
   if (!parse(options.strategy, job.strategy))
     throw UsageError("strategy " + options.strategy + " is unknown");
+  if (!parse(options.shard, job.cut.sharding))
+    throw UsageError("shard " + options.shard
+                     + ": expected optimizer, gradients or parameters");
   job.devices = devices_of(options.devices);
   job.workers = options.workers;
   job.shards = options.ps;

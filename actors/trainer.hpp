@@ -17,7 +17,7 @@ struct TrainerOptions {
   std::string model = "mlp:784-512-256-10";
   std::string strategy = "mirrored"; ///< one_device, mirrored, parameter_server
   std::string devices = "cpu:1";     ///< cpu:N
-  uint32_t workers = 2;              ///< parameter_server
+  uint32_t workers = 2;              ///< parameter_server, fully_sharded
   uint32_t ps = 1;                   ///< parameter_server
   uint32_t virtual_ranks = 4;
   uint32_t virtual_slices = 1;
@@ -31,6 +31,8 @@ struct TrainerOptions {
   double clip_norm = 0; ///< 0: none
   /// parameter_server: sync, async or staleness:N, to begin with.
   std::string consistency = "sync";
+  /// fully_sharded: optimizer, gradients or parameters.
+  std::string shard = "parameters";
 };
 
 /// Samples in the caller's arrays, n of them; what the model does not take

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::pair<Strategy, std::string_view>, 8> strategy_names{{
+constexpr std::array<std::pair<Strategy, std::string_view>, 9> strategy_names{{
   {Strategy::one_device, "one_device"},
   {Strategy::mirrored, "mirrored"},
   {Strategy::multi_worker_mirrored, "multi_worker_mirrored"},
@@ -23,6 +23,13 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 8> strategy_names{{
   {Strategy::pipeline, "pipeline"},
   {Strategy::tensor, "tensor"},
   {Strategy::hybrid, "hybrid"},
+  {Strategy::fully_sharded, "fully_sharded"},
+}};
+
+constexpr std::array<std::pair<Sharding, std::string_view>, 3> sharding_names{{
+  {Sharding::optimizer, "optimizer"},
+  {Sharding::gradients, "gradients"},
+  {Sharding::parameters, "parameters"},
 }};
 
 bool available(Strategy strategy) {
@@ -30,13 +37,20 @@ bool available(Strategy strategy) {
          || strategy == Strategy::multi_worker_mirrored
          || strategy == Strategy::central_storage
          || strategy == Strategy::parameter_server
-         || strategy == Strategy::pipeline;
+         || strategy == Strategy::pipeline
+         || strategy == Strategy::fully_sharded;
+}
+
+/// Shards keep the slices, and workers push to them.
+bool has_shards(const PlanOptions& x) {
+  return x.strategy == Strategy::parameter_server
+         || x.strategy == Strategy::fully_sharded;
 }
 
 /// Replicas, or workers of a parameter server.
 uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
-  if (x.strategy == Strategy::parameter_server)
+  if (has_shards(x))
     return x.workers;
   if (x.strategy == Strategy::pipeline)
     return 0; // its stages share every virtual rank
@@ -137,23 +151,45 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
   return std::nullopt;
 }
 
+std::optional<std::string> mistake_of_sharding(const PlanOptions& x) {
+  if (x.strategy != Strategy::fully_sharded)
+    return std::nullopt;
+  if (x.any_order)
+    return std::string{"--reduction fast has no effect with strategy "
+                       "fully_sharded, whose owners sum along the fixed tree: "
+                       "drop it"};
+  if (x.chain > x.workers)
+    return "--chain " + std::to_string(x.chain) + " keeps as many copies of "
+           + "what each of " + counted(x.workers, "worker")
+           + " has: add --workers " + std::to_string(x.chain)
+           + ", or use a smaller --chain";
+  if (x.sharding != Sharding::optimizer
+      && std::ranges::any_of(x.devices, [](const std::string& device) {
+           return !device.starts_with("cpu");
+         }))
+    return "--shard " + to_string(x.sharding)
+           + " computes on CPUs only as yet: name them with --devices cpu:1, "
+             "or add --shard optimizer";
+  return std::nullopt;
+}
+
 /// Says what is wrong with the options; nothing where they can be planned.
 std::optional<std::string> mistake(const PlanOptions& x) {
-  auto served = x.strategy == Strategy::parameter_server;
+  const bool served = x.strategy == Strategy::parameter_server;
   if (!available(x.strategy))
     return "strategy " + to_string(x.strategy) + " is not available yet";
   if (x.synchronisation == Synchronisation::async && !served)
     return "strategy " + to_string(x.strategy)
            + " is synchronous: drop --async or add"
              " --strategy parameter_server";
-  if ((served || x.strategy == Strategy::multi_worker_mirrored)
+  if ((has_shards(x) || x.strategy == Strategy::multi_worker_mirrored)
       && x.workers == 0)
     return "no worker: add --workers 1 or more";
   if (served && x.shards == 0)
     return "no parameter-server shard: add --ps 1 or more";
   if (x.chain == 0)
     return "no replica of a shard: add --chain 1 or more";
-  if (x.chain > 1 && !served)
+  if (x.chain > 1 && !has_shards(x))
     return "--chain " + std::to_string(x.chain)
            + " replicates shards, which strategy " + to_string(x.strategy)
            + " does not have: drop it, or add --strategy parameter_server";
@@ -168,7 +204,7 @@ std::optional<std::string> mistake(const PlanOptions& x) {
            + std::to_string(x.devices.size())
            + ": name one with --devices, or add --strategy mirrored";
   const auto members = members_of(x);
-  const auto* noun = served                                          ? "worker"
+  const auto* noun = has_shards(x)                                   ? "worker"
                      : x.strategy == Strategy::multi_worker_mirrored ? "replica"
                                                                      : "device";
   if (members > x.virtual_ranks)
@@ -182,6 +218,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
   if (auto mistake = mistake_of_dense(x))
     return mistake;
   if (auto mistake = mistake_of_stages(x))
+    return mistake;
+  if (auto mistake = mistake_of_sharding(x))
     return mistake;
   if (auto mistake = mistake_of_backups(x))
     return mistake;
@@ -200,6 +238,13 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
            + "fixed tree";
   if (x.strategy == Strategy::pipeline)
     return "at each stage, fixed tree; schedule " + x.schedule;
+  if (x.strategy == Strategy::fully_sharded)
+    return "at the workers, fixed tree; each updates its share of the "
+           "optimizer state"
+           + std::string{x.sharding == Sharding::optimizer   ? ""
+                         : x.sharding == Sharding::gradients ? ", gradients"
+                                                             : ", gradients, "
+                                                               "parameters"};
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -219,6 +264,15 @@ std::vector<uint32_t> owners_of_tables(const std::vector<Slice>& slices,
   std::vector<uint32_t> out(slices.size(), Plan::every_worker);
   for (size_t i = 0; i < parts.size(); ++i)
     out[parts[i].id] = of_parts[i];
+  return out;
+}
+
+/// All that a shard of a ring is a replica of.
+std::vector<uint32_t> slices_with(const Plan& plan, uint32_t shard) {
+  std::vector<uint32_t> out;
+  for (const auto& slice : plan.slices)
+    if (std::ranges::count(plan.replicas(slice.id), shard) > 0)
+      out.push_back(slice.id);
   return out;
 }
 
@@ -263,7 +317,8 @@ std::vector<uint32_t> Plan::replicas(uint32_t slice) const {
   if (owner[slice] == every_worker)
     return out;
   for (uint32_t k = 0; k < chain; ++k)
-    out.push_back(owner[slice] + k * owners);
+    out.push_back(paired ? (owner[slice] + k) % owners
+                         : owner[slice] + k * owners);
   return out;
 }
 
@@ -274,13 +329,17 @@ bool make_plan(const PlanOptions& options,
     error.message = std::move(*message);
     return false;
   }
-  auto served = options.strategy == Strategy::parameter_server;
+  const bool served = has_shards(options);
+  const bool paired = options.strategy == Strategy::fully_sharded;
   const auto workers = static_cast<uint32_t>(members_of(options));
   const bool staged = options.strategy == Strategy::pipeline;
   const auto stages = static_cast<uint32_t>(options.stages.size())
                       / std::max(1u, options.chunks);
   strategies::require(!staged || stages > 0, "a pipeline without stages");
-  auto owners = served ? options.shards : staged ? stages : workers;
+  const auto owners = paired   ? workers
+                      : served ? options.shards
+                      : staged ? stages
+                               : workers;
   Plan out;
   out.strategy = options.strategy;
   out.synchronisation = options.synchronisation;
@@ -290,6 +349,7 @@ bool make_plan(const PlanOptions& options,
   out.variables = variables;
   out.slices = cut(variables, options.partitioner);
   out.dense_reduced = options.dense_reduced;
+  out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
               : staged ? owners_of_layers(out.slices, options.stages, stages)
                        : assign(out.slices, owners);
@@ -315,9 +375,11 @@ bool make_plan(const PlanOptions& options,
                          devices[i % devices.size()],
                          ranks_of_worker(i, workers, options.virtual_ranks),
                          served ? reduced : owned[i]});
-  if (served)
-    for (uint32_t i = 0; i < owners * options.chain; ++i)
-      out.roles.push_back({{RoleKind::shard, i}, "cpu", {}, owned[i % owners]});
+  for (uint32_t i = 0; served && i < owners * (paired ? 1 : options.chain); ++i)
+    out.roles.push_back({{RoleKind::shard, i},
+                         "cpu",
+                         {},
+                         paired ? slices_with(out, i) : owned[i % owners]});
   for (uint32_t i = 0; staged && i < stages; ++i)
     out.roles.push_back({{RoleKind::stage, i},
                          devices[i % devices.size()],
@@ -325,6 +387,23 @@ bool make_plan(const PlanOptions& options,
                          owned[i]});
   plan = std::move(out);
   return true;
+}
+
+std::string to_string(Sharding sharding) {
+  for (auto [value, name] : sharding_names)
+    if (value == sharding)
+      return std::string{name};
+  return "unknown";
+}
+
+bool parse(const std::string& name, Sharding& sharding) {
+  for (auto [value, known] : sharding_names) {
+    if (known != name)
+      continue;
+    sharding = value;
+    return true;
+  }
+  return false;
 }
 
 std::string to_string(Strategy strategy) {

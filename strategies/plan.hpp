@@ -21,8 +21,14 @@ enum class Strategy : uint8_t {
   pipeline,
   tensor,
   hybrid,
+  fully_sharded,
 };
 enum class Synchronisation : uint8_t { sync, async };
+/// What of a fully sharded job is spread over its workers, each with all of the
+/// former: who has a part updates it. Source: stages 1 to 3 of Rajbhandari et
+/// al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+/// SC 2020.
+enum class Sharding : uint8_t { optimizer, gradients, parameters };
 
 /// What a stage of a pipeline holds, or a chunk of one: operators [begin, end)
 /// of the graph. Bytes that cross are of one sample.
@@ -43,9 +49,11 @@ struct StageLayers {
 struct PlanOptions {
   Strategy strategy = Strategy::mirrored;
   Synchronisation synchronisation = Synchronisation::sync;
-  uint32_t workers = 2;             ///< parameter_server, multi_worker_mirrored
-  uint32_t shards = 1;              ///< parameter_server: chains of them
-  uint32_t chain = 1;               ///< parameter_server: replicas of a shard
+  uint32_t workers = 2; ///< parameter_server, multi_worker_mirrored,
+                        ///< fully_sharded
+  uint32_t shards = 1;  ///< parameter_server: chains of them
+  uint32_t chain = 1; ///< parameter_server, fully_sharded: replicas of a shard
+  Sharding sharding = Sharding::parameters; ///< fully_sharded
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
   uint32_t virtual_ranks = 4;
   uint32_t global_batch = 64;
@@ -94,6 +102,9 @@ struct Plan {
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
   bool dense_reduced = false; ///< every worker keeps the dense variables
+  /// Worker K and shard K are one process, which computes and keeps slices: it
+  /// dies as a whole. A slice's replicas are with shards that follow.
+  bool paired = false;
   /// Of a pipeline: chunk c of stage k is c owners + k.
   std::vector<StageLayers> stages;
 
@@ -102,8 +113,9 @@ struct Plan {
   const RolePlan& role(RoleId role) const;
   /// Tells whether shards, or stages, keep the slice.
   bool on_shards(uint32_t slice) const;
-  /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …;
-  /// nobody of what every worker keeps.
+  /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …, or
+  /// where shards are in workers the next ones round; nobody of what every
+  /// worker keeps.
   std::vector<uint32_t> replicas(uint32_t slice) const;
 };
 
@@ -120,17 +132,22 @@ struct PlanError {
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
 /// shard c + k * shards is replica k of shard c. pipeline has its stages on
 /// devices[index mod size]; each owns the slices of its chunks' variables and
-/// takes every virtual rank through its layers. Errors: returns false and fills
-/// `error` (more workers or devices than virtual ranks, virtual ranks above the
-/// global batch, a strategy that is not available yet, async without
-/// parameter_server, zero counts, an all-reduce that the strategy or the
-/// reduction does not have).
+/// takes every virtual rank through its layers. fully_sharded has `workers`
+/// workers and as many shards, paired: slice s of owner c has its replicas with
+/// shards c, c + 1, … of a ring. Errors: returns false and fills `error` (more
+/// workers or devices than virtual ranks, virtual ranks above the global batch,
+/// a strategy that is not available yet, async without parameter_server, zero
+/// counts, an all-reduce that the strategy or the reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);
 
 /// Prints the plan as an aligned table for people (`troupe plan`).
 std::string to_table(const Plan& plan);
+
+std::string to_string(Sharding sharding);
+/// Errors: returns false for an unknown name.
+bool parse(const std::string& name, Sharding& sharding);
 
 std::string to_string(Strategy strategy);
 /// Errors: returns false for an unknown name.

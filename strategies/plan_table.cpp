@@ -70,7 +70,10 @@ std::string summary_of(const Plan& plan) {
     {"strategy", to_string(plan.strategy)},
     {"synchronisation", synchronisation},
     {"reduction", plan.reduction},
-    {"roles run as", plan.processes ? "processes" : "actors of one process"},
+    {"roles run as",
+     !plan.processes ? "actors of one process"
+     : plan.paired ? "processes, a worker with the shard of its number in each"
+                   : "processes"},
     {"virtual ranks", std::to_string(plan.virtual_ranks)},
     {"global batch", std::to_string(plan.global_batch)},
     {"parameters", std::to_string(parameters)},

@@ -16,9 +16,9 @@ LiveConnections::Entry LiveConnections::enter(const MemberName& member,
 
 void LiveConnections::cut(const MemberName& member) {
   const std::lock_guard guard{mutex_};
-  auto [at, end] = sockets_.equal_range(member);
-  for (; at != end; ++at)
-    ::shutdown(at->second, SHUT_RDWR);
+  for (const auto& [other, socket] : sockets_)
+    if (speaks_for(member, other))
+      ::shutdown(socket, SHUT_RDWR);
 }
 
 } // namespace troupe

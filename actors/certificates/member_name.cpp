@@ -26,6 +26,7 @@ constexpr std::array words{
   Word{Kind::supervisor, "supervisor", false},
   Word{Kind::operator_, "operator", false},
   Word{Kind::authority, "authority", true},
+  Word{Kind::sharded, "sharded", true},
 };
 
 } // namespace
@@ -44,6 +45,18 @@ MemberName name_of(RoleId role) {
       return {Kind::stage, role.index};
   }
   return {};
+}
+
+bool speaks_for(const MemberName& member, const MemberName& other) {
+  const bool pair = member.kind == Kind::sharded
+                    && (other.kind == Kind::worker
+                        || other.kind == Kind::shard);
+  return pair ? member.index == other.index : member == other;
+}
+
+bool speaks_for(const MemberName& member, const std::string& other) {
+  const auto name = parse_member_name(other);
+  return name && speaks_for(member, *name);
 }
 
 std::string to_string(const MemberName& name) {

@@ -25,9 +25,13 @@ struct MemberName {
     /// Below the job's own: a standby's, which signs for members and says
     /// nothing itself.
     authority,
+    /// Of a fully sharded job: a process that is the worker and the shard of a
+    /// number.
+    sharded,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard, evaluator, stage and authority
+  uint32_t index = 0; ///< of worker, shard, evaluator, stage, authority and
+                      ///< sharded
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
 };
@@ -38,9 +42,14 @@ inline constexpr MemberName supervisor_name{MemberName::Kind::supervisor};
 inline constexpr MemberName operator_name{MemberName::Kind::operator_};
 
 MemberName name_of(RoleId role);
+/// Whether a member's process is that other one too, or it itself: what the
+/// other says, it may say.
+bool speaks_for(const MemberName& member, const MemberName& other);
+/// The same of a name as to_string() has it; nobody speaks for what is none.
+bool speaks_for(const MemberName& member, const std::string& other);
 
 /// "worker:1", "ps:0", "evaluator:0", "coordinator", "voter", "supervisor",
-/// "operator", "authority:1"; "nobody".
+/// "operator", "authority:1", "sharded:2"; "nobody".
 std::string to_string(const MemberName& name);
 /// Reads what to_string writes, but "nobody".
 /// Errors: nullopt.

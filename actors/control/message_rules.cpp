@@ -17,8 +17,8 @@ constexpr Kinds bit(Kind kind) {
 }
 
 constexpr auto coordinators = bit(Kind::coordinator);
-constexpr auto workers = bit(Kind::worker);
-constexpr auto shards = bit(Kind::shard);
+constexpr auto workers = bit(Kind::worker) | bit(Kind::sharded);
+constexpr auto shards = bit(Kind::shard) | bit(Kind::sharded);
 constexpr auto roles = workers | shards | bit(Kind::stage)
                        | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
@@ -35,7 +35,7 @@ struct Rule {
 };
 
 std::string not_own(const MemberName& who, RoleId said) {
-  return name_of(said) == who ? "" : " for " + to_string(said);
+  return speaks_for(who, name_of(said)) ? "" : " for " + to_string(said);
 }
 
 class Rules {

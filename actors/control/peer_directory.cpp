@@ -21,9 +21,10 @@ PeerDirectory::find_known(uint64_t job, const std::vector<Member>& members,
       continue;
     if (peers_.size() <= member.role.index)
       peers_.resize(member.role.index + 1);
-    if (address(member).empty())
-      peers_[member.role.index] = system_.registry().get<caf::strong_actor_ptr>(
-        local_name(job, member.role));
+    const auto local = system_.registry().get<caf::strong_actor_ptr>(
+      local_name(job, member.role));
+    if (local || address(member).empty())
+      peers_[member.role.index] = local;
     else if (auto known = connected_.find(address(member));
              known != connected_.end())
       peers_[member.role.index] = known->second.peer;

@@ -19,10 +19,10 @@ namespace troupe {
 /// The name under which a role of this process is found in the registry.
 std::string local_name(uint64_t job, RoleId role);
 
-/// The peers of one role: finds local ones in the actor system's registry,
-/// links to remote ones where the role has links, and else connects to them
-/// over mutual TLS; without blocking the actor. A connection is kept until the
-/// peer's address changes or forget() is told of its end.
+/// The peers of one role: finds those of its own process in the actor system's
+/// registry, links to remote ones where the role has links, and else connects
+/// to them over mutual TLS; without blocking the actor. A connection is kept
+/// until the peer's address changes or forget() is told of its end.
 class PeerDirectory {
 public:
   /// How this role links to its peers.

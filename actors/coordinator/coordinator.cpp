@@ -65,12 +65,16 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   options.join_deadline_ms = job.options.join_deadline_ms;
   for (const auto& slice : job.plan.slices)
     options.slice_bytes.push_back(bytes_of(slice));
-  if (job.plan.owner_kind != RoleKind::shard)
+  const bool paired = job.plan.paired;
+  if (job.plan.owner_kind != RoleKind::shard || paired)
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy) + " has the "
-      + (job.plan.owner_kind == RoleKind::stage ? "stages" : "replicas")
+      + (job.plan.owner_kind == RoleKind::stage ? "stages"
+         : paired                               ? "workers"
+                                                : "replicas")
       + " of its plan and no others";
-  if (job.plan.owner_kind != RoleKind::shard && !job.options.processes)
+  if (paired
+      || (job.plan.owner_kind != RoleKind::shard && !job.options.processes))
     options.needed_workers = options.fixed_workers;
   if (options.fixed_workers.empty() && job.options.backup_workers > 0)
     options.fixed_workers = options.needed_workers =

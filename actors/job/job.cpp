@@ -1,6 +1,7 @@
 #include "actors/job/job.hpp"
 
 #include "actors/job/beginning.hpp"
+#include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/columns/fitted_columns.hpp"
@@ -25,7 +26,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
-                                   device_memory)
+                                   device_memory, sharding)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -77,6 +78,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.workers = options.workers;
   wanted.shards = options.shards;
   wanted.chain = options.chain;
+  wanted.sharding = options.cut.sharding;
   wanted.devices = options.devices;
   wanted.virtual_ranks = options.virtual_ranks;
   wanted.global_batch = options.global_batch;
@@ -86,6 +88,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.compresses = options.compress != "none";
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
+  check_sharded_parts(options, graph);
   if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
       && options.global_batch > 0) {
     const Sampling sampling{options.seed,
@@ -180,6 +183,8 @@ JobOptions resolved(JobOptions options) {
       && options.synchronisation == Synchronisation::async)
     throw UsageError("--optimizer lamb needs the whole gradient of a step, "
                      "which --async does not have; use adamw or --sync");
+  if (options.strategy == Strategy::fully_sharded)
+    options.shards = options.workers;
   parse_compression(options.compress);
   check_server_code(options);
   return options;

@@ -80,6 +80,11 @@ struct Job {
   bool prefetches() const;
   /// With --priority on, a forward pass begins as parameters arrive.
   bool begins_early() const { return options.priority == "on"; }
+  /// Workers have a share of the parameters, or of their gradients, and take
+  /// leaves through the model part by part.
+  bool goes_by_parts() const {
+    return plan.paired && options.cut.sharding != Sharding::optimizer;
+  }
   /// No node of a step reaches over two of them: the virtual ranks of each
   /// worker of the plan, where a step can be made without some (k of n),
   /// otherwise all as one.

@@ -33,6 +33,7 @@ struct ModelCut {
   uint32_t virtual_slices = 1;
   /// Bytes of memory_needs() that a role may have; 0: any.
   uint64_t device_memory = 0;
+  Sharding sharding = Sharding::parameters; ///< of fully_sharded
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

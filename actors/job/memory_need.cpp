@@ -1,5 +1,6 @@
 #include "actors/job/memory_need.hpp"
 
+#include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
 #include "kernels/base/control_group.hpp"
@@ -7,6 +8,7 @@
 #include "kernels/engine/listing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace troupe {
@@ -54,6 +56,33 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
       need.variables += 2 * (1 + slots) * slice.count * sizeof(float);
   }
   return need;
+}
+
+/// Sums that the tree leaves side by side for a slice, and one that is made,
+/// where workers push leaf after leaf.
+uint64_t sums_of_leaves(const Job& job) {
+  const uint64_t ranks = job.options.virtual_ranks;
+  const auto of_worker = std::bit_width(ranks / job.options.workers);
+  return std::min<uint64_t>((ranks + 1) / 2, job.options.workers * of_worker)
+         + 1;
+}
+
+/// A worker with the shard of its number: one process.
+MemoryNeed need_of_pair(const Job& job, RoleId worker,
+                        const ShardedBytes& of_parts) {
+  const auto shard = need_of_shard(job, {RoleKind::shard, worker.index});
+  if (!job.goes_by_parts()) {
+    auto need = need_of_worker(job, worker);
+    need.variables += shard.variables;
+    return need;
+  }
+  uint64_t owned = 0;
+  for (const auto& slice : job.plan.slices)
+    if (job.plan.owner[slice.id] == worker.index)
+      owned += slice.count;
+  return {worker, shard.variables + of_parts.variables,
+          of_parts.gradients + sums_of_leaves(job) * owned * sizeof(float),
+          of_parts.step};
 }
 
 std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
@@ -117,6 +146,32 @@ std::optional<bool> fits(JobOptions options) {
   }
 }
 
+/// As many workers as fully_sharded is tried with for a job that does not fit.
+constexpr uint32_t most_workers_tried = 16;
+
+/// The first fully sharded job that fits, as flags; empty: there is none.
+std::string fitting_sharding(const JobOptions& given) {
+  auto options = given;
+  options.strategy = Strategy::fully_sharded;
+  const bool sharded = given.strategy == Strategy::fully_sharded;
+  options.chain = sharded ? given.chain : 1;
+  for (auto workers = sharded ? given.workers : 2;
+       workers <= std::min(most_workers_tried, given.virtual_ranks);
+       workers *= 2)
+    for (auto sharding :
+         {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
+      options.workers = workers;
+      options.cut.sharding = sharding;
+      const auto fit = fits(options);
+      if (!fit || !*fit)
+        continue;
+      return (sharded ? "" : std::string{" --strategy fully_sharded"})
+             + " --workers " + std::to_string(workers) + " --shard "
+             + to_string(sharding);
+    }
+  return "";
+}
+
 /// The first pipeline that fits, as flags; empty: there is none.
 std::string fitting_pipeline(const JobOptions& given) {
   auto options = given;
@@ -146,16 +201,22 @@ std::string fitting_pipeline(const JobOptions& given) {
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   std::vector<MemoryNeed> needs;
   const auto workers = job.plan.of_kind(RoleKind::worker);
-  const auto step = with_steps && !workers.empty()
+  const bool by_parts = job.goes_by_parts();
+  const auto step = with_steps && !workers.empty() && !by_parts
                       ? step_bytes(job.worker_graph, job.max_rows())
                       : uint64_t{0};
+  const auto of_parts = by_parts ? sharded_bytes(job.options, job.graph,
+                                                 job.max_rows(), with_steps)
+                                 : ShardedBytes{};
   for (const auto& role : workers) {
-    needs.push_back(need_of_worker(job, role.role));
-    if (role.device.starts_with("cpu"))
+    needs.push_back(job.plan.paired ? need_of_pair(job, role.role, of_parts)
+                                    : need_of_worker(job, role.role));
+    if (role.device.starts_with("cpu") && !by_parts)
       needs.back().step = step;
   }
-  for (const auto& role : job.plan.of_kind(RoleKind::shard))
-    needs.push_back(need_of_shard(job, role.role));
+  if (!job.plan.paired)
+    for (const auto& role : job.plan.of_kind(RoleKind::shard))
+      needs.push_back(need_of_shard(job, role.role));
   if (!job.plan.stages.empty())
     for (const auto& need : needs_of_stages(job, with_steps))
       needs.push_back(need);
@@ -205,13 +266,22 @@ std::string device_misfit(const Job& job) {
   const auto need = largest_need(job);
   if (need.bytes() <= limit)
     return "";
-  const auto fitting = fitting_pipeline(job.options);
-  return "--device-memory " + in_units(limit) + ": " + to_string(need)
-         + (fitting.empty() ? "; no pipeline of up to "
-                                + std::to_string(most_stages_tried(job.options))
-                                + " stages fits, either: "
-                                  "use a smaller model or batch, or raise it"
-                            : "; this fits:" + fitting);
+  const auto line = "--device-memory " + in_units(limit) + ": "
+                    + to_string(need);
+  const bool sharded = job.options.strategy == Strategy::fully_sharded;
+  const auto stages = sharded ? "" : fitting_pipeline(job.options);
+  const bool staged = job.options.strategy == Strategy::pipeline;
+  const auto shares = staged ? "" : fitting_sharding(job.options);
+  if (stages.empty() && shares.empty())
+    return line + "; no "
+           + (sharded ? "number of workers up to "
+                          + std::to_string(most_workers_tried)
+                      : "pipeline of up to "
+                          + std::to_string(most_stages_tried(job.options))
+                          + " stages")
+           + " fits, either: use a smaller model or batch, or raise it";
+  return line + "; this fits:" + stages
+         + (stages.empty() || shares.empty() ? "" : ", or") + shares;
 }
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/process/role_death.hpp"
 #include "strategies/role_names.hpp"
 
@@ -22,10 +23,18 @@ public:
   /// A role that is to be played. Both are called on another thread.
   struct Order {
     RoleId role;
+    /// Worker K and shard K share a process, which is the worker's here.
+    bool paired = false;
     std::string coordinator;            ///< HOST:PORT,… where it may be
     std::vector<std::string> arguments; ///< besides
     std::function<void(const std::string& line)> on_line;
     std::function<void(const End& end)> on_end;
+
+    /// Under which it is started, and has its certificate.
+    MemberName name() const {
+      return paired ? MemberName{MemberName::Kind::sharded, role.index}
+                    : name_of(role);
+    }
   };
 
   virtual ~HostProcesses() = default;

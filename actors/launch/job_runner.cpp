@@ -35,6 +35,14 @@ std::vector<RoleId> roles_of(const Plan& plan) {
   return roles;
 }
 
+/// Those that have a process of their own.
+std::vector<RoleId> process_roles_of(const Plan& plan) {
+  auto roles = roles_of(plan);
+  if (plan.paired)
+    std::erase_if(roles, [](RoleId x) { return x.kind != RoleKind::worker; });
+  return roles;
+}
+
 /// What each role's process is started with, and where.
 void start_with(SupervisorOptions& supervise, const RunOptions& options,
                 const LaunchOptions& launch, const std::string& coordinator) {
@@ -159,7 +167,9 @@ RunResult run_processes(const RunOptions& options,
   // The plan needs no data: the roles are the same for any number of samples.
   Job job{options.job, options.job.global_batch};
   SupervisorOptions supervise;
-  supervise.roles = launch.roles.empty() ? roles_of(job.plan) : launch.roles;
+  supervise.roles = launch.roles.empty() ? process_roles_of(job.plan)
+                                         : launch.roles;
+  supervise.paired = job.plan.paired;
   supervise.memory_need = [job](RoleId role) {
     for (const auto& need : memory_needs(job))
       if (need.role == role)

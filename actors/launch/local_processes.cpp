@@ -14,28 +14,28 @@ LocalProcesses::LocalProcesses(Options options)
   : options_(std::move(options)) {}
 
 /// -1: it keeps none, or there is none to be had.
-int LocalProcesses::memory_of(RoleId role) {
-  if (!keeps_slices(role.kind))
+int LocalProcesses::memory_of(const Order& order) {
+  if (!keeps_slices(order.role.kind) && !order.paired)
     return -1;
   const std::lock_guard guard{mutex_};
-  auto& memory = memory_[role];
+  auto& memory = memory_[order.role];
   if (!memory)
-    memory.reset(
-      memfd_create(to_string(role).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    memory.reset(memfd_create(to_string(order.name()).c_str(),
+                              MFD_CLOEXEC | MFD_ALLOW_SEALING));
   return memory.get();
 }
 
 uint64_t LocalProcesses::start(Order order) {
-  const auto role = order.role;
+  const auto name = order.name();
   std::vector<std::string> arguments{options_.program, "role",
-                                     to_string(role),  "--supervised",
+                                     to_string(name),  "--supervised",
                                      "--coordinator",  order.coordinator};
   arguments.insert(arguments.end(), order.arguments.begin(),
                    order.arguments.end());
   if (options_.certificates)
     arguments.insert(arguments.end(),
-                     {"--certificates", options_.certificates(name_of(role))});
-  const int memory = memory_of(role);
+                     {"--certificates", options_.certificates(name)});
+  const int memory = memory_of(order);
   if (memory >= 0)
     arguments.insert(arguments.end(), {"--state-fd", std::to_string(memory)});
   return static_cast<uint64_t>(options_.processes->start(

@@ -31,7 +31,7 @@ public:
   void forget(RoleId role) override;
 
 private:
-  int memory_of(RoleId role);
+  int memory_of(const Order& order);
 
   const Options options_;
   std::mutex mutex_;

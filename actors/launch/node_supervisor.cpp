@@ -5,6 +5,7 @@
 #include "actors/launch/role_host.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/wire/error_line.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "strategies/restart_budget.hpp"
 
 #include <map>
@@ -21,6 +22,8 @@ constexpr uint64_t told_again_ms = 100;
 /// A role that was told to end, or ends well, most often does so with its run:
 /// how long that may take to be heard of before the role is started again.
 constexpr std::chrono::milliseconds end_patience{500};
+/// Between the silence of one role of a process and that of the other.
+constexpr std::chrono::milliseconds pair_patience{1'000};
 
 class SupervisorState {
 public:
@@ -65,6 +68,7 @@ private:
     std::shared_ptr<HostProcesses> host; ///< null: an actor
     uint64_t number = 0;                 ///< of its process there; 0: none
     RoleProcess ended;                   ///< the process before
+    SteadyClock::time_point started{};   ///< its process
     caf::strong_actor_ptr actor;
   };
 
@@ -78,9 +82,10 @@ private:
   void start_process(RoleId role) {
     auto& running = running_[role];
     running.host = options_.host_of(role);
+    running.started = SteadyClock::now();
     auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
     running.number = running.host->start(
-      {role, options_.coordinator, options_.arguments,
+      {role, options_.paired, options_.coordinator, options_.arguments,
        [on_line = options_.on_line, role](const std::string& line) {
          if (on_line)
            on_line(role, line);
@@ -236,6 +241,11 @@ private:
     }
     known.how = verdict.reason;
     tell_of_death(known);
+    if (options_.paired) {
+      known.role.kind = RoleKind::shard;
+      known.how = to_string(known.role) + " died with " + to_string(role);
+      tell_of_death(known);
+    }
     after(verdict.delay_ms, [this, role] {
       if (!retired_.contains(role))
         start_or_give_up(role);
@@ -267,7 +277,13 @@ private:
   }
 
   void on(const ReplaceRole& replace) {
-    auto& running = running_[replace.role];
+    auto role = replace.role;
+    if (options_.paired)
+      role.kind = RoleKind::worker;
+    auto& running = running_[role];
+    // The other role of a process that was replaced a moment ago.
+    if (options_.paired && SteadyClock::now() - running.started < pair_patience)
+      return;
     if (running.number != 0)
       running.host->kill(running.number);
     if (running.actor)

@@ -16,6 +16,8 @@ class KeptCoordinator;
 /// process of its own.
 struct SupervisorOptions {
   std::vector<RoleId> roles;
+  /// Each role's process, a worker's, is the shard of its number as well.
+  bool paired = false;
   uint32_t restart_budget = 5;
 
   // Actors of this process.

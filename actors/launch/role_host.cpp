@@ -2,6 +2,7 @@
 
 #include "actors/certificates/certificate_renewal.hpp"
 #include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/part_probe.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
 #include "actors/control/peer_directory.hpp"
@@ -22,6 +23,7 @@
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
 #include "actors/worker/dense_reduced_worker.hpp"
+#include "actors/worker/sharded_worker.hpp"
 #include "actors/worker/worker.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
@@ -29,6 +31,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <iostream>
 #include <optional>
 
@@ -58,6 +61,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
   } else if (job.plan.dense_reduced) {
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_dense_reduced_worker(system, context));
+  } else if (job.goes_by_parts()) {
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_sharded_worker(system, context));
   } else if (job.plan.owner_kind == RoleKind::shard) {
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
@@ -115,6 +121,10 @@ void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
 std::string probe_hash(const Job& job, const std::string& device) {
   const auto rows = job.max_rows();
   const auto& graph = job.worker_graph;
+  BatchMemory memory{graph, rows};
+  fill_probe(job, rows, memory);
+  if (job.goes_by_parts())
+    return probe_of_parts(job, parse_device(device), memory.batch(rows));
   auto replica = make_replica(graph, parse_device(device), rows,
                               job.precision());
   Buffer parameters{job.layout.total};
@@ -124,8 +134,6 @@ std::string probe_hash(const Job& job, const std::string& device) {
   for (uint32_t i = 0; i < graph.parameters.size(); ++i)
     initialize(graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
                graph.parameters[i].size());
-  BatchMemory memory{graph, rows};
-  fill_probe(job, rows, memory);
   replica->gradient(parameters.data(), memory.batch(rows), gradient.data());
   const auto slots = state_slots(job.options.rule.kind);
   Buffer state{std::max<size_t>(1, slots * gradient.size())};
@@ -143,6 +151,13 @@ std::string probe_hash(const Job& job, const std::string& device) {
 
 namespace {
 
+/// Who the process is, as its certificate says.
+MemberName process_name(const RoleProcessOptions& options) {
+  if (options.paired)
+    return {MemberName::Kind::sharded, options.role.index};
+  return name_of(options.role);
+}
+
 /// The coordinator names no code for this host to run: who starts the role
 /// does.
 void check_plugin(const JobOptions& job, const std::string& own) {
@@ -151,6 +166,24 @@ void check_plugin(const JobOptions& job, const std::string& own) {
                      + (own.empty() ? ", and this role was started without it"
                                     : ", and this role has --plugin " + own)
                      + ": give each role the flag itself");
+}
+
+/// A process is the roles that a process of its strategy is.
+void check_pairing(const JobOptions& job, const RoleProcessOptions& options) {
+  const bool paired = job.strategy == Strategy::fully_sharded;
+  if (paired == options.paired)
+    return;
+  const auto number = std::to_string(options.role.index);
+  const auto strategy = to_string(job.strategy);
+  throw InputError(
+    options.paired
+      ? "role sharded:" + number + ": the job's --strategy " + strategy
+          + " has workers and shards of their own: start " + "worker:" + number
+          + ", or another role of its plan"
+      : "role " + to_string(options.role) + ": the job's --strategy " + strategy
+          + " has each worker in one process with the shard of its number: "
+            "start sharded:"
+          + number);
 }
 
 /// A worker's data, which must be what the coordinator has.
@@ -226,9 +259,10 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
   wanted.patience = loss_between_hosts(job.options);
   if (keeps_slices(job.plan.owner_kind))
     wanted.memory = LinkMemory::make();
-  wanted.log = [role = to_string(options.role)](const std::string& line) {
-    std::cerr << role + ": " + line + '\n';
-  };
+  wanted.log =
+    [role = to_string(process_name(options))](const std::string& line) {
+      std::cerr << role + ": " + line + '\n';
+    };
   const auto& link = job.options.link;
   const auto& encryption = job.options.link_encryption;
   wanted.link = link == "tcp"   ? LinkChoice::tcp
@@ -245,14 +279,15 @@ LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
 namespace {
 
 /// A role that is left out and lives joins again.
-ControlLineOptions
-line_options(caf::actor_system& system, const RoleProcessOptions& options,
-             const std::shared_ptr<TlsContext>& tls, const Waiting& waiting) {
+ControlLineOptions line_options(caf::actor_system& system,
+                                const RoleProcessOptions& options, RoleId role,
+                                const std::shared_ptr<TlsContext>& tls,
+                                const Waiting& waiting) {
   ControlLineOptions line;
   line.first = caf::actor_cast<coordinator_actor>(
     connect(system, options.coordinator, options.connect_deadline_ms, waiting));
   line.address = options.coordinator;
-  line.role = options.role;
+  line.role = role;
   line.revoked = refuse_members(tls);
   line.probe = [&system](const std::vector<std::string>& where,
                          std::function<void(bool)> reached) {
@@ -272,7 +307,7 @@ CertificateRenewal::Options renewal_of(const ActorConfig& config,
                                        const RoleProcessOptions& options) {
   return {config.tls(),
           options.coordinator,
-          [role = to_string(options.role)](const std::string& news) {
+          [role = to_string(process_name(options))](const std::string& news) {
             std::cerr << role + ": " + news + '\n';
           },
           {}};
@@ -306,91 +341,163 @@ std::string open_shard(caf::actor_system& system, const RoleContext& context,
 }
 
 /// The coordinator's handle, for as long as the role lives.
-coordinator_actor reach_coordinator(caf::actor_system& system,
-                                    const RoleProcessOptions& options,
-                                    const std::shared_ptr<TlsContext>& tls,
-                                    const Waiting& waiting) {
+coordinator_actor
+reach_coordinator(caf::actor_system& system, const RoleProcessOptions& options,
+                  RoleId role, const std::shared_ptr<TlsContext>& tls,
+                  const Waiting& waiting) {
   return spawn_control_line(system,
-                            line_options(system, options, tls, waiting));
+                            line_options(system, options, role, tls, waiting));
+}
+
+/// A role of this process: its line to the coordinator, and its actor. The
+/// options outlive it.
+class HostedRole {
+public:
+  HostedRole(caf::actor_system& system, const RoleProcessOptions& options,
+             RoleId role, const std::shared_ptr<TlsContext>& tls,
+             const Waiting& waiting)
+    : options_(options), state_descriptor_(options.state_descriptor) {
+    context_.role = role;
+    context_.coordinator = reach_coordinator(system, options, role, tls,
+                                             waiting);
+    line_end_.actor =
+      caf::actor_cast<caf::strong_actor_ptr>(context_.coordinator);
+  }
+  HostedRole(const HostedRole&) = delete;
+  HostedRole& operator=(const HostedRole&) = delete;
+
+  /// Asks what it is to do; memory that outlives the process is made where it
+  /// needs some and was given none.
+  void ask(caf::scoped_actor& self, const Waiting& waiting) {
+    info_ = ask_for_job(self, context_.coordinator, context_.role);
+    if (keeps_slices(context_.role.kind) && state_descriptor_ < 0) {
+      kept_.emplace(options_.coordinator, context_.role);
+      kept_->belong_to(info_.job);
+      state_descriptor_ = kept_->descriptor();
+      if (!kept_->why().empty())
+        waiting.tell("its death will undo steps: " + kept_->why());
+    }
+    context_.job_id = info_.job;
+    context_.incarnation = info_.incarnation;
+    context_.sign_ms = std::max(usual_sign_ms, info_.sign_ms);
+    context_.metrics = std::make_shared<MetricRegistry>();
+    context_.own_process = true;
+    context_.reports_process = context_.role == options_.role;
+    context_.faults = std::make_shared<FaultTrigger>(true,
+                                                     options_.allow_faults);
+  }
+
+  /// Plays it, with the data of its process.
+  void begin(caf::actor_system& system, std::shared_ptr<const Job> job,
+             const JobData& data, RoleLinks& links) {
+    context_.job = std::move(job);
+    context_.data = data;
+    const auto& plan = context_.job->plan;
+    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
+      context_.groups = std::make_shared<LinkGroups>(links.node(),
+                                                     context_.job);
+    if (keeps_slices(plan.owner_kind))
+      context_.links = links.messages();
+    expect_faults(context_, options_.coordinator);
+    if (!options_.flight.empty())
+      context_.flight = std::make_shared<FlightRecorder>(
+        options_.flight, to_string(context_.role));
+    actor_ = spawn_role(system, context_, state_descriptor_);
+    if (keeps_slices(context_.role.kind))
+      endpoint_ = open_shard(system, context_, options_, actor_);
+  }
+  void join(RoleLinks& links) {
+    send_join(context_, actor_, endpoint_, links.node().endpoint());
+  }
+
+  /// Tells the whole job that it cannot be played: a restart would fail alike.
+  void fail(caf::scoped_actor& self, const std::string& why) {
+    self->send(context_.coordinator,
+               Trouble{info_.job, context_.role,
+                       to_string(context_.role) + ": " + why});
+    caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  }
+
+  /// The run is over in order: nothing is left for a next process.
+  void forget() {
+    if (kept_)
+      kept_->remove();
+  }
+
+  RoleContext& context() { return context_; }
+  const JobInfo& info() const { return info_; }
+  const caf::strong_actor_ptr& actor() const { return actor_; }
+
+private:
+  const RoleProcessOptions& options_;
+  int state_descriptor_;
+  EndsWithScope line_end_;
+  std::optional<KeptMemory> kept_;
+  JobInfo info_;
+  RoleContext context_;
+  caf::strong_actor_ptr actor_;
+  std::string endpoint_;
+};
+
+/// What the process is in the job, the one first that answers for it.
+std::vector<RoleId> roles_of_process(const RoleProcessOptions& options) {
+  if (!options.paired)
+    return {options.role};
+  return {options.role, {RoleKind::shard, options.role.index}};
 }
 
 } // namespace
 
 void run_role_process(const RoleProcessOptions& asked) {
   auto options = asked;
-  std::optional<KeptMemory> kept;
   Waiting waiting;
-  waiting.credentials = load_credentials(options.certificates,
-                                         name_of(options.role));
-  waiting.tell = [&options](const std::string& line) {
-    std::cout << to_string(options.role) + ": " + line + '\n' << std::flush;
+  const auto name = process_name(options);
+  waiting.credentials = load_credentials(options.certificates, name);
+  waiting.tell = [name](const std::string& line) {
+    std::cout << to_string(name) + ": " + line + '\n' << std::flush;
   };
   ActorConfig config{waiting.credentials};
   const CertificateRenewal renewal{renewal_of(config, options)};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  const auto coordinator = reach_coordinator(system, options, config.tls(),
-                                             waiting);
+  std::deque<HostedRole> roles;
+  for (auto role : roles_of_process(options))
+    roles.emplace_back(system, options, role, config.tls(), waiting);
   options.listen = listen_of(options);
-  const EndsWithScope line_end{
-    caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
-  auto info = ask_for_job(self, coordinator, options.role);
-  if (keeps_slices(options.role.kind) && options.state_descriptor < 0) {
-    kept.emplace(options.coordinator, options.role);
-    kept->belong_to(info.job);
-    options.state_descriptor = kept->descriptor();
-    if (!kept->why().empty())
-      waiting.tell("its death will undo steps: " + kept->why());
-  }
-  RoleContext context;
-  context.job_id = info.job;
-  context.role = options.role;
-  context.incarnation = info.incarnation;
-  context.sign_ms = std::max(usual_sign_ms, info.sign_ms);
-  context.coordinator = coordinator;
-  context.metrics = std::make_shared<MetricRegistry>();
-  context.own_process = true;
-  context.faults = std::make_shared<FaultTrigger>(true, options.allow_faults);
+  for (auto& role : roles)
+    role.ask(self, waiting);
+  auto& first = roles.front();
+  const auto& info = first.info();
+  check_pairing(job_from_json(info.options), options);
   std::optional<RoleLinks> links;
-  caf::strong_actor_ptr actor;
   try {
     auto job_options = job_from_json(info.options);
     check_plugin(job_options, options.plugin);
     select_isa(options.isa.empty() ? job_options.isa : options.isa);
-    context.job = std::make_shared<const Job>(std::move(job_options));
+    const auto job = std::make_shared<const Job>(std::move(job_options));
+    JobData data;
     if (options.role.kind != RoleKind::shard)
-      context.data = load_own_data(context.job->options);
-    links.emplace(system, link_options(*context.job, options, config.tls()),
-                  context.metrics);
-    const auto& plan = context.job->plan;
-    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
-      context.groups = std::make_shared<LinkGroups>(links->node(), context.job);
-    if (keeps_slices(plan.owner_kind))
-      context.links = links->messages();
-    expect_faults(context, options.coordinator);
-    if (!options.flight.empty())
-      context.flight = std::make_shared<FlightRecorder>(
-        options.flight, to_string(options.role));
-    actor = spawn_role(system, context, options.state_descriptor);
-    self->monitor(caf::actor_cast<caf::actor_addr>(actor));
-    const auto endpoint = keeps_slices(options.role.kind)
-                            ? open_shard(system, context, options, actor)
-                            : std::string{};
-    send_join(context, actor, endpoint, links->node().endpoint());
+      data = load_own_data(job->options);
+    links.emplace(system, link_options(*job, options, config.tls()),
+                  first.context().metrics);
+    for (auto& role : roles) {
+      role.begin(system, job, data, *links);
+      self->monitor(caf::actor_cast<caf::actor_addr>(role.actor()));
+    }
+    for (auto& role : roles)
+      role.join(*links);
   } catch (const InputError& failure) {
-    // A restart would fail in the same way: the whole job should know.
-    self->send(coordinator,
-               Trouble{info.job, options.role,
-                       to_string(options.role) + ": " + failure.what()});
-    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    for (auto& role : roles)
+      role.fail(self, failure.what());
     throw;
   }
-  const auto reason = wait_until_over(self, coordinator, info.job, options.role,
+  const auto reason = wait_until_over(self, first.context().coordinator,
+                                      info.job, options.role, roles.size(),
                                       options.leave);
   if (reason && reason != caf::exit_reason::normal)
-    throw std::runtime_error(to_string(options.role) + ": " + line_of(reason));
-  if (kept)
-    kept->remove();
+    throw std::runtime_error(to_string(name) + ": " + line_of(reason));
+  for (auto& role : roles)
+    role.forget();
 }
 
 } // namespace troupe

@@ -23,6 +23,8 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
 /// How a process plays a role started by hand or by a supervisor.
 struct RoleProcessOptions {
   RoleId role;
+  /// It is a worker, and the shard of its number as well.
+  bool paired = false;
   std::string coordinator; ///< HOST:PORT
   CertificateSource certificates;
   /// HOST:PORT; empty: a port of the address that leads to the coordinator.

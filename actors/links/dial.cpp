@@ -1,5 +1,6 @@
 #include "actors/links/dial.hpp"
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 
@@ -96,25 +97,25 @@ void Dial::greet() {
     passed.push_back(duplicate(descriptor.get()));
   conversation_->handshake().greet(encode(order_.hello), std::move(passed));
   const auto soon = IoLoop::Clock::now() + greet_deadline;
-  conversation_->go(
-    std::min<IoLoop::Clock::time_point>(order_.deadline, soon),
-    [this](Handshake::State sent) {
-      if (sent == Handshake::State::failed) {
-        retry(conversation_->failure());
-        return;
-      }
-      const auto peer = to_string(conversation_->handshake().peer());
-      if (!order_.local && peer != order_.whom) {
-        fail("its certificate is that of " + peer);
-        return;
-      }
-      conversation_->go(order_.deadline, [this](Handshake::State state) {
-        if (state == Handshake::State::failed)
-          retry(conversation_->failure());
-        else
-          on_answer();
-      });
-    });
+  conversation_->go(std::min<IoLoop::Clock::time_point>(order_.deadline, soon),
+                    [this](Handshake::State sent) {
+                      if (sent == Handshake::State::failed) {
+                        retry(conversation_->failure());
+                        return;
+                      }
+                      const auto peer = conversation_->handshake().peer();
+                      if (!order_.local && !speaks_for(peer, order_.whom)) {
+                        fail("its certificate is that of " + to_string(peer));
+                        return;
+                      }
+                      conversation_->go(order_.deadline,
+                                        [this](Handshake::State state) {
+                                          if (state == Handshake::State::failed)
+                                            retry(conversation_->failure());
+                                          else
+                                            on_answer();
+                                        });
+                    });
 }
 
 void Dial::on_answer() {

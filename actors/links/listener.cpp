@@ -1,5 +1,6 @@
 #include "actors/links/listener.hpp"
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "kernels/base/error.hpp"
 
@@ -214,7 +215,7 @@ void LinkListener::on_greeted(Guests::iterator guest, Handshake::State state) {
   }
   if (const auto peer = guest->conversation->handshake().peer();
       !guest->local && hello->revision == link_revision
-      && to_string(peer) != hello->from) {
+      && !speaks_for(peer, hello->from)) {
     drop(guest, "it says that it is " + hello->from + ", and its certificate "
                   + to_string(peer));
     return;

@@ -90,6 +90,7 @@ FrameHeader write(const Pull& x) {
   header.step = x.version;
   header.group = static_cast<uint32_t>(x.worker.kind);
   header.part = x.worker.index;
+  header.bucket = x.slice;
   return header;
 }
 
@@ -298,7 +299,7 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
       if (x.group > static_cast<uint32_t>(RoleKind::evaluator)
           || values.size() != 0)
         return std::nullopt;
-      return Pull{fence, worker, x.step};
+      return Pull{fence, worker, x.step, x.bucket};
     }
     case MessageKind::pulled:
       return Pulled{fence, x.step, x.bucket, std::move(values)};

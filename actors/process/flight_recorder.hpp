@@ -18,7 +18,7 @@ enum class Activity : uint8_t {
   push,             ///< from the first push until the version it makes is here
   reduce,           ///< waiting for the step's sums
   serve,            ///< a shard sums, applies, copies
-  forward,          ///< a stage, of a micro-batch
+  forward,          ///< a stage, or a part of a model, of a micro-batch
   backward,         ///< the same; or its half for inputs
   backward_weights, ///< the half for weights
   update,           ///< a stage

@@ -128,7 +128,7 @@ uint64_t peak_memory_bytes() {
 
 MetricsReport measure(caf::actor_system& system, const RoleContext& context) {
   MetricsReport report{context.role, 0, context.metrics->collect()};
-  if (context.own_process) {
+  if (context.own_process && context.reports_process) {
     report.peak_memory_bytes = peak_memory_bytes();
     for (const auto& own : {caf_metrics(system), process_metrics()})
       report.samples.insert(report.samples.end(), own.begin(), own.end());

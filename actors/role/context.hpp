@@ -53,6 +53,9 @@ struct RoleContext {
   }
   /// Between two signs of life of a process, as the coordinator wishes.
   uint64_t sign_ms = usual_sign_ms;
+  /// Of a process of its own: it tells what is the process's; else another role
+  /// there does.
+  bool reports_process = true;
 };
 
 /// Makes the executor of a role's device: threads_per_device threads.

@@ -15,6 +15,8 @@ using Clock = SteadyClock;
 constexpr std::chrono::milliseconds period{100};
 /// Others may hand over before, and slices may have to be copied.
 constexpr std::chrono::seconds deadline{300};
+/// All roles of a process are told of the end of a run at once.
+constexpr std::chrono::seconds end_deadline{5};
 
 /// Asks on another actor, so that the caller still sees the role end; what
 /// became of it comes back as Note or GiveUp.
@@ -40,9 +42,10 @@ void ask_to_leave(caf::scoped_actor& self, const coordinator_actor& coordinator,
 
 caf::error wait_until_over(caf::scoped_actor& self,
                            const coordinator_actor& coordinator, uint64_t job,
-                           RoleId role,
+                           RoleId role, size_t roles,
                            const std::function<std::string()>& wish) {
   std::optional<caf::error> over;
+  std::optional<Clock::time_point> ended; // the first of them
   std::optional<Clock::time_point> wished;
   bool asking = false;
   while (!over) {
@@ -52,7 +55,13 @@ caf::error wait_until_over(caf::scoped_actor& self,
       ask_to_leave(self, coordinator, {job, role, why});
     }
     self->receive(
-      [&](const caf::down_msg& down) { over = down.reason; },
+      [&](const caf::down_msg& down) {
+        ended = ended.value_or(Clock::now());
+        const bool well = !down.reason
+                          || down.reason == caf::exit_reason::normal;
+        if (!well || --roles == 0)
+          over = down.reason;
+      },
       [&](const GiveUp& refused) {
         asking = false;
         if (!refused.line.empty() || Clock::now() - *wished > deadline)
@@ -60,6 +69,8 @@ caf::error wait_until_over(caf::scoped_actor& self,
             to_string(role) + " ends without handing over: " + refused.line);
       },
       caf::after(period) >> [] {});
+    if (!over && ended && Clock::now() - *ended > end_deadline)
+      over = caf::error{};
   }
   return *over;
 }

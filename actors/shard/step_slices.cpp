@@ -11,6 +11,7 @@ namespace troupe {
 StepSlices::StepSlices(ShardContext& shard)
   : shard_(shard),
     rounds_(rounds_of(shard.job.options)),
+    keeps_nodes_(shard.job.goes_by_parts()),
     chains_(shard, {[this](const ChainUpdate& x) { apply(x); },
                     [](uint32_t, const SliceImage&) {},
                     [this](uint32_t slice, uint64_t version) {
@@ -47,6 +48,7 @@ void StepSlices::leave_epoch() {
     shares_->leave_epoch();
   for (auto& [id, slice] : slices_) {
     slice->begin_step();
+    slice->readers.clear();
     slice->rows.reset();
     slice->lists.reset();
   }
@@ -148,6 +150,13 @@ void StepSlices::take(const ShardMessage& message,
 
 void StepSlices::pull(const Pull& pull, const worker_actor& worker) {
   shard_.pass(StepPhase::pull);
+  if (pull.slice != Pull::every_slice) {
+    if (const auto one = slices_.find(pull.slice); one != slices_.end()) {
+      one->second->readers.push_back({worker, pull.version});
+      serve(pull.slice);
+    }
+    return;
+  }
   pullers_[pull.worker] = worker;
   pulls_.want(pull.worker, pull.version);
   for (const auto& [slice, place] : served_)
@@ -160,6 +169,7 @@ void StepSlices::serve(uint32_t id) {
     return serve_rows(id);
   if (!serves(id) || !served_.contains(id))
     return;
+  serve_readers(id);
   const auto& store = shard_.store;
   for (auto [puller, version] :
        pulls_.serve(served_.at(id), shares_ ? 0 : store->oldest(id),
@@ -171,6 +181,20 @@ void StepSlices::serve(uint32_t id) {
         pullers_[puller],
         Pulled{shard_.gate.active(), version, id,
                TensorView{store, store->values(id, version), slice.count}});
+}
+
+void StepSlices::serve_readers(uint32_t id) {
+  auto& owned = *slices_.at(id);
+  const auto& store = shard_.store;
+  std::erase_if(owned.readers, [&](const Reader& reader) {
+    if (reader.version > owned.version || reader.version < store->oldest(id))
+      return false;
+    shard_.self->send(
+      reader.worker, Pulled{shard_.gate.active(), reader.version, id,
+                            TensorView{store, store->values(id, reader.version),
+                                       shard_.job.plan.slices[id].count}});
+    return true;
+  });
 }
 
 void StepSlices::serve_copy(uint32_t id, RoleId puller, uint64_t version) {
@@ -222,6 +246,8 @@ void StepSlices::accept(const Push& push, KnownLists::List ids) {
       slice->work.accept(
         node, addend_of(shard_.job, of, shard_.packing.unpack(of, values), ids),
         decision);
+      if (keeps_nodes_)
+        slice->work.own();
     },
     task_size(slice->values));
   if (slice->ledger.complete()) {

@@ -39,6 +39,12 @@ private:
   void end_at(const EndAt& end);
   void snapshot(const SnapshotRequest& request);
 
+  /// A worker that waits for one slice alone.
+  struct Reader {
+    worker_actor worker;
+    uint64_t version = 0;
+  };
+
   struct Owned {
     Owned(uint32_t virtual_ranks, SliceWork work)
       : ledger(virtual_ranks, 0), work(std::move(work)) {}
@@ -50,8 +56,9 @@ private:
     bool asking = false;  ///< its sums of that round are with the decider
     uint64_t values = 0;  ///< of the step's sum, or more: where rows are equal
     StepScalars scalars;  ///< of the rounds before
-    RowDesk rows;         ///< of a part of a sparse table: pulls
-    KnownLists lists;     ///< the same
+    std::vector<Reader> readers;
+    RowDesk rows;     ///< of a part of a sparse table: pulls
+    KnownLists lists; ///< the same
 
     void count(uint64_t pushed, bool rows) {
       values = rows ? values + pushed : pushed;
@@ -70,6 +77,7 @@ private:
   }
   void serve(uint32_t slice);
   void serve_rows(uint32_t slice);
+  void serve_readers(uint32_t slice);
   /// k of n: nobody waits for a straggler, so what it copies may be overwritten
   /// meanwhile. It gets a copy, of a newer version where its own is gone.
   void serve_copy(uint32_t slice, RoleId puller, uint64_t version);
@@ -97,6 +105,8 @@ private:
 
   ShardContext& shard_;
   const std::vector<ScalarRoundKind> rounds_;
+  /// Workers keep nothing of what they push: it lies here until it is added.
+  const bool keeps_nodes_;
   std::map<uint32_t, std::unique_ptr<Owned>> slices_;
   SliceChains chains_;
   ScalarDesk desk_;

@@ -83,6 +83,16 @@ public:
       push(self, fence, step, sums, bucket);
     push(self, fence, step, sums, sparse_);
   }
+  /// Sends a slice of a node's sum, if its owner has not got it.
+  template <class Self>
+  void push_slice(Self* self, const Fence& fence, uint64_t step, RankRange node,
+                  uint32_t slice, TensorView values) {
+    if (there_.has(slice, step, node))
+      return;
+    exchange_.begin();
+    there_.sent(slice, step, node);
+    send(self, Push{fence, step, node, slice, std::move(values)});
+  }
   template <class Self, class Message>
   void send(Self* self, Message push) {
     metrics_.pushed.add(static_cast<double>(push.values.bytes()));
@@ -103,20 +113,16 @@ private:
             const std::vector<uint32_t>& slices) {
     for (auto id : slices)
       if (job_.plan.on_shards(id))
-        push_slice(self, fence, step, sums, job_.plan.slices[id]);
+        push_sums(self, fence, step, sums, job_.plan.slices[id]);
   }
 
   template <class Self>
-  void push_slice(Self* self, const Fence& fence, uint64_t step,
-                  const std::vector<NodeSum>& sums, const Slice& slice) {
-    for (const auto& sum : sums) {
-      if (there_.has(slice.id, step, sum.node))
-        continue;
-      exchange_.begin();
-      there_.sent(slice.id, step, sum.node);
-      send(self, Push{fence, step, sum.node, slice.id,
-                      pushed_values(job_, sum, slice)});
-    }
+  void push_sums(Self* self, const Fence& fence, uint64_t step,
+                 const std::vector<NodeSum>& sums, const Slice& slice) {
+    for (const auto& sum : sums)
+      if (!there_.has(slice.id, step, sum.node))
+        push_slice(self, fence, step, sum.node, slice.id,
+                   pushed_values(job_, sum, slice));
   }
 
   const RoleContext& context_;

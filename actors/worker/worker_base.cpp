@@ -53,11 +53,16 @@ void WorkerBase::forget_step() {
   sums_.clear();
 }
 
-void WorkerBase::open(const Activate& activation, WorkerRows& rows) {
+std::vector<SliceChain> WorkerBase::open(const Activate& activation) {
   gate_.open();
   pause_.end(self_, context_, activation.fence);
-  const auto chains = chains_of(activation, job_.plan);
+  auto chains = chains_of(activation, job_.plan);
   pushes_.begin_epoch(heads_of(chains), activation.slices);
+  return chains;
+}
+
+void WorkerBase::open(const Activate& activation, WorkerRows& rows) {
+  const auto chains = open(activation);
   rows.route(heads_of(chains), tails_of(chains));
 }
 

@@ -81,7 +81,8 @@ protected:
   }
 
   /// The epoch is active: nothing ends it early yet, and slices are pushed and
-  /// pulled along its chains, rows of `rows` among them.
+  /// pulled along its chains, which are returned; rows of `rows` among them.
+  std::vector<SliceChain> open(const Activate& activation);
   void open(const Activate& activation, WorkerRows& rows);
 
   /// What an epoch leaves to do of the step that it begins with: its `missing`

@@ -290,6 +290,10 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
     throw UsageError("troupe chaos strikes workers, shards and coordinators as "
                      "yet, and --strategy pipeline has stages: use another "
                      "strategy");
+  if (plan.paired)
+    throw UsageError("troupe chaos strikes workers and shards that are "
+                     "processes of their own as yet, and --strategy "
+                     "fully_sharded has them in pairs: use another strategy");
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();

@@ -44,7 +44,9 @@ void ready_certificates(const Settings& settings) {
 /// command starts a role again.
 void join_by_token(const Settings& settings) {
   const auto source = certificate_source(settings);
-  const auto name = name_of(*settings.role);
+  const auto name = settings.paired ? MemberName{MemberName::Kind::sharded,
+                                                 settings.role->index}
+                                    : name_of(*settings.role);
   std::error_code failure;
   for (const auto& file : {file_stem(name) + ".pem", std::string{signer_file}})
     if (std::filesystem::exists(source.path + '/' + file, failure))
@@ -176,6 +178,7 @@ int run_role(const Settings& settings) {
     join_by_token(settings);
   RoleProcessOptions role;
   role.role = *settings.role;
+  role.paired = settings.paired;
   role.coordinator = settings.coordinator;
   role.certificates = certificate_source(settings);
   if (settings.given.contains("listen"))

@@ -162,6 +162,7 @@ void AgentLink::send_start(uint64_t number) {
   say({{"do", "start"},
        {"id", number},
        {"role", to_string(order.role)},
+       {"paired", order.paired},
        {"coordinator", any_host_replaced(order.coordinator, coordinator_host_)},
        {"arguments", arguments}});
 }
@@ -277,10 +278,9 @@ void AgentLink::on_message(const Json& message) {
     return;
   auto& running = found->second;
   if (is == "asks") {
-    const auto role = running.order.role;
+    const auto name = running.order.name();
     guard.unlock();
-    auto certificate = options_.signer->sign(name_of(role),
-                                             message.at("request"));
+    auto certificate = options_.signer->sign(name, message.at("request"));
     guard.lock();
     say({{"do", "signed"},
          {"id", message.at("id")},

@@ -224,6 +224,7 @@ private:
     const auto id = message.at("id").get<uint64_t>();
     Wanted wanted;
     wanted.order.role = parse_role(message.at("role"));
+    message.at("paired").get_to(wanted.order.paired);
     message.at("coordinator").get_to(wanted.order.coordinator);
     message.at("arguments").get_to(wanted.order.arguments);
     wanted.order.on_line = [this, id](const std::string& line) {
@@ -259,8 +260,7 @@ private:
     auto wanted = std::move(found->second);
     wanted_.erase(found);
     try {
-      files_.write(name_of(wanted.order.role),
-                   wanted.key.complete(certificate));
+      files_.write(wanted.order.name(), wanted.key.complete(certificate));
       const auto number = roles_.start(std::move(wanted.order));
       const std::lock_guard guard{mutex_};
       if (ended_.erase(id) == 0)

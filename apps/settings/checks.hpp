@@ -11,6 +11,10 @@ namespace troupe {
 /// Errors: UsageError.
 RoleId parse_role(const std::string& text);
 
+/// Reads the name of a process: a role's, or sharded:0, which is worker:0 and
+/// `paired` with the shard of its number. Errors: UsageError.
+RoleId parse_process(const std::string& text, bool& paired);
+
 /// Checks what no single flag reveals. `flags` are those of the command line:
 /// one that has no effect there is refused, while a configuration file may hold
 /// values for several commands and strategies.

@@ -71,6 +71,7 @@ bool single_device(const Settings& settings) {
 bool has_workers(const Settings& settings) {
   return !single_device(settings)
          && (settings.job.strategy == Strategy::parameter_server
+             || settings.job.strategy == Strategy::fully_sharded
              || settings.job.strategy == Strategy::multi_worker_mirrored);
 }
 

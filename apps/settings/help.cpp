@@ -73,7 +73,7 @@ constexpr Purpose purposes[] = {
    "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
    "    --eval-fraction 0.15 --out predictions.txt\n"},
   {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
-   "Starts one role of a job by hand: worker:N, ps:N or "
+   "Starts one role of a job by hand: worker:N, ps:N, sharded:N or "
    "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "
    "task: type, index), plainly 'troupe role'. The coordinator takes the flags "
    "of train; all others get the job from it.",

@@ -35,8 +35,13 @@ bool is_served(const JobOptions& job) {
   return job.strategy == Strategy::parameter_server;
 }
 
+bool is_sharded(const JobOptions& job) {
+  return job.strategy == Strategy::fully_sharded;
+}
+
 bool has_workers(const JobOptions& job) {
-  return is_served(job) || job.strategy == Strategy::multi_worker_mirrored;
+  return is_served(job) || is_sharded(job)
+         || job.strategy == Strategy::multi_worker_mirrored;
 }
 
 bool is_staged(const JobOptions& job) {
@@ -57,6 +62,8 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                 + "; add --strategy parameter_server or multi_worker_mirrored, "
                   "or use --devices cpu:N");
   refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
+  refuse_idle(flags, {"shard"}, !is_sharded(job),
+              with + "; add --strategy fully_sharded");
   refuse_idle(flags, {"stages", "schedule", "recompute", "split-at"},
               !is_staged(job), with + "; add --strategy pipeline");
   refuse_idle(flags, {"chunks"}, job.schedule.order != "interleaved",
@@ -70,6 +77,14 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               "without --async; add it");
   refuse_idle(flags, {"bucket-mb"}, job.strategy == Strategy::one_device,
               with + ", which reduces nothing; leave it out");
+  refuse_idle(flags, {"bucket-mb"},
+              is_sharded(job) && job.cut.sharding != Sharding::optimizer,
+              "with --shard " + to_string(job.cut.sharding)
+                + ", which sends gradients part by part; leave it out");
+  if (is_sharded(job) && settings.min_workers > 0)
+    throw UsageError("--workers MIN:MAX has no effect " + with
+                     + ", whose workers all keep a share of the model; give "
+                       "one number");
   if (flags.contains("slow-worker")
       && std::stoul(job.slow_worker) >= job.workers)
     throw UsageError("--slow-worker " + job.slow_worker + ": there are "

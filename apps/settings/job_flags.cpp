@@ -21,8 +21,9 @@ constexpr uint64_t max_device_bytes = uint64_t{1} << 48;
 constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
 constexpr uint64_t max_data_bytes = uint64_t{1} << 48;
 
-constexpr auto workers_help = "of parameter_server and multi_worker_mirrored; "
-                              "MIN are enough to begin and to go on";
+constexpr auto workers_help = "of parameter_server, multi_worker_mirrored and "
+                              "fully_sharded; MIN are enough to begin and to "
+                              "go on";
 
 constexpr std::array<std::pair<LrSchedule, const char*>, 4> schedules{{
   {LrSchedule::constant, "constant"},
@@ -53,7 +54,8 @@ Binding strategy() {
   return {[](Settings& s, const std::string& value) {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
-                            "central_storage", "parameter_server", "pipeline"},
+                            "central_storage", "parameter_server", "pipeline",
+                            "fully_sharded"},
                            {"tpu", "tensor", "hybrid"});
             parse(value, s.job.strategy);
           },
@@ -123,6 +125,14 @@ Binding device_memory() {
                      ? std::to_string(s.job.cut.device_memory)
                      : std::string{};
           }};
+}
+
+Binding sharding() {
+  return {[](Settings& s, const std::string& value) {
+            require_choice(value, {"optimizer", "gradients", "parameters"}, {});
+            parse(value, s.job.cut.sharding);
+          },
+          [](const Settings& s) { return to_string(s.job.cut.sharding); }};
 }
 
 Binding dropout() {
@@ -241,13 +251,14 @@ void add_places(std::vector<Flag>& flags) {
         "multi_worker_mirrored (on each device of each worker), "
         "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards); "
-        "pipeline (layers on stages)",
+        "pipeline (layers on stages); "
+        "fully_sharded (workers keep a share of the model each)",
         strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
-        "cpu:cores, at most one a virtual rank; parameter_server and "
-        "multi_worker_mirrored: cpu:1",
+        "cpu:cores, at most one a virtual rank; parameter_server, "
+        "multi_worker_mirrored and fully_sharded: cpu:1",
         "cpu:N (N CPU devices), cuda:I[,cuda:J] or cuda:all", devices()},
        {"threads-per-device", "N", number_flag,
         "cores / devices, or cores / workers",
@@ -259,6 +270,10 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.shards), 1, max_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard",
         whole(FIELD(job.chain), 1, 16)},
+       {"shard", "NAME", text_flag, "parameters",
+        "of fully_sharded, what each worker has a share of: optimizer (its "
+        "state), gradients (and that), parameters (and those)",
+        sharding()},
        {"stages", "N", number_flag, "2",
         "of pipeline, how many hold layers of the model",
         whole(FIELD(job.stages), 1, max_roles)},
@@ -330,7 +345,7 @@ void add_places(std::vector<Flag>& flags) {
 void add_processes(std::vector<Flag>& flags) {
   add(flags, "Where it runs", on_jobs,
       {{"processes", "", toggle_flag,
-        "with parameter_server and multi_worker_mirrored",
+        "with parameter_server, multi_worker_mirrored and fully_sharded",
         "run each role as a process of its own",
         toggle(FIELD(job.processes), true)},
        {"in-process", "", toggle_flag, "with the other strategies",

@@ -6,6 +6,19 @@
 
 namespace troupe {
 
+RoleId parse_process(const std::string& text, bool& paired) {
+  const std::string kind = "sharded";
+  paired = text == kind || text.starts_with(kind + ':');
+  if (!paired)
+    return parse_role(text);
+  try {
+    return parse_role("worker" + text.substr(kind.size()));
+  } catch (const UsageError&) {
+    throw UsageError("role " + text + ": expected its number, for example "
+                     + kind + ":0");
+  }
+}
+
 RoleId parse_role(const std::string& text) {
   auto colon = text.find(':');
   auto kind = text.substr(0, colon);
@@ -22,7 +35,8 @@ RoleId parse_role(const std::string& text) {
     role.kind = RoleKind::evaluator;
   else
     throw UsageError("role " + text
-                     + ": unknown; use worker:N, ps:N, stage:N or coordinator");
+                     + ": unknown; use worker:N, ps:N, stage:N, sharded:N or "
+                       "coordinator");
   if (role.kind == RoleKind::coordinator && colon == std::string::npos)
     return role;
   try {

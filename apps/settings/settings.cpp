@@ -171,7 +171,8 @@ void settle(Settings& settings, const Surroundings& surroundings) {
   if (!given("processes") && !given("in-process"))
     job.processes = settings.command == "role"
                     || job.strategy == Strategy::parameter_server
-                    || job.strategy == Strategy::multi_worker_mirrored;
+                    || job.strategy == Strategy::multi_worker_mirrored
+                    || job.strategy == Strategy::fully_sharded;
   if (job.reduction == "fast" && job.strategy == Strategy::one_device
       && !given("virtual-ranks"))
     job.virtual_ranks = 1;
@@ -222,7 +223,7 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   if (bit_of(line.command) == 0)
     return settings;
   if (!line.role.empty())
-    settings.role = parse_role(line.role);
+    settings.role = parse_process(line.role, settings.paired);
   start_from(settings);
   Layer values;
   put_over(values, layer_of_file(line));

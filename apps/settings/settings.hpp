@@ -134,6 +134,7 @@ struct Settings {
   std::string token;             ///< role: joins with; empty: has certificates
   uint64_t token_seconds = 3600; ///< certificates token: how long it holds
   std::optional<RoleId> role;    ///< whom `troupe role` plays
+  bool paired = false; ///< ... with the shard of its number: sharded:N
   /// train: of the job's roles this host has worker 0, the others come from
   /// elsewhere (TF_CONFIG without a chief).
   bool leads = false;

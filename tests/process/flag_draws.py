@@ -247,7 +247,7 @@ def apart(draw, share=0.4):
 def is_apart(world):
     return "--in-process" not in world and (
         "multi_worker_mirrored" in world or "parameter_server" in world
-        or "--processes" in world)
+        or "fully_sharded" in world or "--processes" in world)
 
 
 def threads(draw):
@@ -316,10 +316,20 @@ def draw_staged(draw, job):
             *maybe(draw, 0.3, "--processes")]
 
 
+def draw_sharded(draw, job):
+    workers = draw.randint(1, min(4, job.ranks))
+    return ["--strategy", "fully_sharded", "--workers", str(workers),
+            *threads(draw),
+            *maybe(draw, 0.6, "--shard", draw.choice(("optimizer", "gradients",
+                                                      "parameters"))),
+            *maybe(draw, 0.2, "--chain", str(min(2, workers))), *apart(draw)]
+
+
 def draw_world(draw, job, written_dense=False):
     """A synchronous one, of which the bits are those of one device."""
     kind = draw.choice(("mirrored", "central", "replicas", "replicas",
-                        "served", "served", "served", "staged", "one"))
+                        "served", "served", "served", "staged", "sharded",
+                        "one"))
     if kind == "mirrored":
         return draw_mirrored(draw, job)
     if kind == "central":
@@ -330,6 +340,8 @@ def draw_world(draw, job, written_dense=False):
         return draw_served(draw, job, written_dense)
     if kind == "staged":
         return draw_staged(draw, job)
+    if kind == "sharded":
+        return draw_sharded(draw, job)
     return [*ONE_DEVICE, *threads(draw)]
 
 
@@ -417,9 +429,10 @@ def draw_fast(draw, job):
 ANY = {
     "strategy": ["one_device", "mirrored", "multi_worker_mirrored",
                  "central_storage", "parameter_server", "parameter_server",
-                 "pipeline"],
+                 "pipeline", "fully_sharded"],
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
+    "shard": ["optimizer", "gradients", "parameters", "all"],
     "schedule": ["gpipe", "auto", "zero_bubble"],
     "recompute": ["none", "full"], "device-memory": ["100", "4GiB", "x"],
     "split-at": ["dense_1", "nowhere"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
@@ -467,7 +480,7 @@ ANY = {
 # Who computes, and what is printed and kept: without a word in the weights.
 WORLD = {
     "strategy", "workers", "ps", "chain", "stages", "schedule", "split-at",
-    "recompute", "device-memory",
+    "recompute", "device-memory", "shard",
     "devices", "threads-per-device", "partitioner", "tables", "dense",
     "table-fill", "table-keep-count", "processes", "in-process", "loss-ms",
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",

@@ -9,11 +9,15 @@
 /// What workers and shards exchange in a step.
 namespace troupe {
 
-/// A worker asks a shard for all dense slices that it serves, of a version.
+/// A worker asks a shard for all dense slices that it serves, of a version, or
+/// for one of them.
 struct Pull {
+  static constexpr uint32_t every_slice = ~uint32_t{0};
+
   Fence fence;
   RoleId worker;
   uint64_t version = 0;
+  uint32_t slice = every_slice;
 };
 /// One of them. Shapes: values [count of the slice], or rows (row_payload.hpp).
 struct Pulled {
@@ -61,7 +65,7 @@ struct Scalars {
 };
 
 TROUPE_INSPECT(Pull, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
-               TROUPE_FIELD(version))
+               TROUPE_FIELD(version), TROUPE_FIELD(slice))
 TROUPE_INSPECT(Pulled, TROUPE_FIELD(fence), TROUPE_FIELD(version),
                TROUPE_FIELD(slice), TROUPE_FIELD(values))
 TROUPE_INSPECT(Push, TROUPE_FIELD(fence), TROUPE_FIELD(step),

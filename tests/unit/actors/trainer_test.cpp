@@ -56,6 +56,23 @@ BOOST_AUTO_TEST_CASE(classes_are_learnt_and_predicted) {
   BOOST_TEST(right > 470u);
 }
 
+BOOST_AUTO_TEST_CASE(shares_of_a_model_learn_what_one_device_learns) {
+  auto how = options(LabelKind::classes);
+  how.model = "mlp:2-16-2";
+  how.sample.classes = 2;
+  how.epochs = 2;
+  const auto samples = points(500);
+  const auto whole = Trainer{how}.fit(samples).weights_sha256;
+  how.strategy = "fully_sharded";
+  how.workers = 2;
+  for (const auto* shard : {"optimizer", "gradients", "parameters"}) {
+    how.shard = shard;
+    BOOST_TEST(Trainer{how}.fit(samples).weights_sha256 == whole);
+  }
+  how.shard = "all";
+  BOOST_CHECK_THROW(Trainer{how}, UsageError);
+}
+
 BOOST_AUTO_TEST_CASE(numbers_are_learnt_and_predicted) {
   auto how = options(LabelKind::number);
   how.model = "mlp:2-16-1";

@@ -381,4 +381,53 @@ BOOST_AUTO_TEST_CASE(dense_variables_are_reduced_beside_shards) {
   BOOST_TEST(refusal(options).find("--compress") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(sharded_workers_have_the_shards_of_their_numbers) {
+  auto options = parameter_server(3, 7);
+  options.strategy = Strategy::fully_sharded;
+  options.partitioner = MaxSize{1024};
+  const auto plan = planned(options);
+  check(plan);
+  BOOST_TEST(plan.paired);
+  BOOST_TEST(plan.owners == 3u);
+  BOOST_TEST((plan.owner_kind == RoleKind::shard));
+  BOOST_TEST(plan.of_kind(RoleKind::worker).size() == 3u);
+  BOOST_TEST(plan.of_kind(RoleKind::shard).size() == 3u);
+  for (const auto& slice : plan.slices)
+    BOOST_TEST(
+      (plan.replicas(slice.id) == std::vector<uint32_t>{plan.owner[slice.id]}));
+}
+
+BOOST_AUTO_TEST_CASE(sharded_workers_keep_copies_for_the_one_before) {
+  auto options = parameter_server(3, 1);
+  options.strategy = Strategy::fully_sharded;
+  options.partitioner = MaxSize{1024};
+  options.chain = 2;
+  const auto plan = planned(options);
+  size_t kept = 0;
+  for (const auto& shard : plan.of_kind(RoleKind::shard)) {
+    kept += shard.slices.size();
+    for (auto slice : shard.slices) {
+      const auto owner = plan.owner[slice];
+      BOOST_TEST(
+        (shard.role.index == owner || shard.role.index == (owner + 1) % 3));
+      BOOST_TEST(plan.replicas(slice).front() == owner);
+    }
+  }
+  BOOST_TEST(kept == 2 * plan.slices.size());
+  options.chain = 4;
+  BOOST_TEST(refusal(options).find("--chain 4") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(shares_of_a_model_have_names) {
+  for (auto sharding :
+       {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
+    Sharding read = Sharding::optimizer;
+    BOOST_TEST(parse(to_string(sharding), read));
+    BOOST_TEST((read == sharding));
+  }
+  Sharding read = Sharding::gradients;
+  BOOST_TEST(!parse("weights", read));
+  BOOST_TEST((read == Sharding::gradients));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(member_name)
 BOOST_AUTO_TEST_CASE(each_name_is_read_as_it_is_written) {
   for (const auto* text :
        {"coordinator", "worker:0", "worker:4294967295", "ps:3", "evaluator:0",
-        "voter", "supervisor", "operator", "authority:1"}) {
+        "voter", "supervisor", "operator", "authority:1", "sharded:2"}) {
     const auto name = parse_member_name(text);
     BOOST_TEST_REQUIRE(name.has_value(), text);
     BOOST_TEST(to_string(*name) == text);
@@ -28,6 +28,19 @@ BOOST_AUTO_TEST_CASE(nothing_else_is_a_name) {
   for (const auto* uri : {"worker:1", "troupe:", "troupe:nobody",
                           "https://example.org/troupe:worker:1"})
     BOOST_TEST(!name_of_uri(uri).has_value(), uri);
+}
+
+BOOST_AUTO_TEST_CASE(
+  a_sharded_member_is_the_worker_and_the_shard_of_its_number) {
+  const auto name = [](const char* text) { return *parse_member_name(text); };
+  for (const auto* own : {"worker:2", "ps:2", "sharded:2"})
+    BOOST_TEST(speaks_for(name("sharded:2"), name(own)), own);
+  for (const auto* other : {"worker:1", "ps:3", "sharded:1", "stage:2",
+                            "evaluator:2", "coordinator", "operator"})
+    BOOST_TEST(!speaks_for(name("sharded:2"), name(other)), other);
+  BOOST_TEST(speaks_for(name("worker:2"), name("worker:2")));
+  BOOST_TEST(!speaks_for(name("worker:2"), name("ps:2")));
+  BOOST_TEST(!speaks_for(name("ps:2"), name("sharded:2")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

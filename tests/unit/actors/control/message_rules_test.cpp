@@ -13,6 +13,7 @@ namespace {
 
 const auto worker_1 = *parse_member_name("worker:1");
 const auto shard_0 = *parse_member_name("ps:0");
+const auto sharded_1 = *parse_member_name("sharded:1");
 
 template <class Message>
 bool may(const MemberName& who, Message said) {
@@ -21,6 +22,22 @@ bool may(const MemberName& who, Message said) {
 }
 
 } // namespace
+
+BOOST_AUTO_TEST_CASE(a_sharded_member_speaks_for_both_of_its_roles) {
+  for (const auto own :
+       {RoleId{RoleKind::worker, 1}, RoleId{RoleKind::shard, 1}}) {
+    BOOST_TEST(may(sharded_1, Hello{own}));
+    BOOST_TEST(may(sharded_1, Sealed{{}, own, 1, {}, 0, {}}));
+    BOOST_TEST(may(sharded_1, Applied{{}, own, 1, 0}));
+  }
+  for (const auto other :
+       {RoleId{RoleKind::worker, 0}, RoleId{RoleKind::shard, 2},
+        RoleId{RoleKind::stage, 1}, RoleId{RoleKind::coordinator, 0}}) {
+    BOOST_TEST(!may(sharded_1, Hello{other}));
+    BOOST_TEST(!may(sharded_1, Sealed{{}, other, 1, {}, 0, {}}));
+  }
+  BOOST_TEST(!may(sharded_1, Propose{}));
+}
 
 BOOST_AUTO_TEST_CASE(a_role_speaks_for_itself_and_for_nobody_else) {
   const RoleId own{RoleKind::worker, 1};

@@ -51,6 +51,9 @@ BOOST_AUTO_TEST_CASE(every_message_comes_back_from_its_header) {
   BOOST_TEST(rows.slice == 4u);
   auto pull = std::get<Pull>(*message_of(header_of(all[0]), {}));
   BOOST_TEST((pull.worker == RoleId{RoleKind::worker, 7}));
+  BOOST_TEST(pull.slice == Pull::every_slice);
+  pull.slice = 3;
+  BOOST_TEST(std::get<Pull>(*message_of(header_of(pull), {})).slice == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(what_shards_say_comes_back_field_by_field) {

@@ -57,6 +57,30 @@ BOOST_AUTO_TEST_CASE(a_version_that_only_the_store_knows_is_not_served) {
   BOOST_TEST(!early->has_next_message());
 }
 
+BOOST_AUTO_TEST_CASE(one_slice_is_served_alone_once_it_has_the_version) {
+  ShardBench bench{ShardBench::served()};
+  bench.spawn(0);
+  bench.begin_epoch();
+  caf::scoped_actor worker{bench.system};
+  const auto ask = [&](uint64_t version, uint32_t slice) {
+    worker->send(bench.shards.at(0),
+                 Pull{bench.fence, {RoleKind::worker, 0}, version, slice});
+  };
+  ask(0, 1);
+  BOOST_TEST(ShardBench::expect<Pulled>(worker).slice == 1u);
+  ask(1, 1);   // not there yet
+  ask(0, 999); // nor ever
+  ask(0, 2);
+  BOOST_TEST(ShardBench::expect<Pulled>(worker).slice == 2u);
+  BOOST_TEST(!worker->has_next_message());
+  for (const auto& push : bench.pushes(0))
+    if (push.slice == 1)
+      bench.coordinator->send(bench.shards.at(0), push);
+  const auto got = ShardBench::expect<Pulled>(worker);
+  BOOST_TEST(got.slice == 1u);
+  BOOST_TEST(got.version == 1u);
+}
+
 // I1, PROTOCOL 10
 BOOST_AUTO_TEST_CASE(pushes_that_come_twice_in_any_order_count_once) {
   constexpr uint64_t steps = 6;

@@ -178,6 +178,7 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_chain_arrives_as_it_was_sent) {
 
 BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(Pull{fence, worker_1, 9}).version == 9u);
+  BOOST_TEST(round_trip(Pull{fence, worker_1, 9, 4}).slice == 4u);
   BOOST_TEST(round_trip(Pulled{fence, 9, 1, tensor({1, 2})}).values.size()
              == 2u);
   BOOST_TEST(round_trip(Push{fence, 9, {0, 4}, 1, tensor({3})}).node.hi == 4u);

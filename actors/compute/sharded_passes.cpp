@@ -1,0 +1,81 @@
+#include "actors/compute/sharded_passes.hpp"
+
+#include "actors/job/sharded_parts.hpp"
+#include "kernels/cpu/vector_loops.hpp"
+#include "kernels/numbers/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace troupe {
+
+ShardedPasses::ShardedPasses(const Job& job,
+                             std::shared_ptr<const Dataset> data,
+                             DeviceId device)
+  : job_(job),
+    data_(std::move(data)),
+    sampling_(job.sampling),
+    samples_(job.graph, job.max_rows()) {
+  const auto rows = job.max_rows();
+  uint64_t most = 1;
+  for (auto ops : sharded_parts(job.graph)) {
+    parts_.push_back(
+      make_stage_replica(job.graph, part_of(job.graph, ops), device,
+                         sharded_part_options(rows, job.precision())));
+    const auto& part = parts_.back()->part();
+    most = std::max({most, forward_elements(job.graph, part.out, rows),
+                     backward_elements(job.graph, part.in, rows)});
+  }
+  crossing_ = Buffer{most};
+  next_ = Buffer{most};
+}
+
+ShardedPasses::Passed ShardedPasses::pass(const ShardedCourse::Pass& pass,
+                                          const float* parameters,
+                                          float* gradient) {
+  if (!has_samples(pass.step, pass.rank))
+    return {{pass.rank, 0, 0}, true};
+  return pass.forward ? forward(pass, parameters)
+                      : backward(pass, parameters, gradient);
+}
+
+void ShardedPasses::begin(uint64_t step, uint32_t rank) {
+  for (const auto& part : parts_)
+    part->abandon();
+  const auto rows = sampling_.rank(step, rank).count;
+  sampling_.indices(step, rank, rows_);
+  data_->gather(rows_.data(), rows, samples_);
+  batch_ = samples_.batch(rows,
+                          kernels::batch_key(job_.options.seed, step, rank));
+  batch_.step = {sampling_.step(step).count, sampling_.filled(step)};
+}
+
+ShardedPasses::Passed ShardedPasses::forward(const ShardedCourse::Pass& pass,
+                                             const float* parameters) {
+  if (pass.part == 0)
+    begin(pass.step, pass.rank);
+  const auto stats = parts_[pass.part]->forward(0, parameters, batch_,
+                                                crossing_.data(), next_.data());
+  std::swap(crossing_, next_);
+  return {{pass.rank, stats.loss_sum, batch_.rows},
+          pass.part + 1 < parts() || std::isfinite(stats.loss_sum)};
+}
+
+ShardedPasses::Passed ShardedPasses::backward(const ShardedCourse::Pass& pass,
+                                              const float* parameters,
+                                              float* gradient) {
+  auto& replica = *parts_[pass.part];
+  replica.move_parameters(0, parameters);
+  replica.backward(0, crossing_.data(), gradient, next_.data());
+  std::swap(crossing_, next_);
+  Passed passed;
+  for (auto parameter : replica.part().kept)
+    passed.finite =
+      passed.finite
+      && all_finite(gradient + replica.layout().offsets[parameter],
+                    job_.graph.parameters[parameter].size());
+  return passed;
+}
+
+} // namespace troupe
