@@ -162,8 +162,8 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
       throw InputError("--checkpoint-dir " + options.dir
                        + ": holds checkpoints, the newest of step "
                        + std::to_string(found.front().step)
-                       + "; add --resume to go on from it, or name another "
-                         "folder");
+                       + "; add --resume to go on from it, remove the folder "
+                         "to begin anew, or name another");
     return start;
   }
   std::vector<DamagedCheckpoint> damaged;

@@ -6,6 +6,7 @@
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "kernels/numbers/auc.hpp"
 
 #include <algorithm>
@@ -32,6 +33,19 @@ uint32_t rows_of(const Graph& graph) {
     std::clamp<uint64_t>(max_elements / row, 1, max_rows));
 }
 
+/// Bytes of a list of names in a line.
+constexpr size_t max_names = 120;
+
+/// A tensor of the file that the graph has no parameter for.
+std::string stranger_in(const SafetensorsFile& file, const Graph& graph) {
+  for (const auto& tensor : file.tensors)
+    if (std::ranges::none_of(graph.parameters, [&](const Parameter& x) {
+          return x.name == tensor.name;
+        }))
+      return shown_text(tensor.name);
+  return {};
+}
+
 const NamedTensor& tensor_of(const SafetensorsFile& file,
                              const Parameter& parameter,
                              const std::string& where) {
@@ -45,8 +59,14 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
                        + "; give the --model it was trained with");
     return tensor;
   }
+  std::string there;
+  for (const auto& tensor : file.tensors)
+    if (there.size() < max_names)
+      there += (there.empty() ? "" : ", ") + shown_text(tensor.name);
   throw InputError(where + ": tensor " + parameter.name
-                   + " is missing; give the --model it was trained with");
+                   + " is missing, there are " + there
+                   + "; give the --model it was trained with, or names as "
+                     "docs/from_pytorch.md has them");
 }
 
 /// One replica's memory, used by one thread at a time.
@@ -197,6 +217,7 @@ TrainedModel load_trained_model(const std::string& model,
     throw InputError(path + ": holds " + std::to_string(file.tensors.size())
                      + " tensors but the model has "
                      + std::to_string(out.graph.parameters.size())
+                     + ", without " + stranger_in(file, out.graph)
                      + "; give the --model it was trained with");
   out.weights_sha256 = tensors_sha256(std::move(file.tensors));
   return out;

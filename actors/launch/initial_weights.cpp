@@ -8,6 +8,8 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -34,6 +36,15 @@ std::string write_initial_weights(const Job& job,
   const auto model = load_trained_model(job.options.model, job.options.sample,
                                         options.initial);
   const Layout layout{model.graph};
+  for (size_t i = 0; i < model.graph.parameters.size(); ++i) {
+    const auto& parameter = model.graph.parameters[i];
+    const auto* values = model.parameters.data() + layout.offsets[i];
+    if (!std::all_of(values, values + parameter.size(),
+                     [](float x) { return std::isfinite(x); }))
+      throw InputError("--initial-weights " + options.initial + ": tensor "
+                       + parameter.name
+                       + " has a value that is not a finite number");
+  }
   const std::vector<float> zeros(layout.total);
   const auto wholes = static_cast<uint32_t>(model.graph.parameters.size());
   CheckpointToWrite out;

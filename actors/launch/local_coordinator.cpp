@@ -88,6 +88,10 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
                                               fingerprint);
     started.job = std::make_shared<const Job>(std::move(begun), *data.train);
     checkpoints.notes.push_back("begins with the weights of " + initial);
+  } else if (!past && !initial.empty()) {
+    checkpoints.notes.push_back("--initial-weights " + initial
+                                + " is not read: the run goes on from a "
+                                  "checkpoint");
   }
   check_resumed(*started.job, fingerprint, checkpoints.notes);
   auto exporter = past

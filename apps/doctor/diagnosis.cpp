@@ -189,7 +189,19 @@ Finding diagnose(const JobView& job, const std::string& address) {
               "troupe bench all-reduce measures the links"};
     return {Kind::good, "job", found, ""};
   }
-  return {Kind::good, "job", "steps go on, nobody is late", ""};
+  const RoleView* slowest = nullptr;
+  for (const auto& role : job.roles)
+    if (role.compute_ms > (slowest == nullptr ? 0 : slowest->compute_ms))
+      slowest = &role;
+  const auto step = "a step takes " + times(1e3 / job.steps_per_second) + " ms";
+  return {Kind::good, "job",
+          step
+            + (slowest == nullptr
+                 ? ""
+                 : ", of which " + slowest->role + " computes for "
+                     + times(slowest->compute_ms) + ", the longest of all")
+            + "; nobody is late",
+          ""};
 }
 
 } // namespace troupe

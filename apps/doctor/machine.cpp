@@ -339,7 +339,7 @@ std::vector<Finding> ways_to(const std::string& addresses) {
 
 Finding data(const JobOptions& options) {
   try {
-    const auto found = load_job_data(options);
+    const auto found = load_samples(options);
     return {Kind::good, "--data",
             found.train->name + ": " + std::to_string(found.train->samples())
               + " samples",

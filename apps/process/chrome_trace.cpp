@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <span>
 
@@ -71,7 +72,11 @@ std::string chrome_trace(const std::vector<Flight>& flights) {
 }
 
 std::string draw_timeline(const std::string& folder, const std::string& file) {
-  const auto flights = read_flights(folder);
+  // A run's --log-dir has them in a folder of their own.
+  std::error_code ignored;
+  const auto below = folder + "/flight";
+  const auto flights = read_flights(
+    std::filesystem::is_directory(below, ignored) ? below : folder);
   const auto text = chrome_trace(flights);
   write_atomically(file, {std::as_bytes(std::span{text})});
   size_t spans = 0;

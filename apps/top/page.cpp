@@ -221,6 +221,13 @@ public:
             return std::isfinite(row.*column.value);
           }))
         shown.push_back(&column);
+    // STATE is what one looks for: on a narrow page the last columns give way.
+    constexpr size_t for_state = 24;
+    auto taken = names + for_state;
+    for (const auto* column : shown)
+      taken += static_cast<size_t>(column->width);
+    for (; taken > options_.width && !shown.empty(); shown.pop_back())
+      taken -= static_cast<size_t>(shown.back()->width);
     auto names_line = left("ROLE", names);
     for (const auto* column : shown)
       names_line += right(column->name, column->width);

@@ -62,8 +62,9 @@ void take_labels(const NpyArray& array, bool regression, Dataset& out) {
   for (uint64_t i = 0; i < array.items(); ++i) {
     const auto label = array.item(i);
     if (!(label >= 0 && label <= largest_class))
-      throw InputError(array.path + ": label " + std::to_string(i)
-                       + " is not a class from 0 to "
+      throw InputError(array.path + ": the label of sample " + std::to_string(i)
+                       + " is " + std::to_string(static_cast<int64_t>(label))
+                       + ", not a class from 0 to "
                        + std::to_string(largest_class)
                        + "; number the classes from 0, or add "
                          "task=regression");
