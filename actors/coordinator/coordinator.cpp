@@ -190,6 +190,12 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
   };
 }
 
+/// Whoever is to join may take as long as it was given.
+std::chrono::milliseconds CoordinatorState::stall_deadline() const {
+  return std::chrono::milliseconds{
+    options_.stall_deadline_ms + (begun_ ? 0 : job_->options.join_deadline_ms)};
+}
+
 void CoordinatorState::on_tick() {
   self_->delayed_send(self_, tick_period, caf::tick_atom_v);
   if (course_.is_over()) {
@@ -224,9 +230,7 @@ void CoordinatorState::on_tick() {
          + (begun_ ? " after step " + std::to_string(steps_)
                        + ": nothing was saved, the roles did not stop in time"
                    : " before the first step: nothing was saved"));
-  else if (!course_.makes_outputs()
-           && now - touched_
-                > std::chrono::milliseconds{options_.stall_deadline_ms})
+  else if (!course_.makes_outputs() && now - touched_ > stall_deadline())
     fail("no step was committed for "
          + std::to_string(options_.stall_deadline_ms / 1000) + " s after step "
          + std::to_string(steps_) + ": "

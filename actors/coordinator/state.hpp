@@ -179,6 +179,7 @@ private:
   // --- faults on purpose (faults.cpp); the tick (coordinator.cpp) -----------
   caf::result<Note> on(const InjectFault& fault);
   void on_tick();
+  std::chrono::milliseconds stall_deadline() const;
 
   coordinator_actor::pointer self_;
   Observers observers_{self_};

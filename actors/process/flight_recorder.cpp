@@ -5,7 +5,6 @@
 #include "kernels/files/shown_text.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <new>
 
 namespace troupe {
 namespace {
@@ -25,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '1'};
 constexpr size_t kept_lives = 2;
 constexpr auto suffix = ".flight";
+constexpr int max_lives = 1000;
 
 struct Head {
   std::array<char, 8> magic;
@@ -33,13 +32,11 @@ struct Head {
   int64_t to_unix_ns;
   std::array<char, 64> role; ///< ends with zeros
   std::array<char, 64> host; ///< the same
-  std::atomic<uint64_t> next;
 };
 
 using Slot = FlightRecorder::Slot;
 constexpr size_t slots_at = (sizeof(Head) + 63) / 64 * 64;
 constexpr size_t file_size = slots_at + FlightRecorder::capacity * sizeof(Slot);
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Slot) == 40);
 
 std::string name_of(const std::string& role) {
@@ -57,6 +54,13 @@ void put(const std::string& text, std::array<char, N>& out) {
 template <size_t N>
 std::string text_of(const std::array<char, N>& field) {
   return shown_text({field.data(), strnlen(field.data(), N)});
+}
+
+uint64_t nanoseconds(SteadyClock::time_point time) {
+  return static_cast<uint64_t>(
+    std::chrono::duration_cast<std::chrono::nanoseconds>(
+      time.time_since_epoch())
+      .count());
 }
 
 int64_t clock_ns(clockid_t clock) {
@@ -96,40 +100,54 @@ FlightRecorder::FlightRecorder(const std::string& folder,
   std::error_code failure;
   fs::create_directories(folder, failure);
   remove_old(folder, name_of(role));
-  const auto path = folder + '/' + name_of(role) + '-'
-                    + std::to_string(::getpid()) + suffix;
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
-                          0600);
-  if (file < 0)
-    throw InputError("flight recorder " + path + ": " + reason_of(errno));
-  // Room is taken now: a store into a page without would end the process.
-  int code = ::posix_fallocate(file, 0, static_cast<off_t>(file_size));
-  if (code == 0) {
-    memory_ = ::mmap(nullptr, file_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                     file, 0);
-    if (memory_ == MAP_FAILED)
-      code = errno;
+  const auto own = folder + '/' + name_of(role) + '-'
+                   + std::to_string(::getpid());
+  std::string path;
+  for (int life = 1; file_ < 0; ++life) {
+    path = own + (life > 1 ? '.' + std::to_string(life) : "") + suffix;
+    // One with this number may be of another container, or of an earlier life.
+    file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file_ < 0 && (errno != EEXIST || life == max_lives))
+      throw InputError("flight recorder " + path + ": " + reason_of(errno));
   }
-  ::close(file);
+  Head head{};
+  head.magic = magic;
+  head.capacity = capacity;
+  head.process = static_cast<uint64_t>(::getpid());
+  head.to_unix_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+  put(role, head.role);
+  char host[HOST_NAME_MAX + 1] = {};
+  ::gethostname(host, sizeof host - 1);
+  put(host, head.host);
+  int code = ::posix_fallocate(file_, 0, static_cast<off_t>(file_size));
+  if (code == 0
+      && ::pwrite(file_, &head, sizeof head, 0)
+           != static_cast<ssize_t>(sizeof head))
+    code = errno;
   if (code != 0) {
+    ::close(file_);
     fs::remove(path, failure);
     throw InputError("flight recorder " + path + ": " + reason_of(code));
   }
-  auto* head = new (memory_) Head{};
-  head->capacity = capacity;
-  head->process = static_cast<uint64_t>(::getpid());
-  head->to_unix_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
-  put(role, head->role);
-  char host[HOST_NAME_MAX + 1] = {};
-  ::gethostname(host, sizeof host - 1);
-  put(host, head->host);
-  next_ = &head->next;
-  slots_ = reinterpret_cast<Slot*>(static_cast<char*>(memory_) + slots_at);
-  head->magic = magic; // the last: from here on it is one
 }
 
 FlightRecorder::~FlightRecorder() {
-  ::munmap(memory_, file_size);
+  ::close(file_);
+}
+
+void FlightRecorder::record(Activity activity, SteadyClock::time_point begin,
+                            SteadyClock::time_point end, uint64_t step,
+                            uint32_t detail) noexcept {
+  const auto number = next_.fetch_add(1, std::memory_order_relaxed);
+  const Slot slot{number + 1,
+                  nanoseconds(begin),
+                  nanoseconds(end),
+                  step,
+                  static_cast<uint32_t>(activity),
+                  detail};
+  const auto at = slots_at + number % capacity * sizeof slot;
+  [[maybe_unused]] const auto wrote = ::pwrite(file_, &slot, sizeof slot,
+                                               static_cast<off_t>(at));
 }
 
 Flight read_flight(const std::string& path) {
@@ -143,7 +161,7 @@ Flight read_flight(const std::string& path) {
       || !std::equal(magic.begin(), magic.end(), bytes.begin()))
     throw InputError("flight recorder " + path
                      + ": is none, or of another version");
-  std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
+  std::memcpy(&head, bytes.data(), sizeof head);
   Flight out{
     text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
   for (uint64_t i = 0; i < FlightRecorder::capacity; ++i) {
@@ -162,19 +180,28 @@ Flight read_flight(const std::string& path) {
   return out;
 }
 
-std::vector<Flight> read_flights(const std::string& folder) {
+Flights read_flights(const std::string& folder) {
   std::error_code failure;
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator{folder, failure})
-    if (entry.path().extension() == suffix)
-      paths.push_back(entry.path().string());
-  if (paths.empty())
-    throw InputError(folder + ": no flight recorder's files (*.flight) here"
-                     + (failure ? " (" + failure.message() + ')' : ""));
-  std::vector<Flight> out;
-  for (const auto& path : paths)
-    out.push_back(read_flight(path));
-  std::ranges::sort(out, {}, [](const Flight& flight) {
+  Flights out;
+  for (const auto& entry : fs::directory_iterator{folder, failure}) {
+    if (entry.path().extension() != suffix)
+      continue;
+    try {
+      if (!entry.is_regular_file())
+        throw InputError("is no file");
+      out.all.push_back(read_flight(entry.path().string()));
+    } catch (const InputError&) {
+      ++out.passed_over;
+    }
+  }
+  if (out.all.empty())
+    throw InputError(
+      folder + ": no flight recorder's files (*.flight) here"
+      + (out.passed_over > 0
+           ? ", and " + std::to_string(out.passed_over) + " that are none"
+           : "")
+      + (failure ? " (" + failure.message() + ')' : ""));
+  std::ranges::sort(out.all, {}, [](const Flight& flight) {
     return std::pair{flight.role, flight.process};
   });
   return out;

@@ -35,16 +35,17 @@ struct Span {
   uint32_t detail = 0; ///< of a stage: virtual rank; else 0
 };
 
-/// Keeps a role's last spans in a file of fixed size that its process maps:
-/// they are there after it was killed. Any thread; a span costs a clock's
-/// reading and a store of 40 bytes.
+/// Keeps a role's last spans in a file of fixed size: they are there after its
+/// process was killed. Any thread; a span costs a write of 40 bytes to memory
+/// of the system's. A file that is truncated, or a disk that is full, costs the
+/// recording. (A mapped file would cost the process.)
 class FlightRecorder {
 public:
   static constexpr uint64_t capacity = 1 << 15; ///< spans
 
-  /// Makes FOLDER/ROLE-PID.flight, and removes what more than two earlier lives
-  /// of the role have left there.
-  /// Errors: InputError naming the file.
+  /// Makes FOLDER/ROLE-PID.flight (or ROLE-PID.2.flight, … where another one
+  /// has that name), and removes what more than two earlier lives of the role
+  /// have left there. Errors: InputError naming the file.
   FlightRecorder(const std::string& folder, const std::string& role);
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
@@ -52,39 +53,21 @@ public:
 
   void record(Activity activity, SteadyClock::time_point begin,
               SteadyClock::time_point end, uint64_t step,
-              uint32_t detail = 0) noexcept {
-    const auto number = next_->fetch_add(1, std::memory_order_relaxed);
-    auto& slot = slots_[number % capacity];
-    slot.number.store(0, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    slot.begin_ns = nanoseconds(begin);
-    slot.end_ns = nanoseconds(end);
-    slot.step = step;
-    slot.activity = static_cast<uint32_t>(activity);
-    slot.detail = detail;
-    slot.number.store(number + 1, std::memory_order_release);
-  }
+              uint32_t detail = 0) noexcept;
 
   /// As the file has it.
   struct Slot {
-    std::atomic<uint64_t> number; ///< from 1 on; 0: it is being written
-    uint64_t begin_ns;
-    uint64_t end_ns;
-    uint64_t step;
-    uint32_t activity;
-    uint32_t detail;
+    uint64_t number = 0; ///< from 1 on
+    uint64_t begin_ns = 0;
+    uint64_t end_ns = 0;
+    uint64_t step = 0;
+    uint32_t activity = 0;
+    uint32_t detail = 0;
   };
 
 private:
-  static uint64_t nanoseconds(SteadyClock::time_point time) {
-    using namespace std::chrono;
-    return static_cast<uint64_t>(
-      duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
-  }
-
-  void* memory_ = nullptr;
-  std::atomic<uint64_t>* next_ = nullptr;
-  Slot* slots_ = nullptr;
+  int file_ = -1;
+  std::atomic<uint64_t> next_{0};
 };
 
 /// What one process of a role left.
@@ -102,9 +85,13 @@ struct Flight {
 /// Errors: InputError naming the file: it is none.
 Flight read_flight(const std::string& path);
 
-/// The flights of a folder, by role and process. Errors: as above; InputError
-/// where there are none.
-std::vector<Flight> read_flights(const std::string& folder);
+/// The flights of a folder, by role and process, but for files that are none:
+/// those are counted. Errors: InputError where there are no others.
+struct Flights {
+  std::vector<Flight> all;
+  size_t passed_over = 0;
+};
+Flights read_flights(const std::string& folder);
 
 /// Times what happens until it goes, for a recorder that may be null.
 class SpanTimer {

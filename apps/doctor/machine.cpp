@@ -10,6 +10,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/output_trial.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -33,6 +34,7 @@
 namespace troupe {
 namespace {
 
+namespace fs = std::filesystem;
 using Kind = Finding::Kind;
 
 /// More roles than a host has of anything else.
@@ -303,15 +305,31 @@ Finding certificates(const Settings& settings) {
     return {Kind::wrong, "--certificates", path + ": " + std::strerror(errno),
             "copy the folder from the coordinator's host, or join with a token "
             "(troupe certificates token)"};
-  const std::string pem{std::istreambuf_iterator<char>{file}, {}};
-  const auto authority = certificate_in(pem);
+  file.close();
+  Certificate authority;
+  std::error_code ignored;
+  for (const auto& entry :
+       fs::directory_iterator{settings.certificates, ignored}) {
+    if (entry.path().extension() != ".pem" || !entry.is_regular_file(ignored))
+      continue;
+    const auto name = entry.path().filename().string();
+    std::ifstream one{entry.path()};
+    auto certificate =
+      certificate_in({std::istreambuf_iterator<char>{one}, {}});
+    if (!certificate)
+      return {Kind::wrong, "--certificates",
+              shown_text(entry.path().string()) + " is no certificate", ""};
+    if (const auto why = why_not_now(period_of(certificate.get()), now);
+        !why.empty())
+      return {Kind::wrong, "--certificates", shown_text(name) + ' ' + why,
+              "is this host's clock right? Else a new one: troupe certificates "
+              "new, or a token"};
+    if (name == authority_file)
+      authority = std::move(certificate);
+  }
   if (!authority)
-    return {Kind::wrong, "--certificates", path + " is no certificate", ""};
+    return {Kind::wrong, "--certificates", path + " is no file", ""};
   const auto period = period_of(authority.get());
-  if (const auto why = why_not_now(period, now); !why.empty())
-    return {Kind::wrong, "--certificates", "the authority " + why,
-            "is this host's clock right? Else a new authority: troupe "
-            "certificates new"};
   return {Kind::good, "--certificates",
           "authority " + fingerprint(authority.get()).substr(0, 12) + ", until "
             + date(period.to),
@@ -330,9 +348,10 @@ std::vector<Finding> ways_to(const std::string& addresses) {
                      ""});
     else
       out.push_back({Kind::wrong, "--coordinator", reach.line,
-                     from.empty()
+                     !from.empty() ? "from here it would be by " + from
+                     : reach.kind == ReachKind::silent
                        ? "there is no route: ip route get " + where.host
-                       : "from here it would be by " + from});
+                       : ""});
   }
   return out;
 }

@@ -77,13 +77,17 @@ std::string draw_timeline(const std::string& folder, const std::string& file) {
   const auto below = folder + "/flight";
   const auto flights = read_flights(
     std::filesystem::is_directory(below, ignored) ? below : folder);
-  const auto text = chrome_trace(flights);
+  const auto text = chrome_trace(flights.all);
   write_atomically(file, {std::as_bytes(std::span{text})});
   size_t spans = 0;
-  for (const auto& flight : flights)
+  for (const auto& flight : flights.all)
     spans += flight.spans.size();
   return "timeline " + file + ": " + std::to_string(spans) + " spans of "
-         + std::to_string(flights.size()) + " processes and actors";
+         + std::to_string(flights.all.size()) + " processes and actors"
+         + (flights.passed_over == 0
+              ? ""
+              : ", without " + std::to_string(flights.passed_over)
+                  + " files that are none");
 }
 
 } // namespace troupe

@@ -228,7 +228,12 @@ std::vector<ScrapedValue> scrape(const std::string& address,
   if (body == answer.npos || !answer.starts_with("HTTP/1.")
       || answer.substr(8, 5) != " 200 ")
     throw std::runtime_error(what + "no answer of a troupe run");
-  return parse_exposition(answer.substr(body + 4));
+  auto values = parse_exposition(answer.substr(body + 4));
+  if (std::ranges::none_of(values, [](const ScrapedValue& value) {
+        return value.name.starts_with("troupe_");
+      }))
+    throw std::runtime_error(what + "these are not those of a troupe run");
+  return values;
 }
 
 } // namespace troupe

@@ -1,5 +1,7 @@
 #include "apps/top/scraper.hpp"
 
+#include "kernels/files/shown_text.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
@@ -64,7 +66,7 @@ void Scraper::ask_again() {
       next.values = scrape(address_, credentials_, timeout);
       heard = Clock::now();
     } catch (const std::runtime_error& failure) {
-      next.why = failure.what();
+      next.why = shown_text(failure.what());
     }
     const auto now = Clock::now();
     next.at_s = std::chrono::duration<double>(now.time_since_epoch()).count();

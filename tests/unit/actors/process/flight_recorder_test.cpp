@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(spans_are_read_as_they_were_recorded) {
   recorder.record(Activity::forward, begin + 6us, begin + 9us, 8, 42);
   { const SpanTimer timer{&recorder, Activity::update, 9}; }
   { const SpanTimer nobody{nullptr, Activity::update, 9}; }
-  const auto flights = read_flights(path);
+  const auto flights = read_flights(path).all;
   BOOST_REQUIRE(flights.size() == 1u);
   const auto& flight = flights.front();
   BOOST_TEST(flight.role == "worker:3");
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_newest_spans_stay) {
   const auto count = FlightRecorder::capacity + 100;
   for (uint64_t i = 1; i <= count; ++i)
     recorder.record(Activity::serve, begin + i * 1us, begin + i * 1us, i);
-  const auto spans = read_flights(path).front().spans;
+  const auto spans = read_flights(path).all.front().spans;
   BOOST_TEST(spans.size() == FlightRecorder::capacity);
   BOOST_TEST(spans.front().step == 101u);
   BOOST_TEST(spans.back().step == count);
@@ -80,10 +80,25 @@ BOOST_AUTO_TEST_CASE(what_a_killed_process_recorded_is_there) {
   }
   int status = 0;
   BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
-  const auto flight = read_flights(path).front();
+  const auto flight = read_flights(path).all.front();
   BOOST_TEST(flight.process == static_cast<uint64_t>(child));
   BOOST_REQUIRE(flight.spans.size() == 1u);
   BOOST_TEST(flight.spans.front().step == 5u);
+}
+
+// A mapped file ended its process there.
+BOOST_AUTO_TEST_CASE(a_file_that_is_truncated_costs_the_recording_alone) {
+  FlightRecorder recorder{path, "worker:0"};
+  const auto file = path + "/worker-0-" + std::to_string(::getpid())
+                    + ".flight";
+  std::filesystem::resize_file(file, 0);
+  const auto now = SteadyClock::now();
+  recorder.record(Activity::compute, now, now, 1);
+  BOOST_CHECK_THROW(read_flight(file), InputError);
+  // Another one of the same number, as in another container, has a file too.
+  FlightRecorder other{path, "worker:0"};
+  other.record(Activity::compute, now, now, 2);
+  BOOST_TEST(read_flights(path).all.front().spans.front().step == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(threads_record_at_once) {
@@ -98,7 +113,7 @@ BOOST_AUTO_TEST_CASE(threads_record_at_once) {
     });
   for (auto& thread : threads)
     thread.join();
-  const auto spans = read_flights(path).front().spans;
+  const auto spans = read_flights(path).all.front().spans;
   BOOST_TEST(spans.size() == 4'000u);
   uint64_t sum = 0;
   for (const auto& span : spans)
@@ -144,6 +159,10 @@ BOOST_AUTO_TEST_CASE(what_is_no_recording_is_refused_or_left_out) {
     out.put(99);
   }
   BOOST_TEST(read_flight(file).spans.size() == 1u);
+  std::ofstream{path + "/torn.flight"} << "troupeF1";
+  std::filesystem::create_directory(path + "/folder.flight");
+  BOOST_TEST(read_flights(path).all.size() == 1u);
+  BOOST_TEST(read_flights(path).passed_over == 2u);
   std::filesystem::resize_file(file, 1'000);
   BOOST_CHECK_THROW(read_flight(file), InputError);
   BOOST_CHECK_THROW((FlightRecorder{"/dev/null/x", "worker:0"}), InputError);
