@@ -10,9 +10,7 @@ namespace troupe {
 
 void parse_data_cache(const std::string& text, StoreOptions& out) {
   const auto refuse = [&] {
-    throw UsageError("--data-cache " + text
-                     + ": is not of the form DIR:SIZE, with a SIZE such as "
-                       "500M or 20G");
+    throw UsageError("expected DIR:SIZE, with a SIZE such as 500M or 20G");
   };
   const auto colon = text.rfind(':');
   if (colon == text.npos || colon == 0 || colon + 1 == text.size())

@@ -18,7 +18,7 @@ struct StoreOptions {
 };
 
 /// "DIR:SIZE", SIZE with K, M, G or T for powers of 1024.
-/// Errors: UsageError.
+/// Errors: UsageError "expected …", without the text.
 void parse_data_cache(const std::string& text, StoreOptions& out);
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 """Data at https:// and s3://: the same weights as from files, whoever computes
 and dies, over a store that fails and is slow; what cannot be had is one line;
 keys are written nowhere."""
-# ctest: TIMEOUT 900 COST 60
+# ctest: TIMEOUT 1200 COST 60
 
 import os
 import random
@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
 from cluster import ENDLESS, Run, TROUPE, wait_for
 from object_server import KEYS, Objects
@@ -115,7 +116,7 @@ class Stores(unittest.TestCase):
             capture_output=True, timeout=90, check=False,
             env={**os.environ, **self.environment, **(environment or {})})
         self.assertIn(done.returncode, (1, 2), done.stdout)
-        self.assertRegex(done.stderr, r"\Atroupe: [^\n]+; [^\n]+\n\Z")
+        self.assertRegex(done.stderr, r"\Atroupe: [^\n]+\n\Z")
         return done.stderr, time.monotonic() - begun
 
     def http_list(self, server):
@@ -148,7 +149,7 @@ class Stores(unittest.TestCase):
                             self.expected[kind])
 
     def test_samples_of_a_bucket_are_those_of_the_files(self):
-        with self.served("/bucket/set a/", s3=True) as server:
+        with self.served("/bucket/set a/", s3=True, page=2) as server:
             for kind, name in (("tfrecord", "part-*.tfrecord"),
                                ("tfrecord", "part-?.tf[a-r]ecord"),
                                ("tar", "pictures.tar" + GREY),
@@ -258,9 +259,10 @@ class Stores(unittest.TestCase):
                     old = server.objects["/part-1.tfrecord"]
                     server.objects["/part-1.tfrecord"] = old[:-1] + b"x"
                     run.finish(1)
+                    # A worker that was started again finds what is there now.
                     self.assertRegex(
                         run.error().splitlines()[-1],
-                        r"\Atroupe: .*/part-1\.tfrecord: changed while")
+                        r"\Atroupe: .*/part-1\.tfrecord: (changed while|byte)")
                     server.objects["/part-1.tfrecord"] = old
 
     # --- what cannot be had ---------------------------------------------------
@@ -421,16 +423,18 @@ class Stores(unittest.TestCase):
                 run.wait_for_step(15)
                 run.kill_and_wait("worker:1", 2)
                 run.wait_for_step(run.step() + 10)
-                lines = [open(f"/proc/{pid}/cmdline").read()
-                         for pid in [run.process.pid,
-                                     *run.children().values()]]
+                lines = []
+                for pid in [run.process.pid, *run.children().values()]:
+                    with open(f"/proc/{pid}/cmdline") as file:
+                        lines.append(file.read())
                 run.end()
                 lines += [run.output(), run.error()]
             found = [self.files_with(self.folder, secret)
                      for secret in KEYS]
             self.assertEqual(found, [[], [], []])
             self.assertGreater(len(os.listdir(self.path("kept"))), 0)
-            self.assertGreater(len(os.listdir(self.path("logs"))), 2)
+            self.assertGreater(len(list(Path(self.path("logs")).rglob("*"))),
+                               2)
             for line in lines:
                 for secret in KEYS:
                     self.assertNotIn(secret, line)

@@ -200,8 +200,10 @@ BOOST_AUTO_TEST_CASE(values_and_labels_out_of_range_are_named) {
   refuses(array<float>("<f4", "2, 2", {1, 2, nan, 4}), {"sample 1", "finite"});
   refuses(array<double>("<f8", "2,", {1e39, 0}), {"sample 0", "finite"});
   const auto x = array<float>("<f4", "2,", {1, 2});
-  refuses(x, {"label 1", "65535"}, array<int64_t>("<i8", "2,", {1, 65536}));
-  refuses(x, {"label 0", "regression"}, array<int8_t>("|i1", "2,", {-1, 1}));
+  refuses(x, {"sample 1 is 65536", "65535"},
+          array<int64_t>("<i8", "2,", {1, 65536}));
+  refuses(x, {"sample 0 is -1", "regression"},
+          array<int8_t>("|i1", "2,", {-1, 1}));
   refuses(x, {"sample 1", "finite"}, array<float>("<f4", "2,", {1, nan}));
   refuses(x, {"2 samples", "3 labels"}, array<uint8_t>("|u1", "3,", {0, 1, 1}));
   refuses(x, {"[2, 2]", "one extent"},
