@@ -224,7 +224,6 @@ private:
     const auto id = message.at("id").get<uint64_t>();
     Wanted wanted;
     wanted.order.role = parse_role(message.at("role"));
-    message.at("paired").get_to(wanted.order.paired);
     message.at("coordinator").get_to(wanted.order.coordinator);
     message.at("arguments").get_to(wanted.order.arguments);
     wanted.order.on_line = [this, id](const std::string& line) {

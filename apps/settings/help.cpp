@@ -238,8 +238,8 @@ constexpr Purpose purposes[] = {
    "training takes them, and nothing else; samples read twice have to be "
    "equal.",
    "  troupe bench data --data synthetic:digits --seconds 1\n"
-   "  troupe bench data --data "
-   "'images:DIR?augment=random_resized_crop:224,flip' --threads 1,2\n"},
+   "  troupe bench data --threads 1,2 --data \\\n"
+   "    'images:DIR?augment=random_resized_crop:224,flip'\n"},
   {"bench kernels", "troupe bench kernels [flags]",
    "Measures operators, optimizers and compression on one thread against what "
    "the machine can do.",

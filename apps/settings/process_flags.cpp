@@ -28,8 +28,10 @@ void add_files(std::vector<Flag>& flags) {
       "write what the run did as one JSON object", text(FIELD(summary)));
   add(flags, on_files, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
-  add(flags, on_export | on_timeline, group, "out", "FILE", "required",
+  add(flags, on_export, group, "out", "FILE", "required",
       "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
+  add(flags, on_timeline, group, "out", "FILE", "required",
+      "write the trace here", {text(FIELD(out)).set, nullptr});
   add(flags, on_predict, group, "out", "FILE", "required",
       "write one prediction a line: the index of the class, or the number",
       text(FIELD(out)));
