@@ -56,8 +56,8 @@ void check_sharded_parts(const JobOptions& options, const Graph& graph) {
     return;
   const auto sleep = sleep_model(graph.text);
   if (sleep && sleep->layers.empty())
-    throw UsageError("--shard " + to_string(options.cut.sharding)
-                     + ": --model " + options.model
+    throw UsageError("--shard " + to_string(options.cut.sharding) + ": --model "
+                     + options.model
                      + " has no layers to take one by one: use --shard "
                        "optimizer, or layers as in sleep:5ms+5ms");
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/base/crc32c.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/folder_lock.hpp"
 #include "kernels/files/tensor_hash.hpp"
@@ -174,12 +175,12 @@ private:
 
 /// The folder's lock, waited for no longer than a fetch would take.
 std::unique_ptr<FolderLock> locked(const std::string& dir) {
-  const auto until = std::chrono::steady_clock::now() + lock_patience;
+  const auto until = SteadyClock::now() + lock_patience;
   while (true) {
     auto lock = std::make_unique<FolderLock>(dir);
     if (lock->held())
       return lock;
-    if (std::chrono::steady_clock::now() >= until)
+    if (SteadyClock::now() >= until)
       return nullptr;
     std::this_thread::sleep_for(std::chrono::milliseconds{2});
   }

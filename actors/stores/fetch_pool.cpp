@@ -1,5 +1,7 @@
 #include "actors/stores/fetch_pool.hpp"
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -30,7 +32,7 @@ void FetchPool::forget(Parts::iterator at) {
 }
 
 void FetchPool::drop_forgotten() {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = SteadyClock::now();
   for (auto at = parts_.begin(); at != parts_.end();) {
     const auto here = at++;
     if (here->second->state == State::done
@@ -75,7 +77,7 @@ void FetchPool::run(std::unique_lock<std::mutex>& lock, Part& part,
   part.result = std::move(result);
   part.error = error;
   part.state = State::done;
-  part.done_at = std::chrono::steady_clock::now();
+  part.done_at = SteadyClock::now();
   finished_.notify_all();
 }
 

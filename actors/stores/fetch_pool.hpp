@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/base/steady_clock.hpp"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -48,7 +50,7 @@ private:
     Fetch fetch;
     Bytes result;
     std::exception_ptr error;
-    std::chrono::steady_clock::time_point done_at;
+    SteadyClock::time_point done_at;
   };
   using Parts = std::unordered_map<std::string, std::shared_ptr<Part>>;
 

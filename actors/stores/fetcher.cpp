@@ -1,6 +1,7 @@
 #include "actors/stores/fetcher.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/file_url.hpp"
 #include "kernels/numbers/random.hpp"
@@ -23,7 +24,7 @@ constexpr size_t most_objects = 10'000'000;
 uint64_t now_ms() {
   using namespace std::chrono;
   return static_cast<uint64_t>(
-    duration_cast<milliseconds>(steady_clock::now().time_since_epoch())
+    duration_cast<milliseconds>(SteadyClock::now().time_since_epoch())
       .count());
 }
 

@@ -1,5 +1,6 @@
 #include "actors/stores/http_client.hpp"
 
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/shown_text.hpp"
 
 #include <curl/curl.h>
@@ -14,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 constexpr size_t most_error_body = size_t{64} << 10;
 constexpr size_t most_idle = 64;
