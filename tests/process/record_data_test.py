@@ -197,6 +197,24 @@ class RecordData(unittest.TestCase):
                 self.assertEqual(self.train(data, "--strategy", *strategy,
                                             *IN_FILES), expected)
 
+    def test_augmented_images_are_the_same_whoever_decodes(self):
+        data = "tar:" + self.put("pictures.tar", self.archive()) + (
+            "?channels=1&augment=random_resized_crop:8,flip,colour:0.3,"
+            "normalise:0.5:0.25")
+        expected = self.train(data)
+        for strategy in (["one_device", "--threads-per-device", "4"],
+                         ["mirrored", "--devices", "cpu:2"],
+                         ["parameter_server", "--workers", "2", "--ps", "2"],
+                         ["pipeline", "--stages", "2"]):
+            with self.subTest(strategy):
+                self.assertEqual(self.train(data, "--strategy", *strategy),
+                                 expected)
+        plain = data.replace("random_resized_crop:8,flip,colour:0.3,", "")
+        self.assertNotEqual(self.train(plain), expected)
+        self.assertIn("unpack it", self.refused(
+            "tar:" + self.put("p.tar.gz", gzip.compress(self.archive()))
+            + "?channels=1&augment=flip"))
+
     def test_what_is_damaged_is_named_with_file_and_byte(self):
         records = self.number_records()
         whole = seeds.tfrecord(*records)

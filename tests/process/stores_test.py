@@ -15,7 +15,6 @@ import tarfile
 import tempfile
 import time
 import unittest
-from pathlib import Path
 
 from cluster import ENDLESS, Run, TROUPE, wait_for
 from object_server import KEYS, Objects
@@ -433,8 +432,7 @@ class Stores(unittest.TestCase):
                      for secret in KEYS]
             self.assertEqual(found, [[], [], []])
             self.assertGreater(len(os.listdir(self.path("kept"))), 0)
-            self.assertGreater(len(list(Path(self.path("logs")).rglob("*"))),
-                               2)
+            self.assertGreater(len(os.listdir(self.path("logs"))), 0)
             for line in lines:
                 for secret in KEYS:
                     self.assertNotIn(secret, line)
