@@ -67,9 +67,10 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
 } // namespace
 
 int run_train(const Settings& settings, RoleHosts* hosts) {
+  // What parts of a model need is asked of their operators.
+  select_isa(settings.job.isa);
   check_machine(settings, hosts != nullptr);
   Interrupt interrupt;
-  select_isa(settings.job.isa);
   Console console{settings.quiet, settings.color, Console::redraws(stdout),
                   stdout};
   RunOptions run;
