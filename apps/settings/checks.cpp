@@ -5,6 +5,7 @@
 #include "apps/settings/idle_flags.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/files/output_trial.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
@@ -127,6 +128,7 @@ void check_output(const std::string& flag, const std::string& path,
 
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
+  select_isa(options.isa); // parts of a model are asked what they need
   const Job job{options, options.global_batch};
   uint64_t values = 0;
   for (const auto& variable : job.plan.variables)
