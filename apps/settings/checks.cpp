@@ -5,7 +5,6 @@
 #include "apps/settings/idle_flags.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
-#include "kernels/engine/replica.hpp"
 #include "kernels/files/output_trial.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
@@ -128,8 +127,17 @@ void check_output(const std::string& flag, const std::string& path,
 
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
-  select_isa(options.isa); // parts of a model are asked what they need
-  const Job job{options, options.global_batch};
+  auto whole = options;
+  if (options.strategy == Strategy::pipeline
+      || options.strategy == Strategy::fully_sharded) {
+    // As on one device: parts would be asked what they need, which chooses the
+    // instruction set.
+    whole.strategy = Strategy::one_device;
+    whole.workers = whole.stages = whole.chain = 1;
+    whole.cut = {{}, options.cut.virtual_slices};
+    whole.devices = {"cpu:0"};
+  }
+  const Job job{whole, options.global_batch};
   uint64_t values = 0;
   for (const auto& variable : job.plan.variables)
     values += elements(variable.shape);
