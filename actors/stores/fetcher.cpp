@@ -24,8 +24,7 @@ constexpr size_t most_objects = 10'000'000;
 uint64_t now_ms() {
   using namespace std::chrono;
   return static_cast<uint64_t>(
-    duration_cast<milliseconds>(SteadyClock::now().time_since_epoch())
-      .count());
+    duration_cast<milliseconds>(SteadyClock::now().time_since_epoch()).count());
 }
 
 int64_t time_s() {
