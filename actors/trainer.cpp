@@ -55,6 +55,7 @@ JobOptions job_of(const TrainerOptions& options) {
   job.workers = options.workers;
   job.shards = options.ps;
   job.virtual_ranks = options.virtual_ranks;
+  job.cut.virtual_slices = options.virtual_slices;
   job.global_batch = options.global_batch;
   job.epochs = options.epochs;
   job.optimizer = options.optimizer;

@@ -20,6 +20,7 @@ struct TrainerOptions {
   uint32_t workers = 2;              ///< parameter_server
   uint32_t ps = 1;                   ///< parameter_server
   uint32_t virtual_ranks = 4;
+  uint32_t virtual_slices = 1;
   uint32_t global_batch = 64;
   uint64_t epochs = 1;
   std::string optimizer = "adam";

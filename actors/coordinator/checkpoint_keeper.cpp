@@ -9,6 +9,7 @@
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/output_trial.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "monitoring/checkpoint_names.hpp"
 
 #include <algorithm>
@@ -68,28 +69,47 @@ void describe_slices(const Job& job, const Snapshot& snapshot,
        });
 }
 
+/// Values that are in no snapshot as they are written.
+using Joined = std::vector<std::vector<float>>;
+
 TensorToWrite tensor_of(const Job& job, const Snapshot& snapshot,
-                        uint32_t variable, uint32_t run) {
+                        uint32_t whole, uint32_t run, Joined& joined) {
   TensorToWrite out;
-  out.name = tensor_name(job, variable, run);
-  out.shape = job.plan.variables[variable].shape;
-  for (const auto& slice : job.plan.slices) // in order of their offsets
-    if (slice.variable == variable) {
-      const auto& its = snapshot.slices[slice.id];
-      out.parts.push_back(
-        std::as_bytes((run == 0 ? its.values : its.state[run - 1]).span()));
-    }
+  out.name = tensor_name(job, whole, run);
+  out.shape = whole_parameters(job.graph)[whole].shape;
+  const auto pieces = pieces_of(job.graph, whole);
+  const bool cut = pieces.size() > 1;
+  if (cut)
+    joined.emplace_back(elements(out.shape));
+  for (const auto& slice : job.plan.slices) { // in order of their offsets
+    if (std::ranges::count(pieces, slice.variable) == 0)
+      continue;
+    const auto& its = snapshot.slices[slice.id];
+    const auto values = (run == 0 ? its.values : its.state[run - 1]).span();
+    if (cut)
+      put_piece(job.graph, slice.variable, slice.offset, values,
+                joined.back().data());
+    else
+      out.parts.push_back(std::as_bytes(values));
+  }
+  if (cut)
+    out.parts.push_back(std::as_bytes(std::span{joined.back()}));
   return out;
 }
 
+/// `joined` keeps what the file points to.
 FileToWrite file_of(const Job& job, const Snapshot& snapshot,
-                    const std::string& name, uint32_t first, uint32_t end) {
+                    const std::string& name, uint32_t first, uint32_t end,
+                    Joined& joined) {
   FileToWrite out;
   out.name = name;
+  const auto wholes = whole_parameters(job.graph).size();
   for (uint32_t run = first; run < end; ++run)
-    for (uint32_t i = 0; i < job.plan.variables.size(); ++i)
-      if (job.plan.variables[i].partitions == 0)
-        out.tensors.push_back(tensor_of(job, snapshot, i, run));
+    for (uint32_t i = 0; i < wholes; ++i) {
+      const auto variable = pieces_of(job.graph, i).front();
+      if (job.plan.variables[variable].partitions == 0)
+        out.tensors.push_back(tensor_of(job, snapshot, i, run, joined));
+    }
   return out;
 }
 
@@ -265,12 +285,14 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   describe_checkpoint(*job_, fingerprint_, manifest);
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
-  out.files.push_back(file_of(*job_, snapshot, "parameters.safetensors", 0, 1));
+  Joined joined;
+  out.files.push_back(
+    file_of(*job_, snapshot, "parameters.safetensors", 0, 1, joined));
   const auto metadata = weights_metadata(*job_, manifest.step);
   out.files.back().metadata = {metadata.begin(), metadata.end()};
   if (runs > 1)
     out.files.push_back(
-      file_of(*job_, snapshot, "optimizer.safetensors", 1, runs));
+      file_of(*job_, snapshot, "optimizer.safetensors", 1, runs, joined));
   std::vector<std::vector<int64_t>> ids;
   if (!job_->tables.empty())
     out.files.push_back(table_file(*job_, snapshot, ids));

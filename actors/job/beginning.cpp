@@ -6,12 +6,15 @@
 #include "actors/job/shard_tables.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
 #include <charconv>
 
 namespace troupe {
 namespace {
+
+constexpr const char* virtual_slices_fact = "virtual-slices";
 
 template <class Real>
 std::string print(Real value) { // the shortest text of that value
@@ -118,8 +121,8 @@ void check_mark(const Job& job, const CheckpointSlice& mark, bool all_reduced,
 
 } // namespace
 
-std::string tensor_name(const Job& job, uint32_t variable, uint32_t run) {
-  const auto& name = job.plan.variables[variable].name;
+std::string tensor_name(const Job& job, uint32_t whole, uint32_t run) {
+  const auto& name = whole_parameters(job.graph)[whole].name;
   return run == 0 ? name
                   : state_name(job.options.rule.kind, run - 1) + '/' + name;
 }
@@ -127,7 +130,7 @@ std::string tensor_name(const Job& job, uint32_t variable, uint32_t run) {
 CheckpointFacts facts_of(const Job& job) {
   const auto& options = job.options;
   std::string shapes;
-  for (const auto& parameter : job.graph.parameters)
+  for (const auto& parameter : whole_parameters(job.graph))
     shapes += parameter.name + to_string(parameter.shape) + '\n';
   CheckpointFacts facts{
     {"model", shown(job.graph.text)},
@@ -135,6 +138,7 @@ CheckpointFacts facts_of(const Job& job) {
      sha256(std::as_bytes(std::span{shapes})).substr(0, 16)},
     {"seed", std::to_string(options.seed)},
     {"virtual-ranks", std::to_string(options.virtual_ranks)},
+    {virtual_slices_fact, std::to_string(options.cut.virtual_slices)},
     {"global-batch", std::to_string(options.global_batch)},
     {"optimizer", options.optimizer},
     {"data's number of samples", std::to_string(options.samples)}};
@@ -190,9 +194,14 @@ Beginning::Beginning(const Job& job, const std::string& folder)
     seed_(job.options.seed),
     virtual_ranks_(job.options.virtual_ranks) {
   const auto& manifest = reader_.manifest();
+  auto known = manifest.facts;
+  if (std::ranges::find(known, virtual_slices_fact,
+                        &CheckpointFacts::value_type::first)
+      == known.end()) // it was taken before there were any
+    known.emplace_back(virtual_slices_fact, "1");
   const auto facts = facts_of(job);
   for (const auto& fact : facts)
-    if (const auto first = differences({fact}, manifest.facts); !first.empty())
+    if (const auto first = differences({fact}, known); !first.empty())
       throw InputError(folder + ": cannot go on from it with " + first
                        + "; give what it was trained with");
   period_ = period_as(first_period(job.options));
@@ -201,7 +210,7 @@ Beginning::Beginning(const Job& job, const std::string& folder)
        ++variable) {
     auto& names = names_.emplace_back();
     for (uint32_t run = 0; run < runs; ++run)
-      names.push_back(tensor_name(job, variable, run));
+      names.push_back(tensor_name(job, whole_of(job.graph, variable), run));
   }
   for (const auto& slice : job.plan.slices) {
     const auto known =
@@ -249,7 +258,11 @@ void Beginning::read(uint32_t variable, uint32_t run, uint64_t offset,
   if (reader_.manifest().find(names_[variable][run]) == nullptr
       && table_parts(reader_, names_[variable][0]) > 0)
     return read_table(variable, run, offset, out);
-  reader_.read(names_[variable][run], offset, out);
+  for_runs(graph_, variable, offset, out.size(),
+           [&](uint64_t at, uint64_t in_whole, uint64_t elements) {
+             reader_.read(names_[variable][run], in_whole,
+                          out.subspan(at, elements));
+           });
 }
 
 TableOfJob Beginning::table(uint32_t variable) const {

@@ -72,9 +72,9 @@ private:
 std::shared_ptr<const Beginning> beginning_at(const Job& job,
                                               const std::string& folder);
 
-/// The name of a tensor of a checkpoint: the variable's (run 0), or that of a
-/// slot of its state ("adam_m/dense_0/weight").
-std::string tensor_name(const Job& job, uint32_t variable, uint32_t run);
+/// The name of a tensor of a checkpoint: the whole parameter's (run 0), or that
+/// of a slot of its state ("adam_m/dense_0/weight").
+std::string tensor_name(const Job& job, uint32_t whole, uint32_t run);
 
 /// What must be equal in the job that a checkpoint is of, and the job that goes
 /// on from it; the names are those of flags.

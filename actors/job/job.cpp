@@ -6,6 +6,7 @@
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/records/record_index.hpp"
 #include "kernels/server_code.hpp"
 #include "kernels/table/compact_graph.hpp"
@@ -23,17 +24,18 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
   priority, backup_workers, slow_worker, devices, threads_per_device, workers,
-  shards, chain, stages, schedule, split_at, processes, partitioner, tables,
-  dense, sparse_updates, table_bytes, table_idle_steps, table_keep_count,
-  table_fill, digests, reduction, all_reduce, compress, plugin, server_filter,
-  server_rule, bucket_mb, link, link_encryption, virtual_ranks, global_batch,
-  epochs, steps, optimizer, rule, clip_norm, dropout, precision, lr_schedule,
-  learning_rate, min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms,
-  loss_ms, sample, samples, resume_from, evaluates)
+  shards, chain, stages, schedule, cut, processes, partitioner, tables, dense,
+  sparse_updates, table_bytes, table_idle_steps, table_keep_count, table_fill,
+  digests, reduction, all_reduce, compress, plugin, server_filter, server_rule,
+  bucket_mb, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
+  optimizer, rule, clip_norm, dropout, precision, lr_schedule, learning_rate,
+  min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms, loss_ms,
+  sample, samples, resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -195,10 +197,9 @@ JobOptions resolved(JobOptions options) {
   return options;
 }
 
-Graph graph_of(const JobOptions& options) {
-  auto graph = make_graph(options.model, options.sample);
+void set_dropout(const JobOptions& options, Graph& graph) {
   if (options.dropout < 0)
-    return graph;
+    return;
   bool found = false;
   for (auto& op : graph.ops)
     if (op.kind == OpKind::dropout) {
@@ -208,6 +209,21 @@ Graph graph_of(const JobOptions& options) {
   if (!found && options.dropout > 0)
     throw UsageError("--dropout: --model " + options.model
                      + " has no dropout; leave it out");
+}
+
+Graph graph_of(const JobOptions& options) {
+  auto graph = make_graph(options.model, options.sample);
+  set_dropout(options, graph);
+  const auto slices = options.cut.virtual_slices;
+  if (slices > 1 && sleep_model(graph.text))
+    throw UsageError("--virtual-slices: --model " + options.model
+                     + " waits and multiplies nothing; leave it out");
+  graph = cut_into_slices(graph, slices);
+  if (slices > 1 && graph.wholes.empty())
+    throw UsageError("--virtual-slices " + std::to_string(slices) + ": --model "
+                     + options.model
+                     + " has no two dense layers in a row of so many units, or "
+                       "heads, between them; use fewer, or leave it out");
   return graph;
 }
 

@@ -19,6 +19,13 @@ struct StageSchedule {
   uint32_t chunks = 0; ///< of a stage, interleaved; 0: two there, else one
 };
 
+/// How the model is cut.
+struct ModelCut {
+  std::string split_at; ///< of pipeline: operators that stages begin with
+  /// That dense layers are cut into, whatever the strategy; fixes bits.
+  uint32_t virtual_slices = 1;
+};
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -50,7 +57,7 @@ struct JobOptions {
   uint32_t chain = 1;     ///< replicas of a shard
   uint32_t stages = 2;    ///< of pipeline
   StageSchedule schedule; ///< of pipeline
-  std::string split_at;   ///< of pipeline: operators that stages begin with
+  ModelCut cut;
   bool processes = false;
   std::string partitioner = "max_size:1048576";
   /// parameter_server. sparse, which a model has to allow; dense; auto: sparse

@@ -1,5 +1,6 @@
 #include "actors/job/slice_update.hpp"
 
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/norms.hpp"
 
 #include <algorithm>
@@ -110,9 +111,16 @@ std::vector<float> RoundSums::scalars(uint32_t samples) const {
     published.push_back(clip_scale(norm, job_.options.clip_norm));
     return published;
   }
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    published.push_back(
-      trust_ratio(tree_sum(blocks_[i]), tree_sum(directions_[i])));
+  // A layer in slices has one ratio for all of its pieces.
+  for (uint32_t i = 0; i < blocks_.size(); ++i) {
+    std::vector<double> values;
+    std::vector<double> directions;
+    for (auto piece : pieces_of(job_.graph, whole_of(job_.graph, i))) {
+      values.push_back(tree_sum(blocks_[piece]));
+      directions.push_back(tree_sum(directions_[piece]));
+    }
+    published.push_back(trust_ratio(tree_sum(values), tree_sum(directions)));
+  }
   return published;
 }
 

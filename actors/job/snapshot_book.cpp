@@ -3,6 +3,7 @@
 #include "actors/job/shard_tables.hpp"
 #include "actors/job/snapshot_names.hpp"
 #include "kernels/files/tensor_hash.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -191,12 +192,30 @@ void for_values(const Job& job, const Snapshot& snapshot, uint32_t variable,
     }
 }
 
-NamedTensor gather(const Job& job, const Snapshot& snapshot,
-                   uint32_t variable) {
-  const auto& of = job.plan.variables[variable];
+/// The same of a whole parameter, whose pieces are variables.
+void for_whole(const Job& job, const Snapshot& snapshot, uint32_t whole,
+               uint32_t run, const Sink& sink) {
+  const auto pieces = pieces_of(job.graph, whole);
+  if (pieces.size() == 1) {
+    for_values(job, snapshot, pieces.front(), run, sink);
+    return;
+  }
+  std::vector<float> joined(whole_parameters(job.graph)[whole].size());
+  for (auto piece : pieces) {
+    uint64_t at = 0;
+    for_values(job, snapshot, piece, run, [&](std::span<const float> values) {
+      put_piece(job.graph, piece, at, values, joined.data());
+      at += values.size();
+    });
+  }
+  sink(joined);
+}
+
+NamedTensor gather(const Job& job, const Snapshot& snapshot, uint32_t whole) {
+  const auto& of = whole_parameters(job.graph)[whole];
   NamedTensor tensor{of.name, of.shape, {}};
   tensor.values.reserve(of.size());
-  for_values(job, snapshot, variable, 0, [&](std::span<const float> values) {
+  for_whole(job, snapshot, whole, 0, [&](std::span<const float> values) {
     tensor.values.insert(tensor.values.end(), values.begin(), values.end());
   });
   return tensor;
@@ -211,21 +230,22 @@ NamedTensor step_of(const Snapshot& snapshot) {
            static_cast<float>(version & 0xffffff)}};
 }
 
-/// SHA-256 over all variables' runs 0 to below `runs`, and `more`.
+/// SHA-256 over all whole parameters' runs 0 to below `runs`, and `more`.
 std::string runs_sha256(const Job& job, const Snapshot& snapshot, uint32_t runs,
                         const std::vector<NamedTensor>& more) {
   std::map<std::string, std::function<void(TensorHash&)>> adders;
   for (const auto& tensor : more)
     adders[tensor.name] = [&tensor](TensorHash& hash) { hash.add(tensor); };
+  const auto& wholes = whole_parameters(job.graph);
   for (uint32_t run = 0; run < runs; ++run)
-    for (uint32_t i = 0; i < job.plan.variables.size(); ++i) {
-      auto name = job.plan.variables[i].name;
+    for (uint32_t i = 0; i < wholes.size(); ++i) {
+      auto name = wholes[i].name;
       if (run > 0)
         name = state_name(job.options.rule.kind, run - 1) + "/" + name;
-      adders[name] = [&job, &snapshot, name, i, run](TensorHash& hash) {
-        hash.begin(name, job.plan.variables[i].shape);
-        for_values(job, snapshot, i, run,
-                   [&](std::span<const float> values) { hash.values(values); });
+      adders[name] = [&, name, i, run](TensorHash& hash) {
+        hash.begin(name, wholes[i].shape);
+        for_whole(job, snapshot, i, run,
+                  [&](std::span<const float> values) { hash.values(values); });
       };
     }
   TensorHash hash;
@@ -238,7 +258,7 @@ std::string runs_sha256(const Job& job, const Snapshot& snapshot, uint32_t runs,
 
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot) {
   std::vector<NamedTensor> tensors;
-  for (uint32_t i = 0; i < job.plan.variables.size(); ++i)
+  for (uint32_t i = 0; i < whole_parameters(job.graph).size(); ++i)
     tensors.push_back(gather(job, snapshot, i));
   return tensors;
 }

@@ -60,7 +60,7 @@ private:
 /// What an evaluator is sent of a snapshot.
 std::vector<Evaluate> evaluation_parts(uint64_t job, const Snapshot& snapshot);
 
-/// The logical tensors of a snapshot, independent of slices and owners.
+/// The whole parameters of a snapshot, independent of slices and owners.
 std::vector<NamedTensor> weights_of(const Job& job, const Snapshot& snapshot);
 /// How many rows a snapshot has, and how much memory they take where they are
 /// trained.

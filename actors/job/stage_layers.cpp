@@ -64,10 +64,13 @@ CutProblem problem_of(uint32_t parts, const Graph& graph, uint32_t rows) {
 std::vector<uint32_t> named_cuts(const JobOptions& options, const Graph& graph,
                                  const PipelineShape& shape) {
   std::vector<uint32_t> begins{0};
-  std::istringstream names{options.split_at};
-  const auto flag = "--split-at " + options.split_at;
+  std::istringstream names{options.cut.split_at};
+  const auto flag = "--split-at " + options.cut.split_at;
   for (std::string name; std::getline(names, name, ',');) {
-    const auto found = std::ranges::find(graph.ops, name, &Op::name);
+    // A layer in slices begins with what is named after its first ones.
+    const auto found = std::ranges::find_if(graph.ops, [&](const Op& op) {
+      return op.name == name || op.name.starts_with(name + '[');
+    });
     if (found == graph.ops.end())
       throw UsageError(flag + ": --model " + options.model + " has no operator "
                        + name + "; see `troupe model`");
@@ -127,7 +130,7 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   const auto parts = shape.stages * shape.chunks;
   if (parts > graph.ops.size())
     too_few(options, graph, shape);
-  const auto begins = options.split_at.empty()
+  const auto begins = options.cut.split_at.empty()
                         ? cut_stages(problem_of(parts, graph, rows))->begins
                         : named_cuts(options, graph, shape);
   std::vector<StageLayers> stages;

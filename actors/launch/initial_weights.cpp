@@ -6,6 +6,7 @@
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <span>
 #include <vector>
@@ -13,11 +14,11 @@
 namespace troupe {
 namespace {
 
-TensorToWrite tensor_to_write(const Job& job, uint32_t variable, uint32_t run,
+TensorToWrite tensor_to_write(const Job& job, uint32_t whole, uint32_t run,
                               const float* values) {
   TensorToWrite out;
-  out.name = tensor_name(job, variable, run);
-  out.shape = job.graph.parameters[variable].shape;
+  out.name = tensor_name(job, whole, run);
+  out.shape = whole_parameters(job.graph)[whole].shape;
   out.parts = {std::as_bytes(std::span{values, elements(out.shape)})};
   return out;
 }
@@ -34,16 +35,16 @@ std::string write_initial_weights(const Job& job,
                                         options.initial);
   const Layout layout{model.graph};
   const std::vector<float> zeros(layout.total);
-  const auto variables = static_cast<uint32_t>(job.graph.parameters.size());
+  const auto wholes = static_cast<uint32_t>(model.graph.parameters.size());
   CheckpointToWrite out;
   out.files.push_back({"parameters.safetensors", {}, {}});
-  for (uint32_t i = 0; i < variables; ++i)
+  for (uint32_t i = 0; i < wholes; ++i)
     out.files.front().tensors.push_back(
       tensor_to_write(job, i, 0, model.parameters.data() + layout.offsets[i]));
   if (const auto slots = state_slots(job.options.rule.kind); slots > 0) {
     out.files.push_back({"optimizer.safetensors", {}, {}});
     for (uint32_t run = 1; run <= slots; ++run)
-      for (uint32_t i = 0; i < variables; ++i)
+      for (uint32_t i = 0; i < wholes; ++i)
         out.files.back().tensors.push_back(
           tensor_to_write(job, i, run, zeros.data()));
   }

@@ -63,7 +63,7 @@ PipelineCase pipeline_case(const BenchOptions& bench,
   job.schedule.recompute = bench.recompute;
   job.schedule.chunks = interleaved ? bench.chunks : 0;
   for (uint32_t i = 1; i < parts; ++i)
-    job.split_at += (i == 1 ? "wait_" : ",wait_") + std::to_string(i);
+    job.cut.split_at += (i == 1 ? "wait_" : ",wait_") + std::to_string(i);
   job.devices = {"cpu:0"};
   job.threads_per_device = 1;
   job.virtual_ranks = job.global_batch = micro_batches;
@@ -90,7 +90,7 @@ void verify_stages(const PipelineCase& one, const nlohmann::json& summary,
   auto alone = one.job;
   alone.model = layers_that_wait(std::vector<uint32_t>(one.ms.size(), 0));
   alone.strategy = Strategy::one_device;
-  alone.split_at.clear();
+  alone.cut.split_at.clear();
   alone.schedule = {};
   if (pipeline_summary(alone, data)["weights_sha256"]
       != summary["weights_sha256"])

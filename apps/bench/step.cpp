@@ -6,6 +6,7 @@
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 
 #include <nlohmann/json.hpp>
@@ -68,12 +69,14 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
   });
   const auto result = answer.get();
   std::vector<NamedTensor> tensors;
-  for (size_t i = 0; i < job.graph.parameters.size(); ++i) {
-    const auto& parameter = job.graph.parameters[i];
-    const auto* first = parameters.data() + job.layout.offsets[i];
+  for (const auto& whole : whole_parameters(job.graph))
     tensors.push_back(
-      {parameter.name, parameter.shape, {first, first + parameter.size()}});
-  }
+      {whole.name, whole.shape, std::vector<float>(whole.size())});
+  for (uint32_t i = 0; i < job.graph.parameters.size(); ++i)
+    put_piece(job.graph, i, 0,
+              {parameters.data() + job.layout.offsets[i],
+               job.graph.parameters[i].size()},
+              tensors[whole_of(job.graph, i)].values.data());
   sha256 = tensors_sha256(std::move(tensors));
   return result;
 }
@@ -126,12 +129,13 @@ int run_bench_step(const Settings& settings) {
   const auto step_us = [&](double rate) {
     return options.global_batch / rate * 1e6;
   };
-  std::printf("step of %s, batch %u, V = %u, %s, %u thread(s); %llu steps, "
-              "median of %d alternating trials, weights equal\n",
-              options.model.c_str(), options.global_batch,
-              options.virtual_ranks, options.optimizer.c_str(),
-              options.threads_per_device,
-              static_cast<unsigned long long>(job.total_steps), step_trials);
+  std::printf(
+    "step of %s, batch %u, V = %u, S = %u, %s, %u thread(s); %llu steps, "
+    "median of %d alternating trials, weights equal\n",
+    options.model.c_str(), options.global_batch, options.virtual_ranks,
+    options.cut.virtual_slices, options.optimizer.c_str(),
+    options.threads_per_device,
+    static_cast<unsigned long long>(job.total_steps), step_trials);
   std::printf("%-14s %14s %12s\n", "", "samples/s", "us a step");
   std::printf("%-14s %14.0f %12.1f\n", "plain loop", median(plain),
               step_us(median(plain)));

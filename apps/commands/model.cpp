@@ -3,6 +3,7 @@
 #include "kernels/engine/listing.hpp"
 #include "kernels/graph/model_file.hpp"
 #include "kernels/graph/models.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <cstdio>
 
@@ -13,7 +14,8 @@ int run_model_show(const Settings& settings) {
   SampleShape sample;
   if (!job.data.empty())
     sample = load_data(parse_data_spec(job.data), {}).train->shape;
-  const auto graph = make_graph(job.model, sample);
+  const auto graph = cut_into_slices(make_graph(job.model, sample),
+                                     job.cut.virtual_slices);
   std::string text;
   auto spec = model_spec(job.model, sample);
   if (settings.format == "json") {

@@ -290,6 +290,9 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + " are more than --global-batch "
              + std::to_string(settings.job.global_batch)
              + " samples; make one of them fit");
+    if (settings.job.cut.virtual_slices > 1 && settings.format == "json")
+      refuse("--virtual-slices has no effect with --format json, which shows "
+             "the model before it is cut; drop one of them");
     return;
   }
   if (command == "data info") {

@@ -14,6 +14,7 @@ constexpr uint64_t max_epochs = 1'000'000'000;
 constexpr uint64_t max_roles = 4096;
 constexpr uint64_t max_chunks = 64;
 constexpr uint64_t max_ranks = 65'536;
+constexpr uint64_t max_slices = 64;
 constexpr uint64_t max_batch = 16'777'216;
 constexpr uint64_t max_table_bytes = uint64_t{1} << 48;
 constexpr uint64_t max_data_bytes = uint64_t{1} << 48;
@@ -240,7 +241,7 @@ void add_places(std::vector<Flag>& flags) {
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline, the operator that each stage but the first begins with; "
         "see `troupe model`",
-        text(FIELD(job.split_at))},
+        text(FIELD(job.cut.split_at))},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},
@@ -304,6 +305,10 @@ void add_steps(std::vector<Flag>& flags) {
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
         whole(FIELD(job.virtual_ranks), 1, max_ranks)},
+       {"virtual-slices", "S", number_flag, "1",
+        "parts that dense layers and heads of attention are cut into, two "
+        "layers at a time; fixes the result, as --virtual-ranks does",
+        whole(FIELD(job.cut.virtual_slices), 1, max_slices)},
        {"global-batch", "N", number_flag, "64 samples", "samples of a step",
         whole(FIELD(job.global_batch), 1, max_batch)}});
   add(

@@ -47,6 +47,27 @@ struct Parameter {
   uint64_t size() const { return elements(shape); }
 };
 
+/// What a parameter is of one that is cut into virtual slices. Along `axis` the
+/// whole has `groups` blocks of one length, and this is [begin, end) of each.
+struct ParameterPiece {
+  uint32_t whole = 0; ///< of Graph::wholes
+  uint32_t axis = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0; ///< 0: it is the whole
+  uint32_t groups = 1;
+
+  bool cut() const { return end > 0; }
+};
+
+/// A node of the fixed tree over virtual slices: [lo, hi) of them, with the
+/// children that the tree over as many virtual ranks has (PROTOCOL 3).
+struct SliceNode {
+  uint32_t lo = 0;
+  uint32_t hi = 0;
+
+  bool operator==(const SliceNode&) const = default;
+};
+
 // -- operators ----------------------------------------------------------------
 
 /// gelu(x) = x times the normal distribution up to x, not approximated
@@ -152,6 +173,8 @@ struct Op {
   std::vector<uint32_t> parameters; ///< parameter indices; a shared one occurs
                                     ///< in several operators
   OpAttributes attributes;
+  /// Whose work it is, of a graph in virtual slices; empty: of all alike.
+  std::optional<SliceNode> slices = {};
 };
 
 // -- the graph ----------------------------------------------------------------
@@ -166,6 +189,9 @@ struct Graph {
   std::vector<Parameter> parameters;
   std::optional<uint32_t> features_value; ///< the value a batch's features are
   std::optional<uint32_t> ids_value;      ///< the value a batch's ids are
+  uint32_t virtual_slices = 1; ///< that layers are cut into; virtual_slices.hpp
+  std::vector<Parameter> wholes;      ///< before the cut; empty: nothing is cut
+  std::vector<ParameterPiece> pieces; ///< what each parameter is of those
 
   const Op& loss() const { return ops.back(); }
   uint64_t features() const; ///< float32 values of a sample
@@ -200,9 +226,9 @@ struct Layout {
   Layout(const Graph& graph, const std::vector<uint32_t>& parameters);
 };
 
-/// Writes the initial parameters: a pure function of (seed, parameter index,
-/// element), so any slice gives the same bits. `offset` and the span are in
-/// elements of that parameter.
+/// Writes the initial parameters: a pure function of (seed, index of the whole
+/// parameter, element of that), so any slice gives the same bits. `offset` and
+/// the span are in elements of that parameter.
 void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
                 uint64_t offset, float* out, uint64_t count);
 

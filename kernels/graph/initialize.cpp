@@ -1,5 +1,5 @@
 #include "kernels/base/require.hpp"
-#include "kernels/graph/graph.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/numbers/natural_log.hpp"
 #include "kernels/numbers/random.hpp"
 
@@ -69,10 +69,14 @@ void initialize(const Graph& graph, uint64_t seed, uint32_t parameter,
   const auto& what = graph.parameters[parameter];
   require(offset <= what.size() && count <= what.size() - offset,
           "a slice ends outside its parameter");
-  const auto key = kernels::stream_key(seed, parameter);
+  const auto key = kernels::stream_key(seed, whole_of(graph, parameter));
   auto fill = [&](auto value) {
-    for (uint64_t i = 0; i < count; ++i)
-      out[i] = static_cast<float>(value(kernels::random_bits(key, offset + i)));
+    for_runs(graph, parameter, offset, count,
+             [&](uint64_t at, uint64_t in_whole, uint64_t elements) {
+               for (uint64_t i = 0; i < elements; ++i)
+                 out[at + i] = static_cast<float>(
+                   value(kernels::random_bits(key, in_whole + i)));
+             });
   };
   switch (what.initializer) {
     case Initializer::zeros:

@@ -10,6 +10,8 @@ bool stacks(const Graph& graph) {
     switch (op.kind) {
       case OpKind::dense:
       case OpKind::reshape:
+      case OpKind::activation:
+      case OpKind::add:
       case OpKind::softmax_cross_entropy:
       case OpKind::sigmoid_cross_entropy:
       case OpKind::mean_squared_error:

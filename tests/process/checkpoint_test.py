@@ -220,6 +220,7 @@ class CheckpointTest(unittest.TestCase):
                 ("--seed", "8", "--seed 8 (7 in"),
                 ("--global-batch", "32", "--global-batch 32 (64 in"),
                 ("--virtual-ranks", "2", "--virtual-ranks 2 (4 in"),
+                ("--virtual-slices", "4", "--virtual-slices 4 (1 in"),
                 ("--optimizer", "sgd", "--optimizer sgd (adam in"),
                 ("--model", "mlp:784-32-10", "--model mlp:784-32-10 ("),
                 ("--data", "synthetic:digits?samples=1994&seed=3",

@@ -19,7 +19,7 @@ JobOptions staged_job(uint32_t stages, const std::string& split_at = {}) {
   options.strategy = Strategy::pipeline;
   options.model = "mlp:20-64-64-64-4";
   options.stages = stages;
-  options.split_at = split_at;
+  options.cut.split_at = split_at;
   return options;
 }
 
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   auto chunks = staged_job(2, "dense_1");
   chunks.schedule.order = "interleaved";
   has(chunks, "makes 2 chunks of --stages 2 --chunks 2");
-  chunks.split_at.clear();
+  chunks.cut.split_at.clear();
   chunks.schedule.chunks = 3;
   has(chunks, "--stages 2 --chunks 3: --model mlp:20-64-64-64-4 has 5");
   chunks.schedule.chunks = 2;
