@@ -167,7 +167,8 @@ class Dropout final : public Operator {
 public:
   explicit Dropout(const CpuOpSite& site)
     : size_(elements(site.output())),
-      stream_(static_cast<uint64_t>(&site.op - site.graph.ops.data())),
+      stream_(site.op.stream.value_or(
+        static_cast<uint64_t>(&site.op - site.graph.ops.data()))),
       threshold_(static_cast<uint64_t>(
         std::llround(double{site.op.attributes.rate} * 0x1p24))),
       scale_(1.0f / (1.0f - site.op.attributes.rate)) {

@@ -244,7 +244,7 @@ class Dropout final : public Elementwise {
 public:
   explicit Dropout(const CudaOpSite& site)
     : Elementwise(site),
-      stream_(site.index),
+      stream_(site.op().stream.value_or(site.index)),
       threshold_(static_cast<uint64_t>(
         std::llround(double{site.op().attributes.rate} * 0x1p24))),
       scale_(1.0f / (1.0f - site.op().attributes.rate)) {

@@ -4,11 +4,13 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cpu/stage_replica.hpp"
+#include "kernels/cpu/tensor_replica.hpp"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/devices/sleeping_layers.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "kernels/engine/tensor_replica.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -65,6 +67,15 @@ uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
   return sleep_model(graph.text)
            ? 0
            : kernels::cpu_stage_memory_bytes(graph, part, options);
+}
+
+std::unique_ptr<TensorReplica>
+make_tensor_replica(TensorPart part, DeviceId device, uint32_t max_rows,
+                    Precision precision) {
+  if (device.kind != DeviceId::Kind::cpu)
+    throw InputError(to_string(device)
+                     + " computes no slices of a graph yet; use cpu:0");
+  return kernels::make_cpu_tensor_replica(std::move(part), max_rows, precision);
 }
 
 namespace kernels {

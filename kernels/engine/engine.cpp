@@ -96,8 +96,13 @@ void Engine::bind(const Pass& pass) {
 }
 
 void Engine::forward(const Pass& pass) {
-  bind(pass);
-  for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
+  forward(pass, part_.ops);
+}
+
+void Engine::forward(const Pass& pass, OpRange ops) {
+  if (ops.begin == part_.ops.begin)
+    bind(pass);
+  for (size_t i = ops.begin; i < ops.end; ++i) {
     if (needs_[i].alias)
       continue;
     if (pass.gate != nullptr)
@@ -143,12 +148,20 @@ void Engine::leaf_by_leaf(const Pass& pass, size_t i, const Run& run) {
 
 void Engine::backward(const Pass& pass, float* gradient,
                       const std::function<void(uint32_t)>& ready) {
-  run_backward(pass, BackwardHalf::both, gradient, layout_, ready);
+  begin_backward(pass);
+  run_backward(pass, part_.ops, BackwardHalf::both, gradient, layout_, ready);
+}
+
+void Engine::backward(const Pass& pass, OpRange ops, float* gradient) {
+  if (ops.end == part_.ops.end)
+    begin_backward(pass);
+  run_backward(pass, ops, BackwardHalf::both, gradient, layout_, {});
 }
 
 void Engine::backward_inputs(const Pass& pass, float* early) {
   require(in_halves_, "a backward pass that is not in halves");
-  run_backward(pass, BackwardHalf::inputs, early, early_layout_, {});
+  begin_backward(pass);
+  run_backward(pass, part_.ops, BackwardHalf::inputs, early, early_layout_, {});
 }
 
 void Engine::backward_weights(const Pass& pass, float* gradient) {
@@ -165,31 +178,34 @@ void Engine::backward_weights(const Pass& pass, float* gradient) {
   }
 }
 
+void Engine::begin_backward(const Pass& pass) {
+  require(pass.training, "a backward pass of an evaluation");
+  begun_.assign(graph_.values.size(), 0);
+  written_.assign(graph_.parameters.size(), 0);
+  for (auto value : part_.out.gradients)
+    begun_[value] = 1;
+  for (auto parameter : part_.out.parameters)
+    written_[parameter] = 1;
+}
+
 /// All of it, or the half for inputs, in which only operators without halves
 /// give parameters something.
-void Engine::run_backward(const Pass& pass, BackwardHalf half, float* gradient,
-                          const Layout& layout,
+void Engine::run_backward(const Pass& pass, OpRange ops, BackwardHalf half,
+                          float* gradient, const Layout& layout,
                           const std::function<void(uint32_t)>& ready) {
-  require(pass.training, "a backward pass of an evaluation");
-  std::vector<uint8_t> begun(graph_.values.size(), 0);
-  std::vector<uint8_t> written(graph_.parameters.size(), 0);
-  for (auto value : part_.out.gradients)
-    begun[value] = 1;
-  for (auto parameter : part_.out.parameters)
-    written[parameter] = 1;
-  for (size_t i = part_.ops.end; i-- > part_.ops.begin;) {
+  for (size_t i = ops.end; i-- > ops.begin;) {
     const auto& op = graph_.ops[i];
     auto& args = args_[i];
     args.output_gradient = at(plan_.gradients[op.output]);
     for (size_t k = 0; k < op.inputs.size(); ++k) {
       args.input_gradients[k] = at(plan_.gradients[op.inputs[k]]);
-      args.accumulate_inputs[k] = std::exchange(begun[op.inputs[k]],
+      args.accumulate_inputs[k] = std::exchange(begun_[op.inputs[k]],
                                                 uint8_t{1});
     }
     const bool splits = half == BackwardHalf::inputs && halves_.splits[i];
     args.half = splits ? BackwardHalf::inputs : BackwardHalf::both;
     if (!splits)
-      give_to_parameters(i, gradient, layout, written);
+      give_to_parameters(i, gradient, layout, written_);
     if (plan_.runs_backward[i])
       run_operator_backward(pass, i);
     if (ready)

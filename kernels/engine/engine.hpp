@@ -58,6 +58,12 @@ public:
   void backward(const Pass& pass, float* gradient,
                 const std::function<void(uint32_t)>& ready = {});
 
+  /// The same passes in runs of operators, one after the other: forward from
+  /// the part's first on, backward from its end on. Between two runs a value,
+  /// or the gradient of one, may be changed in its place.
+  void forward(const Pass& pass, OpRange ops);
+  void backward(const Pass& pass, OpRange ops, float* gradient);
+
   /// The halves of a backward pass, one after the other, with the bits of the
   /// whole one. What comes and goes of the part's neighbours does so in the
   /// half for inputs. Shape: early, flat by Layout(graph, halves().early);
@@ -82,8 +88,9 @@ private:
   void bind(const Pass& pass);
   template <class Run>
   void leaf_by_leaf(const Pass& pass, size_t op, const Run& run);
-  void run_backward(const Pass& pass, BackwardHalf half, float* gradient,
-                    const Layout& layout,
+  void begin_backward(const Pass& pass);
+  void run_backward(const Pass& pass, OpRange ops, BackwardHalf half,
+                    float* gradient, const Layout& layout,
                     const std::function<void(uint32_t)>& ready);
   void give_to_parameters(size_t op, float* gradient, const Layout& layout,
                           std::vector<uint8_t>& written);
@@ -104,6 +111,8 @@ private:
   float* arena_ = nullptr;
   std::vector<OpArgs> args_;
   std::vector<const float*> places_; ///< of values, of the pass in hand
+  std::vector<uint8_t> begun_;   ///< gradients of values, of a backward pass
+  std::vector<uint8_t> written_; ///< the same of parameters
   std::vector<uint32_t> order_;
   /// Per operator: the parameters that are final after its backward pass.
   std::vector<std::vector<uint32_t>> final_;

@@ -175,6 +175,9 @@ struct Op {
   OpAttributes attributes;
   /// Whose work it is, of a graph in virtual slices; empty: of all alike.
   std::optional<SliceNode> slices = {};
+  /// Of its random numbers, of a graph that has some of another's operators;
+  /// empty: its place in the graph.
+  std::optional<uint64_t> stream = {};
 };
 
 // -- the graph ----------------------------------------------------------------
