@@ -22,12 +22,14 @@ struct MemberName {
     supervisor,
     operator_,
     stage,
+    tensor,
     /// Below the job's own: a standby's, which signs for members and says
     /// nothing itself.
     authority,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard, evaluator, stage and authority
+  uint32_t index = 0; ///< of worker, shard, evaluator, stage, tensor,
+                      ///< authority
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
 };

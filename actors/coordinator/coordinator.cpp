@@ -68,7 +68,9 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   if (job.plan.owner_kind != RoleKind::shard)
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy) + " has the "
-      + (job.plan.owner_kind == RoleKind::stage ? "stages" : "replicas")
+      + (job.plan.owner_kind == RoleKind::stage    ? "stages"
+         : job.plan.owner_kind == RoleKind::tensor ? "members"
+                                                   : "replicas")
       + " of its plan and no others";
   if (job.plan.owner_kind != RoleKind::shard && !job.options.processes)
     options.needed_workers = options.fixed_workers;

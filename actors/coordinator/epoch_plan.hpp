@@ -131,9 +131,10 @@ private:
              const std::map<RoleId, uint64_t>& members) const;
   /// `before`: the chains of the epoch before this one.
   bool lacks_decision(const ChainBook& before) const;
-  /// Whether members keep slices that others have not: shards, or stages.
+  /// Whether members keep slices that others have not: shards, stages, or
+  /// tensor members.
   bool is_served() const { return keeps_slices(job_.plan.owner_kind); }
-  bool is_staged() const { return job_.plan.owner_kind == RoleKind::stage; }
+  bool is_staged() const { return troupe::keeps_layers(job_.plan.owner_kind); }
 
   const Job& job_;
   uint32_t min_workers_;

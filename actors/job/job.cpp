@@ -2,6 +2,7 @@
 
 #include "actors/job/beginning.hpp"
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
@@ -24,7 +25,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_memory, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -122,6 +123,8 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     if (options.schedule.recompute != "none")
       wanted.schedule += ", activations computed again";
   }
+  if (options.strategy == Strategy::tensor)
+    wanted.tensor = tensor_shares(options, graph);
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner

@@ -24,6 +24,7 @@ struct ModelCut {
   std::string split_at; ///< of pipeline: operators that stages begin with
   /// That dense layers are cut into, whatever the strategy; fixes bits.
   uint32_t virtual_slices = 1;
+  uint32_t tensor = 2; ///< members of strategy tensor that share the slices
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

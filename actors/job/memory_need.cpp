@@ -1,6 +1,7 @@
 #include "actors/job/memory_need.hpp"
 
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/engine/listing.hpp"
 #include "kernels/graph/stages.hpp"
@@ -68,6 +69,29 @@ MemoryNeed need_of_stage(const Job& job, RoleId role, bool with_step) {
   return need;
 }
 
+/// The same of a tensor member's slices.
+MemoryNeed need_of_member(const Job& job, const RolePlan& member,
+                          bool with_step) {
+  const uint64_t slots = state_slots(job.options.rule.kind);
+  MemoryNeed need{member.role, 0, 0, 0};
+  for (auto id : member.slices)
+    need.variables += (2 * (1 + slots) + 1) * job.plan.slices[id].count
+                      * sizeof(float);
+  const auto part = tensor_part_of(job.graph,
+                                   job.plan.tensor.at(member.role.index));
+  const Layout layout{job.graph, part.parameters};
+  need.gradients = (1 + std::bit_width(job.options.virtual_ranks))
+                   * layout.total * sizeof(float);
+  const auto ops = static_cast<uint32_t>(part.graph.ops.size());
+  StageOptions one;
+  one.max_rows = job.max_rows();
+  one.precision = job.precision();
+  if (with_step)
+    need.step = stage_memory_bytes(part.graph, part_of(part.graph, {0, ops}),
+                                   one);
+  return need;
+}
+
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
   MemoryNeed all{};
   for (const auto& need : needs) {
@@ -110,6 +134,8 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
     needs.push_back(need_of_shard(job, role.role));
   for (const auto& role : job.plan.of_kind(RoleKind::stage))
     needs.push_back(need_of_stage(job, role.role, with_steps));
+  for (const auto& role : job.plan.of_kind(RoleKind::tensor))
+    needs.push_back(need_of_member(job, role, with_steps));
   return needs;
 }
 

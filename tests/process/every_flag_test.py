@@ -22,6 +22,7 @@ SERVED = ["--strategy", "parameter_server", "--in-process"]
 APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
 STAGED = ["--strategy", "pipeline"]
+TENSOR = ["--strategy", "tensor"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 
 
@@ -368,6 +369,8 @@ TRAIN = {
     "workers": field("workers", 3, "--workers", "3", base=SERVED),
     "ps": field("plan.shards", 2, "--ps", "2", base=SERVED),
     "chain": prints(r"ps:1", "--chain", "2", base=SERVED, command="plan"),
+    "tensor": prints(r"tensor:3 +3 ", "--tensor", "4", base=TENSOR,
+                     command="plan"),
     "stages": prints(r"stage:2", "--stages", "3", base=STAGED,
                      command="plan"),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,

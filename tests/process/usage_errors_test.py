@@ -208,7 +208,7 @@ class UsageErrors(unittest.TestCase):
         for flag in ("--chaos",):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
-        for flag, value in (("--strategy", "tensor"), ("--strategy", "tpu")):
+        for flag, value in (("--strategy", "hybrid"), ("--strategy", "tpu")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
         for command in ("launch", "node"):
             self.check([command], 2, f"{command} is not available yet")
