@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+/// Adds a line, "TEST-CASE WHAT SHA-256" of the bytes one after the other, to
+/// the file that TROUPE_BITS names, if it names one and the highest instruction
+/// set of this machine is selected. What two builds of one numeric class record
+/// is the same (tests/aarch64).
+void record_bits(const std::string& what,
+                 const std::vector<std::span<const std::byte>>& values);
+
+template <class... Vectors>
+void record_bits_of(const std::string& what, const Vectors&... values) {
+  record_bits(what, {std::as_bytes(std::span{values})...});
+}
+
+} // namespace troupe::test
