@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <thread>
 
 namespace troupe {
 namespace {

@@ -11,7 +11,7 @@ namespace troupe {
 
 enum class SortBy : uint8_t { name, trouble, cpu, memory, compute, wait, sent };
 inline constexpr size_t sorts = 7;
-/// "name", "trouble", … Errors: an empty list's end for a value that is none.
+/// "name", "trouble", …, as --sort has them.
 const char* to_string(SortBy sort);
 
 /// How a page is looked at.
