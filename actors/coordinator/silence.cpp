@@ -130,7 +130,13 @@ void CoordinatorState::on(const LinkLost& lost) {
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
   const bool first = steps_ == job_->first_step();
-  const auto verdict = joining_.link_lost(lost, first, clock_.ms());
+  // Who is silent to everybody says nothing of its address.
+  const auto stands_still = [&, now_ms = steady_ms()](RoleId x) {
+    return 2 * silence_.silent_ms(x, now_ms) > silence_.limit_ms(now_ms);
+  };
+  const bool answers = lost.peers.empty()
+                       || !std::ranges::all_of(lost.peers, stands_still);
+  const auto verdict = joining_.link_lost(lost, first && answers, clock_.ms());
   if (!verdict.note.empty())
     note(verdict.note);
   if (!verdict.fail.empty()) {
