@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/job/job.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/replica.hpp"

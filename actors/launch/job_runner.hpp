@@ -4,7 +4,9 @@
 #include "actors/job/checkpoint_options.hpp"
 #include "actors/job/job.hpp"
 #include "actors/process/note_queue.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/faults.hpp"
+#include "actors/wire/messages/greeting.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
