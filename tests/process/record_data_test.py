@@ -205,7 +205,11 @@ class RecordData(unittest.TestCase):
         for strategy in (["one_device", "--threads-per-device", "4"],
                          ["mirrored", "--devices", "cpu:2"],
                          ["parameter_server", "--workers", "2", "--ps", "2"],
-                         ["pipeline", "--stages", "2"]):
+                         ["pipeline", "--stages", "2"],
+                         *(["fully_sharded", "--shard", shard, "--workers",
+                            "2"]
+                           for shard in ("optimizer", "gradients",
+                                         "parameters"))):
             with self.subTest(strategy):
                 self.assertEqual(self.train(data, "--strategy", *strategy),
                                  expected)
