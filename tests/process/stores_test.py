@@ -170,6 +170,12 @@ class Stores(unittest.TestCase):
                                         server=server),
                              self.expected["tfrecord"])
 
+    def test_a_store_that_lists_tags_without_quotes_is_read(self):
+        with self.served("/bucket/set/", s3=True, quotes="") as server:
+            self.assertEqual(self.train(
+                "tfrecord:s3://bucket/set/part-*.tfrecord", server=server),
+                self.expected["tfrecord"])
+
     def test_a_folder_of_images_may_be_a_prefix(self):
         samples = sorted(enumerate(drawn_samples()), key=lambda x: x[1][1])
         objects = {}
