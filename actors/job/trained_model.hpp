@@ -51,7 +51,9 @@ struct Scores {
   /// None where samples have no labels.
   std::vector<Measure> measures;
   std::vector<int32_t> predictions; ///< class index of each label
-  std::vector<float> scores;        ///< logit of 1, or value; else empty
+  /// [samples, graph.outputs()]: of each label the logit of 1, or the value; or
+  /// the logits of all classes, which are empty unless they are asked for.
+  std::vector<float> outputs;
 };
 
 /// Gives ids the numbers that a graph's tables have them under.
@@ -59,15 +61,17 @@ using Renumber = std::function<void(int32_t* ids, size_t count)>;
 
 /// Computes all samples in micro-batches, spread over the executor's threads;
 /// the result does not depend on their number. Call from a task of it.
-/// `renumber`: empty where ids are those of the data.
+/// `renumber`: empty where ids are those of the data. `logits`: those of all
+/// classes are wanted.
 /// Shapes: parameters flat by Layout(graph).
+/// Errors: InputError where the memory for logits is not there.
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
                 const Dataset& data, DeviceId device,
-                const Renumber& renumber = {});
+                const Renumber& renumber = {}, bool logits = false);
 
 /// Computes all samples in micro-batches on one device, whose threads each take
 /// some; the result does not depend on their number.
 Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
-             uint32_t threads);
+             uint32_t threads, bool logits = false);
 
 } // namespace troupe

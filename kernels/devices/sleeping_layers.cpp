@@ -69,6 +69,7 @@ class SleepingLayers final : public Replica {
 public:
   SleepingLayers(const Graph& graph, const SleepModel& sleep)
     : labels_(graph.labels()),
+      outputs_(graph.outputs()),
       values_(graph, sleep, {0, static_cast<uint32_t>(graph.ops.size())},
               Layout{graph}) {}
 
@@ -83,7 +84,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    predict_zeros(predictions, batch.rows * labels_);
+    predict_zeros(predictions, batch.rows * labels_, batch.rows * outputs_);
     return stats(parameters, batch.rows);
   }
 
@@ -95,6 +96,7 @@ private:
   }
 
   uint64_t labels_;
+  uint64_t outputs_;
   LayerValues values_;
 };
 

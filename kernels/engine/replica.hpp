@@ -41,11 +41,12 @@ struct LeafStats {
 };
 
 /// Where to put predictions; null: not wanted.
-/// Shapes: classes [rows, graph.labels()]; scores [rows, graph.labels()], the
-/// logit (sigmoid) or the value (mean squared error).
+/// Shapes: classes [rows, graph.labels()], the index of the largest logit;
+/// outputs [rows, graph.outputs()], what the loss takes: logits (softmax
+/// [labels, classes], sigmoid [labels]) or values (mean squared error).
 struct Predictions {
   int32_t* classes = nullptr;
-  float* scores = nullptr;
+  float* outputs = nullptr;
 };
 
 /// Called with a parameter's index when its gradient is final.

@@ -31,6 +31,10 @@ uint64_t Graph::labels() const {
            : elements(input);
 }
 
+uint64_t Graph::outputs() const {
+  return values[loss().inputs[0]].size();
+}
+
 uint64_t Graph::classes() const {
   switch (loss().kind) {
     case OpKind::softmax_cross_entropy:
