@@ -69,9 +69,12 @@ constexpr Purpose purposes[] = {
    "  troupe evaluate --checkpoint digits.safetensors --data mnist:DIR \\\n"
    "    --eval-fraction 0.15\n"},
   {"predict", "troupe predict --checkpoint FILE --data SPEC --out FILE [flags]",
-   "Writes the class that saved weights give each sample, one a line.",
+   "Writes what saved weights say of each sample: its class or number, one a "
+   "line; with --output a row of probabilities or logits.",
    "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
-   "    --eval-fraction 0.15 --out predictions.txt\n"},
+   "    --eval-fraction 0.15 --out predictions.txt\n"
+   "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --output probabilities --out probabilities.npy\n"},
   {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
    "Starts one role of a job by hand: worker:N, ps:N, sharded:N or "
    "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "

@@ -141,10 +141,11 @@ struct Settings {
   int state_fd = -1;       ///< inherited memory of a shard's states; -1: none
   bool supervised = false; ///< role: a launcher started it
 
-  std::string checkpoint;    ///< evaluate, predict: safetensors file to read
-  std::string out;           ///< predict: file to write
-  std::string json;          ///< bench: file to write
-  uint32_t repetitions = 20; ///< bench kernels: of each kernel
+  std::string checkpoint;       ///< evaluate, predict: safetensors file to read
+  std::string out;              ///< predict: file to write
+  std::string output = "class"; ///< predict: or probabilities, logits
+  std::string json;             ///< bench: file to write
+  uint32_t repetitions = 20;    ///< bench kernels: of each kernel
   BenchOptions bench;
   ChaosOptions chaos;
   RecoveryOptions recovery;

@@ -629,6 +629,9 @@ OTHERS = {
         **reads("predict", "--out", "predictions.txt"),
         "out": writes("--out", "others.txt", command="predict",
                       base=["--checkpoint", WEIGHTS]),
+        "output": prints_other("predict", ["--out", "predictions.txt",
+                                           "--checkpoint", WEIGHTS], DATA,
+                               "--output", "probabilities"),
     },
     "role": {
         "coordinator": line(r"nobody listens|0\.\d s: no coordinator|"

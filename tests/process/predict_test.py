@@ -2,7 +2,9 @@
 and the run that trained it; a file that is not the model's gets one line."""
 # ctest: TIMEOUT 1200
 
+import ast
 import json
+import math
 import os
 import random
 import struct
@@ -119,6 +121,42 @@ class Predict(unittest.TestCase):
                 self.assertEqual(
                     self.accuracy(predictions, self.labels[-HELD_OUT:]),
                     trained["accuracy"])
+
+    def output(self, what, name):
+        path = self.path(name)
+        done = self.troupe("predict", "--checkpoint",
+                           self.weights("one_device"), "--output", what,
+                           "--out", path, *MODEL, *self.data)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_probabilities_and_logits_are_those_of_the_classes(self):
+        classes = self.predict("one_device", *self.data)
+        rows = {}
+        for what in ("probabilities", "logits"):
+            title, *lines = self.output(what, "p.csv").decode().splitlines()
+            self.assertEqual(title, ",".join(str(i) for i in range(CLASSES)))
+            rows[what] = [[float(x) for x in line.split(",")]
+                          for line in lines]
+            self.assertEqual([row.index(max(row)) for row in rows[what]],
+                             classes)
+            # The array has the same float32 values.
+            data = self.output(what, "p.npy")
+            self.assertEqual(data[:8], b"\x93NUMPY\x01\x00")
+            begin = 10 + int.from_bytes(data[8:10], "little")
+            header = ast.literal_eval(data[10:begin].decode())
+            self.assertEqual(header, {"descr": "<f4", "fortran_order": False,
+                                      "shape": (HELD_OUT, CLASSES)})
+            found = struct.unpack(f"<{HELD_OUT * CLASSES}f", data[begin:])
+            given = [x for row in rows[what] for x in row]
+            self.assertEqual(struct.pack(f"<{len(given)}f", *given),
+                             struct.pack(f"<{len(found)}f", *found))
+        for chances, logits in zip(rows["probabilities"], rows["logits"]):
+            self.assertAlmostEqual(sum(chances), 1, 5)
+            powers = [math.exp(x - max(logits)) for x in logits]
+            for chance, power in zip(chances, powers):
+                self.assertAlmostEqual(chance, power / sum(powers), 5)
 
     def test_threads_do_not_change_predictions(self):
         predictions = self.predict("mirrored", *self.data)
