@@ -148,6 +148,25 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
              fitted_columns_from_json(found->second, path));
 }
 
+void take_label_kind(Dataset& data, const std::string& path) {
+  if (data.labelled || data.fitted)
+    return;
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  const auto found = metadata.find("label");
+  if (found == metadata.end())
+    return; // of another program, or of before
+  const auto kind = label_kind(found->second);
+  uint32_t classes = 0;
+  if (const auto count = metadata.find("classes"); count != metadata.end())
+    std::from_chars(count->second.data(),
+                    count->second.data() + count->second.size(), classes);
+  if (!kind || *kind == LabelKind::tokens)
+    throw InputError(path
+                     + ": was trained on labels that these samples cannot "
+                       "have; give the weights of a model for them");
+  take_no_labels(data, data.samples(), *kind, classes);
+}
+
 namespace {
 
 /// What of `asked` the weights know is taken from there; in the order of keys.

@@ -34,6 +34,11 @@ TrainedModel load_trained_model(const std::string& model,
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
+/// Gives samples without labels the kind of those that the weights in a file or
+/// folder were trained on, where these say it.
+/// Errors: InputError for the file.
+void take_label_kind(Dataset& data, const std::string& path);
+
 /// Which samples are judged: those that the training of these weights, if it
 /// was on this data, held out; else what the options say. Sets `eval_fraction`
 /// and `data` of the options so; returns whether training had seen the others.

@@ -57,6 +57,7 @@ Verdict judge(const Settings& settings) {
   auto data = samples_of(settings, job);
   if (data->fitted)
     out.classes = data->fitted->classes();
+  take_label_kind(*data, settings.checkpoint);
   auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
   cut_windows(*data, model.graph, true);
   const bool predicts = settings.command == "predict";

@@ -51,9 +51,9 @@ void check_values(const Settings& settings) {
 void check_job(const Settings& settings) {
   const auto& job = settings.job;
   if (!job.data.empty())
-    parse_data_spec(job.data);
+    parse_labelled_spec(job.data);
   if (!job.eval_data.empty())
-    parse_data_spec(job.eval_data);
+    parse_labelled_spec(job.eval_data);
   Job check{job, job.global_batch};
 }
 
@@ -335,10 +335,12 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + std::to_string(settings.job.devices.size())
              + "; name one, for example --devices cpu:1");
     make_graph(settings.job.model);
+    const auto parse = command == "predict" ? parse_data_spec
+                                            : parse_labelled_spec;
     if (!settings.job.data.empty())
-      parse_data_spec(settings.job.data);
+      parse(settings.job.data);
     if (!settings.job.eval_data.empty())
-      parse_data_spec(settings.job.eval_data);
+      parse(settings.job.eval_data);
   }
   check_bench(settings);
   if (shown)
@@ -351,7 +353,7 @@ void check_settings(const Settings& settings, const Flags& flags) {
   if (command == "predict")
     require_flag(settings, settings.out, "out", "predictions.txt");
   if (command == "bench data" && !settings.job.data.empty())
-    parse_data_spec(settings.job.data);
+    parse_labelled_spec(settings.job.data);
   if (command == "bench data")
     require_flag(settings, settings.job.data, "data", "synthetic:digits");
   if (command == "bench step")

@@ -1,5 +1,7 @@
 #include "kernels/graph/graph.hpp"
 
+#include <array>
+
 namespace troupe {
 
 uint64_t elements(const Shape& shape) {
@@ -14,6 +16,23 @@ std::string to_string(const Shape& shape) {
   for (auto extent : shape)
     result += (result.empty() ? "" : ", ") + std::to_string(extent);
   return "[" + result + "]";
+}
+
+namespace {
+
+constexpr std::array label_names{"classes", "binary", "number", "tokens"};
+
+} // namespace
+
+const char* to_string(LabelKind kind) {
+  return label_names[static_cast<size_t>(kind)];
+}
+
+std::optional<LabelKind> label_kind(std::string_view text) {
+  for (size_t i = 0; i < label_names.size(); ++i)
+    if (text == label_names[i])
+      return static_cast<LabelKind>(i);
+  return std::nullopt;
 }
 
 uint64_t Graph::features() const {

@@ -46,6 +46,14 @@ def write_mnist(folder, labels_of):
         file.write(bytes(labels_of))
 
 
+def write_npy(path, kind, shape, data):
+    header = str({"descr": kind, "fortran_order": False,
+                  "shape": shape}).encode() + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+                   + header + data)
+
+
 class Predict(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -157,6 +165,44 @@ class Predict(unittest.TestCase):
             powers = [math.exp(x - max(logits)) for x in logits]
             for chance, power in zip(chances, powers):
                 self.assertAlmostEqual(chance, power / sum(powers), 5)
+
+    def test_arrays_without_labels_are_predicted(self):
+        draw = random.Random(8)
+        samples, features, classes = 120, 6, 5
+        labels = bytes(draw.randrange(classes) for _ in range(samples))
+        labels = bytes(range(classes)) + labels[classes:]
+        values = [draw.gauss(3 * (k == label), 1) for label in labels
+                  for k in range(features)]
+        write_npy(self.path("x.npy"), "<f4", (samples, features),
+                  struct.pack(f"<{len(values)}f", *values))
+        write_npy(self.path("classes.npy"), "|u1", (samples,), labels)
+        write_npy(self.path("numbers.npy"), "<f4", (samples,), struct.pack(
+            f"<{samples}f", *(float(x) for x in labels)))
+        bare = "npy:" + self.path("x.npy")
+        saved, out = self.path("npy.safetensors"), self.path("npy.txt")
+        # logreg fits itself to the classes of the training.
+        for model, kind in (("logreg", "classes"), ("mlp:6-1", "numbers")):
+            known = f"{bare}?labels={self.path(kind + '.npy')}"
+            with Run("--data", known, "--model", model, "--steps", "60",
+                     "--save", saved, "--strategy", "one_device") as run:
+                run.finish()
+
+            def predict(data):
+                done = self.troupe("predict", "--model", model, "--data", data,
+                                   "--checkpoint", saved, "--out", out)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                with open(out) as file:
+                    return file.read(), done.stdout
+            text, said = predict(bare)
+            self.assertEqual(text, predict(known)[0])
+            self.assertEqual(len(text.splitlines()), samples)
+            self.assertEqual(said, f"samples {samples}\n")
+        for command in (["train"], ["plan"], ["evaluate", "--checkpoint",
+                                              saved]):
+            done = self.troupe(*command, "--data", bare, "--model", "mlp:6-1")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertRegex(done.stderr, r"\Atroupe: .*names no labels; write "
+                             r"npy:FILE\?labels=FILE\n\Z")
 
     def test_threads_do_not_change_predictions(self):
         predictions = self.predict("mirrored", *self.data)
