@@ -6,6 +6,8 @@
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/columns/fitted_columns.hpp"
+#include "kernels/files/text_lines.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
@@ -25,6 +27,21 @@ TensorToWrite tensor_to_write(const Job& job, uint32_t whole, uint32_t run,
   return out;
 }
 
+/// Where the weights say which values their ids and classes stand for, these
+/// are the job's.
+void check_values(const Job& job, const std::string& initial) {
+  const auto theirs = kept_columns(initial);
+  if (!theirs || job.columns.empty())
+    return;
+  const auto own = fitted_columns_from_json(job.columns, "--data");
+  if (const auto column = other_values(*theirs, own); !column.empty())
+    throw InputError("--initial-weights " + initial + ": its column "
+                     + in_quotes(column)
+                     + " has other values than that of --data, whose ids or "
+                       "classes would mean others; train on the data that it "
+                       "was trained on, or on ids by buckets=");
+}
+
 } // namespace
 
 std::string write_initial_weights(const Job& job,
@@ -35,6 +52,7 @@ std::string write_initial_weights(const Job& job,
                      + ": has tables whole, not by rows; add --tables dense");
   const auto model = load_trained_model(job.options.model, job.options.sample,
                                         options.initial);
+  check_values(job, options.initial);
   const Layout layout{model.graph};
   for (size_t i = 0; i < model.graph.parameters.size(); ++i) {
     const auto& parameter = model.graph.parameters[i];
