@@ -1,6 +1,7 @@
 #include "apps/settings/command_line.hpp"
 
 #include "apps/settings/flags.hpp"
+#include "apps/settings/foreign_flags.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
 
@@ -21,10 +22,8 @@ bool contains(const Words& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::string did_you_mean(const std::string& word, const Words& known,
-                         const std::string& dashes) {
-  auto near = nearest(word, known);
-  return near.empty() ? std::string{} : "; did you mean " + dashes + near + "?";
+std::string did_you_mean(const std::string& near, const std::string& before) {
+  return near.empty() ? std::string{} : "; did you mean " + before + near + "?";
 }
 
 bool is_help(const std::string& word) {
@@ -46,9 +45,10 @@ CommandLine take_command(Words& rest) {
     throw UsageError("the command comes first, then " + line.command
                      + "; run 'troupe --help'");
   if (!contains(commands(), line.command))
-    throw UsageError("unknown command " + line.command
-                     + did_you_mean(line.command, commands(), "troupe ")
-                     + " (run 'troupe --help')");
+    throw UsageError(
+      "unknown command " + line.command
+      + did_you_mean(nearest(line.command, commands()), "troupe ")
+      + " (run 'troupe --help')");
   return line;
 }
 
@@ -206,7 +206,8 @@ void refuse_unknown(const std::string& command, const Words& left) {
     if (contains(elsewhere, name))
       throw UsageError("--" + name + " is not a flag of 'troupe " + command
                        + "'; see 'troupe " + command + " --help'");
-    throw UsageError("unknown flag " + text + did_you_mean(name, known, "--")
+    throw UsageError("unknown flag " + text
+                     + did_you_mean(meant(name, known, foreign_flags()), "--")
                      + " (see 'troupe " + command + " --help')");
   }
   if (!left.empty())
