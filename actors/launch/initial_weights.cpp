@@ -2,6 +2,7 @@
 
 #include "actors/coordinator/checkpoint_keeper.hpp"
 #include "actors/job/beginning.hpp"
+#include "actors/job/checkpoint_rows.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
@@ -47,9 +48,6 @@ void check_values(const Job& job, const std::string& initial) {
 std::string write_initial_weights(const Job& job,
                                   const CheckpointOptions& options,
                                   const std::string& fingerprint) {
-  if (!job.tables.empty())
-    throw InputError("--initial-weights " + options.initial
-                     + ": has tables whole, not by rows; add --tables dense");
   const auto model = load_trained_model(job.options.model, job.options.sample,
                                         options.initial);
   check_values(job, options.initial);
@@ -64,19 +62,31 @@ std::string write_initial_weights(const Job& job,
                        + " has a value that is not a finite number");
   }
   const std::vector<float> zeros(layout.total);
-  const auto wholes = static_cast<uint32_t>(model.graph.parameters.size());
+  std::vector<uint32_t> wholes; // but for tables, which go by rows
+  for (uint32_t i = 0; i < model.graph.parameters.size(); ++i)
+    if (job.plan.variables[pieces_of(job.graph, i).front()].partitions == 0)
+      wholes.push_back(i);
   CheckpointToWrite out;
   out.files.push_back({"parameters.safetensors", {}, {}});
-  for (uint32_t i = 0; i < wholes; ++i)
+  for (auto i : wholes)
     out.files.front().tensors.push_back(
       tensor_to_write(job, i, 0, model.parameters.data() + layout.offsets[i]));
   if (const auto slots = state_slots(job.options.rule.kind); slots > 0) {
     out.files.push_back({"optimizer.safetensors", {}, {}});
     for (uint32_t run = 1; run <= slots; ++run)
-      for (uint32_t i = 0; i < wholes; ++i)
+      for (auto i : wholes)
         out.files.back().tensors.push_back(
           tensor_to_write(job, i, run, zeros.data()));
   }
+  RowsToWrite kept;
+  if (!job.tables.empty())
+    out.files.push_back(whole_table_file(
+      job,
+      [&](uint32_t variable) {
+        return model.parameters.data()
+               + layout.offsets[whole_of(job.graph, variable)];
+      },
+      kept));
   describe_checkpoint(job, fingerprint, out.manifest);
   out.manifest.cause = "initial";
   const auto period = first_period(job.options);
