@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t most_document = uint64_t{16} << 20;
 constexpr size_t most_objects = 10'000'000;
+constexpr size_t most_pages = 100'000; ///< of a listing, mostly of 1000 objects
 
 uint64_t now_ms() {
   using namespace std::chrono;
@@ -131,6 +132,7 @@ std::vector<std::byte> Fetcher::range(const std::string& url,
 std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
   std::vector<ListedObject> objects;
   std::string next;
+  size_t pages = 0;
   do {
     Errand errand{
       prefix.url(),
@@ -145,7 +147,10 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
     run(errand, body);
     auto page = parse_s3_listing(
       {reinterpret_cast<const char*>(body.data()), body.size()});
-    if (!page || (!page->next.empty() && page->next == next))
+    // Pages may be empty, but not without end: a store that always has another
+    // one would never be through.
+    if (!page || (!page->next.empty() && page->next == next)
+        || ++pages > most_pages)
       throw FileError(prefix.url()
                         + ": the store's list of objects cannot be "
                           "read; is this an S3 store? Check the endpoint",
