@@ -373,8 +373,7 @@ const std::string& Job::device_of(RoleId worker) const {
 }
 
 Precision Job::precision() const {
-  return options.precision == "bfloat16" ? Precision::bfloat16
-                                         : Precision::float32;
+  return precision_named(options.precision);
 }
 
 bool Job::prefetches() const {

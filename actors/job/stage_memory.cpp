@@ -5,14 +5,6 @@
 #include <bit>
 
 namespace troupe {
-namespace {
-
-Precision precision_of(const JobOptions& options) {
-  return options.precision == "bfloat16" ? Precision::bfloat16
-                                         : Precision::float32;
-}
-
-} // namespace
 
 StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
                          uint32_t rows)
@@ -22,7 +14,7 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
   const auto shape = pipeline_shape(options, options.virtual_ranks);
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(
-      stage_options(options, part, rows, precision_of(options)));
+      stage_options(options, part, rows, precision_named(options.precision)));
   activations_ = make_part_memory(graph, options_.front());
 }
 

@@ -18,6 +18,10 @@
 
 namespace troupe {
 
+Precision precision_named(const std::string& name) {
+  return name == "bfloat16" ? Precision::bfloat16 : Precision::float32;
+}
+
 std::string to_string(DeviceId device) {
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
   auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);

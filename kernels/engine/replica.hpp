@@ -100,6 +100,8 @@ std::string to_string(DeviceId device);
 /// What matrix products and convolutions compute in; everything else, and the
 /// parameters, are float32.
 enum class Precision : uint8_t { float32, bfloat16 };
+/// "bfloat16" or "float32"; errors: none, another text is the latter.
+Precision precision_named(const std::string& name);
 
 /// Makes a replica on a device for micro-batches of up to `max_rows` rows.
 /// Errors: InputError when the device is not there ("cuda:0: this build has no
