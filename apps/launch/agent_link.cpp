@@ -119,7 +119,7 @@ void AgentLink::listen() {
 
 std::string AgentLink::listens(std::string& why) const {
   const std::lock_guard guard{mutex_};
-  why = not_listening_.empty() ? failure_ : not_listening_;
+  why = not_listening_;
   return listens_;
 }
 
@@ -167,9 +167,21 @@ void AgentLink::send_start(uint64_t number) {
 }
 
 void AgentLink::kill(uint64_t number) {
-  const std::lock_guard guard{mutex_};
-  if (running_.contains(number))
+  std::unique_lock guard{mutex_};
+  const auto found = running_.find(number);
+  if (found == running_.end())
+    return;
+  if (state_ == State::here) {
     say({{"do", "kill"}, {"id", number}});
+    return;
+  }
+  const auto on_end = std::move(found->second.order.on_end);
+  running_.erase(found);
+  guard.unlock();
+  End end; // it was not started yet
+  end.death.how = "ended before it was started on " + options_.name;
+  if (on_end)
+    on_end(end);
 }
 
 void AgentLink::forget(RoleId role) {
@@ -325,6 +337,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
     end.death.how = was_here ? "its host is lost: " + failure_ : failure_;
     end.death.life.ms = exit.lived_ms;
     end.death.life.by_itself = true;
+    end.death.life.beside = !ends.empty();
     end.process = process_of(running);
     ends.emplace_back(std::move(running.order), std::move(end));
   }

@@ -40,9 +40,9 @@ class LaunchHosts(OwnFolder):
         self.addCleanup(self.hosts.close)
         self.sshd = Sshd(self, self.hosts, self.folder, 2)
 
-    def command(self, where="h1:3,h2:3", flags=()):
+    def command(self, where="h1:3,h2:3", flags=(), seconds="60"):
         return [*self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
-                self.sshd.ssh(), *flags, "--"]
+                self.sshd.ssh(), "--connect-deadline-s", seconds, *flags, "--"]
 
     def launch(self, *job, **how):
         run = Run(*JOB, *job, command=self.command(**how))
@@ -73,7 +73,7 @@ class LaunchHosts(OwnFolder):
         wait_for(lambda: self.step(run) >= step, f"step {step}")
 
     def roles(self):
-        return {role: pid for host in (1, 2)
+        return {role: pid for host in (0, 1, 2)
                 for role, pid in self.sshd.roles(host).items()}
 
     def nothing_is_left(self):
@@ -143,7 +143,7 @@ class LaunchHosts(OwnFolder):
                      and pid not in self.roles().values(), f"{roles} again")
             self.wait_for_step(run, step + 60)
 
-        for role in ("worker:1", "ps:0"):
+        for role in ("worker:1", "ps:0", "coordinator"):
             strike(self.roles()[role], {role})
         everybody = set(self.roles())
         # A worker's host loses its agent, or the way to it: replicas of each
@@ -159,6 +159,44 @@ class LaunchHosts(OwnFolder):
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.assertTrue(os.path.exists(self.path("w")))
+        self.nothing_is_left()
+
+    def test_ctrl_z_stops_all_hosts(self):
+        def states():
+            found = []
+            for pid in self.roles().values():
+                with open(f"/proc/{pid}/stat") as file:
+                    found.append(file.read().rsplit(")", 1)[1].split()[0])
+            return set(found)
+
+        run = self.launch(*MIRRORED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        run.process.send_signal(signal.SIGTSTP)
+        wait_for(lambda: states() == {"T"}, "all stand still")
+        step = self.step(run)
+        run.process.send_signal(signal.SIGCONT)
+        self.wait_for_step(run, step + 40)
+        run.process.send_signal(signal.SIGTERM)
+        run.finish(143)
+        self.nothing_is_left()
+
+    def test_a_worker_that_comes_later_gets_a_host(self):
+        run = self.launch(*MIRRORED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        address, certificates = re.search(
+            r"coordinator: (\S+), certificates (\S+)", run.output()).groups()
+        done = subprocess.run(
+            [*self.hosts.on(0), TROUPE, "ctl", "workers", "add",
+             "--coordinator", address, "--certificates", certificates],
+            capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_for(lambda: "worker:3" in {**self.sshd.roles(1),
+                                        **self.sshd.roles(2)}, "worker:3")
+        self.wait_for_step(run, self.step(run) + 40)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
         self.nothing_is_left()
 
     def test_nothing_outlives_a_killed_launcher(self):
@@ -220,7 +258,7 @@ class LaunchHosts(OwnFolder):
     def test_a_host_that_drops_ssh_is_named(self):
         self.hosts.unplug(2)
         self.assertRegex(
-            self.refused(flags=["--connect-deadline-s", "2"]),
+            self.refused(seconds="2"),
             "h2: it does not answer")
 
     def test_ways_are_tried_before_the_first_step(self):
