@@ -139,6 +139,21 @@ std::string address_of(std::string text) {
   return text.substr(0, text.find('/'));
 }
 
+/// Keeps what a command is about, where it takes one word of that: a role's
+/// name, a file, an address of metrics.
+bool keep_subject(CommandLine& line, const std::string& word) {
+  if (line.command == "role")
+    line.role = word;
+  else if (line.command == "events" || line.command == "timeline")
+    line.flags["path"] = word;
+  else if (line.command == "status" || line.command == "top"
+           || line.command == "doctor")
+    line.flags["metrics-address"] = address_of(word);
+  else
+    return false;
+  return true;
+}
+
 /// Reads `bench step`, `model show`, `help train` and a role's name.
 void take_operand(CommandLine& line, Words& rest) {
   auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
@@ -173,16 +188,7 @@ void take_operand(CommandLine& line, Words& rest) {
     return;
   } else if (line.command == "help") {
     line.topic = operand;
-  } else if (line.command == "role") {
-    line.role = operand;
-  } else if (line.command == "events" || line.command == "timeline") {
-    if (!operand.empty())
-      line.flags["path"] = operand;
-  } else if (line.command == "status" || line.command == "top"
-             || line.command == "doctor") {
-    if (!operand.empty())
-      line.flags["metrics-address"] = address_of(operand);
-  } else {
+  } else if (operand.empty() || !keep_subject(line, operand)) {
     return;
   }
   if (!operand.empty())
@@ -274,11 +280,10 @@ CommandLine parse_command_line(const Words& arguments) {
                      + " --help'");
   }
   auto left = app.remaining();
-  if (line.command == "role" && line.role.empty() && !left.empty()
-      && left.front().rfind('-', 0) != 0) {
-    line.role = left.front();
+  // It may stand behind the flags as well.
+  if (line.role.empty() && line.flags.empty() && !left.empty()
+      && left.front().rfind('-', 0) != 0 && keep_subject(line, left.front()))
     left.erase(left.begin());
-  }
   refuse_unknown(line.command, left);
   for (const auto& later : later_flags())
     if (app.count(std::string{"--"} + later.name) > 0)

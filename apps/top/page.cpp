@@ -185,29 +185,47 @@ public:
       options_.color && style != nullptr ? style + fits + plain : fits);
   }
 
-  void head(const JobView& job) {
-    add("troupe top " + options_.address + (options_.paused ? "  PAUSED" : "")
-          + (options_.silence.empty() ? ""
-                                      : "  no answer: " + options_.silence),
-        options_.silence.empty() ? bold : red);
+  /// What is known of the job as a whole: of its lines the `room` that say
+  /// most, as on a page of few lines the others give way.
+  void head(const JobView& job, size_t room) {
     char loss[32];
     std::snprintf(loss, sizeof loss, std::isfinite(job.loss) ? "%.4f" : "-",
                   job.loss);
-    add("step " + whole(job.step)
-        + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "") + "  ETA "
-        + duration(job.eta_s()) + "  loss " + loss + "  "
-        + short_number(job.steps_per_second) + " steps/s  "
-        + short_number(job.samples_per_second) + " samples/s  data epoch "
-        + whole(job.data_epoch));
-    add("members " + whole(job.present) + " of " + whole(job.expected)
-          + " present, " + whole(job.left_out) + " left out  restarts "
-          + whole(job.restarts) + "  membership epoch "
-          + whole(job.membership_epoch),
-        job.left_out > 0 || job.present < job.expected ? yellow : nullptr);
-    add("last commit " + decimal(job.since_commit_s) + " s ago"
-          + (job.late.empty() ? "" : ": the step is late, " + job.late),
-        job.late.empty() ? nullptr : red);
-    add("");
+    const bool answers = options_.silence.empty();
+    const bool whole_job = job.left_out == 0 && job.present >= job.expected;
+    struct Line {
+      std::string text;
+      const char* style;
+      int rank; ///< those with the least stay
+    };
+    const std::array lines{
+      Line{"troupe top " + options_.address
+             + (options_.paused ? "  PAUSED" : "")
+             + (answers ? "" : "  no answer: " + options_.silence),
+           answers ? bold : red, answers ? 4 : 0},
+      Line{"step " + whole(job.step)
+             + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "")
+             + "  ETA " + duration(job.eta_s()) + "  loss " + loss + "  "
+             + short_number(job.steps_per_second) + " steps/s  "
+             + short_number(job.samples_per_second) + " samples/s  data epoch "
+             + whole(job.data_epoch),
+           nullptr, 1},
+      Line{"members " + whole(job.present) + " of " + whole(job.expected)
+             + " present, " + whole(job.left_out) + " left out  restarts "
+             + whole(job.restarts) + "  membership epoch "
+             + whole(job.membership_epoch),
+           whole_job ? nullptr : yellow, whole_job ? 5 : 3},
+      Line{"last commit " + decimal(job.since_commit_s) + " s ago"
+             + (job.late.empty() ? "" : ": the step is late, " + job.late),
+           job.late.empty() ? nullptr : red, job.late.empty() ? 6 : 2},
+      Line{"", nullptr, 7}};
+    for (const auto& line : lines) {
+      const auto before = std::ranges::count_if(lines, [&](const Line& x) {
+        return x.rank < line.rank;
+      });
+      if (static_cast<size_t>(before) < room)
+        add(line.text, line.style);
+    }
   }
 
   /// The table's rows, of which as many as fit from `first` on.
@@ -306,19 +324,23 @@ Page page_of(const JobView& job, const PageOptions& options,
       return weight_of(row, options.sort);
     });
   Layout layout{options};
-  layout.head(job);
-  constexpr size_t around = 2; // the table's head, the line at the foot
-  const auto used = layout.page.lines.size() + around;
+  constexpr size_t around = 2;         // the table's head, the line at the foot
+  constexpr size_t least = around + 1; // and a row
+  const bool all = options.height == 0;
+  const auto height = all ? std::string::npos : options.height;
+  layout.head(job, height > least ? height - least : 1);
   auto room = rows.size();
   size_t for_log = 0;
-  if (options.height > 0) {
-    const auto left_over = options.height > used ? options.height - used : 1;
+  if (!all) {
+    const auto used = layout.page.lines.size() + around;
+    const auto left_over = height > used ? height - used : 0;
     for_log = log.empty() ? 0 : left_over / 2;
-    room = std::max<size_t>(1, left_over - for_log);
+    room = left_over - for_log;
   }
   layout.page.rows = rows.size();
   layout.page.room = room;
-  layout.table(rows, room);
+  if (all || room > 0)
+    layout.table(rows, room);
   if (for_log > 0) {
     layout.add("-- log of " + layout.page.selected + " --", reverse);
     const auto lines = for_log - 1;
@@ -326,9 +348,9 @@ Page page_of(const JobView& job, const PageOptions& options,
     for (auto at = first; at < log.size(); ++at)
       layout.add(log[at]);
   }
-  if (options.height == 0)
+  if (all || layout.page.lines.size() >= height)
     return std::move(layout.page);
-  while (layout.page.lines.size() + 1 < options.height)
+  while (layout.page.lines.size() + 1 < height)
     layout.add("");
   layout.add(options.asks_filter
                ? "filter: " + options.filter + '_'
