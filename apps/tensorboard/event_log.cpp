@@ -7,6 +7,7 @@
 #include "kernels/records/tfrecord.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +33,12 @@ std::string file_name(double time) {
   ::gethostname(host, sizeof host - 1);
   return "events.out.tfevents." + std::to_string(static_cast<int64_t>(time))
          + '.' + host + '.' + std::to_string(::getpid());
+}
+
+/// Whether no folder has the file any more: what is written goes nowhere.
+bool is_removed(int handle) {
+  struct stat about {};
+  return ::fstat(handle, &about) == 0 && about.st_nlink == 0;
 }
 
 } // namespace
@@ -102,13 +109,16 @@ void EventLog::write(const std::string& event) {
   std::string record;
   append_tfrecord(event, record);
   const auto done = ::write(handle_, record.data(), record.size());
-  if (done == static_cast<ssize_t>(record.size()) || failed_)
+  if (done != static_cast<ssize_t>(record.size()))
+    fail("cannot be written (" + reason_of(done < 0 ? errno : ENOSPC) + ')');
+  else if (is_removed(handle_))
+    fail("was removed");
+}
+
+void EventLog::fail(const std::string& how) {
+  if (std::exchange(failed_, true) || !note_)
     return;
-  failed_ = true;
-  if (note_)
-    note_("tensorboard " + path_ + ": cannot be written ("
-          + reason_of(done < 0 ? errno : ENOSPC)
-          + "); the run goes on without it");
+  note_("tensorboard " + path_ + ": " + how + "; the run goes on without it");
 }
 
 } // namespace troupe

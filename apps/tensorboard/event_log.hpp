@@ -33,6 +33,7 @@ private:
   void show(const Progress& progress);
   void show(const EpochEnd& epoch);
   void write(const std::string& event);
+  void fail(const std::string& how);
 
   std::string path_;
   LrOptions lr_;
