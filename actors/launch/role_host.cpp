@@ -468,6 +468,7 @@ void run_role_process(const RoleProcessOptions& asked) {
     role.ask(self, waiting);
   auto& first = roles.front();
   const auto& info = first.info();
+  sweep_kept_memory(options.coordinator, info.job);
   check_pairing(job_from_json(info.options), options);
   std::optional<RoleLinks> links;
   try {
