@@ -162,6 +162,7 @@ void AgentLink::send_start(uint64_t number) {
   say({{"do", "start"},
        {"id", number},
        {"role", to_string(order.role)},
+       {"paired", order.paired},
        {"coordinator", any_host_replaced(order.coordinator, coordinator_host_)},
        {"arguments", arguments}});
 }

@@ -1,5 +1,6 @@
 #include "apps/launch/cluster.hpp"
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
@@ -148,7 +149,10 @@ std::string Cluster::describe() const {
             + "\n";
     const auto given = addresses_.find(hosts[host].name);
     for (const auto role : roles)
-      out += "    troupe role " + to_string(role)
+      out += "    troupe role "
+             + (plan_.paired
+                  ? to_string(MemberName{MemberName::Kind::sharded, role.index})
+                  : to_string(role))
              + " --supervised --coordinator ADDRESS:PORT --listen "
              + (given == addresses_.end() ? "ADDRESS-OF-HOST" : given->second)
              + ":0 --certificates MEMORY\n";

@@ -224,6 +224,7 @@ private:
     const auto id = message.at("id").get<uint64_t>();
     Wanted wanted;
     wanted.order.role = parse_role(message.at("role"));
+    wanted.order.paired = message.value("paired", false);
     message.at("coordinator").get_to(wanted.order.coordinator);
     message.at("arguments").get_to(wanted.order.arguments);
     wanted.order.on_line = [this, id](const std::string& line) {

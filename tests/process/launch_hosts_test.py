@@ -25,6 +25,7 @@ SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
           "--chain", "2"]
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "3"]
 STAGED = ["--strategy", "pipeline", "--stages", "2"]
+SHARED = ["--strategy", "fully_sharded", "--workers", "4", "--chain", "2"]
 
 
 @functools.cache
@@ -97,7 +98,7 @@ class LaunchHosts(OwnFolder):
     # --- runs ---
 
     def test_one_command_gives_the_bits_of_one_device(self):
-        for job in (SERVED, MIRRORED, STAGED):
+        for job in (SERVED, MIRRORED, STAGED, SHARED):
             with self.subTest(job[1]):
                 run = self.launch(*job, "--epochs", "1")
                 self.assertEqual(run.finish()["weights_sha256"],
@@ -195,6 +196,27 @@ class LaunchHosts(OwnFolder):
         self.wait_for_step(run, self.step(run) + 40)
         run.process.send_signal(signal.SIGTERM)
         summary = run.finish(143)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
+        self.nothing_is_left()
+
+    def test_workers_that_keep_shares_die_and_come_back(self):
+        run = self.launch(*SHARED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        everybody = set(self.roles())
+        self.assertTrue(everybody >= {f"sharded:{i}" for i in range(4)})
+        neighbours = [set(self.sshd.roles(host)) - {"coordinator"}
+                      for host in (1, 2)]
+        self.assertEqual(neighbours, [{"sharded:0", "sharded:2"},
+                                      {"sharded:1", "sharded:3"}])
+        pid = self.roles()["sharded:1"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: self.roles().get("sharded:1") not in (None, pid),
+                 "it is back")
+        self.wait_for_step(run, self.step(run) + 40)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.nothing_is_left()

@@ -43,9 +43,10 @@ struct Bench {
     link = std::make_shared<AgentLink>(std::move(options));
   }
 
-  uint64_t start() {
+  uint64_t start(bool paired = false) {
     HostProcesses::Order order;
     order.role = {RoleKind::worker, 3};
+    order.paired = paired;
     order.coordinator = "0.0.0.0:7000";
     order.on_line = [this](const std::string& text) {
       const std::lock_guard guard{mutex};
@@ -103,6 +104,15 @@ BOOST_AUTO_TEST_CASE(a_key_is_signed_for_the_role_that_was_started) {
                 R"(case "$signed" in *CERTIFICATE*'"do":"signed"'*) exit 5;; )"
                 R"(esac; exit 6)"};
   bench.start();
+  BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_with_its_shard_is_started_as_both) {
+  Bench bench{std::string{here}
+              + R"(read -r start; case "$start" in *'"paired":true'*) ;; )"
+                R"(*) exit 3;; esac; case "$start" in *worker:3*) exit 5;; )"
+                R"(esac; exit 4)"};
+  bench.start(true);
   BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
 }
 

@@ -34,6 +34,15 @@ Plan of(RoleKind kind, uint32_t count) {
   return plan;
 }
 
+/// A worker and a shard in each process.
+Plan shared(uint32_t workers, uint32_t chain = 1) {
+  auto plan = served(workers, workers);
+  plan.strategy = Strategy::fully_sharded;
+  plan.paired = true;
+  plan.chain = chain;
+  return plan;
+}
+
 Placement placed(Hosts hosts, const Plan& plan) {
   Placement out{std::move(hosts)};
   std::string mistake;
@@ -132,6 +141,26 @@ BOOST_AUTO_TEST_CASE(heads_of_chains_are_shared) {
   const auto all = placed({{"a", 4}, {"b", 4}}, served(2, 2, 2));
   BOOST_TEST(on(all, 0) == "worker:0, ps:0, ps:3");
   BOOST_TEST(on(all, 1) == "worker:1, ps:1, ps:2");
+}
+
+// They were refused.
+BOOST_AUTO_TEST_CASE(a_worker_and_its_shard_take_one_slot) {
+  const auto plan = shared(4);
+  const auto all = placed({{"a", 2}, {"b", 2}}, plan);
+  BOOST_TEST(on(all, 0) == "worker:0, worker:1");
+  BOOST_TEST(on(all, 1) == "worker:2, worker:3");
+  BOOST_TEST(all.links(plan).size() == 1u);
+  BOOST_TEST(refused({{"a", 2}, {"b", 1}}, plan)
+             == "4 roles and 3 slots: each worker, shard and stage takes one; "
+                "give hosts more slots, as in a:3");
+}
+
+BOOST_AUTO_TEST_CASE(replicas_of_a_workers_share_are_on_other_hosts) {
+  const auto all = placed({{"a", 1}, {"b", 3}, {"c", 2}}, shared(5, 2));
+  BOOST_TEST(on(all, 0) == "worker:0");
+  BOOST_TEST(on(all, 1) == "worker:1, worker:3");
+  BOOST_TEST(on(all, 2) == "worker:2, worker:4");
+  BOOST_TEST(refused({{"a", 4}}, shared(4, 2)).starts_with("--chain 2 on 1 "));
 }
 
 BOOST_AUTO_TEST_CASE(no_host_gets_more_roles_than_it_has_slots) {
