@@ -35,6 +35,14 @@ BOOST_AUTO_TEST_CASE(a_key_that_stays_where_it_was_made_is_signed) {
   BOOST_TEST(request.request().find("PRIVATE KEY") == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(the_clock_by_which_it_judges_stays_too) {
+  const auto held = held_clock({});
+  const MemberRequest request{held};
+  BOOST_TEST(request.complete("").find(std::to_string(held.boot_s))
+             != std::string::npos);
+  BOOST_TEST(MemberRequest{}.complete("").find("boot") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(what_follows_a_revocation_is_newer_than_it) {
   const auto authority = make_authority(CertificateSource{});
   MemberSigner signer{authority};
