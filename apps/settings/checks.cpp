@@ -267,7 +267,8 @@ bool check_observer(const Settings& settings) {
     const auto& launch = settings.launch;
     if (launch.hosts.empty() && launch.hosts_file.empty())
       refuse("'troupe launch' needs hosts, for example troupe launch -H "
-             "host1:2,host2:2 -- train --strategy multi_worker_mirrored");
+             "host1:2,host2:2 -- train --strategy multi_worker_mirrored, or an "
+             "allocation of Slurm's around it");
     if (launch.job.empty() || launch.job.front() != "train")
       refuse(
         "'troupe launch' takes the job after --, for example troupe launch "

@@ -101,7 +101,8 @@ constexpr Purpose purposes[] = {
    "takes one of a host's N slots. The program is copied to hosts that lack "
    "it; "
    "data must be under the same path on each. What hosts cannot reach is said "
-   "before the first step. Everything ends with this process, however it ends.",
+   "before the first step. Everything ends with this process, however it "
+   "ends. In an allocation of Slurm's, -H may be left out.",
    "  troupe launch -H host1:2,host2:2 -- train --data mnist:DIR \\\n"
    "    --strategy multi_worker_mirrored --workers 4\n"
    "  troupe launch --hosts-file hosts --dry-run -- train --data mnist:DIR \\\n"

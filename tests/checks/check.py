@@ -597,7 +597,8 @@ FOREIGN_FLAGS = {
     "help", "build", "install", "prefix", "target", "preset",  # cmake
     "run_test", "log_level",  # Boost's test programs
     "tool", "set", "clock-control", "launch-count",  # CUDA's tools
-    "max-restarts"}  # torchrun's
+    "max-restarts",  # torchrun's
+    "ntasks-per-node", "signal"}  # Slurm's
 
 FOREIGN_NAMES = {
     "make_session",  # CAF's

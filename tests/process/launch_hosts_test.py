@@ -252,6 +252,17 @@ class LaunchHosts(OwnFolder):
                          {role.replace(":", " ")})
         self.nothing_is_left()
 
+    def test_an_allocation_of_slurms_names_the_hosts(self):
+        command = self.command()
+        at = command.index("-H")
+        done = subprocess.run(
+            [*command[:at], *command[at + 2:-1], "--dry-run", "--", "train",
+             *JOB, *SERVED], capture_output=True, text=True, timeout=60,
+            check=True, env={**os.environ, "SLURM_JOB_NODELIST": "h[1-2]",
+                             "SLURM_TASKS_PER_NODE": "3(x2)"})
+        self.assertIn("\nh1, 3 of 3 slots\n", done.stdout)
+        self.assertIn("\nh2, 3 of 3 slots\n", done.stdout)
+
     # --- refusals: one line each ---
 
     def test_what_ssh_refuses_is_one_line(self):
