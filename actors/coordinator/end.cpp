@@ -77,8 +77,7 @@ void CoordinatorState::on(const Paused& paused) {
   // Slices may have had a step of a worker that is gone. Rows that run free
   // count updates, not steps, and so do the seals before a period.
   if (!switch_.now().async && fence_.epoch != period_epoch_)
-    for (const auto& head : epoch_plan_.restorable())
-      last = std::max(last, head.newest);
+    last = std::max(last, epoch_plan_.newest_sealed());
   if (drains) {
     drained_at(last);
     return;

@@ -2,7 +2,6 @@
 
 #include "actors/coordinator/checkpoint_desk.hpp"
 #include "actors/coordinator/coordinator.hpp"
-#include "actors/coordinator/epoch_plan.hpp"
 #include "actors/coordinator/evaluator_desk.hpp"
 #include "actors/coordinator/fault_desk.hpp"
 #include "actors/coordinator/joining_desk.hpp"
@@ -22,6 +21,7 @@
 #include "kernels/engine/executor.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
+#include "strategies/epoch_plan.hpp"
 #include "strategies/lease_account.hpp"
 #include "strategies/reshaping.hpp"
 #include "strategies/resume.hpp"
@@ -82,12 +82,11 @@ private:
   void perform(const Membership::Propose& propose);
   void on(const Sealed& sealed);
   void perform(const Membership::Await& await);
-  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
+  EpochPlan::Known known() const; ///< what an epoch is decided by, beside seals
   void perform(const Membership::Activate& activate);
-  Resume resume_epoch(Activate& message); ///< and what it undoes or completes
-  void resume_steps(Activate& message, const Resume& found,
-                    const std::map<uint32_t, uint64_t>& owners);
-  void resume_leases(SealedState sealed, const Resume& found);
+  Activate told(const EpochDecision& epoch) const;
+  void resume_steps(Activate& message, const EpochDecision& epoch);
+  void resume_leases(const EpochDecision& epoch);
   void roll_back(Activate& message, const std::string& reason);
   void announce(const Activate& message);
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
@@ -208,7 +207,7 @@ private:
   std::map<RoleId, PresentRole> present_;
   LeftOutDesk left_out_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
-  std::map<RoleId, Sealed> seals_;
+  Seals seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
   std::string probe_, numeric_class_;   ///< of the first worker
   bool begun_ = false, renews_ = false; ///< a member has lost a link

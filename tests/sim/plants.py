@@ -171,14 +171,14 @@ PLANTS = [
      "  const auto floor =\n    PLANTED(42)\n      ? 0\n"
      "      : shard_.period.step * shard_.job.options.virtual_ranks;"),
     (43, "a replica's sums of another step count for the next one",
-     "actors/coordinator/epoch_plan.cpp", "        step == message.version)\n",
-     "        step == message.version || PLANTED(43))\n"),
+     "strategies/epoch_plan.cpp", "; step == version)\n",
+     "; step == version || PLANTED(43))\n"),
     (44, "a sum is made in the place of an addend",
      "actors/collectives/direct_exchange.cpp",
      "!own_.empty() && !step_.keeps_vectors;",
      "!own_.empty() && (!step_.keeps_vectors || PLANTED(44));"),
     (45, "a step counts as committed when one replica alone has it",
-     "actors/coordinator/epoch_plan.cpp",
+     "strategies/epoch_plan.cpp",
      "        out[owner_key(role)] = sums.first;\n",
      "        out[owner_key(role)] = PLANTED(45) ? version : sums.first;\n"),
     (46, "who takes the newest version forgets what others hold of the next "
