@@ -1,4 +1,5 @@
 #include "actors/coordinator/state.hpp"
+#include "actors/process/unix_time.hpp"
 
 // The account of commits and, asynchronously, of leases.
 
@@ -77,10 +78,7 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
   watch_.committed(commit.step, record_.seconds_of_last_step());
-  metrics_.last_commit.set(
-    std::chrono::duration<double>(
-      std::chrono::system_clock::now().time_since_epoch())
-      .count());
+  metrics_.last_commit.set(unix_seconds());
   if (steps_ % per_epoch == 0 || steps_ == course_.end())
     epoch_ended((steps_ + per_epoch - 1) / per_epoch);
   const auto every = options_.log_every;

@@ -5,12 +5,12 @@
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/console.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/files/atomic_file.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -48,9 +48,8 @@ PredictionFile prediction_file(const Settings& settings,
 }
 
 Verdict judge(const Settings& settings) {
-  using clock = std::chrono::steady_clock;
   auto job = settings.job;
-  const auto start = clock::now();
+  const auto start = SteadyClock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
   out.held_out = keep_split(job, settings.checkpoint);
@@ -68,8 +67,7 @@ Verdict judge(const Settings& settings) {
                      predicts && settings.output != "class");
   out.graph = std::move(model.graph);
   out.weights_sha256 = model.weights_sha256;
-  out.wall_seconds =
-    std::chrono::duration<double>(clock::now() - start).count();
+  out.wall_seconds = seconds_since(start);
   if (!std::isfinite(out.scores.loss))
     throw InputError(settings.checkpoint
                      + ": the loss is not a finite number; the weights were "

@@ -1,5 +1,6 @@
 #include "apps/launch/agent_link.hpp"
 
+#include "actors/process/unix_time.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/launch/ssh_words.hpp"
@@ -264,9 +265,7 @@ void AgentLink::on_message(const Json& message) {
     message.at("time_s").get_to(here.time_s);
     message.at("address").get_to(here.address);
     message.at("client").get_to(here.client);
-    here.answered_s = std::chrono::duration<double>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
+    here.answered_s = unix_seconds();
     here_ = here;
     state_ = State::here;
     for (const auto& [number, running] : running_)

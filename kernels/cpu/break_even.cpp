@@ -1,9 +1,8 @@
-#include "kernels/base/steady_clock.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/numbers/random.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -45,16 +44,14 @@ public:
 private:
   template <class Multiply>
   double seconds(const BreakEven& rates, const Multiply& multiply) {
-    using Clock = SteadyClock;
     constexpr int repetitions = 6;
     NonzeroMatrix matrix{rates};
     auto best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < repetitions; ++i) {
-      const auto begin = Clock::now();
+      const auto begin = SteadyClock::now();
       matrix.take(a(), rows, columns, n, 1);
       multiply(matrix);
-      best = std::min(
-        best, std::chrono::duration<double>(Clock::now() - begin).count());
+      best = std::min(best, seconds_since(begin));
     }
     return best;
   }
