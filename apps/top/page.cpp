@@ -1,5 +1,8 @@
 #include "apps/top/page.hpp"
 
+#include "apps/terminal/columns.hpp"
+#include "apps/terminal/short_numbers.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -138,40 +141,15 @@ double weight_of(const RoleView& role, SortBy sort) {
   return 0;
 }
 
-/// At most so many columns; one for each character of UTF-8.
-std::string cut(const std::string& text, size_t width) {
-  size_t columns_used = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
-    if (begins && ++columns_used > width)
-      return text.substr(0, at);
-  }
-  return text;
-}
-
 std::string right(const std::string& text, int width) {
   const auto room = static_cast<size_t>(width);
-  return std::string(room > text.size() ? room - text.size() : 0, ' ') + text;
+  const auto own = columns_of(text);
+  return std::string(room > own ? room - own : 0, ' ') + text;
 }
 
 std::string left(const std::string& text, size_t width) {
-  return text + std::string(width > text.size() ? width - text.size() : 0, ' ');
-}
-
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0)
-    return "-";
-  const auto all = static_cast<uint64_t>(std::min(seconds, 359'999.0));
-  char text[32];
-  if (all >= 3600)
-    std::snprintf(text, sizeof text, "%u:%02u:%02u",
-                  static_cast<unsigned>(all / 3600),
-                  static_cast<unsigned>(all / 60 % 60),
-                  static_cast<unsigned>(all % 60));
-  else
-    std::snprintf(text, sizeof text, "%u:%02u", static_cast<unsigned>(all / 60),
-                  static_cast<unsigned>(all % 60));
-  return text;
+  const auto own = columns_of(text);
+  return text + std::string(width > own ? width - own : 0, ' ');
 }
 
 class Layout {
@@ -180,7 +158,7 @@ public:
 
   /// A line, cut to the page, in a style that a terminal with colours shows.
   void add(const std::string& text, const char* style = nullptr) {
-    const auto fits = cut(text, options_.width);
+    const auto fits = cut_to(options_.width, text);
     page.lines.push_back(
       options_.color && style != nullptr ? style + fits + plain : fits);
   }
@@ -205,7 +183,7 @@ public:
            answers ? bold : red, answers ? 4 : 0},
       Line{"step " + whole(job.step)
              + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "")
-             + "  ETA " + duration(job.eta_s()) + "  loss " + loss + "  "
+             + "  ETA " + short_duration(job.eta_s()) + "  loss " + loss + "  "
              + short_number(job.steps_per_second) + " steps/s  "
              + short_number(job.samples_per_second) + " samples/s  data epoch "
              + whole(job.data_epoch),
@@ -232,7 +210,7 @@ public:
   void table(const std::vector<RoleView>& rows, size_t room) {
     size_t names = 4;
     for (const auto& row : rows)
-      names = std::max(names, row.role.size());
+      names = std::max(names, columns_of(row.role));
     std::vector<const Column*> shown;
     for (const auto& column : columns)
       if (std::ranges::any_of(rows, [&](const RoleView& row) {
@@ -280,35 +258,6 @@ const char* to_string(SortBy sort) {
                                    "compute", "wait",    "sent"};
   static_assert(std::size(names) == sorts);
   return names[static_cast<size_t>(sort)];
-}
-
-std::string short_number(double value) {
-  if (!std::isfinite(value))
-    return "-";
-  char text[32];
-  if (value >= 1e6)
-    std::snprintf(text, sizeof text, "%.2fM", value / 1e6);
-  else if (value >= 1e4)
-    std::snprintf(text, sizeof text, "%.1fk", value / 1e3);
-  else
-    std::snprintf(text, sizeof text, value < 100 ? "%.1f" : "%.0f", value);
-  return text;
-}
-
-std::string short_bytes(double bytes) {
-  if (!std::isfinite(bytes))
-    return "-";
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1000 && unit + 1 < std::size(units)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text,
-                unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes,
-                units[unit]);
-  return text;
 }
 
 Page page_of(const JobView& job, const PageOptions& options,

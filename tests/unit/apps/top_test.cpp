@@ -239,17 +239,6 @@ BOOST_AUTO_TEST_CASE(rows_are_sorted_filtered_and_grouped) {
   BOOST_TEST(has(grouped, "1 left out; ps:7 is waited for"));
 }
 
-BOOST_AUTO_TEST_CASE(numbers_are_short) {
-  BOOST_TEST(short_number(12.34) == "12.3");
-  BOOST_TEST(short_number(9999) == "9999");
-  BOOST_TEST(short_number(12'345) == "12.3k");
-  BOOST_TEST(short_number(1.25e6) == "1.25M");
-  BOOST_TEST(short_number(unknown) == "-");
-  BOOST_TEST(short_bytes(912) == "912 B");
-  BOOST_TEST(short_bytes(1536) == "1.5 KiB");
-  BOOST_TEST(short_bytes(200.0 * 1024 * 1024) == "200 MiB");
-}
-
 BOOST_AUTO_TEST_CASE(keys_change_how_a_page_is_looked_at) {
   View view;
   view.options.height = 20;
