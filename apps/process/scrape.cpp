@@ -159,7 +159,7 @@ private:
 };
 
 /// Errors: std::runtime_error with the reason of the last address tried.
-std::string ask_at(const Address& place, const std::string& authority,
+std::string ask_at(const Endpoint& place, const std::string& authority,
                    const std::string& request,
                    std::chrono::milliseconds timeout) {
   addrinfo wish{};
