@@ -104,7 +104,7 @@ void Cluster::inject() {
     if (!inject(fault))
       continue;
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
-    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    coverage.count(fault, during);
     ++took_effect_;
     if (scenario_.reduces()
         && runtime_.random().chance(again_percent)) // while that is mended

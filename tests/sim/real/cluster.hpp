@@ -3,10 +3,10 @@
 #include "actors/coordinator/coordinator.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
+#include "tests/sim/fault_table.hpp"
 #include "tests/sim/real/network.hpp"
 #include "tests/sim/real/scenario.hpp"
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,7 +21,8 @@ namespace troupe::real {
 /// What was going on when a fault came.
 enum class Phase : uint8_t { forming, sealing, linking, stepping };
 inline constexpr uint32_t phases = 4;
-using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+std::string to_string(Phase phase);
+using Coverage = sim::FaultTable<Fault, fault_kinds, Phase, phases>;
 
 /// A job of CAF's actors in a World, of a parameter server or a pipeline: the
 /// product's coordinator, workers and shards, or stages, a supervisor that
@@ -46,7 +47,7 @@ public:
 
   /// Runs the job to its end. Errors: Broken.
   Result run(uint32_t faults);
-  Coverage coverage{};
+  Coverage coverage;
 
 private:
   struct Member {

@@ -8,6 +8,11 @@
 
 namespace troupe::real {
 
+std::string to_string(Phase phase) {
+  constexpr const char* names[] = {"forming", "sealing", "linking", "stepping"};
+  return names[static_cast<int>(phase)];
+}
+
 /// What control messages tell of the run.
 void Cluster::see(const caf::message& message) {
   if (message.match_elements<Propose>()) {
@@ -121,7 +126,7 @@ void Cluster::inject() {
     if (!inject(fault))
       continue;
     world_.note("fault: " + to_string(fault));
-    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    coverage.count(fault, during);
     ++took_effect_;
     return;
   }

@@ -1,5 +1,5 @@
 #include "tests/sim/planted.hpp"
-#include "tests/sim/real/runs.hpp"
+#include "tests/sim/real/campaign.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sys/wait.h>
@@ -35,9 +35,9 @@ constexpr struct {
 
 /// What breaks in a world; in a process of its own, as a planted bug may end it
 /// by an assertion, which is one way to be found.
-std::string broken(real::Runs& runs, uint32_t bug, uint64_t seed) {
+std::string broken(real::Campaign& campaign, uint32_t bug, uint64_t seed) {
   sim::planted_bug = 0;
-  runs.prepare(seed);
+  campaign.prepare(seed);
   std::cout.flush();
   int ends[2];
   BOOST_REQUIRE(::pipe(ends) == 0);
@@ -46,7 +46,7 @@ std::string broken(real::Runs& runs, uint32_t bug, uint64_t seed) {
   if (child == 0) {
     ::close(STDERR_FILENO); // where assertions are told
     sim::planted_bug = bug;
-    const auto verdict = runs.run(seed).broken;
+    const auto verdict = campaign.run(seed).what;
     const auto sent = ::write(ends[1], verdict.data(), verdict.size());
     ::_exit(sent == static_cast<ssize_t>(verdict.size()) ? 0 : 1);
   }
@@ -71,18 +71,18 @@ std::string broken(real::Runs& runs, uint32_t bug, uint64_t seed) {
 BOOST_AUTO_TEST_SUITE(planted)
 
 BOOST_AUTO_TEST_CASE(the_copies_without_a_bug_find_none) {
-  real::Runs runs;
+  real::Campaign campaign;
   for (const auto& plant : plants)
-    BOOST_TEST(broken(runs, 0, plant.seed) == "");
+    BOOST_TEST(broken(campaign, 0, plant.seed) == "");
 }
 
 /// TROUPE_PLANT=all: searches for each from its first seed on.
 BOOST_AUTO_TEST_CASE(planted_bugs_are_found_in_real_worlds) {
-  real::Runs runs;
+  real::Campaign campaign;
   const bool search = std::getenv("TROUPE_PLANT") != nullptr;
   for (const auto& [bug, recorded] : plants) {
     if (!search) {
-      if (!broken(runs, bug, recorded).empty())
+      if (!broken(campaign, bug, recorded).empty())
         continue;
       std::cout << "bug " << bug << ": seed " << recorded
                 << " shows it no more; write down the one that does\n";
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(planted_bugs_are_found_in_real_worlds) {
     const auto first =
       recorded < real::first_pipeline_seed ? 0 : real::first_pipeline_seed;
     for (auto seed = first; seed < first + max_seeds && !found; ++seed)
-      found = !broken(runs, bug, seed).empty();
+      found = !broken(campaign, bug, seed).empty();
     BOOST_TEST(found, "bug " << bug << " is not found");
   }
 }
