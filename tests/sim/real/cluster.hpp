@@ -4,6 +4,7 @@
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
 #include "tests/sim/fault_table.hpp"
+#include "tests/sim/reached_steps.hpp"
 #include "tests/sim/real/network.hpp"
 #include "tests/sim/real/scenario.hpp"
 
@@ -83,7 +84,6 @@ private:
   bool may_lose_memory(RoleId shard) const;
   bool fragile();
   bool is_shard(uint32_t process) const;
-  bool is_replica(uint32_t shard, uint32_t slice) const;
   uint32_t some_process(bool with_coordinator);
   bool stand_still(uint64_t low, uint64_t high);
   bool block_some();
@@ -102,8 +102,8 @@ private:
   std::map<RoleId, Member> members_;
   std::set<RoleId> leaving_; ///< they are not started again
 
-  std::vector<uint64_t> triggers_; ///< steps, falling
-  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  sim::ReachedSteps triggers_; ///< of faults
+  sim::ReachedSteps changes_;  ///< when one is asked for
   uint64_t step_ = 0;
   uint32_t took_effect_ = 0;
   uint64_t disturbed_until_ = 0;
