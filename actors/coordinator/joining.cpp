@@ -79,7 +79,7 @@ void CoordinatorState::on(const Join& join) {
     return;
   if (known != present_.end()) {
     left_out_.left_out(join.role, "another process took its place");
-    lose(join.role, known->second.incarnation);
+    remove_member(join.role, known->second.incarnation);
   }
   lost_.erase(join.role);
   if (left_out_.back(join.role, clock_.ms()) && !supervisor_)

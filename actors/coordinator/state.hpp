@@ -68,8 +68,10 @@ private:
   void on(const caf::down_msg& down);
   void on(const RoleDied& died);
   void forget(RoleId role);
-  void lose(RoleId role, uint64_t incarnation);
-  void replace(RoleId role, const std::string& reason);
+  /// It is a member no longer, and with it the epoch is over.
+  void remove_member(RoleId role, uint64_t incarnation);
+  /// Says so, and asks its supervisor for another process.
+  void leave_out(RoleId role, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void watch_silence(Clock::time_point now); ///< and for who stays away
   void heard_sender();                       ///< of this message: it is alive
@@ -102,7 +104,7 @@ private:
   void write_down(Activate message, bool undone, const std::string& reason);
   void write_commits();
   void write_end();
-  void lost(RoleId role, Clock::time_point when, StepPhase phase);
+  void write_loss(RoleId role, Clock::time_point when, StepPhase phase);
 
   // --- switching between sync and async (switch.cpp) ------------------------
   caf::result<Note> on(const SwitchConsistency& wanted);
