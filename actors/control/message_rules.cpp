@@ -63,8 +63,8 @@ public:
     by<JobInfo, Propose, Activate, Pause, EndAt, SnapshotRequest, SnapshotTaken,
        Finish, LeaseGrant, Evaluate, RowPull, ArmFault>(coordinators);
     // Those around the roles.
-    by<ReplaceRole, StartRole, RetireRole, Progress, EpochEnd, Note, Finished>(
-      coordinators);
+    by<ReplaceRole, StartRole, RetireRole, Progress, DataEpochEnd, Note,
+       Finished>(coordinators);
     by<RoleDied, GiveUp>(supervisors);
     by<Detach>(watchers);
     by<StopRequest, SwitchConsistency, ReshapeJob, InjectFault>(operators);

@@ -131,7 +131,7 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
   outcome.tables = outputs.tables;
   outcome.weights_sha256 = outputs.weights_sha256;
   outcome.state_sha256 = outputs.state_sha256;
-  for (const auto& [step, end] : epoch_ends_)
+  for (const auto& [step, end] : data_epoch_ends_)
     observers_.tell(end);
   const auto end = end_of_outputs(outputs.weights, checkpoints_.last_folder(),
                                   checkpoints_.last_failure());

@@ -138,7 +138,8 @@ void CoordinatorState::resume_leases(const EpochDecision& epoch) {
     record_.rolled_back(steps_, steps, found.lost_leases);
     journal_.rolled_back(steps_, steps, found.reason, record_.counts(commits_));
     snapshots_.clear();
-    epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
+    data_epoch_ends_.erase(data_epoch_ends_.upper_bound(steps_),
+                           data_epoch_ends_.end());
     note("rollback to step " + std::to_string(steps_) + ", "
          + std::to_string(steps) + " steps undone: " + found.reason);
   }
@@ -164,7 +165,7 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   journal_.rolled_back(message.version, undone, reason,
                        record_.counts(commits_));
   snapshots_.clear();
-  epoch_ends_.clear();
+  data_epoch_ends_.clear();
   note("rollback to step " + std::to_string(message.version) + ", "
        + std::to_string(undone) + " steps undone: " + reason);
 }

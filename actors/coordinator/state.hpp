@@ -138,7 +138,7 @@ private:
   void on(const StepShares& shares); ///< what a step is made of, k of n
   void committed(const std::vector<CommitBook::Commit>& commits);
   void committed(const CommitBook::Commit& commit);
-  void epoch_ended(uint64_t data_epoch);
+  void data_epoch_ended(uint64_t data_epoch);
   void on(const LeaseRequest& request);
   void on(const LeaseApplied& applied);
   void on(const LeaseRefused& refused);
@@ -218,7 +218,7 @@ private:
   FaultDesk faults_;
   SnapshotBook snapshots_;
   EvaluatorDesk evaluator_;
-  std::map<uint64_t, EpochEnd> epoch_ends_;
+  std::map<uint64_t, DataEpochEnd> data_epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   RunRecord record_;
   uint64_t steps_;

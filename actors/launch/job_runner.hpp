@@ -30,7 +30,7 @@ struct RunResult {
 /// Where a run is told about its progress; called on the caller's thread.
 struct RunEvents {
   std::function<void(const Progress&)> progress;
-  std::function<void(const EpochEnd&)> epoch;
+  std::function<void(const DataEpochEnd&)> epoch;
   std::function<void(const std::string& line)> note;
   /// Asked ten times a second; a non-empty reason ends the run early.
   std::function<std::string()> stop;

@@ -51,7 +51,7 @@ public:
       start_or_give_up(role);
     return {
       [this](const Progress& x) { budget_.committed(x.step); },
-      [](const EpochEnd&) {},
+      [](const DataEpochEnd&) {},
       [](const Note&) {},
       [this](const Finished&) { over_ = true; },
       [this](const ReplaceRole& x) { on(x); },

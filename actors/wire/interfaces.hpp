@@ -40,7 +40,7 @@ using stage_actor = role_actor::extend<caf::result<void>(StageValues)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
-using observer_actor = one_way<Progress, EpochEnd, Note, Finished>;
+using observer_actor = one_way<Progress, DataEpochEnd, Note, Finished>;
 
 using supervisor_actor = observer_actor::extend<
   caf::result<void>(ReplaceRole), caf::result<void>(StartRole),

@@ -93,7 +93,7 @@ void EventLog::show(const Progress& progress) {
   write(tensorboard::scalar_event(unix_seconds(), progress.step, scalars));
 }
 
-void EventLog::show(const EpochEnd& epoch) {
+void EventLog::show(const DataEpochEnd& epoch) {
   std::vector<tensorboard::Scalar> scalars{{"epoch_loss", epoch.loss}};
   for (const auto& measure : epoch.evaluation)
     scalars.push_back({"evaluation/" + measure.name, measure.value});

@@ -127,7 +127,7 @@ void Cluster::start_supervisor() {
       self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
       return {
         [](const Progress&) {},
-        [](const EpochEnd&) {},
+        [](const DataEpochEnd&) {},
         [this](const Note& x) { world_.note("note: " + x.line); },
         [this](const Finished& x) { finished(x); },
         [this](const ReplaceRole& x) {

@@ -250,8 +250,9 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);
-  BOOST_TEST(round_trip(EpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
-             == 5);
+  BOOST_TEST(
+    round_trip(DataEpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
+    == 5);
   BOOST_TEST(round_trip(Note{"x"}).line == "x");
   BOOST_TEST(round_trip(Finished{130, "saved", "{}"}).status == 130);
   BOOST_TEST(round_trip(StopRequest{"interrupted"}).why == "interrupted");
