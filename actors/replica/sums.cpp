@@ -103,7 +103,7 @@ void ReplicaSums::divide() {
   auto options = division(job_, shared_);
   options.most = most_;
   const auto shares =
-    alone_ ? std::vector<StepShare>{{{}, {start_.members[0].ranks}}}
+    alone_ ? std::vector<MemberNodes>{{{}, {start_.members[0].ranks}}}
            : divide_step(start_.members, options);
   nodes_ = nodes_of(shares);
   const auto& own = shares[start_.rank];
