@@ -1,7 +1,7 @@
 #include "strategies/step_division.hpp"
 
 #include "strategies/takeover.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "strategies/step_division.hpp"
 #include "strategies/takeover.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,8 +16,8 @@ namespace {
 constexpr auto room = ~uint32_t{0};
 
 /// Throws (asserts) where the nodes leave out a rank, or overlap.
-size_t terms_of(const std::vector<MemberNodes>& shares, uint32_t ranks) {
-  return tree_terms(nodes_of(shares), std::vector<bool>(ranks, true)).size();
+size_t addends_of(const std::vector<MemberNodes>& shares, uint32_t ranks) {
+  return tree_addends(nodes_of(shares), std::vector<bool>(ranks, true)).size();
 }
 
 } // namespace
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(survivors_keep_their_sums_and_compute_what_nobody_has) {
     {{{0, 4}, {{0, 2}}}, {{4, 8}, {{5, 6}, {6, 8}}}}, {8, false, 4, room});
   BOOST_TEST((shares[0] == MemberNodes{{{0, 2}}, {{2, 4}}}));
   BOOST_TEST((shares[1] == MemberNodes{{{5, 6}, {6, 8}}, {{4, 5}}}));
-  BOOST_TEST(terms_of(shares, 8) == 5u);
+  BOOST_TEST(addends_of(shares, 8) == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(sums_count_whoever_owns_their_ranks_now) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(whoever_dies_and_comes_the_tree_is_whole) {
       members.push_back({ranks_of_worker(i, count, ranks), {}});
     for (int death = 0; death < 5; ++death) {
       const auto shares = divide_step(members, options);
-      terms_of(shares, ranks); // asserts
+      addends_of(shares, ranks); // asserts
       for (const auto& share : shares)
         BOOST_TEST(share.held.size() + share.left.size()
                    <= std::max(options.most, max_nodes(options)));
