@@ -44,7 +44,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
   if (supervisor_ && supervisor_.address() == down.source) {
     supervisor_ = nullptr;
     if (!course_.is_over())
-      fail("the node supervisor is gone");
+      fail("the role supervisor is gone");
   }
 }
 

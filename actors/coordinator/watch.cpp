@@ -53,7 +53,7 @@ void CoordinatorWatch::show_supervision(
     samples.push_back(
       gauge(metrics::supervised,
             {{"member", to_string(role)},
-             {"supervisor", by_hand.contains(role) ? "" : "node supervisor"}},
+             {"supervisor", by_hand.contains(role) ? "" : "role supervisor"}},
             count == restarts_.end() ? 0 : count->second));
   }
   samples.push_back(gauge(metrics::restarts_left, {}, budget_.left()));

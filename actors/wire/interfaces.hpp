@@ -4,7 +4,7 @@
 
 /// The typed interfaces of all roles. Who talks to whom:
 ///
-///   observer <- coordinator <-> node supervisor, evaluator, and
+///   observer <- coordinator <-> role supervisor, evaluator, and
 ///
 ///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator,
 ///                      shard <-> shard of slice 0 in steps that need scalars;

@@ -35,7 +35,7 @@ TROUPE_INSPECT(Measure, TROUPE_FIELD(name), TROUPE_FIELD(value))
 TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(samples), TROUPE_FIELD(measures))
 
-/// A node supervisor or an observer asks to be kept informed.
+/// A role supervisor or an observer asks to be kept informed.
 struct Attach {
   bool supervises = false;
 };

@@ -1,4 +1,4 @@
-#include "actors/launch/node_supervisor.hpp"
+#include "actors/launch/role_supervisor.hpp"
 
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds pair_patience{1'000};
 
 class SupervisorState {
 public:
-  static inline const char* name = "node supervisor";
+  static inline const char* name = "role supervisor";
 
   SupervisorState(supervisor_actor::pointer self, coordinator_actor coordinator,
                   SupervisorOptions options)
@@ -304,7 +304,7 @@ private:
 
 } // namespace
 
-supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+supervisor_actor spawn_role_supervisor(caf::actor_system& system,
                                        const coordinator_actor& coordinator,
                                        SupervisorOptions options) {
   return system.spawn<supervisor_actor::stateful_impl<SupervisorState>>(
