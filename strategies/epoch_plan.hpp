@@ -178,7 +178,7 @@ private:
   void undo();
   /// Whether members keep slices that others have not: shards, or stages.
   bool is_served() const { return keeps_slices(plan_.owner_kind); }
-  bool is_staged() const { return plan_.owner_kind == RoleKind::stage; }
+  bool is_staged() const { return has_model_part(plan_.owner_kind); }
 
   const Plan& plan_;
   Options options_;

@@ -128,7 +128,8 @@ Placement::Placement(std::vector<HostSlots> hosts)
 
 bool Placement::place(const Plan& plan, std::string& mistake) {
   size_t roles = 0;
-  for (auto kind : {RoleKind::shard, RoleKind::worker, RoleKind::stage})
+  for (auto kind :
+       {RoleKind::shard, RoleKind::worker, RoleKind::stage, RoleKind::tensor})
     if (kind != RoleKind::shard || !plan.paired)
       roles += plan.of_kind(kind).size();
   const auto slots = std::accumulate(hosts_.begin(), hosts_.end(), size_t{0},
@@ -137,8 +138,8 @@ bool Placement::place(const Plan& plan, std::string& mistake) {
                                      });
   if (roles > slots) {
     mistake = count_of(roles, "role") + " and " + count_of(slots, "slot")
-              + ": each worker, shard and stage takes one; give hosts more "
-                "slots, as in "
+              + ": each worker, shard, stage and member takes one; give hosts "
+                "more slots, as in "
               + hosts_.front().name + ":"
               + std::to_string(hosts_.front().slots + (roles - slots));
     return false;
@@ -150,6 +151,7 @@ bool Placement::place(const Plan& plan, std::string& mistake) {
   else
     place_in_order(plan.of_kind(RoleKind::worker));
   place_in_order(plan.of_kind(RoleKind::stage));
+  place_in_order(plan.of_kind(RoleKind::tensor));
   return true;
 }
 
@@ -265,8 +267,9 @@ std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
     if (one.kind == RoleKind::stage)
       return (one.index + 1) % stages == other.index
              || (other.index + 1) % stages == one.index;
-    // Replicas reduce among each other; beside shards they do only where they
-    // keep the dense layers. Shards may be in the workers' own processes.
+    // Tensor members and replicas reduce among each other; beside shards these
+    // do only where they keep the dense layers. Shards may be in the workers'
+    // own processes.
     return plan.paired || one.kind == RoleKind::shard
            || other.kind == RoleKind::shard
            || plan.owner_kind != RoleKind::shard || plan.dense_reduced;

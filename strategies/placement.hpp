@@ -31,8 +31,9 @@ bool parse_host_lines(const std::string& text, std::vector<HostSlots>& hosts,
                       std::map<std::string, std::string>& addresses,
                       std::string& mistake);
 
-/// Decides which role is on which host. Each worker, shard and stage takes a
-/// slot; the coordinator takes none, as it stays with whoever launches.
+/// Decides which role is on which host. Each worker, shard, stage and
+/// tensor member takes a slot; the coordinator takes none, as it stays with
+/// whoever launches.
 ///
 /// Replicas of a chain are on different hosts. Shards go where most slots are
 /// free, so that hosts share them. Workers and stages are divided by how full

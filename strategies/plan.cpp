@@ -37,7 +37,7 @@ bool available(Strategy strategy) {
          || strategy == Strategy::multi_worker_mirrored
          || strategy == Strategy::central_storage
          || strategy == Strategy::parameter_server
-         || strategy == Strategy::pipeline
+         || strategy == Strategy::pipeline || strategy == Strategy::tensor
          || strategy == Strategy::fully_sharded;
 }
 
@@ -52,8 +52,8 @@ uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (has_shards(x))
     return x.workers;
-  if (x.strategy == Strategy::pipeline)
-    return 0; // its stages share every virtual rank
+  if (x.strategy == Strategy::pipeline || x.strategy == Strategy::tensor)
+    return 0; // its stages or members share every virtual rank
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
 }
@@ -141,13 +141,15 @@ std::string counted(uint64_t n, const std::string& what) {
 }
 
 std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
-  if (x.strategy != Strategy::pipeline)
+  const bool staged = x.strategy == Strategy::pipeline;
+  if (!staged && x.strategy != Strategy::tensor)
     return std::nullopt;
   if (std::ranges::any_of(x.devices, [](const std::string& device) {
         return !device.starts_with("cpu");
       }))
-    return std::string{"strategy pipeline has its stages on CPUs only as yet: "
-                       "name them with --devices cpu:0"};
+    return std::string{staged ? "strategy pipeline has its stages"
+                              : "strategy tensor has its members"}
+           + " on CPUs only as yet: name them with --devices cpu:0";
   return std::nullopt;
 }
 
@@ -245,6 +247,9 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                          : x.sharding == Sharding::gradients ? ", gradients"
                                                              : ", gradients, "
                                                                "parameters"};
+  if (x.strategy == Strategy::tensor)
+    return "at each member, fixed tree; of slices by direct exchange, fixed "
+           "tree";
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -286,6 +291,26 @@ std::vector<uint32_t> owners_of_layers(const std::vector<Slice>& slices,
       if (std::ranges::find(parts[part].variables, slice.variable)
           != parts[part].variables.end())
         out[slice.id] = part % stages;
+  return out;
+}
+
+/// A tensor member shows what no member before it has.
+std::vector<uint32_t> owners_of_shares(const std::vector<Slice>& slices,
+                                       const std::vector<TensorShare>& shares) {
+  std::vector<uint32_t> out(slices.size(), 0);
+  for (uint32_t member = 0; member < shares.size(); ++member)
+    for (const auto& slice : slices)
+      if (std::ranges::binary_search(shares[member].shows, slice.variable))
+        out[slice.id] = member;
+  return out;
+}
+
+std::vector<uint32_t> slices_of(const std::vector<Slice>& slices,
+                                const std::vector<uint32_t>& variables) {
+  std::vector<uint32_t> out;
+  for (const auto& slice : slices)
+    if (std::ranges::binary_search(variables, slice.variable))
+      out.push_back(slice.id);
   return out;
 }
 
@@ -333,12 +358,16 @@ bool make_plan(const PlanOptions& options,
   const bool paired = options.strategy == Strategy::fully_sharded;
   const auto workers = static_cast<uint32_t>(members_of(options));
   const bool staged = options.strategy == Strategy::pipeline;
+  const bool sliced = options.strategy == Strategy::tensor;
+  const auto members = static_cast<uint32_t>(options.tensor.size());
+  strategies::require(!sliced || members > 0, "a group without members");
   const auto stages = static_cast<uint32_t>(options.stages.size())
                       / std::max(1u, options.chunks);
   strategies::require(!staged || stages > 0, "a pipeline without stages");
   const auto owners = paired   ? workers
                       : served ? options.shards
                       : staged ? stages
+                      : sliced ? members
                                : workers;
   Plan out;
   out.strategy = options.strategy;
@@ -352,14 +381,18 @@ bool make_plan(const PlanOptions& options,
   out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
               : staged ? owners_of_layers(out.slices, options.stages, stages)
+              : sliced ? owners_of_shares(out.slices, options.tensor)
                        : assign(out.slices, owners);
   out.owners = owners;
   out.chain = options.chain;
   out.owner_kind = served   ? RoleKind::shard
                    : staged ? RoleKind::stage
+                   : sliced ? RoleKind::tensor
                             : RoleKind::worker;
   if (staged)
     out.stages = options.stages;
+  if (sliced)
+    out.tensor = options.tensor;
   out.reduction = reduction_of(options, workers);
   std::vector<std::vector<uint32_t>> owned(owners);
   std::vector<uint32_t> reduced;
@@ -385,6 +418,11 @@ bool make_plan(const PlanOptions& options,
                          devices[i % devices.size()],
                          {0, options.virtual_ranks},
                          owned[i]});
+  for (uint32_t i = 0; sliced && i < members; ++i)
+    out.roles.push_back({{RoleKind::tensor, i},
+                         devices[i % devices.size()],
+                         {0, options.virtual_ranks},
+                         slices_of(out.slices, options.tensor[i].variables)});
   plan = std::move(out);
   return true;
 }

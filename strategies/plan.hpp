@@ -3,6 +3,7 @@
 #include "strategies/membership.hpp"
 #include "strategies/rank_tree.hpp"
 #include "strategies/slicing.hpp"
+#include "strategies/tensor_plan.hpp"
 
 #include <cstdint>
 #include <string>
@@ -70,7 +71,8 @@ struct PlanOptions {
   /// stages with `chunks` each.
   std::vector<StageLayers> stages;
   uint32_t chunks = 1;
-  std::string schedule; ///< of a pipeline, in words
+  std::string schedule;            ///< of a pipeline, in words
+  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
 };
 
 /// What one role of the plan is to do.
@@ -78,7 +80,8 @@ struct RolePlan {
   RoleId role;
   std::string device; ///< where it computes; "cpu" for a shard
   RankRange ranks;    ///< empty for a shard, the evaluator, the coordinator
-  std::vector<uint32_t> slices; ///< owned slice ids
+  std::vector<uint32_t> slices; ///< owned slice ids; of a tensor member with
+                                ///< those that all keep
 };
 
 /// Which role runs where, which variable lives where, how a step is
@@ -97,7 +100,7 @@ struct Plan {
   uint32_t owners = 0; ///< so many, each with `chain` replicas
   uint32_t chain = 1;
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server,
-                                          ///< stage for pipeline
+                                          ///< stage for pipeline, tensor
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
@@ -107,6 +110,7 @@ struct Plan {
   bool paired = false;
   /// Of a pipeline: chunk c of stage k is c owners + k.
   std::vector<StageLayers> stages;
+  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
@@ -132,12 +136,15 @@ struct PlanError {
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
 /// shard c + k * shards is replica k of shard c. pipeline has its stages on
 /// devices[index mod size]; each owns the slices of its chunks' variables and
-/// takes every virtual rank through its layers. fully_sharded has `workers`
-/// workers and as many shards, paired: slice s of owner c has its replicas with
-/// shards c, c + 1, … of a ring. Errors: returns false and fills `error` (more
-/// workers or devices than virtual ranks, virtual ranks above the global batch,
-/// a strategy that is not available yet, async without parameter_server, zero
-/// counts, an all-reduce that the strategy or the reduction does not have).
+/// takes every virtual rank through its layers. tensor has its members on
+/// devices[index mod size]; the first that has a variable owns its slices, and
+/// each takes every virtual rank through its virtual slices. fully_sharded has
+/// `workers` workers and as many shards, paired: slice s of owner c has its
+/// replicas with shards c, c + 1, … of a ring. Errors: returns false and fills
+/// `error` (more workers or devices than virtual ranks, virtual ranks above the
+/// global batch, a strategy that is not available yet, async without
+/// parameter_server, zero counts, an all-reduce that the strategy or the
+/// reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);

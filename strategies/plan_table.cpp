@@ -113,6 +113,23 @@ std::string stages_of(const Plan& plan) {
   return aligned(rows);
 }
 
+std::string shares_of(const Plan& plan) {
+  std::vector<Row> rows{{"member", "virtual slices", "FLOPs a sample",
+                         "sums forward", "sums backward",
+                         "bytes a sample to each"}};
+  for (uint32_t i = 0; i < plan.tensor.size(); ++i) {
+    const auto& share = plan.tensor[i];
+    std::vector<uint32_t> slices;
+    for (auto slice = share.slices.lo; slice < share.slices.hi; ++slice)
+      slices.push_back(slice);
+    rows.push_back(
+      {"tensor:" + std::to_string(i), runs(slices), std::to_string(share.flops),
+       std::to_string(share.forward_sums), std::to_string(share.backward_sums),
+       std::to_string(share.bytes)});
+  }
+  return aligned(rows);
+}
+
 std::string variables_of(const Plan& plan) {
   struct Place {
     std::vector<uint32_t> slices;
@@ -134,7 +151,15 @@ std::string variables_of(const Plan& plan) {
     std::string shape;
     for (auto extent : variable.shape)
       shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    std::string owners = places[i].every_worker ? "every worker" : "";
+    const auto holders =
+      std::ranges::count_if(plan.tensor, [i](const TensorShare& share) {
+        return std::ranges::binary_search(share.variables, i);
+      });
+    std::string owners = places[i].every_worker ? "every worker"
+                         : holders > 1          ? "every member"
+                                                : "";
+    if (holders > 1)
+      places[i].owners.clear();
     for (auto role : places[i].owners)
       owners += (owners.empty() ? "" : ",") + to_string(role);
     if (variable.partitions > 0)
@@ -152,6 +177,8 @@ std::string to_table(const Plan& plan) {
   auto out = summary_of(plan) + '\n' + roles_of(plan);
   if (!plan.stages.empty())
     out += '\n' + stages_of(plan);
+  if (!plan.tensor.empty())
+    out += '\n' + shares_of(plan);
   if (!plan.variables.empty())
     out += '\n' + variables_of(plan);
   return out;

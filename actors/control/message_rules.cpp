@@ -19,7 +19,7 @@ constexpr Kinds bit(Kind kind) {
 constexpr auto coordinators = bit(Kind::coordinator);
 constexpr auto workers = bit(Kind::worker) | bit(Kind::sharded);
 constexpr auto shards = bit(Kind::shard) | bit(Kind::sharded);
-constexpr auto roles = workers | shards | bit(Kind::stage)
+constexpr auto roles = workers | shards | bit(Kind::stage) | bit(Kind::tensor)
                        | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
 constexpr auto operators = supervisors | bit(Kind::operator_);

@@ -81,9 +81,10 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   if (job.plan.owner_kind != RoleKind::shard || paired)
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy) + " has the "
-      + (job.plan.owner_kind == RoleKind::stage ? "stages"
-         : paired                               ? "workers"
-                                                : "replicas")
+      + (job.plan.owner_kind == RoleKind::stage    ? "stages"
+         : job.plan.owner_kind == RoleKind::tensor ? "members"
+         : paired                                  ? "workers"
+                                                   : "replicas")
       + " of its plan and no others";
   if (paired
       || (job.plan.owner_kind != RoleKind::shard && !job.options.processes))

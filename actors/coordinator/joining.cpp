@@ -121,7 +121,7 @@ void CoordinatorState::begin_without_all() {
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
-  if (join.role.kind != RoleKind::worker && join.role.kind != RoleKind::stage)
+  if (join.role.kind != RoleKind::worker && !has_model_part(join.role.kind))
     return true;
   if (probe_.empty()) {
     probe_ = join.probe;

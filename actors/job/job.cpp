@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
@@ -26,7 +27,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
-                                   device_memory, sharding)
+                                   device_memory, sharding, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -105,6 +106,8 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     if (options.schedule.recompute != "none")
       wanted.schedule += ", activations computed again";
   }
+  if (options.strategy == Strategy::tensor)
+    wanted.tensor = tensor_shares(options, graph);
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner

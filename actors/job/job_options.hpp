@@ -34,6 +34,7 @@ struct ModelCut {
   /// Bytes of memory_needs() that a role may have; 0: any.
   uint64_t device_memory = 0;
   Sharding sharding = Sharding::parameters; ///< of fully_sharded
+  uint32_t tensor = 2; ///< members of strategy tensor that share the slices
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

@@ -1,6 +1,7 @@
 #include "actors/role/link_terms.hpp"
 
 #include "actors/job/slice_update.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/graph/stages.hpp"
 
 #include <algorithm>
@@ -71,6 +72,18 @@ uint64_t stage_window(const Job& job, RoleId role) {
                        + max_passing_bytes));
 }
 
+/// All that a tensor member can be sent by another, twice: nobody is further
+/// ahead than the sum after the one that this member takes part in.
+uint64_t tensor_window(const Job& job, RoleId role) {
+  uint64_t most = 0;
+  const auto part = tensor_part_of(job.graph, job.plan.tensor.at(role.index));
+  for (const auto& sum : part.sums)
+    most = std::max(most, part.graph.values[sum.value].size());
+  const auto bytes = most * job.max_rows() * sizeof(float) + frame_header_bytes;
+  return std::max(min_window_bytes,
+                  2 * (2 * bytes + round_bytes(job) + max_passing_bytes));
+}
+
 } // namespace
 
 uint64_t min_shard_window(const Job& job, uint64_t passing_bytes) {
@@ -104,6 +117,8 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
             ranks_of(job)};
   if (role.kind == RoleKind::stage)
     return {{MessageKind::stage_values}, stage_window(job, role)};
+  if (role.kind == RoleKind::tensor)
+    return {{MessageKind::stage_values}, tensor_window(job, role)};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 

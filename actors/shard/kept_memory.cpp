@@ -53,7 +53,7 @@ bool is_kept_name(const std::string& name) {
 /// What a job at that address may have here.
 std::set<std::string> names_at(const std::string& coordinator) {
   std::set<std::string> out;
-  for (const auto kind : {RoleKind::shard, RoleKind::stage})
+  for (const auto kind : {RoleKind::shard, RoleKind::stage, RoleKind::tensor})
     for (uint32_t i = 0; i < roles_of_a_kind; ++i)
       out.insert(kept_name_of(coordinator, {kind, i}));
   return out;

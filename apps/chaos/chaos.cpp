@@ -286,10 +286,13 @@ void run_on_hosts(const Settings& settings, const Settings& job,
 
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
                                const Plan& plan, const Files& files) {
-  if (plan.owner_kind == RoleKind::stage)
-    throw UsageError("troupe chaos strikes workers, shards and coordinators as "
-                     "yet, and --strategy pipeline has stages: use another "
-                     "strategy");
+  if (has_model_part(plan.owner_kind))
+    throw UsageError(
+      "troupe chaos strikes workers, shards and coordinators as yet, and "
+      "--strategy "
+      + to_string(plan.strategy) + " has "
+      + (plan.owner_kind == RoleKind::stage ? "stages" : "tensor members")
+      + ": use another strategy");
   if (plan.paired)
     throw UsageError("troupe chaos strikes workers and shards that are "
                      "processes of their own as yet, and --strategy "

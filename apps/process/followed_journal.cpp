@@ -15,7 +15,8 @@ FollowedJournal::FollowedJournal(std::string path, const Plan& plan)
   : path_(std::move(path)),
     members_(plan.of_kind(RoleKind::worker).size()
              + plan.of_kind(RoleKind::shard).size()
-             + plan.of_kind(RoleKind::stage).size()),
+             + plan.of_kind(RoleKind::stage).size()
+             + plan.of_kind(RoleKind::tensor).size()),
     chain_(plan.owner_kind == RoleKind::shard ? plan.chain : 0) {}
 
 void FollowedJournal::read() {

@@ -218,9 +218,8 @@ void check_certificates(const Settings& settings) {
   if (!parse_member_name(settings.member))
     refuse(
       "'troupe " + command
-      + "' takes a member: coordinator, worker:N, ps:N, stage:N, sharded:N, "
-        "evaluator:N, "
-        "voter, supervisor, operator or authority:N"
+      + "' takes a member: coordinator, worker:N, ps:N, stage:N, tensor:N, "
+        "sharded:N, evaluator:N, voter, supervisor, operator or authority:N"
       + (settings.member.empty() ? "" : ", not '" + settings.member + "'"));
   if (command == "certificates renew" || command == "certificates revoke")
     require_flag(settings, settings.coordinator, "coordinator",

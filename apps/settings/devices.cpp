@@ -81,7 +81,9 @@ std::vector<std::string> default_devices(const Settings& settings,
   if (single_device(settings))
     return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
   if (has_workers(settings)
-      || (!single_device(settings) && job.strategy == Strategy::pipeline))
+      || (!single_device(settings)
+          && (job.strategy == Strategy::pipeline
+              || job.strategy == Strategy::tensor)))
     return {"cpu:0"};
   auto most = std::max(job.virtual_ranks, 1u);
   if (auto devices = around.cuda_devices(); devices > 0)
@@ -96,6 +98,8 @@ uint32_t default_threads(const Settings& settings, uint32_t cores) {
     users *= job.workers;
   else if (job.strategy == Strategy::pipeline)
     users = job.stages;
+  else if (job.strategy == Strategy::tensor)
+    users = job.cut.tensor;
   else if (has_workers(settings))
     users = job.workers;
   return std::max(1u, cores / std::max(1u, users));

@@ -50,7 +50,7 @@ bool is_staged(const JobOptions& job) {
 
 /// Its roles may be processes.
 bool may_be_apart(const JobOptions& job) {
-  return has_workers(job) || is_staged(job);
+  return has_workers(job) || is_staged(job) || job.strategy == Strategy::tensor;
 }
 
 void check_strategy(const Settings& settings, const Flags& flags) {
@@ -66,6 +66,8 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               with + "; add --strategy fully_sharded");
   refuse_idle(flags, {"stages", "schedule", "recompute", "split-at"},
               !is_staged(job), with + "; add --strategy pipeline");
+  refuse_idle(flags, {"tensor"}, job.strategy != Strategy::tensor,
+              with + "; add --strategy tensor");
   refuse_idle(flags, {"chunks"}, job.schedule.order != "interleaved",
               "without --schedule interleaved; add it");
   refuse_idle(flags,

@@ -55,8 +55,8 @@ Binding strategy() {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
                             "central_storage", "parameter_server", "pipeline",
-                            "fully_sharded"},
-                           {"tpu", "tensor", "hybrid"});
+                            "fully_sharded", "tensor"},
+                           {"tpu", "hybrid"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
@@ -252,6 +252,7 @@ void add_places(std::vector<Flag>& flags) {
         "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards); "
         "pipeline (layers on stages); "
+        "tensor (slices of layers on members); "
         "fully_sharded (workers keep a share of the model each)",
         strategy()}});
   add(flags, group, on_all,
@@ -296,6 +297,9 @@ void add_places(std::vector<Flag>& flags) {
         "of pipeline, the operator that each stage but the first begins with; "
         "see `troupe model`",
         text(FIELD(job.cut.split_at))},
+       {"tensor", "N", number_flag, "2",
+        "of strategy tensor, members that share the --virtual-slices of layers",
+        whole(FIELD(job.cut.tensor), 1, max_slices)},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},
@@ -364,7 +368,7 @@ void add_steps(std::vector<Flag>& flags) {
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
         whole(FIELD(job.virtual_ranks), 1, max_ranks)},
-       {"virtual-slices", "S", number_flag, "1",
+       {"virtual-slices", "S", number_flag, "1; with strategy tensor 4",
         "parts that dense layers and heads of attention are cut into, two "
         "layers at a time; fixes the result, as --virtual-ranks does",
         whole(FIELD(job.cut.virtual_slices), 1, max_slices)},

@@ -177,6 +177,8 @@ void settle(Settings& settings, const Surroundings& surroundings) {
   if (job.reduction == "fast" && job.strategy == Strategy::one_device
       && !given("virtual-ranks"))
     job.virtual_ranks = 1;
+  if (job.strategy == Strategy::tensor && !given("virtual-slices"))
+    job.cut.virtual_slices = 4;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;
   if (settings.command == "ctl move-slices")

@@ -23,6 +23,7 @@ APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
 STAGED = ["--strategy", "pipeline"]
 SHARES = ["--strategy", "fully_sharded"]
+TENSOR = ["--strategy", "tensor"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 DRY = ["--dry-run", "--", "train", *DATA, *WORKERS, "--workers", "2"]
 
@@ -376,6 +377,8 @@ TRAIN = {
     "chain": prints(r"ps:1", "--chain", "2", base=SERVED, command="plan"),
     "shard": prints(r"share of the optimizer state, gradients\n", "--shard",
                     "gradients", base=SHARES, command="plan"),
+    "tensor": prints(r"tensor:3 +3 ", "--tensor", "4", base=TENSOR,
+                     command="plan"),
     "stages": prints(r"stage:2", "--stages", "3", base=STAGED,
                      command="plan"),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,

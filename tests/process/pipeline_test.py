@@ -6,26 +6,17 @@ from memory that outlived it, and no step is lost (I3, I9)."""
 import os
 import re
 import signal
-import struct
 import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, resident_bytes, tensors_in, wait_for
 from split_models import MODELS, ONE, STRUCK, SplitModels, digests, summary_of
 
 STAGES = ["--strategy", "pipeline", "--stages"]
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
-
-
-def tensors_in(path):
-    """The bytes of a safetensors file after its header."""
-    with open(path, "rb") as file:
-        length, = struct.unpack("<Q", file.read(8))
-        file.seek(length, os.SEEK_CUR)
-        return file.read()
 
 
 class Pipeline(SplitModels, unittest.TestCase):
@@ -279,7 +270,7 @@ class Pipeline(SplitModels, unittest.TestCase):
                    "--processes"]
             with Run(*job, "--steps", "100000") as run:
                 run.wait_for_step(4)
-                found = [self.resident(run.role(f"stage:{k}"))
+                found = [resident_bytes(run.role(f"stage:{k}"))
                          for k in range(4)]
                 run.process.send_signal(signal.SIGINT)
                 run.finish(130, 60)
@@ -291,19 +282,6 @@ class Pipeline(SplitModels, unittest.TestCase):
         for alone, with_layers in zip(base, wide):
             self.assertLess(with_layers - alone, 48 << 20)
             self.assertGreater(with_layers - alone, 16 << 20)
-
-    @staticmethod
-    def resident(pid):
-        """Bytes of a process, but for what links lend: messages, which come on
-        top of what a device may need."""
-        total, lent = 0, False
-        with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
-            for line in file:
-                if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-                    lent = "/memfd:troupe" in line
-                elif line.startswith("Rss:") and not lent:
-                    total += int(line.split()[1]) << 10
-        return total
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (

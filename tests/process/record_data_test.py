@@ -178,6 +178,9 @@ class RecordData(unittest.TestCase):
             with self.subTest(strategy):
                 self.assertEqual(self.train(data, "--strategy", *strategy),
                                  expected)
+        sliced = ["--virtual-slices", "2", "--strategy"]
+        self.assertEqual(self.train(data, *sliced, "tensor"),
+                         self.train(data, *sliced, "one_device"))
         plain = data.replace("random_resized_crop:8,flip,colour:0.3,", "")
         self.assertNotEqual(self.train(plain), expected)
         self.assertIn("unpack it", self.refused(

@@ -3,7 +3,7 @@
 #include "actors/wire/messages/fields.hpp"
 #include "actors/wire/tensor_view.hpp"
 
-/// What the stages of a pipeline exchange in a step.
+/// What the stages of a pipeline, or tensor members, exchange in a step.
 namespace troupe {
 
 enum class StageStream : uint8_t {
@@ -12,6 +12,7 @@ enum class StageStream : uint8_t {
   parameters, ///< that several stages use, to the next one; once a step
   sums,       ///< of this stage's slices and later ones', to the stage before
   scalars,    ///< that were made of all sums, to the next stage
+  partials,   ///< sums over one tensor member's slices, to all others
 };
 
 /// A run of what crosses between two stages, of one virtual rank; the runs of a
@@ -22,7 +23,8 @@ struct StageValues {
   Fence fence;
   uint64_t step = 0;
   /// Of V ranks, for chunk c of the stage: c V + the rank (of parameters: 0);
-  /// of sums and scalars: the round.
+  /// of sums and scalars: the round; of partials: (s T + m) V + the rank, of
+  /// the micro-batch's sum s and member m of T.
   uint32_t virtual_rank = 0;
   StageStream stream = StageStream::forward;
   uint64_t begin = 0;
@@ -34,7 +36,7 @@ bool inspect(Inspector& f, StageStream& x) {
   auto get = [&x] { return static_cast<uint8_t>(x); };
   auto set = [&x](uint8_t value) {
     x = static_cast<StageStream>(value);
-    return value <= static_cast<uint8_t>(StageStream::scalars);
+    return value <= static_cast<uint8_t>(StageStream::partials);
   };
   return f.apply(get, set);
 }

@@ -184,10 +184,20 @@ BOOST_AUTO_TEST_CASE(stages_are_apart_and_few_activations_cross) {
   BOOST_TEST(on(all, 2) == "stage:4, stage:5");
 }
 
+BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
+  const auto plan = of(RoleKind::tensor, 4);
+  const auto all = placed({{"a", 2}, {"b", 1}, {"c", 1}}, plan);
+  BOOST_TEST(on(all, 0) == "tensor:0, tensor:1");
+  BOOST_TEST(on(all, 2) == "tensor:3");
+  BOOST_TEST(all.links(plan).size() == 3u);
+  BOOST_TEST(refused({{"a", 3}}, plan).starts_with("4 roles and 3 slots"));
+}
+
 BOOST_AUTO_TEST_CASE(too_few_slots_or_hosts_are_said_with_what_helps) {
-  BOOST_TEST(refused({{"a", 2}, {"b", 1}}, served(3, 1))
-             == "4 roles and 3 slots: each worker, shard and stage takes one; "
-                "give hosts more slots, as in a:3");
+  BOOST_TEST(
+    refused({{"a", 2}, {"b", 1}}, served(3, 1))
+    == "4 roles and 3 slots: each worker, shard, stage and member takes "
+       "one; give hosts more slots, as in a:3");
   BOOST_TEST(refused({{"a", 9}, {"b", 9}}, served(1, 1, 3))
                .starts_with("--chain 3 on 2 hosts"));
 }

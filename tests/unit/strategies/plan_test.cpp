@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(strategies_that_are_not_built_are_refused_by_name) {
-  for (std::string name : {"tensor", "hybrid"}) {
+  for (std::string name : {"hybrid"}) {
     auto options = mirrored(2);
     BOOST_TEST(parse(name, options.strategy));
     BOOST_TEST(refusal(options)
@@ -239,6 +239,40 @@ BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   options.devices = {"cpu:0"};
   options.chain = 2;
   BOOST_TEST(refusal(options).find("--chain 2") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::tensor;
+  std::vector<uint32_t> all;
+  for (uint32_t i = 0; i < some_variables.size(); ++i)
+    all.push_back(i);
+  // The first variable is the second member's, the others are everybody's.
+  options.tensor = {{{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
+                    {{2, 4}, all, {0}, 7, 1, 1, 16}};
+  options.tensor[0].shows = options.tensor[0].variables;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST((plan.owner_kind == RoleKind::tensor));
+  BOOST_TEST(plan.owners == 2u);
+  BOOST_TEST(plan.of_kind(RoleKind::worker).empty());
+  const auto members = plan.of_kind(RoleKind::tensor);
+  BOOST_REQUIRE(members.size() == 2u);
+  size_t kept = 0;
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.owner[slice.id] == (slice.variable == 0 ? 1u : 0u));
+    BOOST_TEST(plan.on_shards(slice.id));
+    kept += slice.variable == 0 ? 0 : 1;
+  }
+  BOOST_TEST(members[0].slices.size() == kept);
+  BOOST_TEST(members[1].slices.size() == plan.slices.size());
+  BOOST_TEST((members[1].ranks == RankRange{0, options.virtual_ranks}));
+  const auto table = to_table(plan);
+  BOOST_TEST(table.find("tensor:1  2-3") != std::string::npos, table);
+  BOOST_TEST(table.find("every member") != std::string::npos, table);
+  options.devices = {"cuda:0"};
+  BOOST_TEST(refusal(options).find("--devices cpu:0") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(every_device_of_every_worker_has_a_replica) {

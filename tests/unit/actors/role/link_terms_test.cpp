@@ -112,6 +112,18 @@ BOOST_AUTO_TEST_CASE(a_stages_window_holds_the_sums_of_all_slices) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_tensor_members_window_holds_two_sums_of_another) {
+  auto options = served();
+  options.strategy = Strategy::tensor;
+  options.model = "mlp:784-3000-3000-10";
+  options.cut.virtual_slices = 4;
+  options.samples = options.global_batch = 20'000;
+  const Job job{options};
+  const auto sum = uint64_t{3000} * job.max_rows() * sizeof(float);
+  BOOST_TEST(link_terms(job, {RoleKind::tensor, 1}).window_bytes
+             >= 2 * 2 * sum);
+}
+
 // Two workers that queue differently may each send first what the other holds
 // back: what passes in front of a slice must not take the room of that slice.
 BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {
