@@ -321,6 +321,47 @@ PLANTS = [
      "          send_after(chunk, StageStream::forward, rank, passed.values);\n",
      "          for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
      "            send_after(chunk, StageStream::forward, rank, passed.values);\n"),
+    (90, "a tensor member computes with parameters of before the epoch",
+     "actors/stage/tensor_steps.cpp", "  place_ = {};\n  load(version);\n",
+     "  place_ = {};\n  if (!PLANTED(90) || step_ == 0)\n    load(version);\n"),
+    (91, "a member updates a slice again when a step is taken anew",
+     "actors/stage/tensor_steps.cpp", "    if (store_->newest(id) > step_)\n",
+     "    if (store_->newest(id) > step_ && !PLANTED(91))\n"),
+    (92, "a member keeps partial sums of a step that was broken off",
+     "actors/stage/tensor_member.cpp", "    inbox_.clear();\n",
+     "    if (!PLANTED(92))\n      inbox_.clear();\n"),
+    (93, "a lost link between members is not told",
+     "actors/stage/tensor_member.cpp",
+     "if (auto peer = peers_.forget(x.source))",
+     "if (auto peer = peers_.forget(x.source); peer && !PLANTED(93))"),
+    (94, "what a faster member sends of its next step is dropped",
+     "actors/stage/tensor_member.cpp",
+     "        && values.step != course_.version() + 1)\n",
+     "        && (PLANTED(94) || values.step != course_.version() + 1))\n"),
+    (95, "a partial sum goes to the others twice",
+     "actors/stage/tensor_member.cpp",
+     "          if (member != own)\n            send(",
+     "          for (int i = PLANTED(95) && rank == 2 ? 0 : 1;\n"
+     "               i < 2 && member != own; ++i)\n            send("),
+    (96, "a member's step is clipped by the norm of the one before",
+     "actors/stage/tensor_member.cpp", "    scalars_.begin();\n",
+     "    if (!PLANTED(96) || course_.version() == 0)\n"
+     "      scalars_.begin();\n"),
+    (97, "a member goes on with its own partial sum alone",
+     "actors/stage/tensor_steps.cpp", "  auto* sum = place_.data();\n",
+     "  auto* sum = place_.data();\n"
+     "  if (PLANTED(97) && step_ == 40)\n    return;\n"),
+    (98, "a member's optimizer goes on from an older state",
+     "actors/stage/tensor_steps.cpp", "store_->state(slice.id, step_);",
+     "store_->state(slice.id, PLANTED(98) && step_ > 30 ? step_ - 1 : step_);"),
+    (99, "a member says that it has a version before it is there",
+     "actors/stage/tensor_member.cpp",
+     "    context_.faults->pass(StepPhase::reduce);\n",
+     "    context_.faults->pass(StepPhase::reduce);\n"
+     "    if (PLANTED(99))\n"
+     "      self_->send(context_.coordinator,\n"
+     "                  Applied{gate_.active(), context_.role,\n"
+     "                          course_.version() + 1, 0, 0, 0});\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

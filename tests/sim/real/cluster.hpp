@@ -25,9 +25,9 @@ inline constexpr uint32_t phases = 4;
 std::string to_string(Phase phase);
 using Coverage = sim::FaultTable<Fault, fault_kinds, Phase, phases>;
 
-/// A job of CAF's actors in a World, of a parameter server or a pipeline: the
-/// product's coordinator, workers and shards, or stages, a supervisor that
-/// starts again who ends, and the faults of a seed.
+/// A job of CAF's actors in a World, of a parameter server, a pipeline or
+/// tensor members: the product's coordinator, workers and shards, or stages, or
+/// members, a supervisor that starts again who ends, and the faults of a seed.
 class Cluster {
 public:
   struct Result {
@@ -54,7 +54,7 @@ private:
   struct Member {
     uint32_t process = 0;
     std::shared_ptr<ShardStore> store;
-    int memory = -1; ///< of a shard or stage: outlives its processes
+    int memory = -1; ///< of who keeps slices: outlives its processes
     bool up = false; ///< it has joined
   };
 

@@ -58,7 +58,7 @@ void Cluster::see_values(uint32_t to, const StageValues& values) {
     crossings_.insert({to, values.step, values.stream, values.virtual_rank})
       .second;
   if (!is_new && values.begin == 0)
-    broken_ = "I9: what a stage made of virtual rank "
+    broken_ = "I9: what a stage, or member, made of virtual rank "
               + std::to_string(values.virtual_rank) + " of step "
               + std::to_string(values.step) + " crossed twice";
 }
@@ -118,8 +118,7 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_worker:
       return kill_some(RoleKind::worker, false);
     case Fault::kill_shard:
-      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
-                       false);
+      return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:
       return kill_some(RoleKind::shard, true);
     case Fault::pause:
