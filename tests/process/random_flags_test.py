@@ -474,6 +474,9 @@ class Trial:
                  if name not in draws.WORLD for word in row]
         if "virtual-ranks" not in flags:
             words += ["--virtual-ranks", "4"]
+        if flags.get("strategy", [0])[-1] == "tensor" \
+                and "virtual-slices" not in flags:
+            words += ["--virtual-slices", "4"]
         expected = self.alone(words)
         for name in DIGESTS:
             expect(summary[name] == expected[name], name, summary[name],
