@@ -25,6 +25,13 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kept_words = 20;
 constexpr std::chrono::milliseconds write_patience{500};
 
+/// The processor that this program is for, as `uname -m` has it.
+#if defined(__x86_64__)
+constexpr const char* built_for = "x86_64";
+#else
+constexpr const char* built_for = "aarch64";
+#endif
+
 std::string any_host_replaced(const std::string& coordinator,
                               const std::string& host) {
   std::string out;
@@ -240,9 +247,10 @@ void AgentLink::on_line(const std::string& said) {
     said_.pop_front();
   if (!line.starts_with(agent_lacks) || !options_.program || !outbox_)
     return;
-  if (line.substr(std::strlen(agent_lacks)) != "x86_64") {
-    said_.push_back("the program is for x86_64, and the host is "
-                    + line.substr(std::strlen(agent_lacks)));
+  const auto host_is = line.substr(std::strlen(agent_lacks));
+  if (host_is != built_for) {
+    said_.push_back("the program is for " + std::string{built_for}
+                    + ", and the host is " + host_is);
     options_.processes->signal(child_, SIGKILL);
     return;
   }

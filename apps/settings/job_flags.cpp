@@ -337,8 +337,8 @@ void add_places(std::vector<Flag>& flags) {
         device_memory()}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
-        "instruction set: auto, sse4, avx2 or avx512",
-        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});
+        "instruction set: auto, sse4, avx2 or avx512; neon on AArch64",
+        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512", "neon"})}});
   add(flags, group, on_jobs,
       {{"precision", "NAME", text_flag, "float32",
         "of matrix products and convolutions: float32 or bfloat16; parameters "

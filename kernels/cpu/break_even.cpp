@@ -1,8 +1,10 @@
 #include "kernels/base/seconds_since.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/numbers/random.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -79,8 +81,8 @@ BreakEven measure() {
 } // namespace
 
 const BreakEven& BreakEven::measured() {
-  static std::once_flag once[3];
-  static BreakEven rates[3];
+  static std::once_flag once[std::size(every_isa)];
+  static BreakEven rates[std::size(every_isa)];
   const auto isa = static_cast<size_t>(selected_isa());
   std::call_once(once[isa], [&] { rates[isa] = measure(); });
   return rates[isa];

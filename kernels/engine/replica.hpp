@@ -118,8 +118,8 @@ uint32_t stacked_rows(const Graph& graph, DeviceId device);
 uint32_t cuda_device_count();
 
 /// Pins the instruction set of every later computation of the process; call
-/// once, first thing. `name` is auto, sse4, avx2 or avx512; returns the name of
-/// what holds.
+/// once, first thing. `name` is auto, sse4, avx2, avx512 or neon; returns the
+/// name of what holds.
 /// Errors: UsageError for another name; InputError where the machine lacks it.
 std::string select_isa(const std::string& name);
 

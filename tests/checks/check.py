@@ -69,7 +69,8 @@ latch mutex random semaphore shared_mutex stop_token thread
 """.split())
 POSIX = (r"(unistd|fcntl|signal|poll|pthread|sched|dlfcn|glob|netdb|ifaddrs|"
          r"termios|dirent|errno|time|pwd|spawn|cpuid|cxxabi|execinfo|malloc)\.h|"
-         r"(sys|arpa|netinet|net|linux)/.*|(x86|[a-z]mm|imm)intrin\.h")
+         r"(sys|arpa|netinet|net|linux)/.*|(x86|[a-z]mm|imm)intrin\.h|"
+         r"arm_(acle|neon)\.h")
 CUDA = (r"(cuda|cublas|cudnn|curand|nccl|nvtx|mma)\w*\.h|cuda_.*|"
         r"(cub|thrust|cuda|nvtx3|cooperative_groups)(/.*|\.h)")
 
@@ -504,6 +505,8 @@ def check_orphans(root, build):
     arguments = {os.path.realpath(word) for test in tests.get("tests", [])
                  for word in test.get("command", [])}
     with_cuda = any(name.endswith(".cu") for name in compiled)
+    onednn_absent = "kernels/cpu/onednn_absent.cpp"
+    with_onednn = not any(name.endswith(onednn_absent) for name in compiled)
     found = []
     for file in source_files(root):
         path = os.path.realpath(root / file)
@@ -515,6 +518,10 @@ def check_orphans(root, build):
             has_sources = any((root / "kernels/cuda").rglob("*.cu"))
             if absent == with_cuda or not has_sources:
                 continue
+        if (str(file) == onednn_absent if with_onednn else
+                re.search(r"kernels/cpu/(onednn_pin|\w+_bfloat16)\.cpp$",
+                          str(file))):
+            continue
         outside = (file.parts[:2] == ("tests", "install")
                    or built_with_a_peer(root, file))
         if file.suffix in (".cpp", ".cu") and not outside:

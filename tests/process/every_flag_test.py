@@ -530,7 +530,7 @@ def reads(command, *more):
                            command=command),
         "threads-per-device": refused("1 to 1024", "--threads-per-device",
                                       "2000", base=base, command=command),
-        "isa": refused("sse4, avx2 or avx512", "--isa", "mmx", base=base,
+        "isa": refused("sse4, avx2, avx512 or neon", "--isa", "mmx", base=base,
                        command=command),
         "checkpoint": refused("no-such", "--checkpoint", "no-such",
                               base=more, status=1, command=command),
@@ -671,7 +671,7 @@ OTHERS = {
                      status=1),
     },
     "bench kernels": {
-        "isa": line(r"sse4, avx2 or avx512", "bench kernels", "--isa", "mmx",
+        "isa": line(r"sse4, avx2, avx512 or neon", "bench kernels", "--isa", "mmx",
                     status=2),
         "json": line(NO_FOLDER[0], "bench kernels", "--json", NO_FOLDER[1],
                      status=1),
