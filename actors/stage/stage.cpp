@@ -211,6 +211,8 @@ private:
         return scalars_.sums_elements(number);
       case StageStream::scalars:
         return scalars_.scalars_elements(number);
+      case StageStream::partials: // of tensor members
+        break;
     }
     return 0;
   }

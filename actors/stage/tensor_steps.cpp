@@ -31,9 +31,9 @@ TensorSteps::TensorSteps(const RoleContext& context, Executor& executor,
     gradients_(std::max<size_t>(1, replica_->layout().total)) {
   parameters_.fill(0);
   const auto& cut = job_.options.cut;
-  for (const auto& term : tensor_terms(cut.tensor, cut.virtual_slices)) {
-    addends_.push_back(term.member);
-    merges_.push_back(term.merges);
+  for (const auto& addend : tensor_addends(cut.tensor, cut.virtual_slices)) {
+    addends_.push_back(addend.member);
+    merges_.push_back(addend.merges);
   }
 }
 

@@ -531,7 +531,8 @@ void run(const Flags& flags) {
   Ratios products;
   Ratios convolutions;
   nlohmann::json rows = nlohmann::json::array();
-  for (const auto& given : all_cases().all()) {
+  const auto cases = all_cases();
+  for (const auto& given : cases.all()) {
     if (given.name.find(flags.only) == std::string::npos)
       continue;
     const auto times = measure(given, libraries, flags.rounds);

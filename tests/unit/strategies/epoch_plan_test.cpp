@@ -128,7 +128,9 @@ BOOST_AUTO_TEST_CASE(one_of_several_replicas_can_go_on) {
   const auto job = two_replicas();
   BOOST_TEST(EpochPlan{job}.viable({worker1}));
   BOOST_TEST(!EpochPlan{job}.viable({}));
-  const auto alone = planned({.strategy = Strategy::one_device});
+  PlanOptions one_device;
+  one_device.strategy = Strategy::one_device;
+  const auto alone = planned(one_device);
   BOOST_TEST(!EpochPlan{alone}.viable({worker0})); // it is waited for
 }
 
