@@ -46,8 +46,8 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
     if (role.kind == plan_.owner_kind)
       shards.insert(role.index);
   }
-  if (is_staged()) // nobody else has a stage's layers
-    return shards.size() == plan_.owners;
+  if (is_staged()) // nobody else computes what a stage or a member does
+    return shards.size() == size_t{plan_.owners} * plan_.chain;
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)
@@ -114,7 +114,9 @@ void EpochPlan::begin(const Seals& seals, uint64_t epoch) {
     shards.insert(role.index);
     for (const auto& slice : seal.slices)
       if (slice.slice < held.size()) {
-        held[slice.slice].push_back({role.index, slice.epoch, slice.newest});
+        // A version of a slice has the same bits with all stages that hold it.
+        held[slice.slice].push_back(
+          {role.index, is_staged() ? 0 : slice.epoch, slice.newest});
         states[{slice.slice, role.index}] = &slice;
       }
   }
@@ -258,8 +260,10 @@ LeaseSet EpochPlan::acknowledged(const Known& known) const {
 /// tells nothing of the dense sums, so the workers' own word counts alone.
 SealedState EpochPlan::sealed(const Known& known) const {
   SealedState out;
-  for (const auto& head : heads_)
-    out.slices.push_back({head.oldest, head.newest});
+  // A head serves those behind it; pipelines go on with what each stage has.
+  for (size_t i = 0; i < heads_.size(); ++i)
+    out.slices.push_back(
+      {heads_[i].oldest, is_staged() ? tails_[i].newest : heads_[i].newest});
   out.everywhere = everywhere(std::numeric_limits<uint64_t>::max());
   if (is_served())
     for (const auto& [role, held] : reduced_)
@@ -280,8 +284,8 @@ std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
   std::map<uint32_t, uint64_t> out;
   switch (mode) {
     case ResumeMode::slices:
-      for (auto tail : tails())
-        out[tail] = everywhere(version);
+      for (auto owner : is_staged() ? replicas() : tails())
+        out[owner] = everywhere(version);
       break;
     case ResumeMode::replicas:
       for (const auto& [role, sums] : sums_)
@@ -398,6 +402,14 @@ std::set<uint32_t> EpochPlan::tails() const {
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     if (!chains_.chain(slice).replicas.empty())
       out.insert(chains_.chain(slice).replicas.back());
+  return out;
+}
+
+std::set<uint32_t> EpochPlan::replicas() const {
+  std::set<uint32_t> out;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
+    out.insert(chains_.chain(slice).replicas.begin(),
+               chains_.chain(slice).replicas.end());
   return out;
 }
 

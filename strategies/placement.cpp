@@ -1,5 +1,6 @@
 #include "strategies/placement.hpp"
 
+#include "strategies/mesh.hpp"
 #include "strategies/require.hpp"
 
 #include <algorithm>
@@ -261,12 +262,10 @@ std::vector<RoleId> Placement::on(size_t host) const {
 }
 
 std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
-  const auto stages =
-    static_cast<uint32_t>(plan.of_kind(RoleKind::stage).size());
+  const Mesh mesh{plan.chain, std::max(1u, plan.owners)};
   const auto talk = [&](RoleId one, RoleId other) {
     if (one.kind == RoleKind::stage)
-      return (one.index + 1) % stages == other.index
-             || (other.index + 1) % stages == one.index;
+      return mesh.are_linked(one.index, other.index, true);
     // Tensor members and replicas reduce among each other; beside shards these
     // do only where they keep the dense layers. Shards may be in the workers'
     // own processes.

@@ -28,9 +28,11 @@ std::vector<RoleId> members_of(const Plan& plan) {
   return out;
 }
 
-/// Whether slice 0's replicas decide on what steps are made of, or on scalars.
-bool decides(const JobOptions& options) {
-  return !rounds_of(options).empty() || options.backup_workers > 0;
+/// Whether slice 0's replicas decide on what steps are made of, or on scalars,
+/// and write that down; stages and tensor members find the same scalars again.
+bool decides(const Job& job) {
+  return !has_model_part(job.plan.owner_kind)
+         && (!rounds_of(job.options).empty() || job.options.backup_workers > 0);
 }
 
 Membership::Options
@@ -112,7 +114,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     metrics_(*registry_),
     journal_(options_.journal, options_.term),
     epoch_plan_(job_->plan, {.min_workers = options_.min_workers,
-                             .decides = decides(job_->options)}),
+                             .decides = decides(*job_)}),
     reshaping_(reshaping_options(*job_, options_.min_workers),
                epoch_plan_.chains()),
     joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),

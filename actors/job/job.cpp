@@ -26,8 +26,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
-                                   device_memory, sharding, tensor)
+                                   device_memory, sharding, tensor, mesh,
+                                   sync_data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -90,14 +92,15 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
   check_sharded_parts(options, graph);
-  if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
+  if (has_stages(options.strategy) && options.virtual_ranks > 0
       && options.global_batch > 0) {
     const Sampling sampling{options.seed,
                             std::max<uint64_t>(1, options.samples),
                             options.global_batch, options.virtual_ranks,
                             least_rows(graph)};
     wanted.stages = stage_layers(options, graph, sampling.max_of_rank());
-    const auto shape = pipeline_shape(options, options.virtual_ranks);
+    const auto shape = pipeline_shape(options, micro_batches(options));
+    wanted.data = mesh_of(options).data;
     wanted.chunks = shape.chunks;
     wanted.schedule = to_string(shape.schedule);
     if (shape.chunks > 1)

@@ -87,18 +87,22 @@ MemoryNeed need_of_pair(const Job& job, RoleId worker,
           of_parts.step};
 }
 
+/// Pipelines side by side need as much, each.
 std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
   StageMemory memory{job.options, job.graph, job.max_rows()};
-  std::vector<MemoryNeed> needs;
-  for (const auto& role : job.plan.of_kind(RoleKind::stage))
-    needs.push_back({role.role});
+  std::vector<MemoryNeed> of_stage(job.plan.owners);
   for (uint32_t part = 0; part < job.plan.stages.size(); ++part) {
     const auto& layers = job.plan.stages[part];
     const auto bytes = memory.of(part, {layers.begin, layers.end}, with_steps);
-    auto& need = needs[part % needs.size()];
+    auto& need = of_stage[part % job.plan.owners];
     need.variables += bytes.variables;
     need.gradients += bytes.gradients;
     need.step += bytes.step;
+  }
+  std::vector<MemoryNeed> needs;
+  for (const auto& role : job.plan.of_kind(RoleKind::stage)) {
+    needs.push_back(of_stage[role.role.index % job.plan.owners]);
+    needs.back().role = role.role;
   }
   return needs;
 }

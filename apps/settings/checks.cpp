@@ -145,7 +145,7 @@ void check_replaced_weights(const std::string& flag, const std::string& path) {
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
   auto whole = options;
-  if (options.strategy == Strategy::pipeline
+  if (has_stages(options.strategy)
       || options.strategy == Strategy::fully_sharded) {
     // As on one device: parts would be asked what they need, which chooses the
     // instruction set.

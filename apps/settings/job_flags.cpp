@@ -55,11 +55,20 @@ Binding strategy() {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
                             "central_storage", "parameter_server", "pipeline",
-                            "fully_sharded", "tensor"},
-                           {"tpu", "hybrid"});
+                            "hybrid", "fully_sharded", "tensor"},
+                           {"tpu"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
+}
+
+Binding mesh() {
+  return {[](Settings& s, const std::string& value) {
+            std::string mistake;
+            if (!parse(value, s.job.cut.mesh, mistake))
+              throw UsageError(mistake);
+          },
+          [](const Settings& s) { return to_string(s.job.cut.mesh); }};
 }
 
 Binding data_cache() {
@@ -251,7 +260,7 @@ void add_places(std::vector<Flag>& flags) {
         "multi_worker_mirrored (on each device of each worker), "
         "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards); "
-        "pipeline (layers on stages); "
+        "pipeline (layers on stages), hybrid (pipelines side by side); "
         "tensor (slices of layers on members); "
         "fully_sharded (workers keep a share of the model each)",
         strategy()}});
@@ -278,24 +287,32 @@ void add_places(std::vector<Flag>& flags) {
        {"stages", "N", number_flag, "2",
         "of pipeline, how many hold layers of the model",
         whole(FIELD(job.stages), 1, max_roles)},
+       {"mesh", "AXIS=N,…", text_flag, "data=2,stage=2",
+        "of hybrid, how many pipelines are side by side, with how many stages "
+        "each",
+        mesh()},
+       {"sync-data", "NAME", text_flag, "all_reduce",
+        "of hybrid, how its pipelines sum gradients: all_reduce (stages that "
+        "hold the same layers exchange them)",
+        choice(FIELD(job.cut.sync_data), {"all_reduce"}, {"parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
-        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b, "
-        "interleaved, zero_bubble or auto (1f1b, which keeps fewest "
-        "activations)",
+        "of pipeline and hybrid, in which order a stage takes micro-batches: "
+        "gpipe, 1f1b, interleaved, zero_bubble or auto (1f1b, which keeps "
+        "fewest activations)",
         choice(FIELD(job.schedule.order),
                {"auto", "gpipe", "1f1b", "interleaved", "zero_bubble"})},
        {"chunks", "N", number_flag, "2",
-        "of pipeline with --schedule interleaved, how many parts of the model "
+        "of stages with --schedule interleaved, how many parts of the model "
         "each stage has",
         chunks()},
        {"recompute", "NAME", text_flag, "none",
-        "of pipeline, activations that a stage computes again for its backward "
-        "pass instead of keeping them: none or full (it keeps what came from "
-        "the stage before)",
+        "of pipeline and hybrid, activations that a stage computes again for "
+        "its backward pass instead of keeping them: none or full (it keeps "
+        "what came from the stage before)",
         choice(FIELD(job.schedule.recompute), {"none", "full"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
-        "of pipeline, the operator that each stage but the first begins with; "
-        "see `troupe model`",
+        "of pipeline and hybrid, the operator that each stage but the first "
+        "begins with; see `troupe model`",
         text(FIELD(job.cut.split_at))},
        {"tensor", "N", number_flag, "2",
         "of strategy tensor, members that share the --virtual-slices of layers",
@@ -333,7 +350,7 @@ void add_places(std::vector<Flag>& flags) {
   add(flags, group, on_train | on_plan | on_role,
       {{"device-memory", "BYTES", text_flag, "no limit",
         "what each worker, shard or stage may need, as `troupe plan` has it: "
-        "more is refused, and pipeline is cut so that stages keep to it",
+        "more is refused, and layers are cut so that stages keep to it",
         device_memory()}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",

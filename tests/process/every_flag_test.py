@@ -22,6 +22,7 @@ SERVED = ["--strategy", "parameter_server", "--in-process"]
 APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
 STAGED = ["--strategy", "pipeline"]
+MESHED = ["--strategy", "hybrid"]
 SHARES = ["--strategy", "fully_sharded"]
 TENSOR = ["--strategy", "tensor"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
@@ -381,6 +382,10 @@ TRAIN = {
                      command="plan"),
     "stages": prints(r"stage:2", "--stages", "3", base=STAGED,
                      command="plan"),
+    "mesh": prints(r"pipeline 2 +stage:2\n", "--mesh", "data=3,stage=1",
+                   base=MESHED, command="plan"),
+    "sync-data": refused("parameter_server.*not available yet", "--sync-data",
+                         "parameter_server", base=MESHED),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,
                        command="plan"),
     "chunks": prints(r"stage:1, chunk 2", "--chunks", "3", command="plan",

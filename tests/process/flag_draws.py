@@ -329,6 +329,15 @@ def draw_tensor(draw, job):
             *threads(draw), *maybe(draw, 0.3, "--processes")]
 
 
+def draw_meshed(draw, job):
+    data = draw.randint(1, min(3, job.ranks))
+    return ["--strategy", "hybrid", "--mesh",
+            f"data={data},stage={draw.randint(1, job.stages)}", *threads(draw),
+            *maybe(draw, 0.5, "--schedule", draw.choice(("gpipe", "1f1b",
+                                                         "zero_bubble"))),
+            *maybe(draw, 0.3, "--processes")]
+
+
 def draw_sharded(draw, job):
     workers = draw.randint(1, min(4, job.ranks))
     return ["--strategy", "fully_sharded", "--workers", str(workers),
@@ -343,8 +352,8 @@ def draw_world(draw, job, written_dense=False):
     if job.slices > 1 and draw.random() < 0.5:
         return draw_tensor(draw, job)
     kind = draw.choice(("mirrored", "central", "replicas", "replicas",
-                        "served", "served", "served", "staged", "sharded",
-                        "one"))
+                        "served", "served", "served", "staged", "meshed",
+                        "sharded", "one"))
     if kind == "mirrored":
         return draw_mirrored(draw, job)
     if kind == "central":
@@ -355,6 +364,8 @@ def draw_world(draw, job, written_dense=False):
         return draw_served(draw, job, written_dense)
     if kind == "staged":
         return draw_staged(draw, job)
+    if kind == "meshed":
+        return draw_meshed(draw, job)
     if kind == "sharded":
         return draw_sharded(draw, job)
     return [*ONE_DEVICE, *threads(draw)]
@@ -444,9 +455,11 @@ def draw_fast(draw, job):
 ANY = {
     "strategy": ["one_device", "mirrored", "multi_worker_mirrored",
                  "central_storage", "parameter_server", "parameter_server",
-                 "pipeline", "fully_sharded", "tensor"],
+                 "pipeline", "hybrid", "fully_sharded", "tensor"],
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
+    "mesh": ["data=2,stage=1", "data=9", "stage=2,tensor=2"],
+    "sync-data": ["all_reduce", "parameter_server"],
     "shard": ["optimizer", "gradients", "parameters", "all"],
     "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],
     "schedule": ["gpipe", "auto", "zero_bubble"],

@@ -61,7 +61,9 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
     options.cut.virtual_slices = 4;
     return options;
   }
-  options.strategy = Strategy::pipeline;
+  options.strategy = stages.pipelines > 1 ? Strategy::hybrid
+                                          : Strategy::pipeline;
+  options.cut.mesh = {stages.pipelines, stages.count};
   options.model = stages.tied ? "transformer:L1-H1-D4-T4-P0.2"
                               : "mlp:4-5-4-3-2";
   options.stages = stages.count;
@@ -164,6 +166,8 @@ Scenario pipeline_of(sim::Random& draw) {
   // theirs has an operator.
   stages.count = static_cast<uint32_t>(
     stages.schedule == "interleaved" ? 2 : draw.between(2, 4));
+  if (draw.chance(40))
+    stages.pipelines = static_cast<uint32_t>(draw.between(2, 3));
   fill_in(out);
   return out;
 }
@@ -201,7 +205,7 @@ Scenario undisturbed(const Scenario& scenario) {
   auto out = scenario;
   out.workers = out.shards = out.chain = 1;
   out.changes = 0;
-  out.stages.count = 1;
+  out.stages.count = out.stages.pipelines = 1;
   out.stages.schedule = "1f1b";
   out.stages.recompute = false;
   fill_in(out);
@@ -210,7 +214,10 @@ Scenario undisturbed(const Scenario& scenario) {
 
 std::string Scenario::layout() const {
   if (staged())
-    return (kind == Kind::tensor ? "tensor, " : "pipeline, ")
+    return (kind == Kind::tensor ? "tensor, "
+            : stages.pipelines > 1
+              ? std::to_string(stages.pipelines) + " pipelines, "
+              : "pipeline, ")
            + std::string{stages.tied ? "tied weights, " : ""}
            + std::to_string(stages.count)
            + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   const std::vector<std::pair<const char*, const char*>> values{
     {"--strategy", "tpu"},
-    {"--strategy", "hybrid"},
+    {"--sync-data", "parameter_server"},
   };
   for (const auto& [flag, value] : values) {
     auto message = train_usage({flag, value});

@@ -223,6 +223,13 @@ BOOST_AUTO_TEST_CASE(links_are_between_those_that_talk) {
     six.push_back({std::to_string(i), 1});
   BOOST_TEST((placed(six, stages).links(stages)
               == Pairs{{0, 1}, {0, 5}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}));
+  auto pipelines = stages; // two of three stages: 0-1-2 and 3-4-5
+  pipelines.owners = 3;
+  pipelines.chain = 2;
+  BOOST_TEST((
+    placed(six, pipelines).links(pipelines)
+    == Pairs{
+      {0, 1}, {0, 2}, {1, 2}, {3, 4}, {3, 5}, {4, 5}, {0, 3}, {1, 4}, {2, 5}}));
   BOOST_TEST(placed({{"a", 3}}, replicas).links(replicas).empty());
 }
 
