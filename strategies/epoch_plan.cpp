@@ -17,6 +17,17 @@ std::vector<std::vector<uint32_t>> first_chains(const Plan& plan) {
   return out;
 }
 
+/// Stages that hold the same layers are a step apart at most (PROTOCOL 9): who
+/// is further behind has lost what it kept.
+void leave_out_lost(std::vector<ChainBook::Held>& held) {
+  uint64_t newest = 0;
+  for (const auto& one : held)
+    newest = std::max(newest, one.newest);
+  std::erase_if(held, [newest](const ChainBook::Held& one) {
+    return one.newest + 1 < newest;
+  });
+}
+
 LeaseSet leases_of(const SliceState& state) {
   return {state.lease_floor,
           {state.leases_above.begin(), state.leases_above.end()}};
@@ -121,6 +132,9 @@ void EpochPlan::begin(const Seals& seals, uint64_t epoch) {
       }
   }
   stages_ = is_staged() ? shards.size() : 0;
+  for (auto& of_slice : held)
+    if (is_staged())
+      leave_out_lost(of_slice);
   const auto before = chains_;
   chains_.decide(shards, held, epoch);
   auto state = [&](uint32_t slice, uint32_t shard) {
@@ -284,7 +298,7 @@ std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
   std::map<uint32_t, uint64_t> out;
   switch (mode) {
     case ResumeMode::slices:
-      for (auto owner : is_staged() ? replicas() : tails())
+      for (auto owner : is_staged() ? keepers() : tails())
         out[owner] = everywhere(version);
       break;
     case ResumeMode::replicas:
@@ -405,11 +419,13 @@ std::set<uint32_t> EpochPlan::tails() const {
   return out;
 }
 
-std::set<uint32_t> EpochPlan::replicas() const {
+std::set<uint32_t> EpochPlan::keepers() const {
   std::set<uint32_t> out;
-  for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
-    out.insert(chains_.chain(slice).replicas.begin(),
-               chains_.chain(slice).replicas.end());
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    const auto& chain = chains_.chain(slice);
+    out.insert(chain.replicas.begin(), chain.replicas.end());
+    out.insert(chain.learners.begin(), chain.learners.end());
+  }
   return out;
 }
 

@@ -119,7 +119,8 @@ public:
   std::set<uint32_t> workers() const;
   /// Shards that are the tail of a slice: they acknowledge.
   std::set<uint32_t> tails() const;
-  std::set<uint32_t> replicas() const; ///< of all slices
+  /// Who holds a slice, or learns it.
+  std::set<uint32_t> keepers() const;
   /// How many begin steps, and say where they pause.
   size_t beginners() const { return is_staged() ? stages_ : ranks_.size(); }
   /// The newest version that any slice's head had as the epoch began; 0 where

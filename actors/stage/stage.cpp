@@ -20,6 +20,7 @@
 #include "monitoring/names.hpp"
 #include "strategies/stage_course.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -150,11 +151,76 @@ private:
         if (!trouble.empty())
           return tell_trouble(trouble);
         course_.begin_epoch(activation.version);
+        missing_ = missing_in(activation);
         gate_.open();
-        tell_version();
+        if (missing_.empty())
+          tell_version();
         gate_.replay();
         show_if_wanted();
+        give_copies(activation);
         go_on();
+      });
+  }
+
+  // --- what one has lost, with the memory that was to outlive it
+  // ---------------
+
+  /// The slices that this stage gets a copy of.
+  std::set<uint32_t> missing_in(const Activate& activation) const {
+    std::set<uint32_t> out;
+    for (const auto& chain : activation.chains)
+      if (!activation.rollback
+          && std::ranges::count(chain.learners, context_.role.index) > 0)
+        out.insert(chain.slice);
+    return out;
+  }
+
+  /// The first who holds a slice gives it to those that do not.
+  void give_copies(const Activate& activation) {
+    for (const auto& chain : activation.chains) {
+      if (activation.rollback || chain.replicas.empty()
+          || chain.replicas.front() != context_.role.index)
+        continue;
+      for (auto learner : chain.learners) {
+        const auto copy = steps_.copy(chain.slice, activation.version);
+        send(learner, StageStream::copies, chain.slice, copy.values);
+        if (copy.state.size() > 0)
+          send(learner, StageStream::copies, chain.slice, copy.state,
+               copy.values.size());
+      }
+    }
+  }
+
+  /// Slice by slice, so that little is held. With the last one it takes part.
+  void install_if_there() {
+    const auto version = course_.version();
+    for (auto slice : missing_) {
+      const auto values = came(StageStream::copies, slice);
+      if (!values)
+        continue;
+      const auto copy = *values;
+      run(
+        [this, slice, version, copy] {
+          steps_.install(slice, version, copy);
+          return slice;
+        },
+        [this](uint32_t installed) {
+          missing_.erase(installed);
+          if (missing_.empty())
+            take_part();
+        });
+    }
+  }
+
+  void take_part() {
+    run(
+      [this, version = course_.version(), epoch = gate_.active().epoch] {
+        steps_.enter(version, epoch);
+        return true;
+      },
+      [this](bool) {
+        tell_version();
+        show_if_wanted();
       });
   }
 
@@ -206,6 +272,10 @@ private:
   /// Elements of a crossing; nothing where there is none of that number.
   std::optional<uint64_t> total_of(const StageValues& values) const {
     const auto number = values.virtual_rank;
+    if (values.stream == StageStream::copies)
+      return missing_.contains(number)
+               ? std::optional{steps_.copy_elements(number)}
+               : std::nullopt;
     if (values.stream == StageStream::nodes
         || values.stream == StageStream::shares)
       return data_peers_.elements(values.stream, number);
@@ -270,12 +340,15 @@ private:
   }
 
   /// To a stage that this one is linked to, of the step in hand.
+  /// `begin`: elements of the crossing that were sent before.
   void send(uint32_t peer, StageStream stream, uint32_t rank,
-            const TensorView& values) {
+            const TensorView& values, uint64_t begin = 0) {
     const auto to = peers_.at<stage_actor>(peer);
     for (auto& run :
-         runs_of(gate_.active(), course_.version(), stream, rank, values))
+         runs_of(gate_.active(), course_.version(), stream, rank, values)) {
+      run.begin += begin;
       self_->send(to, std::move(run));
+    }
   }
 
   // --- a step ---------------------------------------------------------------
@@ -295,7 +368,11 @@ private:
   }
 
   void go_on() {
-    if (!gate_.is_active() || !course_.is_due())
+    if (!gate_.is_active())
+      return;
+    if (!missing_.empty())
+      return install_if_there();
+    if (!course_.is_due())
       return;
     switch (course_.phase()) {
       case StageCourse::Phase::waiting:
@@ -574,7 +651,7 @@ private:
   /// Nothing is updated before it, which the executor would do after it. The
   /// stages of other pipelines would show the same.
   void show(uint64_t version) {
-    if (pipeline_ > 0)
+    if (pipeline_ > 0 || !missing_.empty())
       return;
     run_on(
       *executor_, self_, [this, version] { return steps_.snapshot(version); },
@@ -585,7 +662,7 @@ private:
   }
 
   void on(const SnapshotRequest& request) {
-    if (request.version > course_.version())
+    if (request.version > course_.version() || !missing_.empty())
       wanted_ = request.version;
     else
       show(request.version);
@@ -628,6 +705,7 @@ private:
   std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
   StagePeers data_peers_; ///< the stages of other pipelines with its layers
   StageSteps::Came came_; ///< from them, until all have
+  std::set<uint32_t> missing_; ///< slices that a copy is awaited of
   Clock::time_point summing_;
 };
 

@@ -102,6 +102,27 @@ void StageSteps::load(uint64_t version) {
   }
 }
 
+StageSteps::Copy StageSteps::copy(uint32_t slice, uint64_t version) const {
+  const auto count = job_.plan.slices[slice].count;
+  return {{store_, store_->values(slice, version), count},
+          {store_, store_->state(slice, version),
+           copy_elements(slice) - count}};
+}
+
+uint64_t StageSteps::copy_elements(uint32_t slice) const {
+  return job_.plan.slices[slice].count
+         * (1 + state_slots(job_.options.rule.kind));
+}
+
+void StageSteps::install(uint32_t slice, uint64_t version,
+                         const TensorView& copy) {
+  const auto count = job_.plan.slices[slice].count;
+  const auto target = store_->replace(slice, version);
+  std::copy_n(copy.data(), count, target.values);
+  std::copy_n(copy.data() + count, copy.size() - count, target.state);
+  store_->install(slice, version, {});
+}
+
 void StageSteps::begin_step(uint64_t step) {
   step_ = step;
   std::vector<uint32_t> samples;

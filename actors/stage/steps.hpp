@@ -44,6 +44,19 @@ public:
   /// An epoch begins at a version that is held; what is left of a step is gone.
   void enter(uint64_t version, uint64_t epoch);
 
+  /// A slice of a version that is held, where it lies: its values, and its
+  /// optimizer state [state_slots(), slice.count]. Nobody writes there before
+  /// all stages with these layers have the next version.
+  struct Copy {
+    TensorView values;
+    TensorView state;
+  };
+  Copy copy(uint32_t slice, uint64_t version) const;
+  /// Elements of it.
+  uint64_t copy_elements(uint32_t slice) const;
+  /// Takes a copy's values and state, one after the other.
+  void install(uint32_t slice, uint64_t version, const TensorView& copy);
+
   /// A step of the version in hand begins.
   void begin_step(uint64_t step);
   /// Takes the parameters that come from the part before a chunk's,

@@ -3,6 +3,7 @@ bits of one device, whatever the mesh and the schedule; a killed stage of any of
 them goes on, and no step is lost (I3, I9)."""
 # ctest: TIMEOUT 1200
 
+import json
 import os
 import re
 import signal
@@ -10,7 +11,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run
+from cluster import ENDLESS, TROUPE, Run, wait_for
+from own_folder import OwnFolder
+from roles import Role, lose_memory
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7"]
@@ -209,6 +212,48 @@ class Mesh(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
                                           done.stderr), done.stderr)
+
+
+class LostHosts(OwnFolder):
+    """Roles by hand, so that the memory of one can be taken as well."""
+
+    JOB = ["--data", "synthetic:digits?samples=2000", "--model",
+           "mlp:784-48-10", "--global-batch", "64", "--seed", "7", "--epochs",
+           "40"]
+
+    def test_a_stage_that_lost_its_memory_gets_a_copy(self):
+        with Run(*self.JOB, "--strategy", "one_device") as run:
+            expected = run.finish()
+        certificates = self.path("certificates")
+        coordinator = Role(self.addCleanup, "coordinator", "--certificates",
+                           certificates, "--summary",
+                           self.path("summary.json"), *self.JOB, *mesh(2, 2))
+        address = coordinator.address()
+
+        def start(name):
+            return Role(self.addCleanup, name, "--coordinator", address,
+                        "--certificates", certificates)
+
+        members = {f"stage:{k}": start(f"stage:{k}") for k in range(4)}
+        for epochs, name in ((4, "stage:0"), (8, "stage:3")):
+            wait_for(lambda: f"epoch {epochs} " in coordinator.output(),
+                     f"{epochs} epochs")
+            self.assertIsNone(coordinator.process.poll())
+            members[name].process.kill()
+            members[name].process.wait()
+            lose_memory(address, name)
+            members[name] = start(name)
+        coordinator.finish()
+        for member in members.values():
+            member.finish(0, 10)
+        with open(self.path("summary.json")) as file:
+            summary = json.load(file)
+        self.assertEqual(digests(summary), digests(expected))
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual([(r["role"], r["kind"])
+                          for r in summary["recoveries"]],
+                         [("stage:0", "stage_restored"),
+                          ("stage:3", "stage_restored")])
 
 
 if __name__ == "__main__":

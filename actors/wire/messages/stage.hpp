@@ -16,8 +16,9 @@ enum class StageStream : uint8_t {
   partials,   ///< sums over one tensor member's slices, to all others
   nodes,      ///< of gradients, a share, to a stage that holds the same layers
   shares,     ///< of gradients, added up, to the same
+  copies,     ///< of slices, to one that has lost what it kept
 };
-inline constexpr auto last_stage_stream = StageStream::shares;
+inline constexpr auto last_stage_stream = StageStream::copies;
 
 /// A run of what crosses between two stages, of one virtual rank or node of the
 /// tree; the runs of a crossing come in order. Identity: (step, virtual rank,
@@ -30,7 +31,7 @@ struct StageValues {
   /// Of V ranks, for chunk c of the stage: c V + the rank (of parameters: 0);
   /// of sums and scalars: the round; of partials: (s T + m) V + the rank, of
   /// the micro-batch's sum s and member m of T; of nodes: c V + its first rank;
-  /// of shares of D pipelines: c D + that of the sender.
+  /// of shares of D pipelines: c D + that of the sender; of copies: the slice.
   uint32_t virtual_rank = 0;
   StageStream stream = StageStream::forward;
   uint64_t begin = 0;

@@ -120,7 +120,8 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_shard:
       return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:
-      return kill_some(RoleKind::shard, true);
+      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
+                       true);
     case Fault::pause:
       return stand_still(sim::paused_for[0], sim::paused_for[1]);
     case Fault::stop:
@@ -182,7 +183,7 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
   const auto process = member.process;
   if (with_memory) {
     close(std::exchange(member.memory, -1));
-    memory_lost_ = true;
+    memory_lost_ = kind == RoleKind::shard;
   }
   world_.kill(process, with_memory ? "its host is gone" : "killed");
   return true;
@@ -192,6 +193,8 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
 /// up, and hold what this one holds, as replicas of the epoch that lasts.
 bool Cluster::may_lose_memory(RoleId shard) const {
   const auto& own = members_.at(shard);
+  if (shard.kind == RoleKind::stage)
+    return stage_may_lose_memory(shard);
   if (scenario_.chain < 2 || !own.store || activated_ == 0
       || pulled_epoch_ != activated_ || disturbed_until_ > world_.now())
     return false;
@@ -200,6 +203,23 @@ bool Cluster::may_lose_memory(RoleId shard) const {
         && (!member.store || !member.up || world_.paused(member.process)))
       return false;
   return sim::is_held_elsewhere(job_, members_, chains_, activated_, shard);
+}
+
+/// Its peers have its slices, a step behind at most; it has more than it began
+/// with, by which it is known to have lost them.
+bool Cluster::stage_may_lose_memory(RoleId stage) const {
+  const auto& own = members_.at(stage);
+  if (!own.store || activated_ == 0 || pulled_epoch_ != activated_)
+    return false;
+  const auto slices = own.store->slices();
+  return std::ranges::all_of(slices, [&](uint32_t slice) {
+    const auto newest = own.store->newest(slice);
+    return newest > 3 && std::ranges::any_of(members_, [&](const auto& x) {
+             const auto& [role, member] = x;
+             return role != stage && member.store && member.store->holds(slice)
+                    && member.store->newest(slice) + 1 >= newest;
+           });
+  });
 }
 
 uint32_t Cluster::some_process(bool with_coordinator) {

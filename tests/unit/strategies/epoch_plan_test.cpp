@@ -502,4 +502,90 @@ BOOST_AUTO_TEST_CASE(nobody_else_has_the_layers_of_a_stage) {
   BOOST_TEST(!plan.passes(first, StepPhase::pull));
 }
 
+namespace {
+
+/// Two pipelines of two stages, of a variable each.
+struct Pipelines {
+  /// What is said by stages that have these newest versions.
+  Seals seals(const std::vector<uint64_t>& newest) const {
+    Seals out;
+    for (uint32_t i = 0; i < newest.size(); ++i)
+      for (auto slice : job.role({RoleKind::stage, i}).slices)
+        out[{RoleKind::stage, i}].slices.push_back(
+          {slice, newest[i] - 1, newest[i], {}, 0, {}, 1 + i % 2});
+    return out;
+  }
+
+  static PlanOptions options() {
+    PlanOptions options;
+    options.strategy = Strategy::hybrid;
+    options.data = 2;
+    for (uint32_t stage = 0; stage < 2; ++stage) {
+      StageLayers layers;
+      layers.begin = stage;
+      layers.end = stage + 1;
+      layers.variables = {stage};
+      options.stages.push_back(layers);
+    }
+    return options;
+  }
+
+  Plan job = planned(options());
+  EpochPlan plan{job};
+};
+
+using Committers = std::map<uint32_t, uint64_t>;
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(pipelines_go_on_at_a_version_that_all_of_them_have) {
+  Pipelines mesh;
+  const Roles all{{RoleKind::stage, 0},
+                  {RoleKind::stage, 1},
+                  {RoleKind::stage, 2},
+                  {RoleKind::stage, 3}};
+  BOOST_TEST(mesh.plan.viable(all));
+  auto three = all;
+  three.erase({RoleKind::stage, 3});
+  BOOST_TEST(!mesh.plan.viable(three));
+  for (uint32_t behind = 0; behind < 4; ++behind) {
+    std::vector<uint64_t> newest(4, 8);
+    newest[behind] = 7;
+    auto known = steps(7);
+    known.reports_lost = true;
+    const auto epoch = mesh.plan.decide(mesh.seals(newest), known, 3);
+    BOOST_TEST(!epoch.resume.rolls_back());
+    BOOST_TEST(epoch.resume.message.version == 7u);
+    BOOST_TEST((epoch.owners == Committers{{0, 7}, {1, 7}, {2, 7}, {3, 7}}));
+    BOOST_TEST(mesh.plan.beginners() == 4u);
+    BOOST_TEST(epoch.unreported.empty());
+  }
+  const auto epoch = mesh.plan.decide(mesh.seals({8, 8, 8, 8}), steps(7), 4);
+  BOOST_TEST(epoch.resume.message.version == 8u);
+}
+
+// Its process is gone, and the memory that was to outlive it.
+BOOST_AUTO_TEST_CASE(a_stage_that_lost_what_it_kept_gets_a_copy) {
+  Pipelines mesh;
+  auto seals = mesh.seals({9, 8, 9, 8});
+  for (auto& slice : seals[{RoleKind::stage, 0}].slices)
+    slice.oldest = slice.newest = 0; // as the job begins
+  const auto epoch = mesh.plan.decide(seals, steps(8), 3);
+  BOOST_TEST(!epoch.resume.rolls_back());
+  BOOST_TEST(epoch.resume.message.version == 8u);
+  for (const auto& chain : epoch.chains) {
+    const bool first = mesh.job.owner[chain.slice] == 0;
+    BOOST_TEST(
+      (chain.learners
+       == (first ? std::vector<uint32_t>{0} : std::vector<uint32_t>{})));
+    BOOST_TEST(chain.replicas.size() == (first ? 1u : 2u));
+  }
+  // A step is committed once the learner has it, too.
+  BOOST_TEST((epoch.owners == Committers{{0, 8}, {1, 8}, {2, 8}, {3, 8}}));
+  // If all who had the layers have lost them, nobody can give a copy.
+  for (auto& slice : seals[{RoleKind::stage, 2}].slices)
+    slice.oldest = slice.newest = 0;
+  BOOST_TEST(mesh.plan.decide(seals, steps(8), 4).resume.rolls_back());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

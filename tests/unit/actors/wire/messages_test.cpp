@@ -212,7 +212,8 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST((crossed.stream == StageStream::backward));
   BOOST_TEST(crossed.begin == 7u);
   BOOST_TEST(crossed.values.size() == 2u);
-  for (auto stream : {StageStream::nodes, StageStream::shares})
+  for (auto stream :
+       {StageStream::nodes, StageStream::shares, StageStream::copies})
     BOOST_TEST(
       (round_trip(StageValues{fence, 9, 5, stream, 7, {}}).stream == stream));
   BOOST_TEST(round_trip(RowPull{fence, {}, 9, 4, tensor({1})}).slice == 4u);
