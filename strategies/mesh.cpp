@@ -107,14 +107,15 @@ MeshSum::Step MeshSum::step(const std::vector<bool>& filled) const {
              != filled.begin() + node.hi;
     });
   }
-  // The tree is told of all nodes, and leaves out those without samples: so a
-  // term's node is counted among all of them.
-  out.terms = tree_terms(nodes_, filled);
-  for (auto& term : out.terms) {
-    const auto& nodes = out.nodes[term.member];
-    const auto found = std::ranges::find(nodes, nodes_[term.member][term.node]);
-    strategies::require(found != nodes.end(), "a term without samples");
-    term.node = static_cast<uint32_t>(found - nodes.begin());
+  // The tree is told of all nodes, and leaves out those without samples: so an
+  // addend's node is counted among all of them.
+  out.addends = tree_addends(nodes_, filled);
+  for (auto& addend : out.addends) {
+    const auto& nodes = out.nodes[addend.member];
+    const auto found = std::ranges::find(nodes,
+                                         nodes_[addend.member][addend.node]);
+    strategies::require(found != nodes.end(), "an addend without samples");
+    addend.node = static_cast<uint32_t>(found - nodes.begin());
   }
   return out;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "strategies/rank_tree.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <cstdint>
 #include <string>
@@ -65,7 +65,7 @@ public:
     /// By pipeline: its nodes that have samples, ascending.
     std::vector<std::vector<RankRange>> nodes;
     /// Nodes are those of `nodes`.
-    std::vector<TreeTerm> terms;
+    std::vector<TreeAddend> addends;
   };
   Step step(const std::vector<bool>& filled) const;
   /// A pipeline's nodes, with samples or not.

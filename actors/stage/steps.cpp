@@ -278,7 +278,7 @@ std::vector<TensorView> StageSteps::add(const MeshSum::Step& sum,
   return out;
 }
 
-/// With a stack, as the terms say. What others sent is read where it lies.
+/// With a stack, as the addends say. What others sent is read where it lies.
 TensorView StageSteps::add(const MeshSum::Step& sum, uint32_t chunk,
                            const StagePeers& peers, const Came& nodes) {
   auto& part = parts_[chunk];
@@ -288,13 +288,13 @@ TensorView StageSteps::add(const MeshSum::Step& sum, uint32_t chunk,
     std::shared_ptr<float> own; ///< null: it is not to be written to
   };
   std::vector<Addend> stack;
-  for (const auto& term : sum.terms) {
-    const auto node = sum.nodes[term.member][term.node];
-    const auto* values = term.member == pipeline_
+  for (const auto& addend : sum.addends) {
+    const auto node = sum.nodes[addend.member][addend.node];
+    const auto* values = addend.member == pipeline_
                            ? part.sums.sum(node) + share.begin
                            : nodes.at(peers.number_of_node(chunk, node)).data();
     stack.push_back({values, nullptr});
-    for (auto merges = term.merges; merges > 0; --merges) {
+    for (auto merges = addend.merges; merges > 0; --merges) {
       const auto right = std::move(stack.back());
       stack.pop_back();
       auto& left = stack.back();

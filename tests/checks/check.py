@@ -612,6 +612,7 @@ FOREIGN_NAMES = {
     "eta_min", "count_include_pad", "padding_idx", "batch_size",  # PyTorch's
     "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",
     "use_deterministic_algorithms",
+    "predict_proba",  # scikit-learn's
     "l2_regularization_strength", "global_clipnorm", "mask_zero",  # Keras's
     "experimental_distribute_dataset", "apply_gradients", "mixed_bfloat16",
     "load_weights", "validation_data", "validation_split", "set_random_seed",
@@ -643,7 +644,7 @@ def flags_of_scripts(root):
             text = (root / file).read_text(errors="replace")
             out.update(re.findall(r'add_argument\(\s*"--([a-z-]+)"', text))
             out.update(re.findall(r"(?m)^\s*--([a-z-]+)\)", text))
-        elif file.suffix == ".cpp" and file.parts[0] == "tests":
+        elif file.suffix in (".cpp", ".hpp") and file.parts[0] == "tests":
             out.update(FLAG.findall((root / file).read_text(errors="replace")))
     return out
 

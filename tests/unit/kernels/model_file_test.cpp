@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(more_classes_than_a_file_says_are_refused) {
        {file.path.string(), portable_model(file.path.string())})
     BOOST_CHECK_EXCEPTION(
       make_graph(model, sample), InputError, [](const InputError& error) {
-        return std::string{error.what()}
-               == "model tiny: its sample says classes = 5, and the data has "
-                  "labels up to 7; write classes = 8, or mend the labels";
+        return std::string{error.what()}.ends_with(
+          ": its sample says classes = 5, and the data has labels up to 7; "
+          "write classes = 8, or mend the labels");
       });
   sample.classes = 5;
   BOOST_TEST(make_graph(file.path.string(), sample).classes() == 5u);

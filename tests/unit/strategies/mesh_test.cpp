@@ -117,15 +117,15 @@ BOOST_AUTO_TEST_CASE(pipelines_sum_along_the_fixed_tree) {
         const auto step = sums.step(filled);
         std::vector<float> stack;
         std::map<RankRange, int> used;
-        for (auto term : step.terms) {
-          const auto node = step.nodes[term.member][term.node];
-          BOOST_TEST(mesh.ranks(term.member, ranks).covers(node));
+        for (auto addend : step.addends) {
+          const auto node = step.nodes[addend.member][addend.node];
+          BOOST_TEST(mesh.ranks(addend.member, ranks).covers(node));
           BOOST_TEST(sums.has_node(node.lo));
           ++used[node];
           float sum = 0;
           BOOST_TEST_REQUIRE(sum_of_node(node, filled, sum));
           stack.push_back(sum);
-          for (auto merges = term.merges; merges > 0; --merges) {
+          for (auto merges = addend.merges; merges > 0; --merges) {
             const auto last = stack.back();
             stack.pop_back();
             stack.back() += last;

@@ -150,9 +150,10 @@ BOOST_AUTO_TEST_CASE(a_worker_and_its_shard_take_one_slot) {
   BOOST_TEST(on(all, 0) == "worker:0, worker:1");
   BOOST_TEST(on(all, 1) == "worker:2, worker:3");
   BOOST_TEST(all.links(plan).size() == 1u);
-  BOOST_TEST(refused({{"a", 2}, {"b", 1}}, plan)
-             == "4 roles and 3 slots: each worker, shard and stage takes one; "
-                "give hosts more slots, as in a:3");
+  BOOST_TEST(
+    refused({{"a", 2}, {"b", 1}}, plan)
+    == "4 roles and 3 slots: each worker, shard, stage and member takes one; "
+       "give hosts more slots, as in a:3");
 }
 
 BOOST_AUTO_TEST_CASE(replicas_of_a_workers_share_are_on_other_hosts) {
