@@ -276,6 +276,9 @@ private:
         return scale_if_there();
       case StageCourse::Phase::updating:
         return update();
+      case StageCourse::Phase::giving: // of pipelines side by side
+      case StageCourse::Phase::adding:
+      case StageCourse::Phase::taking:
       case StageCourse::Phase::failed:
         return;
     }
