@@ -28,11 +28,10 @@ MEASURE = os.environ.get("TROUPE_CABLES") == "full"
 LOSS_S = 3
 BACK_S = 3
 FORGOTTEN_S = 62  # DeadLinks::Options::forget_ms
-CHAINS = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1",
-          "--chain", "2"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+CHAINS = [*SERVED, "--chain", "2"]
 CHAIN_PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 1, "worker:1": 2}
-ASYNC = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1",
-         "--async"]
+ASYNC = [*SERVED, "--async"]
 ASYNC_PLACES = {"ps:0": 0, "worker:0": 1, "worker:1": 2}
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 MIRRORED_PLACES = {"worker:0": 1, "worker:1": 2}
@@ -205,8 +204,8 @@ class Cables(unittest.TestCase):
         self.end(True)
 
     def test_a_shards_large_packets_get_lost(self):
-        self.check_hole(CHAINS, {"ps:0": 1, "ps:1": 0, "worker:0": 0,
-                                 "worker:1": 2}, [(1, 2)])
+        self.check_hole(SERVED, {"ps:0": 1, "worker:0": 0, "worker:1": 2},
+                        [(1, 2)])
 
     def test_large_packets_get_lost_both_ways(self):
         self.check_hole(CHAINS, {"ps:0": 1, "ps:1": 0, "worker:0": 0,

@@ -82,7 +82,7 @@ class ChaosKinds(ChaosRuns):
             kept = tempfile.mkdtemp(dir=self.folder)
             verdict = self.chaos(
                 ["--faults", "20", "--kinds",
-                 "kill,stop,slow,cut,cut-control,flip,one-way,signal-all",
+                 "kill,stop,slow,cut,cut-control,flip,stall,signal-all",
                  "--seed", "6"], [*job, "--checkpoint-dir", kept])
             self.assertEqual(len(verdict["faults"]), 8)
             self.assertEqual(verdict["steps_rolled_back"], 0)

@@ -153,7 +153,7 @@ class Tensor(unittest.TestCase):
             whole, *others = [tensors_in(file) for file in files]
             for other in others:
                 self.assertEqual(other, whole)
-            said = [troupe("evaluate", *DIGITS[:2], "--checkpoint",
+            said = [troupe("evaluate", *MLP[:4], "--checkpoint",
                            file).stdout for file in files]
             self.assertIn("accuracy", said[0])
             self.assertEqual(said[1:], said[:1] * 2)
