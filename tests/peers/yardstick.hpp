@@ -4,7 +4,7 @@
 
 // What yardsticks.cpp asks of another library's products and convolutions: each
 // is a shared object of its own (onednn_yardstick.cpp, openblas_yardstick.cpp),
-// so that two versions of one library fit into one process.
+// so that versions of one library with unlike sonames fit into one process.
 
 namespace troupe::yardstick {
 

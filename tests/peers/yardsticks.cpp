@@ -519,8 +519,14 @@ void run(const Flags& flags) {
   select_loops(isa);
   prepare_compute_thread();
   std::vector<std::unique_ptr<Library>> libraries;
-  for (const auto& path : flags.libraries)
+  std::set<std::string> names;
+  for (const auto& path : flags.libraries) {
     libraries.push_back(open(path, flags.isa.c_str()));
+    if (!names.insert(libraries.back()->name()).second)
+      throw UsageError(path + " is " + libraries.back()->name()
+                       + " again: files of one soname are loaded once; measure "
+                         "one version a run");
+  }
   const auto peak = fused_rate(isa, flags.rounds);
   std::printf("one thread, %s, processor time, median of %zu rounds by turns; "
               "fused multiply-adds in registers: %.1f GFLOP/s\n%-64s %9s",
