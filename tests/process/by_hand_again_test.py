@@ -146,6 +146,7 @@ class ByHandAgain(OwnFolder):
         self.assertTrue(os.path.exists(kept))
         self.certificates = self.path("others")
         second = self.coordinator("--listen", address)
+        self.assertEqual(second.address(), address)
         members = [self.member("worker:0", address)]
         wait_for(lambda: not os.path.exists(kept), "it goes", 20)
         members += [self.member(name, address) for name in MEMBERS

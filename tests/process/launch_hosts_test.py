@@ -182,7 +182,7 @@ class LaunchHosts(OwnFolder):
         self.nothing_is_left()
 
     def test_a_worker_that_comes_later_gets_a_host(self):
-        run = self.launch(*MIRRORED, *ENDLESS)
+        run = self.launch(*SERVED, *ENDLESS)
         self.wait_for_step(run, 20)
         address, certificates = re.search(
             r"coordinator: (\S+), certificates (\S+)", run.output()).groups()
@@ -191,8 +191,8 @@ class LaunchHosts(OwnFolder):
              "--coordinator", address, "--certificates", certificates],
             capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        wait_for(lambda: "worker:3" in {**self.sshd.roles(1),
-                                        **self.sshd.roles(2)}, "worker:3")
+        wait_for(lambda: "worker:2" in {**self.sshd.roles(1),
+                                        **self.sshd.roles(2)}, "worker:2")
         self.wait_for_step(run, self.step(run) + 40)
         run.process.send_signal(signal.SIGTERM)
         summary = run.finish(143)
