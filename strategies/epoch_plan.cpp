@@ -28,6 +28,16 @@ void leave_out_lost(std::vector<ChainBook::Held>& held) {
   });
 }
 
+/// A head serves those behind it; pipelines go on with what each stage has, and
+/// `last` are the tails.
+std::vector<Restorable> restorable(const std::vector<SliceState>& heads,
+                                   const std::vector<SliceState>& last) {
+  std::vector<Restorable> out;
+  for (size_t i = 0; i < heads.size(); ++i)
+    out.push_back({heads[i].oldest, last[i].newest});
+  return out;
+}
+
 LeaseSet leases_of(const SliceState& state) {
   return {state.lease_floor,
           {state.leases_above.begin(), state.leases_above.end()}};
@@ -274,10 +284,7 @@ LeaseSet EpochPlan::acknowledged(const Known& known) const {
 /// tells nothing of the dense sums, so the workers' own word counts alone.
 SealedState EpochPlan::sealed(const Known& known) const {
   SealedState out;
-  // A head serves those behind it; pipelines go on with what each stage has.
-  for (size_t i = 0; i < heads_.size(); ++i)
-    out.slices.push_back(
-      {heads_[i].oldest, is_staged() ? tails_[i].newest : heads_[i].newest});
+  out.slices = restorable(heads_, is_staged() ? tails_ : heads_);
   out.everywhere = everywhere(std::numeric_limits<uint64_t>::max());
   if (is_served())
     for (const auto& [role, held] : reduced_)
@@ -340,12 +347,14 @@ void EpochPlan::undo() {
   computed_.clear();
   for (auto& head : heads_)
     head = {head.slice, 0, 0, {}, 0, {}, 0};
+  if (is_staged())
+    tails_ = heads_;
 }
 
 uint64_t EpochPlan::newest_sealed() const {
   uint64_t newest = 0;
-  for (const auto& head : heads_)
-    newest = std::max(newest, head.newest);
+  for (const auto& slice : restorable(heads_, is_staged() ? tails_ : heads_))
+    newest = std::max(newest, slice.newest);
   return newest;
 }
 
