@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
   check_has(complaint("chaos = \"x\"\n"), "not available yet");
-  check_has(complaint("strategy = \"hybrid\"\n"), "not available yet");
+  check_has(complaint("strategy = \"tpu\"\n"), "not available yet");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
   check_has(complaint("lr = = 1\n"), "not valid TOML");

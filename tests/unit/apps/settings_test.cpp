@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
   for (const Words& words :
        {Words{"top", "http://127.0.0.1:9/metrics", "--once"},
         Words{"top", "--once", "127.0.0.1:9"},
-        Words{"status", "http://127.0.0.1:9/metrics"}})
+        Words{"status", "--certificates", "certs", "127.0.0.1:9"}})
     BOOST_CHECK_EQUAL(parse(words).metrics_address, "127.0.0.1:9");
   BOOST_CHECK_EQUAL(parse({"events", "--kind", "epoch", "run.db"}).events.path,
                     "run.db");
