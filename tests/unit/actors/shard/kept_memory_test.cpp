@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <thread>
 
 using namespace troupe;
 
@@ -80,7 +81,11 @@ BOOST_AUTO_TEST_CASE(what_another_job_left_at_this_address_goes_at_once) {
   const auto own = left(place, 0, own_job);
   const auto other = left(place, 1, other_job);
   const auto far = left(elsewhere, 0, other_job);
-  sweep_kept_memory(place, own_job);
+  // A job beside this test, which looks as well, may hold one for a moment.
+  for (int i = 0; i < 100 && fs::exists(other); ++i) {
+    sweep_kept_memory(place, own_job);
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  }
   BOOST_TEST(fs::exists(own));
   BOOST_TEST(!fs::exists(other));
   BOOST_TEST(fs::exists(far));
