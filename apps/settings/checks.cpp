@@ -6,7 +6,6 @@
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/output_trial.hpp"
-#include "kernels/files/safetensors.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
 
@@ -126,22 +125,6 @@ void check_output(const std::string& flag, const std::string& path,
   }
 }
 
-/// Weights take the place of weights, as everywhere, but of nothing else: a
-/// name that was mistyped costs no other file.
-void check_replaced_weights(const std::string& flag, const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  if (!fs::is_regular_file(path, failure) || fs::file_size(path, failure) == 0)
-    return;
-  try {
-    read_safetensors_metadata(path);
-  } catch (const InputError&) {
-    throw InputError("--" + flag + " " + path
-                     + ": is there, and holds no weights (safetensors), which "
-                       "alone are replaced; name another file, or remove it");
-  }
-}
-
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
   auto whole = options;
@@ -184,10 +167,8 @@ bool goes_on(const Settings& settings) {
 void check_files(const Settings& settings) {
   if (goes_on(settings))
     return;
-  if (!settings.save.empty()) {
+  if (!settings.save.empty())
     check_output("save", settings.save, bytes_of_weights(settings.job));
-    check_replaced_weights("save", settings.save);
-  }
   check_output("journal", settings.journal);
   check_output("summary", settings.summary);
   check_output("timeline", settings.timeline);
@@ -245,8 +226,6 @@ bool check_observer(const Settings& settings) {
     if (command == "checkpoint export")
       require_flag(settings, settings.out, "out", "weights.safetensors");
     check_output("out", settings.out);
-    if (command == "checkpoint export")
-      check_replaced_weights("out", settings.out);
     return true;
   }
   if (command == "chaos") {

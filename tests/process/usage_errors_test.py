@@ -285,27 +285,6 @@ class UsageErrors(unittest.TestCase):
             (["train", *DIGITS, "--summary", "."], 1, r"--summary"),
         ])
 
-    # Symptom: a mistyped --save replaced whatever file had that name.
-    def test_weights_replace_weights_alone(self):
-        (self.folder / "notes.txt").write_text("what I want to keep\n")
-        (self.folder / "kept").mkdir()
-        for name, why in (("notes.txt", "holds no weights"),
-                          ("kept", "is a folder")):
-            self.check(["train", *DIGITS, "--save", name], 1,
-                       rf"--save {name}: .*{why}")
-        self.assertEqual((self.folder / "notes.txt").read_text(),
-                         "what I want to keep\n")
-        (self.folder / "w.st").touch()  # as mktemp leaves it
-        for steps in ("2", "3"):  # in place of nothing, then of weights
-            done = subprocess.run(
-                [self.troupe, "train", *DIGITS, "--strategy", "one_device",
-                 "--save", "w.st", "--steps", steps], cwd=self.folder,
-                capture_output=True, text=True, timeout=DEADLINE_S,
-                check=False)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn(f'"step":"{steps}"'.encode(),
-                          (self.folder / "w.st").read_bytes()[:2000])
-
     def test_a_port_in_use_is_named(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
