@@ -166,11 +166,11 @@ class Mesh(unittest.TestCase):
             for layout in (["--strategy", "one_device"], mesh(2, 2)):
                 path = os.path.join(folder, "weights.safetensors")
                 summary_of(*MODELS["mlp"], *layout, "--save", path)
-                done = call("evaluate", "--load", path, "--model",
+                done = call("evaluate", "--checkpoint", path, "--model",
                             "mlp:784-64-48-10", "--data",
                             "synthetic:digits?samples=100")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                found.append(re.search(r"loss \S+", done.stdout).group())
+                found.append(re.search(r"loss +\S+", done.stdout).group())
             self.assertEqual(*found)
 
     def test_plan_shows_who_holds_what(self):
