@@ -302,9 +302,9 @@ Trainer::Prediction Trainer::predict(TrainerSamples samples) const {
   data->targets.assign(state_->graph.classes() > 0 ? 0 : rows, 0);
   auto scores = score(*state_->model, *data, {}, 1);
   if (state_->graph.loss().kind == OpKind::sigmoid_cross_entropy)
-    for (auto& value : scores.scores)
+    for (auto& value : scores.outputs)
       value = static_cast<float>(1 / (1 + std::exp(-double{value})));
-  return {std::move(scores.predictions), std::move(scores.scores)};
+  return {std::move(scores.predictions), std::move(scores.outputs)};
 }
 
 } // namespace troupe

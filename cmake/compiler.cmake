@@ -29,6 +29,9 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
 add_link_options(-pie -Wl,--as-needed)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v2>)
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  # char as on x86-64.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsigned-char>)
 endif()
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>"
@@ -47,6 +50,9 @@ add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:TROUPE_VERSION="${PROJECT_VERS
 # Sanitizers have checks of their own, and fuzz targets are built with them.
 if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
   file(STRINGS "${PROJECT_SOURCE_DIR}/cmake/hardening_flags" hardening REGEX "^-")
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64") # its name for that
+    list(TRANSFORM hardening REPLACE "^-fcf-protection$" "-mbranch-protection=standard")
+  endif()
   if(CMAKE_BUILD_TYPE STREQUAL "Debug") # libc's checks need optimization
     list(FILTER hardening EXCLUDE REGEX "FORTIFY")
   endif()

@@ -33,7 +33,9 @@ function(troupe_external name header)
   endforeach()
 endfunction()
 
-troupe_external(dnnl dnnl.hpp dnnl)
+if(TROUPE_ONEDNN)
+  troupe_external(dnnl dnnl.hpp dnnl)
+endif()
 troupe_external(zstd zstd.h zstd)
 troupe_external(hwy hwy/highway.h hwy)
 troupe_external(prometheus prometheus/registry.h

@@ -72,11 +72,13 @@ LeaseAccount::Resumed LeaseAccount::catch_up(uint64_t lost) {
 
 /// At first a job that began with a checkpoint has counted all that its shards
 /// have, whichever leases those are.
-void LeaseAccount::tell(SealedState& sealed) const {
-  sealed.acknowledged = begun_ || !terms_.goes_on ? book_.consumed_leases()
-                                                  : LeaseSet{};
+KnownLeases LeaseAccount::known() const {
+  KnownLeases out;
+  if (begun_ || !terms_.goes_on)
+    out.acknowledged = book_.consumed_leases();
   if (before_)
-    sealed.counted = before_->steps * terms_.virtual_ranks;
+    out.counted = before_->steps * terms_.virtual_ranks;
+  return out;
 }
 
 LeaseAccount::Resumed

@@ -36,8 +36,8 @@ public:
   /// says what is consumed; more steps than that are not counted again, fewer
   /// were lost with it.
   void resume(uint64_t steps, uint64_t samples);
-  /// Says what of the leases the job relies on.
-  void tell(SealedState& sealed) const;
+  /// What of the leases the job relies on.
+  KnownLeases known() const;
   struct Resumed {
     uint64_t step = 0; ///< where the count goes on, without what is undone
     std::vector<CommitBook::Commit> completed; ///< from there on

@@ -29,13 +29,15 @@ LeaveBook::Verdict LeaveBook::look(const std::set<RoleId>& roles,
   if (told_.empty() || now_ms - told_.front().since_ms < options_.patience_ms)
     return {};
   const auto first = told_.front();
-  for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::stage})
+  for (auto kind :
+       {RoleKind::worker, RoleKind::shard, RoleKind::stage, RoleKind::tensor})
     if (all_told(roles, kind))
       return {Kind::end_run, first.role,
               std::string{"all "}
                 + (kind == RoleKind::worker  ? "workers"
                    : kind == RoleKind::shard ? "shards"
-                                             : "stages")
+                   : kind == RoleKind::stage ? "stages"
+                                             : "members")
                 + " were told to leave",
               first.why};
   told_.pop_front();

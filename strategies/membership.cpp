@@ -36,6 +36,8 @@ std::string to_string(RoleId role) {
       return numbered("evaluator");
     case RoleKind::stage:
       return numbered("stage");
+    case RoleKind::tensor:
+      return numbered("tensor");
   }
   return numbered("role");
 }

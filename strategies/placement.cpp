@@ -1,5 +1,6 @@
 #include "strategies/placement.hpp"
 
+#include "strategies/mesh.hpp"
 #include "strategies/require.hpp"
 
 #include <algorithm>
@@ -128,24 +129,30 @@ Placement::Placement(std::vector<HostSlots> hosts)
 
 bool Placement::place(const Plan& plan, std::string& mistake) {
   size_t roles = 0;
-  for (auto kind : {RoleKind::shard, RoleKind::worker, RoleKind::stage})
-    roles += plan.of_kind(kind).size();
+  for (auto kind :
+       {RoleKind::shard, RoleKind::worker, RoleKind::stage, RoleKind::tensor})
+    if (kind != RoleKind::shard || !plan.paired)
+      roles += plan.of_kind(kind).size();
   const auto slots = std::accumulate(hosts_.begin(), hosts_.end(), size_t{0},
                                      [](size_t sum, const HostSlots& host) {
                                        return sum + host.slots;
                                      });
   if (roles > slots) {
     mistake = count_of(roles, "role") + " and " + count_of(slots, "slot")
-              + ": each worker, shard and stage takes one; give hosts more "
-                "slots, as in "
+              + ": each worker, shard, stage and member takes one; give hosts "
+                "more slots, as in "
               + hosts_.front().name + ":"
               + std::to_string(hosts_.front().slots + (roles - slots));
     return false;
   }
   if (!place_shards(plan, mistake))
     return false;
-  place_in_order(plan.of_kind(RoleKind::worker));
+  if (plan.paired && plan.chain > 1)
+    place_apart(plan.of_kind(RoleKind::worker));
+  else
+    place_in_order(plan.of_kind(RoleKind::worker));
   place_in_order(plan.of_kind(RoleKind::stage));
+  place_in_order(plan.of_kind(RoleKind::tensor));
   return true;
 }
 
@@ -154,11 +161,20 @@ bool Placement::place(const Plan& plan, std::string& mistake) {
 /// chains find room if any order of placing would. Of equals the one with the
 /// fewest heads of chains, which workers push to.
 bool Placement::place_shards(const Plan& plan, std::string& mistake) {
-  const auto shards = plan.of_kind(RoleKind::shard);
-  if (shards.empty())
-    return true;
   const auto owners = std::max<uint32_t>(1, plan.owners);
   const auto chain = std::max<uint32_t>(1, plan.chain);
+  const auto too_long = [&] {
+    mistake =
+      "--chain " + std::to_string(chain) + " on "
+      + count_of(hosts_.size(), "host")
+      + ": replicas of a shard are on different hosts, each with a free "
+        "slot; name more hosts, or make the chain shorter";
+    return false;
+  };
+  if (plan.paired) // each is where the worker of its number is
+    return hosts_.size() >= chain || too_long();
+  if (plan.of_kind(RoleKind::shard).empty())
+    return true;
   std::vector<uint32_t> heads(hosts_.size());
   const auto better = [&](size_t one, size_t other) {
     const auto free = hosts_[one].slots - used_[one];
@@ -173,13 +189,8 @@ bool Placement::place_shards(const Plan& plan, std::string& mistake) {
         if (!taken.contains(host) && used_[host] < hosts_[host].slots
             && (best == hosts_.size() || better(host, best)))
           best = host;
-      if (best == hosts_.size()) {
-        mistake = "--chain " + std::to_string(chain) + " on "
-                  + count_of(hosts_.size(), "host")
-                  + ": replicas of a shard are on different hosts, each with a "
-                    "free slot; name more hosts, or make the chain shorter";
-        return false;
-      }
+      if (best == hosts_.size())
+        return too_long();
       taken.insert(best);
       heads[best] += replica == 0 ? 1 : 0;
       put({RoleKind::shard, owner + replica * owners}, best);
@@ -218,6 +229,17 @@ void Placement::place_in_order(const std::vector<RolePlan>& roles) {
   }
 }
 
+/// One host after the other, as long as it has a slot.
+void Placement::place_apart(const std::vector<RolePlan>& roles) {
+  size_t host = hosts_.size() - 1;
+  for (const auto& role : roles) {
+    do
+      host = (host + 1) % hosts_.size();
+    while (used_[host] >= hosts_[host].slots);
+    put(role.role, host);
+  }
+}
+
 void Placement::put(RoleId role, size_t host) {
   ++used_[host];
   roles_[role] = host;
@@ -240,15 +262,15 @@ std::vector<RoleId> Placement::on(size_t host) const {
 }
 
 std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
-  const auto stages =
-    static_cast<uint32_t>(plan.of_kind(RoleKind::stage).size());
+  const Mesh mesh{plan.chain, std::max(1u, plan.owners)};
   const auto talk = [&](RoleId one, RoleId other) {
     if (one.kind == RoleKind::stage)
-      return (one.index + 1) % stages == other.index
-             || (other.index + 1) % stages == one.index;
-    // Replicas reduce among each other; beside shards they do only where they
-    // keep the dense layers.
-    return one.kind == RoleKind::shard || other.kind == RoleKind::shard
+      return mesh.are_linked(one.index, other.index, true);
+    // Tensor members and replicas reduce among each other; beside shards these
+    // do only where they keep the dense layers. Shards may be in the workers'
+    // own processes.
+    return plan.paired || one.kind == RoleKind::shard
+           || other.kind == RoleKind::shard
            || plan.owner_kind != RoleKind::shard || plan.dense_reduced;
   };
   std::set<std::pair<size_t, size_t>> out;

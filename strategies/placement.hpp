@@ -31,13 +31,17 @@ bool parse_host_lines(const std::string& text, std::vector<HostSlots>& hosts,
                       std::map<std::string, std::string>& addresses,
                       std::string& mistake);
 
-/// Decides which role is on which host. Each worker, shard and stage takes a
-/// slot; the coordinator takes none, as it stays with whoever launches.
+/// Decides which role is on which host. Each worker, shard, stage and
+/// tensor member takes a slot; the coordinator takes none, as it stays with
+/// whoever launches.
 ///
 /// Replicas of a chain are on different hosts. Shards go where most slots are
 /// free, so that hosts share them. Workers and stages are divided by how full
 /// their hosts are, and neighbours stay together: of the fixed tree's sums, and
-/// of the activations between stages, few cross the network.
+/// of the activations between stages, few cross the network. A worker and the
+/// shard of its number that share a process take one slot, the worker's; where
+/// shares have replicas, those are with the workers that follow, which are on
+/// other hosts then.
 class Placement {
 public:
   explicit Placement(std::vector<HostSlots> hosts);
@@ -63,6 +67,7 @@ private:
   size_t least_full() const;
   bool place_shards(const Plan& plan, std::string& mistake);
   void place_in_order(const std::vector<RolePlan>& roles);
+  void place_apart(const std::vector<RolePlan>& roles);
   void put(RoleId role, size_t host);
 
   std::vector<HostSlots> hosts_;

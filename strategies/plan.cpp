@@ -32,15 +32,6 @@ constexpr std::array<std::pair<Sharding, std::string_view>, 3> sharding_names{{
   {Sharding::parameters, "parameters"},
 }};
 
-bool available(Strategy strategy) {
-  return strategy == Strategy::one_device || strategy == Strategy::mirrored
-         || strategy == Strategy::multi_worker_mirrored
-         || strategy == Strategy::central_storage
-         || strategy == Strategy::parameter_server
-         || strategy == Strategy::pipeline
-         || strategy == Strategy::fully_sharded;
-}
-
 /// Shards keep the slices, and workers push to them.
 bool has_shards(const PlanOptions& x) {
   return x.strategy == Strategy::parameter_server
@@ -52,8 +43,10 @@ uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (has_shards(x))
     return x.workers;
-  if (x.strategy == Strategy::pipeline)
-    return 0; // its stages share every virtual rank
+  if (has_stages(x.strategy))
+    return 0; // stages share the ranks of their pipeline
+  if (x.strategy == Strategy::tensor)
+    return 0; // its members share every virtual rank
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
 }
@@ -141,13 +134,20 @@ std::string counted(uint64_t n, const std::string& what) {
 }
 
 std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
-  if (x.strategy != Strategy::pipeline)
+  const bool staged = has_stages(x.strategy);
+  if (!staged && x.strategy != Strategy::tensor)
     return std::nullopt;
+  if (x.data > x.virtual_ranks)
+    return "--mesh data=" + std::to_string(x.data) + ": "
+           + counted(x.data, "pipeline") + " need at least "
+           + std::to_string(x.data) + " virtual ranks: add --virtual-ranks "
+           + std::to_string(x.data);
   if (std::ranges::any_of(x.devices, [](const std::string& device) {
         return !device.starts_with("cpu");
       }))
-    return std::string{"strategy pipeline has its stages on CPUs only as yet: "
-                       "name them with --devices cpu:0"};
+    return "strategy " + to_string(x.strategy) + " has its "
+           + (staged ? "stages" : "members")
+           + " on CPUs only as yet: name them with --devices cpu:0";
   return std::nullopt;
 }
 
@@ -176,8 +176,6 @@ std::optional<std::string> mistake_of_sharding(const PlanOptions& x) {
 /// Says what is wrong with the options; nothing where they can be planned.
 std::optional<std::string> mistake(const PlanOptions& x) {
   const bool served = x.strategy == Strategy::parameter_server;
-  if (!available(x.strategy))
-    return "strategy " + to_string(x.strategy) + " is not available yet";
   if (x.synchronisation == Synchronisation::async && !served)
     return "strategy " + to_string(x.strategy)
            + " is synchronous: drop --async or add"
@@ -236,8 +234,12 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")
            + "fixed tree";
-  if (x.strategy == Strategy::pipeline)
-    return "at each stage, fixed tree; schedule " + x.schedule;
+  if (has_stages(x.strategy))
+    return "at each stage, "
+           + (x.data > 1 ? "over " + counted(x.data, "pipeline")
+                             + " by direct exchange, "
+                         : std::string{})
+           + "fixed tree; schedule " + x.schedule;
   if (x.strategy == Strategy::fully_sharded)
     return "at the workers, fixed tree; each updates its share of the "
            "optimizer state"
@@ -245,6 +247,9 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                          : x.sharding == Sharding::gradients ? ", gradients"
                                                              : ", gradients, "
                                                                "parameters"};
+  if (x.strategy == Strategy::tensor)
+    return "at each member, fixed tree; of slices by direct exchange, fixed "
+           "tree";
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -286,6 +291,26 @@ std::vector<uint32_t> owners_of_layers(const std::vector<Slice>& slices,
       if (std::ranges::find(parts[part].variables, slice.variable)
           != parts[part].variables.end())
         out[slice.id] = part % stages;
+  return out;
+}
+
+/// A tensor member shows what no member before it has.
+std::vector<uint32_t> owners_of_shares(const std::vector<Slice>& slices,
+                                       const std::vector<TensorShare>& shares) {
+  std::vector<uint32_t> out(slices.size(), 0);
+  for (uint32_t member = 0; member < shares.size(); ++member)
+    for (const auto& slice : slices)
+      if (std::ranges::binary_search(shares[member].shows, slice.variable))
+        out[slice.id] = member;
+  return out;
+}
+
+std::vector<uint32_t> slices_of(const std::vector<Slice>& slices,
+                                const std::vector<uint32_t>& variables) {
+  std::vector<uint32_t> out;
+  for (const auto& slice : slices)
+    if (std::ranges::binary_search(variables, slice.variable))
+      out.push_back(slice.id);
   return out;
 }
 
@@ -332,13 +357,17 @@ bool make_plan(const PlanOptions& options,
   const bool served = has_shards(options);
   const bool paired = options.strategy == Strategy::fully_sharded;
   const auto workers = static_cast<uint32_t>(members_of(options));
-  const bool staged = options.strategy == Strategy::pipeline;
+  const bool staged = has_stages(options.strategy);
+  const bool sliced = options.strategy == Strategy::tensor;
+  const auto members = static_cast<uint32_t>(options.tensor.size());
+  strategies::require(!sliced || members > 0, "a group without members");
   const auto stages = static_cast<uint32_t>(options.stages.size())
                       / std::max(1u, options.chunks);
   strategies::require(!staged || stages > 0, "a pipeline without stages");
   const auto owners = paired   ? workers
                       : served ? options.shards
                       : staged ? stages
+                      : sliced ? members
                                : workers;
   Plan out;
   out.strategy = options.strategy;
@@ -352,14 +381,18 @@ bool make_plan(const PlanOptions& options,
   out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
               : staged ? owners_of_layers(out.slices, options.stages, stages)
+              : sliced ? owners_of_shares(out.slices, options.tensor)
                        : assign(out.slices, owners);
   out.owners = owners;
-  out.chain = options.chain;
+  out.chain = staged ? options.data : options.chain;
   out.owner_kind = served   ? RoleKind::shard
                    : staged ? RoleKind::stage
+                   : sliced ? RoleKind::tensor
                             : RoleKind::worker;
   if (staged)
     out.stages = options.stages;
+  if (sliced)
+    out.tensor = options.tensor;
   out.reduction = reduction_of(options, workers);
   std::vector<std::vector<uint32_t>> owned(owners);
   std::vector<uint32_t> reduced;
@@ -380,11 +413,17 @@ bool make_plan(const PlanOptions& options,
                          "cpu",
                          {},
                          paired ? slices_with(out, i) : owned[i % owners]});
-  for (uint32_t i = 0; staged && i < stages; ++i)
-    out.roles.push_back({{RoleKind::stage, i},
+  for (uint32_t i = 0; staged && i < stages * options.data; ++i)
+    out.roles.push_back(
+      {{RoleKind::stage, i},
+       devices[i % devices.size()],
+       ranks_of_worker(i / stages, options.data, options.virtual_ranks),
+       owned[i % stages]});
+  for (uint32_t i = 0; sliced && i < members; ++i)
+    out.roles.push_back({{RoleKind::tensor, i},
                          devices[i % devices.size()],
                          {0, options.virtual_ranks},
-                         owned[i]});
+                         slices_of(out.slices, options.tensor[i].variables)});
   plan = std::move(out);
   return true;
 }

@@ -3,6 +3,7 @@
 #include "strategies/membership.hpp"
 #include "strategies/rank_tree.hpp"
 #include "strategies/slicing.hpp"
+#include "strategies/tensor_plan.hpp"
 
 #include <cstdint>
 #include <string>
@@ -29,6 +30,11 @@ enum class Synchronisation : uint8_t { sync, async };
 /// al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 /// SC 2020.
 enum class Sharding : uint8_t { optimizer, gradients, parameters };
+
+/// Whether layers are on stages, of one pipeline or of several side by side.
+constexpr bool has_stages(Strategy strategy) {
+  return strategy == Strategy::pipeline || strategy == Strategy::hybrid;
+}
 
 /// What a stage of a pipeline holds, or a chunk of one: operators [begin, end)
 /// of the graph. Bytes that cross are of one sample.
@@ -70,7 +76,9 @@ struct PlanOptions {
   /// stages with `chunks` each.
   std::vector<StageLayers> stages;
   uint32_t chunks = 1;
-  std::string schedule; ///< of a pipeline, in words
+  uint32_t data = 1;    ///< pipelines side by side, with those stages each
+  std::string schedule; ///< of pipelines, in words
+  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
 };
 
 /// What one role of the plan is to do.
@@ -78,7 +86,8 @@ struct RolePlan {
   RoleId role;
   std::string device; ///< where it computes; "cpu" for a shard
   RankRange ranks;    ///< empty for a shard, the evaluator, the coordinator
-  std::vector<uint32_t> slices; ///< owned slice ids
+  std::vector<uint32_t> slices; ///< owned slice ids; of a tensor member with
+                                ///< those that all keep
 };
 
 /// Which role runs where, which variable lives where, how a step is
@@ -97,7 +106,8 @@ struct Plan {
   uint32_t owners = 0; ///< so many, each with `chain` replicas
   uint32_t chain = 1;
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server,
-                                          ///< stage for pipeline
+                                          ///< stage where layers are on
+                                          ///< them, tensor
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
@@ -105,8 +115,10 @@ struct Plan {
   /// Worker K and shard K are one process, which computes and keeps slices: it
   /// dies as a whole. A slice's replicas are with shards that follow.
   bool paired = false;
-  /// Of a pipeline: chunk c of stage k is c owners + k.
+  /// Of a pipeline: chunk c of stage k is c owners + k. There are `chain`
+  /// pipelines, each with all slices: stage k of pipeline d is d owners + k.
   std::vector<StageLayers> stages;
+  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
@@ -132,12 +144,16 @@ struct PlanError {
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
 /// shard c + k * shards is replica k of shard c. pipeline has its stages on
 /// devices[index mod size]; each owns the slices of its chunks' variables and
-/// takes every virtual rank through its layers. fully_sharded has `workers`
-/// workers and as many shards, paired: slice s of owner c has its replicas with
-/// shards c, c + 1, … of a ring. Errors: returns false and fills `error` (more
-/// workers or devices than virtual ranks, virtual ranks above the global batch,
-/// a strategy that is not available yet, async without parameter_server, zero
-/// counts, an all-reduce that the strategy or the reduction does not have).
+/// takes every virtual rank through its layers. hybrid has `data` pipelines,
+/// which take a range of the ranks each. tensor has its members on
+/// devices[index mod size]; the first that has a variable owns its slices, and
+/// each takes every virtual rank through its virtual slices. fully_sharded has
+/// `workers` workers and as many shards, paired: slice s of owner c has its
+/// replicas with shards c, c + 1, … of a ring. Errors: returns false and fills
+/// `error` (more workers or devices than virtual ranks, virtual ranks above the
+/// global batch, async without
+/// parameter_server, zero counts, an all-reduce that the strategy or the
+/// reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);

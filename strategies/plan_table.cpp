@@ -60,13 +60,20 @@ std::string ranks_of(const RolePlan& role, const Plan& plan) {
   return runs(numbers);
 }
 
+std::string pipeline_of(const Plan& plan, uint32_t pipeline) {
+  std::vector<RoleId> roles;
+  for (uint32_t stage = 0; stage < plan.owners; ++stage)
+    roles.push_back({RoleKind::stage, pipeline * plan.owners + stage});
+  return to_string(roles);
+}
+
 std::string summary_of(const Plan& plan) {
   uint64_t parameters = 0;
   for (const auto& variable : plan.variables)
     parameters += variable.size();
   auto synchronisation =
     plan.synchronisation == Synchronisation::sync ? "sync" : "async";
-  return aligned({
+  std::vector<Row> rows{
     {"strategy", to_string(plan.strategy)},
     {"synchronisation", synchronisation},
     {"reduction", plan.reduction},
@@ -77,7 +84,10 @@ std::string summary_of(const Plan& plan) {
     {"virtual ranks", std::to_string(plan.virtual_ranks)},
     {"global batch", std::to_string(plan.global_batch)},
     {"parameters", std::to_string(parameters)},
-  });
+  };
+  for (uint32_t i = 0; plan.strategy == Strategy::hybrid && i < plan.chain; ++i)
+    rows.push_back({"pipeline " + std::to_string(i), pipeline_of(plan, i)});
+  return aligned(rows);
 }
 
 std::string roles_of(const Plan& plan) {
@@ -93,6 +103,16 @@ std::string roles_of(const Plan& plan) {
   return aligned(rows);
 }
 
+/// Stage k of each pipeline.
+std::string names_of_stage(const Plan& plan, uint32_t stage) {
+  std::string names;
+  for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
+    names +=
+      (pipeline == 0 ? "" : ", ")
+      + to_string(RoleId{RoleKind::stage, pipeline * plan.owners + stage});
+  return names;
+}
+
 std::string stages_of(const Plan& plan) {
   std::vector<Row> rows{{"stage", "layers", "FLOPs a sample", "bytes in",
                          "bytes back", "in flight"}};
@@ -100,7 +120,7 @@ std::string stages_of(const Plan& plan) {
     const auto& stage = plan.stages[i];
     const auto chunk = i / plan.owners;
     const bool several = plan.stages.size() > plan.owners;
-    rows.push_back({"stage:" + std::to_string(i % plan.owners)
+    rows.push_back({names_of_stage(plan, i % plan.owners)
                       + (several ? ", chunk " + std::to_string(chunk) : ""),
                     stage.first == stage.last
                       ? stage.first
@@ -109,6 +129,23 @@ std::string stages_of(const Plan& plan) {
                     i == 0 ? "-" : std::to_string(stage.bytes_in),
                     i == 0 ? "-" : std::to_string(stage.bytes_back),
                     std::to_string(stage.in_flight)});
+  }
+  return aligned(rows);
+}
+
+std::string shares_of(const Plan& plan) {
+  std::vector<Row> rows{{"member", "virtual slices", "FLOPs a sample",
+                         "sums forward", "sums backward",
+                         "bytes a sample to each"}};
+  for (uint32_t i = 0; i < plan.tensor.size(); ++i) {
+    const auto& share = plan.tensor[i];
+    std::vector<uint32_t> slices;
+    for (auto slice = share.slices.lo; slice < share.slices.hi; ++slice)
+      slices.push_back(slice);
+    rows.push_back(
+      {"tensor:" + std::to_string(i), runs(slices), std::to_string(share.flops),
+       std::to_string(share.forward_sums), std::to_string(share.backward_sums),
+       std::to_string(share.bytes)});
   }
   return aligned(rows);
 }
@@ -125,8 +162,11 @@ std::string variables_of(const Plan& plan) {
     place.slices.push_back(slice.id);
     if (plan.owner[slice.id] == Plan::every_worker)
       place.every_worker = true;
-    else
+    else if (plan.stages.empty())
       place.owners.insert({plan.owner_kind, plan.owner[slice.id]});
+    else // each pipeline has all
+      for (auto stage : plan.replicas(slice.id))
+        place.owners.insert({plan.owner_kind, stage});
   }
   std::vector<Row> rows{{"variable", "shape", "bytes", "slices", "owners"}};
   for (size_t i = 0; i < plan.variables.size(); ++i) {
@@ -134,7 +174,15 @@ std::string variables_of(const Plan& plan) {
     std::string shape;
     for (auto extent : variable.shape)
       shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    std::string owners = places[i].every_worker ? "every worker" : "";
+    const auto holders =
+      std::ranges::count_if(plan.tensor, [i](const TensorShare& share) {
+        return std::ranges::binary_search(share.variables, i);
+      });
+    std::string owners = places[i].every_worker ? "every worker"
+                         : holders > 1          ? "every member"
+                                                : "";
+    if (holders > 1)
+      places[i].owners.clear();
     for (auto role : places[i].owners)
       owners += (owners.empty() ? "" : ",") + to_string(role);
     if (variable.partitions > 0)
@@ -152,6 +200,8 @@ std::string to_table(const Plan& plan) {
   auto out = summary_of(plan) + '\n' + roles_of(plan);
   if (!plan.stages.empty())
     out += '\n' + stages_of(plan);
+  if (!plan.tensor.empty())
+    out += '\n' + shares_of(plan);
   if (!plan.variables.empty())
     out += '\n' + variables_of(plan);
   return out;

@@ -28,7 +28,7 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
   if (!how.empty())
     what += " (" + how + ')';
   auto budget = std::to_string(budget_);
-  if (spent_ >= budget_) {
+  if (spent_ >= budget_ && (!life.beside || budget_ == 0)) {
     if (budget_ == 0)
       return {false, 0, what + ": restarts are off"};
     return {false, 0,
@@ -44,7 +44,7 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
                 " model or batch"};
   past.memory = life.memory;
   const auto delay_ms = delay_after(past, life);
-  ++spent_;
+  spent_ += life.beside ? 0 : 1;
   ++restarts_;
   return {true, budget_ - spent_,
           what + ": restart " + std::to_string(spent_) + " of " + budget

@@ -29,6 +29,9 @@ public:
     uint64_t ms = ~uint64_t{0};
     bool by_itself = false; ///< not ended by others: it may well do so again
     bool memory = false;    ///< it had too little
+    /// It ended with others, as of a host that is lost, and one of them has
+    /// spent a restart: all are started again for that.
+    bool beside = false;
   };
 
   explicit RestartBudget(uint32_t budget = 5);

@@ -94,7 +94,7 @@ Resume resume_free_rows(const SealedState& sealed) {
   auto found = resume_replicas(sealed);
   uint64_t lost = 0;
   for (const auto& [shard, applied] : sealed.promised)
-    lost += lacking(sealed.acknowledged, applied);
+    lost += lacking(sealed.leases.acknowledged, applied);
   if (lost > 0)
     return rolled_back("chains have lost " + std::to_string(lost)
                        + " pushes of rows that were acknowledged");
@@ -103,7 +103,7 @@ Resume resume_free_rows(const SealedState& sealed) {
 
 /// Of what is known to be consumed.
 uint64_t lost_leases(const SealedState& sealed) {
-  const auto& known = sealed.acknowledged;
+  const auto& known = sealed.leases.acknowledged;
   const auto in_all = [&](uint64_t lease) {
     return std::ranges::all_of(sealed.applied, [&](const auto& tail) {
       return tail.second.contains(lease)
@@ -121,12 +121,12 @@ uint64_t lost_leases(const SealedState& sealed) {
 
 Resume resume_leases(const SealedState& sealed) {
   Resume found;
-  if (sealed.counted) {
+  if (sealed.leases.counted) {
     auto kept = sealed.promised.begin()->second;
     for (const auto& [shard, promised] : sealed.promised)
       kept = intersection(kept, promised);
-    found.lost_leases = *sealed.counted
-                        - std::min(*sealed.counted, kept.size());
+    found.lost_leases = *sealed.leases.counted
+                        - std::min(*sealed.leases.counted, kept.size());
   } else {
     found.lost_leases = lost_leases(sealed);
   }

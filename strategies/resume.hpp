@@ -27,6 +27,13 @@ struct Restorable {
   uint64_t newest = 0;
 };
 
+/// Leases that a job relies on: those that are known to be consumed, or how
+/// many an earlier coordinator had counted, where nobody knows which.
+struct KnownLeases {
+  LeaseSet acknowledged;
+  std::optional<uint64_t> counted;
+};
+
 /// What those who have sealed hold between them, and what the job relies on.
 struct SealedState {
   std::vector<Restorable> slices; ///< on shards or stages: of each chain's head
@@ -42,9 +49,7 @@ struct SealedState {
   bool undecided = false;
 
   uint64_t committed = 0; ///< steps that are known to be
-  LeaseSet acknowledged;  ///< leases that are known to be consumed, or
-  /// how many an earlier coordinator had counted: which ones nobody knows.
-  std::optional<uint64_t> counted;
+  KnownLeases leases;
 };
 
 enum class ResumeVerdict : uint8_t {

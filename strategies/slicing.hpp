@@ -31,6 +31,11 @@ struct Slice {
   uint64_t expected = 0;   ///< elements, were all rows there
 
   bool sparse() const { return partitions > 0; }
+  /// That its parameters take; a part of a sparse table: if all rows were
+  /// there.
+  uint64_t bytes() const {
+    return sizeof(float) * (sparse() ? expected : count);
+  }
 
   friend bool operator==(const Slice&, const Slice&) = default;
 };

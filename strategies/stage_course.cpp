@@ -53,13 +53,26 @@ void StageCourse::take() {
 void StageCourse::done() {
   busy_ = false;
   if (phase_ == Phase::passing && next_ == actions_.size()) {
-    phase_ = rounds_ ? Phase::summing : Phase::updating;
+    if (shares_)
+      phase_ = Phase::giving;
+    else
+      summed();
+  } else if (phase_ == Phase::giving) {
+    phase_ = Phase::adding;
+  } else if (phase_ == Phase::adding) {
+    phase_ = Phase::taking;
+  } else if (phase_ == Phase::taking) {
+    summed();
   } else if (phase_ == Phase::summing) {
     phase_ = Phase::scaling;
   } else if (phase_ == Phase::updating) {
     ++version_;
     phase_ = Phase::waiting;
   }
+}
+
+void StageCourse::summed() {
+  phase_ = rounds_ ? Phase::summing : Phase::updating;
 }
 
 void StageCourse::scaled(bool last_round) {

@@ -12,28 +12,36 @@ namespace troupe {
 ///
 ///              begin            all passes are done
 ///   waiting ----------> passing ---------------------+--> updating --> waiting
-///                                 with rounds:       |       ^         of the
-///                                                    v       | last    next
-///                                                 summing    | round   version
-///                                                    |       |
-///                                                    +--> scaling --> summing
+///                          |      with rounds:       |       ^         of the
+///        with other        |                         v       | last    next
+///        pipelines:        |                      summing    | round   version
+///                          |                         |       |
+///                          |                         +--> scaling --> summing
+///                          v                         |
+///                       giving --> adding --> taking-+
 ///
 /// One thing at a time is on the executor: nothing is due before it is done.
-/// What is due may need something of a neighbour: it is taken once that has
-/// come. An epoch that begins sends the stage back to waiting.
+/// What is due may need something of a neighbour, or of the stages that hold
+/// the same layers: it is taken once that has come. An epoch that begins sends
+/// the stage back to waiting.
 class StageCourse {
 public:
   enum class Phase : uint8_t {
     waiting, ///< between two steps
     passing, ///< micro-batches, forward and backward, in the schedule's order
+    giving,  ///< others' shares of what its micro-batches' gradients sum up to
+    adding,  ///< what came of its own share, from all other pipelines
+    taking,  ///< the others' shares, added up
     summing, ///< a round of scalars: own sums, with those of the stages after
     scaling, ///< ... and what the first stage makes of all of them
     updating,
     failed, ///< nothing is due before another epoch
   };
 
-  /// The run ends at version `end`.
-  explicit StageCourse(uint64_t end) : end_(end) {}
+  /// The run ends at version `end`. `shares`: other pipelines hold the same
+  /// layers.
+  explicit StageCourse(uint64_t end, bool shares = false)
+    : shares_(shares), end_(end) {}
 
   /// An epoch begins at `version`: a step that was under way is taken anew.
   void begin_epoch(uint64_t version);
@@ -67,6 +75,10 @@ public:
   uint64_t next_step() const;
 
 private:
+  /// The gradients of the step are summed.
+  void summed();
+
+  bool shares_;
   Phase phase_ = Phase::waiting;
   bool busy_ = false; ///< the executor has something
   bool paused_ = false;

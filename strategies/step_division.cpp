@@ -1,7 +1,7 @@
 #include "strategies/step_division.hpp"
 
 #include "strategies/takeover.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,15 +18,15 @@ std::vector<RankRange> whole_nodes(RankRange ranks,
 }
 
 /// Empty: a member has no room for all.
-std::vector<StepShare> repaired(const std::vector<StepMember>& members,
-                                const DivisionOptions& options) {
+std::vector<MemberNodes> repaired(const std::vector<StepMember>& members,
+                                  const DivisionOptions& options) {
   std::vector<RankRange> held;
   for (const auto& member : members)
     held.insert(held.end(), member.held.begin(), member.held.end());
   const auto missing = missing_ranks(held, options.virtual_ranks);
-  std::vector<StepShare> out;
+  std::vector<MemberNodes> out;
   for (const auto& member : members) {
-    StepShare share{member.held, {}};
+    MemberNodes share{member.held, {}};
     for (auto range : takeover_ranks(member.ranks, missing))
       for (auto node : maximal_nodes(range, options.virtual_ranks))
         share.left.push_back(node);
@@ -39,14 +39,14 @@ std::vector<StepShare> repaired(const std::vector<StepMember>& members,
 
 } // namespace
 
-std::vector<StepShare> divide_step(const std::vector<StepMember>& members,
-                                   const DivisionOptions& options) {
+std::vector<MemberNodes> divide_step(const std::vector<StepMember>& members,
+                                     const DivisionOptions& options) {
   const bool any_held = std::ranges::any_of(
     members, [](const StepMember& member) { return !member.held.empty(); });
   if (any_held && !options.any_order)
     if (auto found = repaired(members, options); !found.empty())
       return found;
-  std::vector<StepShare> out;
+  std::vector<MemberNodes> out;
   for (const auto& member : members)
     out.push_back({{}, whole_nodes(member.ranks, options)});
   return out;
@@ -61,7 +61,7 @@ uint32_t max_nodes(const DivisionOptions& options) {
 }
 
 std::vector<std::vector<RankRange>>
-nodes_of(const std::vector<StepShare>& shares) {
+nodes_of(const std::vector<MemberNodes>& shares) {
   std::vector<std::vector<RankRange>> out;
   for (const auto& share : shares) {
     out.push_back(share.held);

@@ -7,11 +7,12 @@
 
 namespace troupe {
 
-/// What one member brings to a step that all reduce together.
-struct StepShare {
+/// What one member brings to a step that all reduce together; not to be taken
+/// for the shares of a step of k of n (StepShares).
+struct MemberNodes {
   std::vector<RankRange> held; ///< nodes whose sums it has already
   std::vector<RankRange> left; ///< nodes that it computes; left to right
-  friend bool operator==(const StepShare&, const StepShare&) = default;
+  friend bool operator==(const MemberNodes&, const MemberNodes&) = default;
 };
 
 /// A member as it begins an epoch: what it owns, and what it has of the step.
@@ -35,14 +36,14 @@ struct DivisionOptions {
 /// its ranks that nobody holds (PROTOCOL 9). Where a member would have more
 /// nodes than there is room for, or sums are in any order, all compute their
 /// own ranks again. All members find the same.
-std::vector<StepShare> divide_step(const std::vector<StepMember>& members,
-                                   const DivisionOptions& options);
+std::vector<MemberNodes> divide_step(const std::vector<StepMember>& members,
+                                     const DivisionOptions& options);
 
 /// The most nodes that a member ever computes of its ranks.
 uint32_t max_nodes(const DivisionOptions& options);
 
 /// What each member brings, in the order of its vectors.
 std::vector<std::vector<RankRange>>
-nodes_of(const std::vector<StepShare>& shares);
+nodes_of(const std::vector<MemberNodes>& shares);
 
 } // namespace troupe

@@ -47,11 +47,11 @@ std::vector<TensorDuty> tensor_duties(const std::vector<TensorOp>& ops,
   return duties;
 }
 
-std::vector<TreeTerm> tensor_terms(uint32_t members, uint32_t slices) {
+std::vector<TreeAddend> tensor_addends(uint32_t members, uint32_t slices) {
   std::vector<std::vector<RankRange>> nodes;
   for (uint32_t index = 0; index < members; ++index)
     nodes.push_back({slices_of_member(index, members, slices)});
-  return tree_terms(nodes, std::vector<bool>(slices, true));
+  return tree_addends(nodes, std::vector<bool>(slices, true));
 }
 
 std::vector<TensorShare> tensor_shares(const std::vector<TensorOp>& ops,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "strategies/rank_tree.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -48,7 +48,7 @@ std::vector<TensorDuty> tensor_duties(const std::vector<TensorOp>& ops,
 
 /// How members' partial sums are added, one addend a member: the upper part of
 /// the fixed tree over the slices (PROTOCOL 3).
-std::vector<TreeTerm> tensor_terms(uint32_t members, uint32_t slices);
+std::vector<TreeAddend> tensor_addends(uint32_t members, uint32_t slices);
 
 /// What a member of the group holds and does.
 struct TensorShare {

@@ -46,6 +46,14 @@ void extend(X509* certificate, X509* issuer, int kind,
         "extending a certificate");
 }
 
+/// Which key a certificate is of, and by which it is signed (RFC 5280, 4.2.1.1
+/// and 4.2.1.2): whoever verifies strictly, as Python 3.13 does, asks for both.
+void name_keys(X509* certificate, X509* issuer) {
+  extend(certificate, issuer, NID_subject_key_identifier, "hash");
+  if (certificate != issuer && X509_get0_subject_key_id(issuer) != nullptr)
+    extend(certificate, issuer, NID_authority_key_identifier, "keyid:always");
+}
+
 Certificate begin(const std::string& name, EVP_PKEY* key,
                   const Period& period) {
   Certificate made{X509_new()};
@@ -104,6 +112,7 @@ Certificate make_authority(EVP_PKEY* key, int64_t now) {
   X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
   extend(made.get(), made.get(), NID_basic_constraints, "critical,CA:TRUE");
   extend(made.get(), made.get(), NID_key_usage, "critical,keyCertSign,cRLSign");
+  name_keys(made.get(), made.get());
   check(X509_sign(made.get(), key, EVP_sha256()) != 0, "signing");
   return made;
 }
@@ -120,6 +129,7 @@ Certificate issue_authority(const MemberName& name, EVP_PKEY* key,
   extend(made.get(), authority, NID_name_constraints,
          std::string{"critical,permitted;DNS:"} + member_domain);
   extend(made.get(), authority, NID_subject_alt_name, "URI:" + uri_of(name));
+  name_keys(made.get(), authority);
   check(X509_sign(made.get(), authority_key, EVP_sha256()) != 0, "signing");
   return made;
 }
@@ -134,6 +144,7 @@ Certificate issue(const MemberName& name, EVP_PKEY* key, X509* authority,
   extend(made.get(), authority, NID_ext_key_usage, "serverAuth,clientAuth");
   extend(made.get(), authority, NID_subject_alt_name,
          "URI:" + uri_of(name) + ",DNS:" + host_of(name));
+  name_keys(made.get(), authority);
   check(X509_sign(made.get(), authority_key, EVP_sha256()) != 0, "signing");
   return made;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -25,6 +26,13 @@ std::string reason() {
 
 constexpr const char* bundled_certificate = "member.pem";
 constexpr const char* bundled_key = "member.key";
+constexpr const char* bundled_clock = "boot time";
+
+int64_t seconds_since_boot() {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return static_cast<int64_t>(time.tv_sec);
+}
 
 /// Tells whether it is a folder; a file has everything in one.
 bool check_place(const std::string& path) {
@@ -160,6 +168,7 @@ Credentials made_here(Credentials out) {
 
 Credentials load_bundle(Credentials out) {
   std::istringstream text{read_private(out.folder, true)};
+  std::string clock;
   std::string* to = nullptr;
   for (std::string line; std::getline(text, line);) {
     if (line.starts_with("# ")) {
@@ -169,11 +178,13 @@ Credentials load_bundle(Credentials out) {
            : name == signer_file         ? &out.signer
            : name == bundled_certificate ? &out.certificate
            : name == bundled_key         ? &out.key
+           : name == bundled_clock       ? &clock
                                          : nullptr;
     } else if (to) {
       *to += line + '\n';
     }
   }
+  out.source.boot_s = std::strtoll(clock.c_str(), nullptr, 10);
   if (!out.authority_key.empty())
     return made_here(std::move(out));
   check_member(out.folder, out);
@@ -242,7 +253,15 @@ void save_into(const std::string& folder, const std::string& expected,
 } // namespace
 
 int64_t CertificateSource::now() const {
-  return static_cast<int64_t>(std::time(nullptr)) + clock_offset_s;
+  const auto clock = boot_s == 0 ? static_cast<int64_t>(std::time(nullptr))
+                                 : boot_s + seconds_since_boot();
+  return clock + clock_offset_s;
+}
+
+CertificateSource held_clock(CertificateSource source) {
+  source.boot_s = static_cast<int64_t>(std::time(nullptr))
+                  - seconds_since_boot();
+  return source;
 }
 
 Credentials make_authority(const CertificateSource& source) {
@@ -338,6 +357,9 @@ std::string to_bundle(const Credentials& member) {
              {authority_key_file, member.authority_key}})
     if (!text.empty())
       out += "# " + name + '\n' + text;
+  if (member.source.boot_s != 0)
+    out += std::string{"# "} + bundled_clock + '\n'
+           + std::to_string(member.source.boot_s) + '\n';
   return out;
 }
 

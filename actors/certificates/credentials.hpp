@@ -16,10 +16,18 @@ struct CertificateSource {
   std::string path; ///< folder, or a file with all in one
   int64_t valid_seconds = 30L * 24 * 3600; ///< of those that are made here
   int64_t clock_offset_s = 0; ///< what a test adds to this host's clock
+  /// When this host was started, by its clock as it was once: held_clock();
+  /// 0: its clock as it is, which may be set meanwhile.
+  int64_t boot_s = 0;
 
   /// Seconds of Unix time by which certificates are judged.
   int64_t now() const;
 };
+
+/// The same, but from here on its time goes on evenly (CLOCK_BOOTTIME), whoever
+/// sets the host's clock: certificates that a run has made for its own
+/// processes hold for those of its processes that begin later.
+CertificateSource held_clock(CertificateSource source);
 
 /// Certificate, key and authority of a member, as PEM text: read once,
 /// whatever becomes of the files afterwards.
@@ -87,7 +95,7 @@ void save_credentials(const std::string& folder, const Credentials& member);
 /// member's certificate and key. Errors: as save_credentials().
 void save_authority(const std::string& folder, const Credentials& below);
 
-/// All in one text, as a file has it.
+/// All in one text, as a file has it, and by what clock it is judged.
 std::string to_bundle(const Credentials& member);
 
 } // namespace troupe

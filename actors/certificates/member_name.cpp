@@ -22,6 +22,7 @@ constexpr std::array words{
   Word{Kind::shard, "ps", true},
   Word{Kind::evaluator, "evaluator", true},
   Word{Kind::stage, "stage", true},
+  Word{Kind::tensor, "tensor", true},
   Word{Kind::voter, "voter", false},
   Word{Kind::supervisor, "supervisor", false},
   Word{Kind::operator_, "operator", false},
@@ -43,6 +44,8 @@ MemberName name_of(RoleId role) {
       return {Kind::evaluator, role.index};
     case RoleKind::stage:
       return {Kind::stage, role.index};
+    case RoleKind::tensor:
+      return {Kind::tensor, role.index};
   }
   return {};
 }

@@ -22,6 +22,7 @@ struct MemberName {
     supervisor,
     operator_,
     stage,
+    tensor,
     /// Below the job's own: a standby's, which signs for members and says
     /// nothing itself.
     authority,
@@ -30,8 +31,8 @@ struct MemberName {
     sharded,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard, evaluator, stage, authority and
-                      ///< sharded
+  uint32_t index = 0; ///< of worker, shard, evaluator, stage, tensor,
+                      ///< authority and sharded
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
 };

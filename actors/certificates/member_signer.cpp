@@ -49,7 +49,8 @@ void MemberSigner::revoked(const MemberName& name, int64_t until) {
   known = std::max(known, until);
 }
 
-MemberRequest::MemberRequest() {
+MemberRequest::MemberRequest(CertificateSource source)
+  : source_(std::move(source)) {
   const auto key = make_key();
   key_ = to_pem(key.get());
   request_ = to_pem(make_request(key.get()).get());
@@ -58,6 +59,7 @@ MemberRequest::MemberRequest() {
 std::string MemberRequest::complete(const std::string& signed_for) const {
   Credentials key;
   key.key = key_;
+  key.source = source_;
   return signed_for + to_bundle(key);
 }
 

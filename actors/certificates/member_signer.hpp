@@ -33,12 +33,14 @@ private:
 /// The other side: a key that stays in this process, and what is asked for it.
 class MemberRequest {
 public:
-  MemberRequest();
+  /// `source`: by what clock the member is to judge certificates.
+  explicit MemberRequest(CertificateSource source = {});
   const std::string& request() const { return request_; }
   /// All that the member needs, as to_bundle() writes it.
   std::string complete(const std::string& signed_for) const;
 
 private:
+  CertificateSource source_;
   std::string key_;
   std::string request_;
 };

@@ -105,16 +105,20 @@ int judge(int fine, X509_STORE_CTX* chain) {
   const auto whose = "the certificate of "
                      + (name ? to_string(*name) : "a peer");
   if (fine == 1) {
-    // Authorities above it need no name, and members sign for nobody.
-    const bool above = X509_STORE_CTX_get_error_depth(chain) > 0;
+    // Authorities above it need no name; members sign for nobody, and those
+    // that have a name for members only. pathlen alone lets one of them make
+    // another of the same name (RFC 5280, 6.1.4 l).
+    const int depth = X509_STORE_CTX_get_error_depth(chain);
+    const bool above = depth > 0;
     const bool signs = name && name->kind == MemberName::Kind::authority;
-    const bool fits = above ? !name || signs : name && !signs;
+    const bool fits = above ? !name || (signs && depth == 1) : name && !signs;
     if (fits && (!name || !is_revoked(chain, *name, period_of(certificate))))
       return 1;
-    refused = fits    ? whose + " is revoked"
-              : above ? to_string(*name) + " signs for nobody"
-              : name  ? to_string(*name) + " is no member of a job"
-                      : "its certificate names no member of a job";
+    refused = fits             ? whose + " is revoked"
+              : signs && above ? to_string(*name) + " makes no authority"
+              : above          ? to_string(*name) + " signs for nobody"
+              : name           ? to_string(*name) + " is no member of a job"
+                               : "its certificate names no member of a job";
     X509_STORE_CTX_set_error(chain, fits ? X509_V_ERR_CERT_REVOKED
                                          : X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;

@@ -2,6 +2,7 @@
 
 #include "actors/compute/step_rows.hpp"
 #include "actors/wire/sole_owner.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 
@@ -126,8 +127,7 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   once(run);
   if (!all_told(run))
     compute_again(run);
-  result.seconds =
-    std::chrono::duration<double>(SteadyClock::now() - begin).count();
+  result.seconds = seconds_since(begin);
   return result;
 }
 

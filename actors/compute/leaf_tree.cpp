@@ -9,6 +9,11 @@
 namespace troupe {
 
 void LeafTree::begin(const std::vector<uint32_t>& samples) {
+  begin(samples, {0, static_cast<uint32_t>(samples.size())});
+}
+
+void LeafTree::begin(const std::vector<uint32_t>& samples, RankRange own) {
+  own_ = own;
   for (auto& [node, sum] : sums_)
     idle_.push_back(std::move(sum));
   sums_.clear();
@@ -40,7 +45,8 @@ void LeafTree::put(uint32_t rank) {
     const auto [left, right] = children(node);
     node = rank < left.hi ? left : right;
   }
-  for (auto at = above.rbegin(); at != above.rend() && is_whole(*at); ++at)
+  for (auto at = above.rbegin();
+       at != above.rend() && own_.covers(*at) && is_whole(*at); ++at)
     merge(*at);
 }
 
@@ -66,8 +72,11 @@ void LeafTree::merge(RankRange node) {
 }
 
 const float* LeafTree::root() const {
-  const auto found =
-    sums_.find(RankRange{0, static_cast<uint32_t>(missing_.size())});
+  return sum({0, static_cast<uint32_t>(missing_.size())});
+}
+
+const float* LeafTree::sum(RankRange node) const {
+  const auto found = sums_.find(node);
   kernels::require(found != sums_.end(), "a sum that is not whole");
   return found->second->data();
 }

@@ -19,6 +19,9 @@ public:
 
   /// A step begins. `samples` by virtual rank: one without has no leaf.
   void begin(const std::vector<uint32_t>& samples);
+  /// The same where only the leaves of `own` come, and others have the rest:
+  /// sums stop at the largest nodes that `own` covers.
+  void begin(const std::vector<uint32_t>& samples, RankRange own);
   /// Where the leaf that comes next is to be written; 0 at first, then what
   /// another leaf left there. put() takes it. Shape: float [count].
   float* next();
@@ -28,6 +31,10 @@ public:
   /// The sum, once all leaves are in; before that, a bug that asserts.
   /// Shape: float [count].
   const float* root() const;
+  /// The sum of a node, once all its leaves are in and unless it has gone into
+  /// that of a larger one. Errors: as above; so is a node without samples.
+  /// Shape: float [count].
+  const float* sum(RankRange node) const;
 
 private:
   bool is_whole(RankRange node) const;
@@ -38,6 +45,7 @@ private:
   std::vector<std::unique_ptr<Buffer>> idle_;
   std::unique_ptr<Buffer> next_;
   std::vector<uint8_t> missing_; ///< by rank
+  RankRange own_;
 };
 
 } // namespace troupe

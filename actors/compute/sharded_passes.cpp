@@ -45,7 +45,8 @@ void ShardedPasses::begin(uint64_t step, uint32_t rank) {
     part->abandon();
   const auto rows = sampling_.rank(step, rank).count;
   sampling_.indices(step, rank, rows_);
-  data_->gather(rows_.data(), rows, samples_);
+  data_->gather(rows_.data(), rows, samples_,
+                DataPass{job_.options.seed, sampling_.step(step).data_epoch});
   batch_ = samples_.batch(rows,
                           kernels::batch_key(job_.options.seed, step, rank));
   batch_.step = {sampling_.step(step).count, sampling_.filled(step)};

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/job/job.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/reports.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/engine/stage_replica.hpp"
 #include "strategies/sharded_course.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/links/link_memory.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/reports.hpp"
 
 #include <cstddef>
 #include <cstdint>

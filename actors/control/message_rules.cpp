@@ -19,7 +19,7 @@ constexpr Kinds bit(Kind kind) {
 constexpr auto coordinators = bit(Kind::coordinator);
 constexpr auto workers = bit(Kind::worker) | bit(Kind::sharded);
 constexpr auto shards = bit(Kind::shard) | bit(Kind::sharded);
-constexpr auto roles = workers | shards | bit(Kind::stage)
+constexpr auto roles = workers | shards | bit(Kind::stage) | bit(Kind::tensor)
                        | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
 constexpr auto operators = supervisors | bit(Kind::operator_);
@@ -63,8 +63,8 @@ public:
     by<JobInfo, Propose, Activate, Pause, EndAt, SnapshotRequest, SnapshotTaken,
        Finish, LeaseGrant, Evaluate, RowPull, ArmFault>(coordinators);
     // Those around the roles.
-    by<ReplaceRole, StartRole, RetireRole, Progress, EpochEnd, Note, Finished>(
-      coordinators);
+    by<ReplaceRole, StartRole, RetireRole, Progress, DataEpochEnd, Note,
+       Finished>(coordinators);
     by<RoleDied, GiveUp>(supervisors);
     by<Detach>(watchers);
     by<StopRequest, SwitchConsistency, ReshapeJob, InjectFault>(operators);

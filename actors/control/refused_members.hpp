@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/certificates/tls_context.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/greeting.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -4,8 +4,10 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/checkpoint_rows.hpp"
 #include "actors/job/job.hpp"
+#include "actors/process/unix_time.hpp"
 #include "actors/wire/version.hpp"
 #include "kernels/base/crc32c.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/output_trial.hpp"
@@ -31,12 +33,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-double unix_seconds() {
-  return std::chrono::duration<double>(
-           std::chrono::system_clock::now().time_since_epoch())
-    .count();
 }
 
 /// What each slice is the outcome of, and what all of them are.
@@ -307,7 +303,7 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   } catch (const std::exception& failure) { // training goes on
     outcome.failure = failure.what();
   }
-  outcome.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  outcome.seconds = seconds_since(begin);
   return outcome;
 }
 

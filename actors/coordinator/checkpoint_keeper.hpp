@@ -6,6 +6,7 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "monitoring/metrics.hpp"
 #include "strategies/checkpoint_schedule.hpp"
+#include "strategies/consistency.hpp"
 
 #include <memory>
 #include <optional>

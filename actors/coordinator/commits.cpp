@@ -1,4 +1,5 @@
 #include "actors/coordinator/state.hpp"
+#include "actors/process/unix_time.hpp"
 
 // The account of commits and, asynchronously, of leases.
 
@@ -77,12 +78,9 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
   watch_.committed(commit.step, record_.seconds_of_last_step());
-  metrics_.last_commit.set(
-    std::chrono::duration<double>(
-      std::chrono::system_clock::now().time_since_epoch())
-      .count());
+  metrics_.last_commit.set(unix_seconds());
   if (steps_ % per_epoch == 0 || steps_ == course_.end())
-    epoch_ended((steps_ + per_epoch - 1) / per_epoch);
+    data_epoch_ended((steps_ + per_epoch - 1) / per_epoch);
   const auto every = options_.log_every;
   if (now - shown_ >= progress_period || steps_ == course_.end()
       || (every > 0 && steps_ % every == 0)) {
@@ -100,12 +98,12 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   switch_if_drained();
 }
 
-void CoordinatorState::epoch_ended(uint64_t data_epoch) {
-  EpochEnd end{data_epoch,
-               steps_,
-               record_.take_epoch_loss(),
-               record_.samples_per_second(),
-               {}};
+void CoordinatorState::data_epoch_ended(uint64_t data_epoch) {
+  DataEpochEnd end{data_epoch,
+                   steps_,
+                   record_.take_epoch_loss(),
+                   record_.samples_per_second(),
+                   {}};
   const bool due = evaluator_
                    && (steps_ == course_.end()
                        || job_->is_snapshot_version(steps_)
@@ -114,7 +112,7 @@ void CoordinatorState::epoch_ended(uint64_t data_epoch) {
     observers_.tell(end);
     return;
   }
-  epoch_ends_[steps_] = end;
+  data_epoch_ends_[steps_] = end;
   if (async_ && steps_ != course_.end())
     for_all(SnapshotRequest{fence_, steps_});
   if (auto done = evaluations_.find(steps_); done != evaluations_.end())

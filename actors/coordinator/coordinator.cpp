@@ -3,6 +3,7 @@
 #include "actors/coordinator/evaluator.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/job/first_period.hpp"
+#include "actors/job/slice_update.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
@@ -19,19 +20,32 @@ using Clock = CoordinatorState::Clock;
 
 constexpr auto tick_period = std::chrono::milliseconds{100};
 
+std::vector<RoleId> members_of(const Plan& plan) {
+  std::vector<RoleId> out;
+  for (const auto& role : plan.roles)
+    if (is_member_kind(role.role.kind))
+      out.push_back(role.role);
+  return out;
+}
+
+/// Whether slice 0's replicas decide on what steps are made of, or on scalars,
+/// and write that down; stages and tensor members find the same scalars again.
+bool decides(const Job& job) {
+  return !has_model_part(job.plan.owner_kind)
+         && (!rounds_of(job.options).empty() || job.options.backup_workers > 0);
+}
+
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
                    std::function<std::set<RoleId>()> awaited,
-                   const JobHistory* past = nullptr) {
+                   const JobHistory* past) {
   Membership::Options options;
   options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
   };
   options.join_deadline_ms = job.options.join_deadline_ms;
-  for (const auto& role : job.plan.roles)
-    if (is_member_kind(role.role.kind))
-      options.roles.push_back(role.role);
+  options.roles = members_of(job.plan);
   if (past) {
     options.epoch = past->epoch;
     options.roles.insert(options.roles.end(), past->joined.begin(),
@@ -59,19 +73,20 @@ SilenceWatch::Options silence_options(const Job& job,
 Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   Reshaping::Options options;
   options.min_workers = std::max(1u, min_workers);
-  options.roles = membership_options(job, EpochPlan{job}, {}).roles;
+  options.roles = members_of(job.plan);
   options.max_workers = job.options.virtual_ranks;
   options.chain = job.options.chain;
   options.join_deadline_ms = job.options.join_deadline_ms;
   for (const auto& slice : job.plan.slices)
-    options.slice_bytes.push_back(bytes_of(slice));
+    options.slice_bytes.push_back(slice.bytes());
   const bool paired = job.plan.paired;
   if (job.plan.owner_kind != RoleKind::shard || paired)
     options.fixed_slices = options.fixed_workers =
       "strategy " + to_string(job.options.strategy) + " has the "
-      + (job.plan.owner_kind == RoleKind::stage ? "stages"
-         : paired                               ? "workers"
-                                                : "replicas")
+      + (job.plan.owner_kind == RoleKind::stage    ? "stages"
+         : job.plan.owner_kind == RoleKind::tensor ? "members"
+         : paired                                  ? "workers"
+                                                   : "replicas")
       + " of its plan and no others";
   if (paired
       || (job.plan.owner_kind != RoleKind::shard && !job.options.processes))
@@ -98,12 +113,14 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     registry_(std::make_shared<MetricRegistry>()),
     metrics_(*registry_),
     journal_(options_.journal, options_.term),
-    epoch_plan_(*job_, options_.min_workers),
+    epoch_plan_(job_->plan, {.min_workers = options_.min_workers,
+                             .decides = decides(*job_)}),
     reshaping_(reshaping_options(*job_, options_.min_workers),
                epoch_plan_.chains()),
     joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
     membership_(membership_options(
-                  *job_, epoch_plan_, [this] { return awaited(); },
+                  *job_, epoch_plan_,
+                  [this] { return epoch_plan_.awaited(seals_, known()); },
                   options_.past.get()),
                 clock_.ms()),
     commits_(

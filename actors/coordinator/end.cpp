@@ -77,8 +77,7 @@ void CoordinatorState::on(const Paused& paused) {
   // Slices may have had a step of a worker that is gone. Rows that run free
   // count updates, not steps, and so do the seals before a period.
   if (!switch_.now().async && fence_.epoch != period_epoch_)
-    for (const auto& head : epoch_plan_.restorable())
-      last = std::max(last, head.newest);
+    last = std::max(last, epoch_plan_.newest_sealed());
   if (drains) {
     drained_at(last);
     return;
@@ -132,7 +131,7 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
   outcome.tables = outputs.tables;
   outcome.weights_sha256 = outputs.weights_sha256;
   outcome.state_sha256 = outputs.state_sha256;
-  for (const auto& [step, end] : epoch_ends_)
+  for (const auto& [step, end] : data_epoch_ends_)
     observers_.tell(end);
   const auto end = end_of_outputs(outputs.weights, checkpoints_.last_folder(),
                                   checkpoints_.last_failure());

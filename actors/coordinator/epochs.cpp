@@ -1,7 +1,6 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/journal/history.hpp"
-#include "strategies/free_rows.hpp"
 
 // From a proposal to what the members of the next epoch are told.
 
@@ -23,6 +22,24 @@ void CoordinatorState::perform(const Membership::Propose& propose) {
 void CoordinatorState::perform(const Membership::Activate& activate) {
   fence_ = {options_.job_id, options_.term, activate.epoch};
   metrics_.epoch.set(static_cast<double>(activate.epoch));
+  if (!reshaping_.pending())
+    epoch_plan_.spread(hosts_of(present_));
+  const auto epoch = epoch_plan_.decide(seals_, known(), activate.epoch);
+  auto message = told(epoch);
+  if (epoch.mode == ResumeMode::leases)
+    resume_leases(epoch);
+  else
+    resume_steps(message, epoch);
+  const bool undone = epoch.resume.verdict == ResumeVerdict::compute_again
+                      && !ending_.last;
+  switch_or_go_on(message);
+  write_down(std::move(message), undone,
+             activate.cause + "; " + epoch.resume.reason);
+}
+
+/// What members hear of the decision, before what this coordinator alone knows:
+/// the checkpoint that a rollback goes to, the period that begins.
+Activate CoordinatorState::told(const EpochDecision& epoch) const {
   Activate message;
   message.fence = fence_;
   const bool workers_meet = !keeps_slices(job_->plan.owner_kind)
@@ -33,15 +50,32 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
       message.members.push_back({role, present.endpoint, present.links});
     else // nobody dials it, and there may be a thousand
       message.members.push_back({role, {}, {}});
-  if (!reshaping_.pending())
-    epoch_plan_.spread(hosts_of(present_));
-  epoch_plan_.begin(seals_, activate.epoch);
-  epoch_plan_.tell(message);
-  const auto found = resume_epoch(message);
-  const bool undone = found.verdict == ResumeVerdict::compute_again
-                      && !ending_.last;
-  switch_or_go_on(message);
-  write_down(std::move(message), undone, activate.cause + "; " + found.reason);
+  message.version = epoch.resume.message.version;
+  message.source = epoch.resume.message.source;
+  message.synchronise = epoch.resume.message.synchronise;
+  message.slices = epoch.slices;
+  message.chains = epoch.chains;
+  message.ranks = epoch.ranks;
+  message.missing = epoch.missing;
+  return message;
+}
+
+/// What the job relies on, here and with the coordinator before.
+EpochPlan::Known CoordinatorState::known() const {
+  EpochPlan::Known out;
+  out.period = switch_.now();
+  out.committed = commits_.committed();
+  out.leases = leases_.known();
+  out.reports_lost = options_.past || left_out_.returned();
+  if (options_.past && options_.past->epoch > 0) { // written a while later
+    out.told_another = options_.past->members;
+    // A worker that was lost here had what it kept in its process.
+    std::erase_if(*out.told_another, [&](const auto& member) {
+      return member.first.kind == RoleKind::worker
+             && membership_.is_gone(member.first, member.second);
+    });
+  }
+  return out;
 }
 
 /// The epoch is decided for good: its members are told.
@@ -90,47 +124,11 @@ void CoordinatorState::perform(const Membership::Await& await) {
   note("waiting for " + names + ": nobody else has all that was applied");
 }
 
-/// Who holds what the job relies on and nobody present does.
-std::set<RoleId> CoordinatorState::awaited() const {
-  EpochPlan::Acknowledged known{commits_.committed()};
-  if (switch_.now().async)
-    known = {switch_.now().updates,
-             async_ ? leases_.consumed_leases()
-                    : leases_before(commits_.committed(),
-                                    job_->options.virtual_ranks)};
-  if (options_.past && options_.past->epoch > 0) // written a while later
-    known.told_another = &options_.past->members;
-  auto out = epoch_plan_.awaited(seals_, known);
-  // A worker that was lost here had what it kept in its process.
-  if (const auto* told = known.told_another)
-    std::erase_if(out, [&](RoleId role) {
-      return role.kind == RoleKind::worker
-             && membership_.is_gone(role, told->at(role));
-    });
-  return out;
-}
-
-/// One decision (strategies/resume.hpp) for jobs that go by steps and for those
-/// that go by leases.
-Resume CoordinatorState::resume_epoch(Activate& message) {
-  const auto mode = async_ ? ResumeMode::leases
-                           : epoch_plan_.resume_mode(switch_.now().async);
-  auto sealed = epoch_plan_.sealed(commits_.committed());
-  if (mode == ResumeMode::leases)
-    leases_.tell(sealed);
-  auto found = decide_resume(sealed, mode);
-  if (mode == ResumeMode::leases)
-    resume_leases(std::move(sealed), found);
-  else
-    resume_steps(message, found,
-                 epoch_plan_.owners(mode, found.message.version));
-  return found;
-}
-
 /// Slices go on with what they have, each with the set of its leases; what a
 /// chain has lost is computed again for it, and the others drop it.
-void CoordinatorState::resume_leases(SealedState sealed, const Resume& found) {
-  auto resumed = leases_.begin_epoch(epoch_plan_.workers(), std::move(sealed),
+void CoordinatorState::resume_leases(const EpochDecision& epoch) {
+  const auto& found = epoch.resume;
+  auto resumed = leases_.begin_epoch(epoch_plan_.workers(), epoch.sealed,
                                      found.lost_leases, steps_);
   if (ending_.last)
     return; // the weights of the end are here
@@ -140,43 +138,34 @@ void CoordinatorState::resume_leases(SealedState sealed, const Resume& found) {
     record_.rolled_back(steps_, steps, found.lost_leases);
     journal_.rolled_back(steps_, steps, found.reason, record_.counts(commits_));
     snapshots_.clear();
-    epoch_ends_.erase(epoch_ends_.upper_bound(steps_), epoch_ends_.end());
+    data_epoch_ends_.erase(data_epoch_ends_.upper_bound(steps_),
+                           data_epoch_ends_.end());
     note("rollback to step " + std::to_string(steps_) + ", "
          + std::to_string(steps) + " steps undone: " + found.reason);
   }
   committed(resumed.completed);
 }
 
-void CoordinatorState::resume_steps(
-  Activate& message, const Resume& found,
-  const std::map<uint32_t, uint64_t>& owners) {
-  message.version = found.message.version;
-  message.source = found.message.source;
-  message.synchronise = found.message.synchronise;
-  commits_.owners(owners);
-  if (found.rolls_back())
-    roll_back(message, found.reason);
-  else
-    committed(commits_.forgive(found.message.version));
-  epoch_plan_.tell_sums(message);
-  if (found.rolls_back())
+void CoordinatorState::resume_steps(Activate& message,
+                                    const EpochDecision& epoch) {
+  commits_.owners(epoch.owners);
+  if (epoch.resume.rolls_back()) {
+    roll_back(message, epoch.resume.reason);
     return;
-  const bool told_another = options_.past || left_out_.returned();
-  committed(commits_.excuse(
-    message.version, epoch_plan_.unreported(message.version, told_another)));
+  }
+  committed(commits_.forgive(message.version));
+  committed(commits_.excuse(message.version, epoch.unreported));
 }
 
 void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   message.rollback = true;
   checkpoints_.go_back(message, switch_);
-  message.slices.clear(); // they tell of what is undone
-  epoch_plan_.undo();
   const auto undone = commits_.rollback(message.version);
   record_.rolled_back(message.version, undone);
   journal_.rolled_back(message.version, undone, reason,
                        record_.counts(commits_));
   snapshots_.clear();
-  epoch_ends_.clear();
+  data_epoch_ends_.clear();
   note("rollback to step " + std::to_string(message.version) + ", "
        + std::to_string(undone) + " steps undone: " + reason);
 }
@@ -188,7 +177,8 @@ void CoordinatorState::on(const Sealed& sealed) {
   if (known == present_.end()
       || known->second.incarnation != sealed.incarnation)
     return;
-  seals_[sealed.role] = sealed;
+  seals_[sealed.role] = {sealed.incarnation, sealed.slices, sealed.version,
+                         sealed.nodes};
   heard_sender();
   faults_.pass_own(StepPhase::seal);
   perform(membership_.sealed(sealed.role, sealed.incarnation,

@@ -79,7 +79,7 @@ void CoordinatorState::on(const Join& join) {
     return;
   if (known != present_.end()) {
     left_out_.left_out(join.role, "another process took its place");
-    lose(join.role, known->second.incarnation);
+    remove_member(join.role, known->second.incarnation);
   }
   lost_.erase(join.role);
   if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
@@ -121,7 +121,7 @@ void CoordinatorState::begin_without_all() {
 }
 
 bool CoordinatorState::computes_alike(const Join& join) {
-  if (join.role.kind != RoleKind::worker && join.role.kind != RoleKind::stage)
+  if (join.role.kind != RoleKind::worker && !has_model_part(join.role.kind))
     return true;
   if (probe_.empty()) {
     probe_ = join.probe;

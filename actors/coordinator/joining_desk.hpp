@@ -80,10 +80,10 @@ public:
     });
   }
 
-  /// `first`: no step has been made yet.
-  FirstLinks::Verdict link_lost(const LinkLost& lost, bool first,
+  /// `counts`: no step has been made yet, and whoever is not reached is alive.
+  FirstLinks::Verdict link_lost(const LinkLost& lost, bool counts,
                                 uint64_t now_ms) {
-    if (first)
+    if (counts)
       return first_links_.lost(lost.role, lost.reason, now_ms);
     return {to_string(lost.role) + ": " + lost.reason, {}};
   }

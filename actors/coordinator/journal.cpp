@@ -65,11 +65,11 @@ void CoordinatorState::resume(const JobHistory& past) {
     members.insert(role);
   }
   joining_.expect(std::move(members), steady_ms() + names_return_ms);
-  lost({RoleKind::coordinator, 0}, options_.began, past.fault);
+  write_loss({RoleKind::coordinator, 0}, options_.began, past.fault);
 }
 
-void CoordinatorState::lost(RoleId role, Clock::time_point when,
-                            StepPhase phase) {
+void CoordinatorState::write_loss(RoleId role, Clock::time_point when,
+                                  StepPhase phase) {
   record_.lost(role, when, steps_, phase);
   journal_.death(record_.newest_loss());
 }
@@ -79,7 +79,7 @@ void CoordinatorState::write_down(Activate message, bool undone,
   for (const auto& [role, incarnation] : std::exchange(past_members_, {}))
     if (auto known = present_.find(role);
         known == present_.end() || known->second.incarnation != incarnation)
-      lost(role, options_.began, StepPhase::none); // with the coordinator
+      write_loss(role, options_.began, StepPhase::none); // with the coordinator
   write_commits();
   EpochRow row;
   row.epoch = message.fence.epoch;

@@ -114,6 +114,8 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
       return "coordinator_restarted";
     if (role.kind == RoleKind::stage)
       return "stage_restored";
+    if (role.kind == RoleKind::tensor)
+      return "tensor_restored";
     if (role.kind == RoleKind::shard)
       return back ? "shard_restored" : "chain_repaired";
     if (back)

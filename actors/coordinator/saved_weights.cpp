@@ -44,6 +44,10 @@ std::map<std::string, std::string> weights_metadata(const Job& job,
     out["data"] = options.data;
     out["eval_fraction"] = shortest(options.eval_fraction);
   }
+  const auto& sample = job.graph.sample;
+  out["label"] = to_string(sample.label);
+  if (sample.label == LabelKind::classes)
+    out["classes"] = std::to_string(sample.classes);
   if (!job.columns.empty())
     out["columns"] = job.columns;
   return out;

@@ -37,14 +37,14 @@ void CoordinatorState::on(const caf::down_msg& down) {
   joining_.down(down.source);
   for (const auto& [role, present] : present_)
     if (present.actor.address() == down.source) {
-      lose(RoleId{role}, present.incarnation);
+      remove_member(RoleId{role}, present.incarnation);
       return;
     }
   observers_.drop(caf::actor_cast<caf::strong_actor_ptr>(down.source));
   if (supervisor_ && supervisor_.address() == down.source) {
     supervisor_ = nullptr;
     if (!course_.is_over())
-      fail("the node supervisor is gone");
+      fail("the role supervisor is gone");
   }
 }
 
@@ -55,7 +55,7 @@ void CoordinatorState::on(const RoleDied& died) {
   note(died.how);
   if (auto known = present_.find(died.role);
       joining_.died(died) && known != present_.end())
-    lose(died.role, known->second.incarnation);
+    remove_member(died.role, known->second.incarnation);
   look_at_joining();
   if (died.role.kind == RoleKind::worker && !course_.is_over())
     perform(membership_.died(died.role, clock_.ms()));
@@ -70,7 +70,7 @@ void CoordinatorState::forget(RoleId role) {
   leaves_.forget(role);
 }
 
-void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
+void CoordinatorState::remove_member(RoleId role, uint64_t incarnation) {
   if (left_out_.lost(role, "its connection ended") && !supervisor_
       && !course_.is_over())
     note(to_string(role) + " is left out: its connection ended");
@@ -78,7 +78,7 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
   if (course_.is_over())
     return;
   lost_[role] = Clock::now();
-  lost(role, Clock::now(), faults_.lost(role));
+  write_loss(role, Clock::now(), faults_.lost(role));
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);
   fence_ = {};
@@ -90,11 +90,11 @@ void CoordinatorState::lose(RoleId role, uint64_t incarnation) {
 void CoordinatorState::perform(const Membership::LeaveOut& leave) {
   forget(leave.role);
   fence_ = {};
-  replace(leave.role, leave.reason);
+  leave_out(leave.role, leave.reason);
   perform(reshaping_.lost(leave.role));
 }
 
-void CoordinatorState::replace(RoleId role, const std::string& reason) {
+void CoordinatorState::leave_out(RoleId role, const std::string& reason) {
   note(to_string(role) + " is left out: " + reason);
   left_out_.left_out(role, reason);
   lost_[role] = Clock::now();
@@ -108,13 +108,13 @@ void CoordinatorState::watch_silence(Clock::time_point now) {
     if (present == present_.end()) // left out with another one
       continue;
     const auto incarnation = present->second.incarnation;
-    replace(silent.role, silent.reason);
-    lose(silent.role, incarnation);
+    leave_out(silent.role, silent.reason);
+    remove_member(silent.role, incarnation);
   }
   const std::chrono::milliseconds back{options_.return_deadline_ms};
   for (auto& [role, since] : lost_)
     if (supervisor_ && now - since > back)
-      replace(role, "lost and not back");
+      leave_out(role, "lost and not back");
 }
 
 void CoordinatorState::heard_sender() {
@@ -130,7 +130,13 @@ void CoordinatorState::on(const LinkLost& lost) {
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
   const bool first = steps_ == job_->first_step();
-  const auto verdict = joining_.link_lost(lost, first, clock_.ms());
+  // Who is silent to everybody says nothing of its address.
+  const auto stands_still = [&, now_ms = steady_ms()](RoleId x) {
+    return 2 * silence_.silent_ms(x, now_ms) > silence_.limit_ms(now_ms);
+  };
+  const bool answers = lost.peers.empty()
+                       || !std::ranges::all_of(lost.peers, stands_still);
+  const auto verdict = joining_.link_lost(lost, first && answers, clock_.ms());
   if (!verdict.note.empty())
     note(verdict.note);
   if (!verdict.fail.empty()) {
@@ -157,8 +163,8 @@ void CoordinatorState::leave_out_unlinked() {
     std::string names;
     for (auto peer : left_out_.links.to_probe(role, present_roles()))
       names += (names.empty() ? "" : ", ") + to_string(peer);
-    replace(role, "no link to " + names + ", in one epoch after the other");
-    lose(role, incarnation);
+    leave_out(role, "no link to " + names + ", in one epoch after the other");
+    remove_member(role, incarnation);
   }
 }
 

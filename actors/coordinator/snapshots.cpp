@@ -42,7 +42,7 @@ void CoordinatorState::snapshot_is_whole(Snapshot whole) {
   if (last && async_ && !course_.asked_last())
     return; // another coordinator asked, which had seen more than this one has
   const bool evaluates = last || job_->is_snapshot_version(whole.version)
-                         || epoch_ends_.contains(whole.version);
+                         || data_epoch_ends_.contains(whole.version);
   if (evaluates)
     evaluator_.evaluate(self_, options_.job_id, whole);
   if (whole.evaluated)
@@ -98,11 +98,11 @@ void CoordinatorState::on(Evaluation evaluation) {
 }
 
 void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
-  auto waiting = epoch_ends_.find(evaluation.version);
-  if (waiting == epoch_ends_.end())
+  auto waiting = data_epoch_ends_.find(evaluation.version);
+  if (waiting == data_epoch_ends_.end())
     return;
   auto end = waiting->second;
-  epoch_ends_.erase(waiting);
+  data_epoch_ends_.erase(waiting);
   end.evaluation = evaluation.measures;
   observers_.tell(end);
 }

@@ -2,7 +2,6 @@
 
 #include "actors/coordinator/checkpoint_desk.hpp"
 #include "actors/coordinator/coordinator.hpp"
-#include "actors/coordinator/epoch_plan.hpp"
 #include "actors/coordinator/evaluator_desk.hpp"
 #include "actors/coordinator/fault_desk.hpp"
 #include "actors/coordinator/joining_desk.hpp"
@@ -22,6 +21,7 @@
 #include "kernels/engine/executor.hpp"
 #include "strategies/commit_book.hpp"
 #include "strategies/consistency_switch.hpp"
+#include "strategies/epoch_plan.hpp"
 #include "strategies/lease_account.hpp"
 #include "strategies/reshaping.hpp"
 #include "strategies/resume.hpp"
@@ -68,8 +68,10 @@ private:
   void on(const caf::down_msg& down);
   void on(const RoleDied& died);
   void forget(RoleId role);
-  void lose(RoleId role, uint64_t incarnation);
-  void replace(RoleId role, const std::string& reason);
+  /// It is a member no longer, and with it the epoch is over.
+  void remove_member(RoleId role, uint64_t incarnation);
+  /// Says so, and asks its supervisor for another process.
+  void leave_out(RoleId role, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void watch_silence(Clock::time_point now); ///< and for who stays away
   void heard_sender();                       ///< of this message: it is alive
@@ -82,12 +84,11 @@ private:
   void perform(const Membership::Propose& propose);
   void on(const Sealed& sealed);
   void perform(const Membership::Await& await);
-  std::set<RoleId> awaited() const; ///< whom an epoch must not begin without
+  EpochPlan::Known known() const; ///< what an epoch is decided by, beside seals
   void perform(const Membership::Activate& activate);
-  Resume resume_epoch(Activate& message); ///< and what it undoes or completes
-  void resume_steps(Activate& message, const Resume& found,
-                    const std::map<uint32_t, uint64_t>& owners);
-  void resume_leases(SealedState sealed, const Resume& found);
+  Activate told(const EpochDecision& epoch) const;
+  void resume_steps(Activate& message, const EpochDecision& epoch);
+  void resume_leases(const EpochDecision& epoch);
   void roll_back(Activate& message, const std::string& reason);
   void announce(const Activate& message);
   void perform(const Membership::Fail& failure) { fail(failure.reason); }
@@ -103,7 +104,7 @@ private:
   void write_down(Activate message, bool undone, const std::string& reason);
   void write_commits();
   void write_end();
-  void lost(RoleId role, Clock::time_point when, StepPhase phase);
+  void write_loss(RoleId role, Clock::time_point when, StepPhase phase);
 
   // --- switching between sync and async (switch.cpp) ------------------------
   caf::result<Note> on(const SwitchConsistency& wanted);
@@ -137,7 +138,7 @@ private:
   void on(const StepShares& shares); ///< what a step is made of, k of n
   void committed(const std::vector<CommitBook::Commit>& commits);
   void committed(const CommitBook::Commit& commit);
-  void epoch_ended(uint64_t data_epoch);
+  void data_epoch_ended(uint64_t data_epoch);
   void on(const LeaseRequest& request);
   void on(const LeaseApplied& applied);
   void on(const LeaseRefused& refused);
@@ -208,7 +209,7 @@ private:
   std::map<RoleId, PresentRole> present_;
   LeftOutDesk left_out_;
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
-  std::map<RoleId, Sealed> seals_;
+  Seals seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
   std::string probe_, numeric_class_;   ///< of the first worker
   bool begun_ = false, renews_ = false; ///< a member has lost a link
@@ -217,7 +218,7 @@ private:
   FaultDesk faults_;
   SnapshotBook snapshots_;
   EvaluatorDesk evaluator_;
-  std::map<uint64_t, EpochEnd> epoch_ends_;
+  std::map<uint64_t, DataEpochEnd> data_epoch_ends_;
   std::map<uint64_t, Evaluation> evaluations_;
   RunRecord record_;
   uint64_t steps_;

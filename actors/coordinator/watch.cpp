@@ -3,6 +3,7 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "actors/role/caf_metrics.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "monitoring/supervision_names.hpp"
 
 #include <chrono>
@@ -52,7 +53,7 @@ void CoordinatorWatch::show_supervision(
     samples.push_back(
       gauge(metrics::supervised,
             {{"member", to_string(role)},
-             {"supervisor", by_hand.contains(role) ? "" : "node supervisor"}},
+             {"supervisor", by_hand.contains(role) ? "" : "role supervisor"}},
             count == restarts_.end() ? 0 : count->second));
   }
   samples.push_back(gauge(metrics::restarts_left, {}, budget_.left()));
@@ -144,8 +145,7 @@ void CoordinatorState::look_at_waits() {
       out.emplace(role, *why);
   watch_.show_members(present_.size(), membership_.absent().size(), out,
                       samples);
-  const std::chrono::duration<double> age = Clock::now() - touched_;
-  watch_.show_waits(runs ? age.count() : 0, samples);
+  watch_.show_waits(runs ? seconds_since(touched_) : 0, samples);
   exporter_->publish("coordinator", std::move(samples));
 }
 

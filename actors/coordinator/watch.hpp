@@ -16,7 +16,7 @@ namespace troupe {
 /// status`): who starts whom again and how often it may, who waits for whom.
 class CoordinatorWatch {
 public:
-  /// The node supervisor has started it again.
+  /// The role supervisor has started it again.
   void restarted(RoleId role);
   /// Step `step` is; it took so long.
   void committed(uint64_t step, double seconds);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/joining.hpp"
 #include "strategies/leases.hpp"
 #include "strategies/plan.hpp"
 

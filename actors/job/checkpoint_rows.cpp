@@ -107,6 +107,39 @@ FileToWrite table_file(const Job& job, const Snapshot& snapshot,
   return out;
 }
 
+FileToWrite
+whole_table_file(const Job& job,
+                 const std::function<const float*(uint32_t variable)>& rows_of,
+                 RowsToWrite& kept) {
+  FileToWrite out;
+  out.name = "tables.safetensors";
+  for (const auto& slice : job.plan.slices) {
+    if (!slice.sparse())
+      continue;
+    const auto& table = job.plan.variables[slice.variable].name;
+    const auto width = row_width(job, slice);
+    const auto copy_width = row_copy_width(job, slice);
+    const auto* from = rows_of(slice.variable);
+    auto& ids = kept.ids.emplace_back();
+    for_each_id(all_rows(job, slice),
+                [&](uint64_t id) { ids.push_back(static_cast<int64_t>(id)); });
+    auto& rows = kept.rows.emplace_back(ids.size() * copy_width);
+    for (size_t i = 0; i < ids.size(); ++i)
+      std::copy_n(from + static_cast<uint64_t>(ids[i]) * width, width,
+                  rows.data() + i * copy_width);
+    out.tensors.push_back({ids_name(table, slice.partition),
+                           "I64",
+                           {ids.size()},
+                           {std::as_bytes(std::span{ids})}});
+    TensorToWrite part;
+    part.name = rows_name(table, slice.partition);
+    part.shape = {ids.size(), copy_width};
+    part.parts = {std::as_bytes(std::span{rows})};
+    out.tensors.push_back(std::move(part));
+  }
+  return out;
+}
+
 uint32_t table_parts(const CheckpointReader& reader, const std::string& table) {
   uint32_t parts = 0;
   while (reader.manifest().find(ids_name(table, parts)) != nullptr)

@@ -6,6 +6,7 @@
 #include "kernels/table/id_pages.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,6 +19,18 @@ namespace troupe {
 /// The rows of a snapshot's tables; `ids` keeps what the file points to.
 FileToWrite table_file(const Job& job, const Snapshot& snapshot,
                        std::vector<std::vector<int64_t>>& ids);
+
+/// What a file of tables points to.
+struct RowsToWrite {
+  std::deque<std::vector<int64_t>> ids;
+  std::deque<std::vector<float>> rows;
+};
+/// The rows of tables that are there whole, all of them, with the state of no
+/// update; `rows_of` gives where those of a variable lie, [rows, width].
+FileToWrite
+whole_table_file(const Job& job,
+                 const std::function<const float*(uint32_t variable)>& rows_of,
+                 RowsToWrite& kept);
 
 /// How many parts a checkpoint has of a table; 0: it has none of its rows.
 uint32_t table_parts(const CheckpointReader& reader, const std::string& table);

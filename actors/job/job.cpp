@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
@@ -25,8 +26,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
-                                   device_memory, sharding)
+                                   device_memory, sharding, tensor, mesh,
+                                   sync_data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   JobOptions, model, data, eval_data, eval_fraction, data_access, strategy,
   synchronisation, staleness, reject_stale, staleness_damping, prefetch,
@@ -89,14 +92,15 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
   check_sharded_parts(options, graph);
-  if (options.strategy == Strategy::pipeline && options.virtual_ranks > 0
+  if (has_stages(options.strategy) && options.virtual_ranks > 0
       && options.global_batch > 0) {
     const Sampling sampling{options.seed,
                             std::max<uint64_t>(1, options.samples),
                             options.global_batch, options.virtual_ranks,
                             least_rows(graph)};
     wanted.stages = stage_layers(options, graph, sampling.max_of_rank());
-    const auto shape = pipeline_shape(options, options.virtual_ranks);
+    const auto shape = pipeline_shape(options, micro_batches(options));
+    wanted.data = mesh_of(options).data;
     wanted.chunks = shape.chunks;
     wanted.schedule = to_string(shape.schedule);
     if (shape.chunks > 1)
@@ -105,6 +109,8 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     if (options.schedule.recompute != "none")
       wanted.schedule += ", activations computed again";
   }
+  if (options.strategy == Strategy::tensor)
+    wanted.tensor = tensor_shares(options, graph);
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner
@@ -373,8 +379,7 @@ const std::string& Job::device_of(RoleId worker) const {
 }
 
 Precision Job::precision() const {
-  return options.precision == "bfloat16" ? Precision::bfloat16
-                                         : Precision::float32;
+  return precision_named(options.precision);
 }
 
 bool Job::prefetches() const {

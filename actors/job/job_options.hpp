@@ -3,6 +3,7 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "strategies/learning_rate.hpp"
+#include "strategies/mesh.hpp"
 #include "strategies/plan.hpp"
 
 #include <chrono>
@@ -12,7 +13,7 @@
 
 namespace troupe {
 
-/// How the stages of a pipeline take a step's micro-batches.
+/// How the stages of a pipeline, or of several, take a step's micro-batches.
 struct StageSchedule {
   std::string order = "auto";     ///< PipelineSchedule
   std::string recompute = "none"; ///< full: activations are computed again
@@ -28,12 +29,15 @@ struct DataAccess {
 
 /// How the model is cut.
 struct ModelCut {
-  std::string split_at; ///< of pipeline: operators that stages begin with
+  std::string split_at; ///< of stages: operators that they begin with
   /// That dense layers are cut into, whatever the strategy; fixes bits.
   uint32_t virtual_slices = 1;
   /// Bytes of memory_needs() that a role may have; 0: any.
   uint64_t device_memory = 0;
   Sharding sharding = Sharding::parameters; ///< of fully_sharded
+  uint32_t tensor = 2; ///< members of strategy tensor that share the slices
+  Mesh mesh{2, 2};     ///< of hybrid
+  std::string sync_data = "all_reduce"; ///< of hybrid, between its pipelines
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed
@@ -66,7 +70,7 @@ struct JobOptions {
   uint32_t shards = 1;
   uint32_t chain = 1;     ///< replicas of a shard
   uint32_t stages = 2;    ///< of pipeline
-  StageSchedule schedule; ///< of pipeline
+  StageSchedule schedule; ///< of pipeline and hybrid
   ModelCut cut;
   bool processes = false;
   std::string partitioner = "max_size:1048576";

@@ -3,9 +3,11 @@
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/listing.hpp"
+#include "kernels/engine/stage_replica.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -85,20 +87,48 @@ MemoryNeed need_of_pair(const Job& job, RoleId worker,
           of_parts.step};
 }
 
+/// Pipelines side by side need as much, each.
 std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
   StageMemory memory{job.options, job.graph, job.max_rows()};
-  std::vector<MemoryNeed> needs;
-  for (const auto& role : job.plan.of_kind(RoleKind::stage))
-    needs.push_back({role.role});
+  std::vector<MemoryNeed> of_stage(job.plan.owners);
   for (uint32_t part = 0; part < job.plan.stages.size(); ++part) {
     const auto& layers = job.plan.stages[part];
     const auto bytes = memory.of(part, {layers.begin, layers.end}, with_steps);
-    auto& need = needs[part % needs.size()];
+    auto& need = of_stage[part % job.plan.owners];
     need.variables += bytes.variables;
     need.gradients += bytes.gradients;
     need.step += bytes.step;
   }
+  std::vector<MemoryNeed> needs;
+  for (const auto& role : job.plan.of_kind(RoleKind::stage)) {
+    needs.push_back(of_stage[role.role.index % job.plan.owners]);
+    needs.back().role = role.role;
+  }
   return needs;
+}
+
+/// Two banks of what it keeps, a copy to compute with, a sum that grows by a
+/// leaf for each level of the tree.
+MemoryNeed need_of_member(const Job& job, const RolePlan& member,
+                          bool with_step) {
+  const uint64_t states = 1 + state_slots(job.options.rule.kind);
+  const uint64_t sums = 1 + std::bit_width(job.options.virtual_ranks);
+  const auto part = tensor_part_of(job.graph,
+                                   job.plan.tensor.at(member.role.index));
+  const uint64_t flat = Layout{job.graph, part.parameters}.total;
+  uint64_t kept = 0;
+  for (auto id : member.slices)
+    kept += job.plan.slices[id].count;
+  MemoryNeed need{member.role, (2 * states * kept + flat) * sizeof(float),
+                  sums * flat * sizeof(float), 0};
+  const auto ops = static_cast<uint32_t>(part.graph.ops.size());
+  StageOptions one;
+  one.max_rows = job.max_rows();
+  one.precision = job.precision();
+  if (with_step)
+    need.step = stage_memory_bytes(part.graph, part_of(part.graph, {0, ops}),
+                                   one);
+  return need;
 }
 
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
@@ -172,6 +202,27 @@ std::string fitting_sharding(const JobOptions& given) {
   return "";
 }
 
+/// The first group of tensor members that fits, as flags; empty: there is
+/// none. Who has no virtual slices gets as many as tensor has of itself.
+std::string fitting_tensor(const JobOptions& given) {
+  auto options = given;
+  options.strategy = Strategy::tensor;
+  const bool sliced = given.strategy == Strategy::tensor;
+  auto& cut = options.cut;
+  if (!sliced && cut.virtual_slices == 1)
+    cut.virtual_slices = 4;
+  for (cut.tensor = sliced ? 2 * given.cut.tensor : 2;
+       cut.tensor <= cut.virtual_slices; cut.tensor *= 2) {
+    const auto fit = fits(options);
+    if (!fit || !*fit)
+      continue;
+    return (sliced ? "" : std::string{" --strategy tensor"}) + " --tensor "
+           + std::to_string(cut.tensor) + " --virtual-slices "
+           + std::to_string(cut.virtual_slices);
+  }
+  return "";
+}
+
 /// The first pipeline that fits, as flags; empty: there is none.
 std::string fitting_pipeline(const JobOptions& given) {
   auto options = given;
@@ -220,6 +271,8 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   if (!job.plan.stages.empty())
     for (const auto& need : needs_of_stages(job, with_steps))
       needs.push_back(need);
+  for (const auto& role : job.plan.of_kind(RoleKind::tensor))
+    needs.push_back(need_of_member(job, role, with_steps));
   return needs;
 }
 
@@ -272,7 +325,12 @@ std::string device_misfit(const Job& job) {
   const auto stages = sharded ? "" : fitting_pipeline(job.options);
   const bool staged = job.options.strategy == Strategy::pipeline;
   const auto shares = staged ? "" : fitting_sharding(job.options);
-  if (stages.empty() && shares.empty())
+  const auto members = staged || sharded ? "" : fitting_tensor(job.options);
+  std::string fitting;
+  for (const auto& flags : {stages, shares, members})
+    if (!flags.empty())
+      fitting += (fitting.empty() ? "" : ", or") + flags;
+  if (fitting.empty())
     return line + "; no "
            + (sharded ? "number of workers up to "
                           + std::to_string(most_workers_tried)
@@ -280,8 +338,7 @@ std::string device_misfit(const Job& job) {
                           + std::to_string(most_stages_tried(job.options))
                           + " stages")
            + " fits, either: use a smaller model or batch, or raise it";
-  return line + "; this fits:" + stages
-         + (stages.empty() || shares.empty() ? "" : ", or") + shares;
+  return line + "; this fits:" + fitting;
 }
 
 } // namespace troupe

@@ -2,7 +2,7 @@
 
 #include "actors/job/job.hpp"
 #include "actors/links/link_memory.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/rows.hpp"
 #include "kernels/table/row_payload.hpp"
 #include "kernels/table/sparse_table.hpp"
 

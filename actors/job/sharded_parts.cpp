@@ -15,11 +15,6 @@ uint64_t elements_of(const Graph& graph, const Op& op) {
   return elements;
 }
 
-Precision sharded_precision(const JobOptions& options) {
-  return options.precision == "bfloat16" ? Precision::bfloat16
-                                         : Precision::float32;
-}
-
 } // namespace
 
 std::vector<OpRange> sharded_parts(const Graph& graph) {
@@ -70,7 +65,8 @@ ShardedBytes sharded_bytes(const JobOptions& options, const Graph& graph,
   uint64_t largest = 0;
   uint64_t crossing = 0;
   ShardedBytes bytes;
-  const auto of_part = sharded_part_options(rows, sharded_precision(options));
+  const auto of_part = sharded_part_options(rows,
+                                            precision_named(options.precision));
   const auto activations = make_part_memory(graph, of_part);
   for (auto ops : ranges) {
     const auto part = part_of(graph, ops);

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "actors/job/job.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/snapshots.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <array>

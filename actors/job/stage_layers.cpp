@@ -114,11 +114,18 @@ std::vector<uint32_t> found_cuts(const JobOptions& options, const Graph& graph,
   return cut_stages(problem)->begins;
 }
 
+/// The flag that says how many stages there are.
+std::string layout_flag(const JobOptions& options) {
+  return options.strategy == Strategy::hybrid
+           ? "--mesh " + to_string(options.cut.mesh)
+           : "--stages " + std::to_string(options.stages);
+}
+
 [[noreturn]] void too_few(const JobOptions& options, const Graph& graph,
                           const PipelineShape& shape) {
   const bool several = shape.chunks > 1;
   throw UsageError(
-    "--stages " + std::to_string(options.stages)
+    layout_flag(options)
     + (several ? " --chunks " + std::to_string(shape.chunks) : "")
     + ": --model " + options.model + " has " + std::to_string(graph.ops.size())
     + " operators, and each " + (several ? "chunk" : "stage")
@@ -151,8 +158,8 @@ std::vector<uint32_t> named_cuts(const JobOptions& options, const Graph& graph,
     return begins;
   const std::string what = shape.chunks > 1 ? "chunk" : "stage";
   throw UsageError(
-    flag + " makes " + std::to_string(begins.size()) + ' ' + what
-    + "s of --stages " + std::to_string(options.stages)
+    flag + " makes " + std::to_string(begins.size()) + ' ' + what + "s of "
+    + layout_flag(options)
     + (shape.chunks > 1 ? " --chunks " + std::to_string(shape.chunks) : "")
     + ": name the operator that each " + what + " but the first begins with");
 }
@@ -164,8 +171,9 @@ void check_stages(const JobOptions& options, const Graph& graph) {
                      + " has no layers to cut: use another strategy, or layers "
                        "as in sleep:5ms+5ms");
   if (options.reduction == "fast")
-    throw UsageError("--reduction fast has no effect with strategy pipeline, "
-                     "whose stages sum along the fixed tree: drop it");
+    throw UsageError("--reduction fast has no effect with strategy "
+                     + to_string(options.strategy)
+                     + ", whose stages sum along the fixed tree: drop it");
 }
 
 } // namespace
@@ -176,19 +184,28 @@ PipelineShape pipeline_shape(const JobOptions& options,
   if (options.schedule.order != "auto")
     parse(options.schedule.order, shape.schedule);
   shape.recompute = options.schedule.recompute == "full";
-  shape.stages = options.stages;
+  const auto mesh = mesh_of(options);
+  shape.stages = mesh.stages;
   shape.micro_batches = micro_batches;
   const bool interleaved = shape.schedule == PipelineSchedule::interleaved;
+  // Pipelines need not have equally many: who has fewer leaves some out.
+  if (interleaved && mesh.data > 1)
+    shape.micro_batches = (micro_batches + mesh.stages - 1) / mesh.stages
+                          * mesh.stages;
   shape.chunks = options.schedule.chunks > 0 ? options.schedule.chunks
                  : interleaved               ? 2
                                              : 1;
   return shape;
 }
 
+uint32_t micro_batches(const JobOptions& options) {
+  return mesh_of(options).most_ranks(options.virtual_ranks);
+}
+
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows) {
   check_stages(options, graph);
-  const auto shape = pipeline_shape(options, options.virtual_ranks);
+  const auto shape = pipeline_shape(options, micro_batches(options));
   if (auto mistake = mistake_of(shape))
     throw UsageError(*mistake);
   const auto parts = shape.stages * shape.chunks;
@@ -218,7 +235,7 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
 
 StageOptions stage_options(const JobOptions& options, uint32_t part,
                            uint32_t rows, Precision precision) {
-  const auto shape = pipeline_shape(options, options.virtual_ranks);
+  const auto shape = pipeline_shape(options, micro_batches(options));
   StageOptions result;
   result.max_rows = rows;
   result.in_flight = chunk_peak(shape, part % shape.stages,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/job/job_options.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "strategies/pipeline_schedule.hpp"
@@ -14,6 +15,8 @@ namespace troupe {
 /// The schedule that a job's stages keep to, of so many micro-batches; `auto`
 /// is 1F1B, which keeps no more of them than it needs.
 PipelineShape pipeline_shape(const JobOptions& options, uint32_t micro_batches);
+/// As many as a pipeline has in a step at most.
+uint32_t micro_batches(const JobOptions& options);
 
 /// Cuts a graph into `options.stages` stages, or as many chunks as they have
 /// together: where `split_at` says, or so that the slowest stage is fastest by

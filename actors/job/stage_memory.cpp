@@ -2,14 +2,21 @@
 
 #include "actors/job/stage_layers.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace troupe {
 namespace {
 
-Precision precision_of(const JobOptions& options) {
-  return options.precision == "bfloat16" ? Precision::bfloat16
-                                         : Precision::float32;
+/// One is made while others wait: a level of the tree each or, beside other
+/// pipelines, a node that these have no part of. Those have one of all, too.
+uint64_t sums_of_step(const JobOptions& options) {
+  const auto mesh = mesh_of(options);
+  const MeshSum sum{mesh, options.virtual_ranks};
+  size_t waiting = std::bit_width(micro_batches(options));
+  for (uint32_t pipeline = 0; pipeline < mesh.data; ++pipeline)
+    waiting = std::max(waiting, sum.nodes(pipeline).size());
+  return 1 + waiting + (mesh.data > 1 ? 1 : 0);
 }
 
 } // namespace
@@ -18,11 +25,11 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
                          uint32_t rows)
   : graph_(graph),
     states_(1 + state_slots(options.rule.kind)),
-    sums_(1 + std::bit_width(options.virtual_ranks)) {
-  const auto shape = pipeline_shape(options, options.virtual_ranks);
+    sums_(sums_of_step(options)) {
+  const auto shape = pipeline_shape(options, micro_batches(options));
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(
-      stage_options(options, part, rows, precision_of(options)));
+      stage_options(options, part, rows, precision_named(options.precision)));
   activations_ = make_part_memory(graph, options_.front());
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/engine/executor.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
 #include "kernels/numbers/auc.hpp"
@@ -106,8 +107,8 @@ std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
   switch (graph.loss().kind) {
     case OpKind::sigmoid_cross_entropy:
       out.push_back({"accuracy", scores.accuracy});
-      if (data.labels.size() == scores.scores.size())
-        out.push_back({"auc", area_under_curve(scores.scores, data.labels)});
+      if (data.labels.size() == scores.outputs.size())
+        out.push_back({"auc", area_under_curve(scores.outputs, data.labels)});
       break;
     case OpKind::mean_squared_error:
       break;
@@ -145,6 +146,25 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
            ? nullptr
            : std::make_shared<FittedColumns>(
              fitted_columns_from_json(found->second, path));
+}
+
+void take_label_kind(Dataset& data, const std::string& path) {
+  if (data.labelled || data.fitted)
+    return;
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  const auto found = metadata.find("label");
+  if (found == metadata.end())
+    return; // of another program, or of before
+  const auto kind = label_kind(found->second);
+  uint32_t classes = 0;
+  if (const auto count = metadata.find("classes"); count != metadata.end())
+    std::from_chars(count->second.data(),
+                    count->second.data() + count->second.size(), classes);
+  if (!kind || *kind == LabelKind::tokens)
+    throw InputError(path
+                     + ": was trained on labels that these samples cannot "
+                       "have; give the weights of a model for them");
+  take_no_labels(data, data.samples(), *kind, classes);
 }
 
 namespace {
@@ -224,28 +244,34 @@ TrainedModel load_trained_model(const std::string& model,
 }
 
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
-                const Dataset& data, DeviceId device,
-                const Renumber& renumber) {
+                const Dataset& data, DeviceId device, const Renumber& renumber,
+                bool logits) {
   const auto batch_rows = rows_of(graph);
   const auto batches =
     static_cast<size_t>((data.samples() + batch_rows - 1) / batch_rows);
   Scores out;
   out.samples = data.samples();
   const auto labels = data.samples() * graph.labels();
-  const bool scored = graph.loss().kind != OpKind::softmax_cross_entropy;
+  const bool several = graph.loss().kind == OpKind::softmax_cross_entropy;
+  const auto width = !several || logits ? graph.outputs() : 0;
+  if (several)
+    need_memory(data.samples() * width * sizeof(float),
+                "what the model gives of " + std::to_string(data.samples())
+                  + " samples",
+                "take fewer of them at once");
   out.predictions.resize(graph.classes() > 0 ? labels : 0);
-  out.scores.resize(scored ? labels : 0);
+  out.outputs.resize(data.samples() * width);
   std::vector<LeafStats> stats(batches);
   std::vector<Lane> lanes;
   for (uint32_t i = 0; i < executor.threads(); ++i)
     lanes.emplace_back(graph, device);
   executor.parallel_for(batches, [&](size_t batch, uint32_t thread) {
-    const auto first = batch * batch_rows * graph.labels();
+    const auto first = batch * batch_rows;
     Predictions predictions;
     if (graph.classes() > 0)
-      predictions.classes = out.predictions.data() + first;
-    if (scored)
-      predictions.scores = out.scores.data() + first;
+      predictions.classes = out.predictions.data() + first * graph.labels();
+    if (width > 0)
+      predictions.outputs = out.outputs.data() + first * width;
     stats[batch] = compute(lanes[thread], parameters, data, batch, renumber,
                            predictions);
   });
@@ -261,7 +287,7 @@ Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
 }
 
 Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
-             uint32_t threads) {
+             uint32_t threads, bool logits) {
   // Fewer classes than the model knows are fine; another shape is not.
   make_graph(model.graph.text, data.shape);
   // A GPU has one stream here; more threads would only take turns.
@@ -270,8 +296,8 @@ Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
   std::promise<Scores> done;
   executor.submit([&] {
     try {
-      done.set_value(
-        score_on(executor, model.graph, model.parameters.data(), data, device));
+      done.set_value(score_on(executor, model.graph, model.parameters.data(),
+                              data, device, {}, logits));
     } catch (...) {
       done.set_exception(std::current_exception());
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/job/job.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/replica.hpp"
@@ -34,6 +34,11 @@ TrainedModel load_trained_model(const std::string& model,
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
+/// Gives samples without labels the kind of those that the weights in a file or
+/// folder were trained on, where these say it.
+/// Errors: InputError for the file.
+void take_label_kind(Dataset& data, const std::string& path);
+
 /// Which samples are judged: those that the training of these weights, if it
 /// was on this data, held out; else what the options say. Sets `eval_fraction`
 /// and `data` of the options so; returns whether training had seen the others.
@@ -51,7 +56,9 @@ struct Scores {
   /// None where samples have no labels.
   std::vector<Measure> measures;
   std::vector<int32_t> predictions; ///< class index of each label
-  std::vector<float> scores;        ///< logit of 1, or value; else empty
+  /// [samples, graph.outputs()]: of each label the logit of 1, or the value; or
+  /// the logits of all classes, which are empty unless they are asked for.
+  std::vector<float> outputs;
 };
 
 /// Gives ids the numbers that a graph's tables have them under.
@@ -59,15 +66,17 @@ using Renumber = std::function<void(int32_t* ids, size_t count)>;
 
 /// Computes all samples in micro-batches, spread over the executor's threads;
 /// the result does not depend on their number. Call from a task of it.
-/// `renumber`: empty where ids are those of the data.
+/// `renumber`: empty where ids are those of the data. `logits`: those of all
+/// classes are wanted.
 /// Shapes: parameters flat by Layout(graph).
+/// Errors: InputError where the memory for logits is not there.
 Scores score_on(Executor& executor, const Graph& graph, const float* parameters,
                 const Dataset& data, DeviceId device,
-                const Renumber& renumber = {});
+                const Renumber& renumber = {}, bool logits = false);
 
 /// Computes all samples in micro-batches on one device, whose threads each take
 /// some; the result does not depend on their number.
 Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
-             uint32_t threads);
+             uint32_t threads, bool logits = false);
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/certificates/credentials.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "strategies/membership.hpp"
 
 #include <cstdint>

@@ -2,10 +2,13 @@
 
 #include "actors/coordinator/checkpoint_keeper.hpp"
 #include "actors/job/beginning.hpp"
+#include "actors/job/checkpoint_rows.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/columns/fitted_columns.hpp"
+#include "kernels/files/text_lines.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
@@ -25,16 +28,29 @@ TensorToWrite tensor_to_write(const Job& job, uint32_t whole, uint32_t run,
   return out;
 }
 
+/// Where the weights say which values their ids and classes stand for, these
+/// are the job's.
+void check_values(const Job& job, const std::string& initial) {
+  const auto theirs = kept_columns(initial);
+  if (!theirs || job.columns.empty())
+    return;
+  const auto own = fitted_columns_from_json(job.columns, "--data");
+  if (const auto column = other_values(*theirs, own); !column.empty())
+    throw InputError("--initial-weights " + initial + ": its column "
+                     + in_quotes(column)
+                     + " has other values than that of --data, whose ids or "
+                       "classes would mean others; train on the data that it "
+                       "was trained on, or on ids by buckets=");
+}
+
 } // namespace
 
 std::string write_initial_weights(const Job& job,
                                   const CheckpointOptions& options,
                                   const std::string& fingerprint) {
-  if (!job.tables.empty())
-    throw InputError("--initial-weights " + options.initial
-                     + ": has tables whole, not by rows; add --tables dense");
   const auto model = load_trained_model(job.options.model, job.options.sample,
                                         options.initial);
+  check_values(job, options.initial);
   const Layout layout{model.graph};
   for (size_t i = 0; i < model.graph.parameters.size(); ++i) {
     const auto& parameter = model.graph.parameters[i];
@@ -46,19 +62,31 @@ std::string write_initial_weights(const Job& job,
                        + " has a value that is not a finite number");
   }
   const std::vector<float> zeros(layout.total);
-  const auto wholes = static_cast<uint32_t>(model.graph.parameters.size());
+  std::vector<uint32_t> wholes; // but for tables, which go by rows
+  for (uint32_t i = 0; i < model.graph.parameters.size(); ++i)
+    if (job.plan.variables[pieces_of(job.graph, i).front()].partitions == 0)
+      wholes.push_back(i);
   CheckpointToWrite out;
   out.files.push_back({"parameters.safetensors", {}, {}});
-  for (uint32_t i = 0; i < wholes; ++i)
+  for (auto i : wholes)
     out.files.front().tensors.push_back(
       tensor_to_write(job, i, 0, model.parameters.data() + layout.offsets[i]));
   if (const auto slots = state_slots(job.options.rule.kind); slots > 0) {
     out.files.push_back({"optimizer.safetensors", {}, {}});
     for (uint32_t run = 1; run <= slots; ++run)
-      for (uint32_t i = 0; i < wholes; ++i)
+      for (auto i : wholes)
         out.files.back().tensors.push_back(
           tensor_to_write(job, i, run, zeros.data()));
   }
+  RowsToWrite kept;
+  if (!job.tables.empty())
+    out.files.push_back(whole_table_file(
+      job,
+      [&](uint32_t variable) {
+        return model.parameters.data()
+               + layout.offsets[whole_of(job.graph, variable)];
+      },
+      kept));
   describe_checkpoint(job, fingerprint, out.manifest);
   out.manifest.cause = "initial";
   const auto period = first_period(job.options);

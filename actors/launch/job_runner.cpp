@@ -10,7 +10,7 @@
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/local_processes.hpp"
-#include "actors/launch/node_supervisor.hpp"
+#include "actors/launch/role_supervisor.hpp"
 #include "actors/launch/run_watch.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/voting/voter.hpp"
@@ -29,7 +29,8 @@ constexpr uint64_t answer_deadline_ms = 10'000;
 
 std::vector<RoleId> roles_of(const Plan& plan) {
   std::vector<RoleId> roles;
-  for (auto kind : {RoleKind::shard, RoleKind::worker, RoleKind::stage})
+  for (auto kind :
+       {RoleKind::shard, RoleKind::worker, RoleKind::stage, RoleKind::tensor})
     for (const auto& role : plan.of_kind(kind))
       roles.push_back(role.role);
   return roles;
@@ -106,7 +107,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   supervise.data = data;
   supervise.job_id = journal.job;
   supervise.flight = options.flight;
-  auto supervisor = spawn_node_supervisor(system, coordinator.actor,
+  auto supervisor = spawn_role_supervisor(system, coordinator.actor,
                                           std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
@@ -182,7 +183,7 @@ RunResult run_processes(const RunOptions& options,
     if (launch.on_line)
       launch.on_line(to_string(role), line);
   };
-  auto supervisor = spawn_node_supervisor(system, coordinator,
+  auto supervisor = spawn_role_supervisor(system, coordinator,
                                           std::move(supervise));
   auto result = watch(self, coordinator, options.events);
   // It may have been told to end, and have ended, before it was watched.

@@ -4,7 +4,9 @@
 #include "actors/job/checkpoint_options.hpp"
 #include "actors/job/job.hpp"
 #include "actors/process/note_queue.hpp"
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/faults.hpp"
+#include "actors/wire/messages/greeting.hpp"
+#include "actors/wire/messages/supervision.hpp"
 #include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
@@ -28,7 +30,7 @@ struct RunResult {
 /// Where a run is told about its progress; called on the caller's thread.
 struct RunEvents {
   std::function<void(const Progress&)> progress;
-  std::function<void(const EpochEnd&)> epoch;
+  std::function<void(const DataEpochEnd&)> epoch;
   std::function<void(const std::string& line)> note;
   /// Asked ten times a second; a non-empty reason ends the run early.
   std::function<std::string()> stop;

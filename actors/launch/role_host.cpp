@@ -20,6 +20,7 @@
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/cut_connections.hpp"
 #include "actors/stage/stage.hpp"
+#include "actors/stage/tensor_member.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
 #include "actors/worker/dense_reduced_worker.hpp"
@@ -55,6 +56,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     if (context.role.kind == RoleKind::stage)
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_stage(system, context, std::move(store)));
+    else if (context.role.kind == RoleKind::tensor)
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_tensor_member(system, context, std::move(store)));
     else
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_shard(system, context, std::move(store)));
@@ -85,7 +89,7 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
     join.process = own.process;
   }
   if (context.role.kind == RoleKind::worker
-      || context.role.kind == RoleKind::stage) {
+      || has_model_part(context.role.kind)) {
     const auto device = context.job->device_of(context.role);
     join.probe = probe_hash(*context.job, device);
     join.numeric_class = numeric_class(parse_device(device),
@@ -468,6 +472,7 @@ void run_role_process(const RoleProcessOptions& asked) {
     role.ask(self, waiting);
   auto& first = roles.front();
   const auto& info = first.info();
+  sweep_kept_memory(options.coordinator, info.job);
   check_pairing(job_from_json(info.options), options);
   std::optional<RoleLinks> links;
   try {

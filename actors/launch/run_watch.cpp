@@ -115,7 +115,7 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         if (events.progress)
           events.progress(x);
       },
-      [&](const EpochEnd& x) {
+      [&](const DataEpochEnd& x) {
         if (events.epoch)
           events.epoch(x);
       },

@@ -27,6 +27,12 @@ bool is_cut(int descriptor, std::chrono::milliseconds patience) {
          && std::chrono::milliseconds{silent_ms} >= patience;
 }
 
+void reset_cable(int descriptor) {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  ::connect(descriptor, &nobody, sizeof nobody);
+}
+
 std::string no_answer(std::chrono::milliseconds patience) {
   const auto tenths = patience.count() / 100;
   return "has not answered for " + std::to_string(tenths / 10) + '.'

@@ -320,7 +320,7 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
       return RowPull{fence, worker, x.step, x.bucket, std::move(values)};
     }
     case MessageKind::stage_values:
-      if (x.group > static_cast<uint32_t>(StageStream::scalars))
+      if (x.group > static_cast<uint32_t>(last_stage_stream))
         return std::nullopt;
       return StageValues{fence,   x.step,
                          x.part,  static_cast<StageStream>(x.group),

@@ -2,7 +2,6 @@
 
 #include "actors/links/cable.hpp"
 #include "actors/links/link_proxy.hpp"
-#include "actors/sockets/addresses.hpp"
 #include "monitoring/names.hpp"
 
 #include <algorithm>
@@ -246,9 +245,7 @@ void MessageLinks::State::look_at_cables() {
     if (is_cut(one.link->descriptor(), node.patience()))
       cut.push_back(id);
   for (auto id : cut) {
-    // The end of the stream would wait behind what does not get through, and
-    // the other side, which may hear signs of life, for good.
-    reset_when_closed(served.at(id).link->descriptor());
+    reset_cable(served.at(id).link->descriptor());
     served.at(id).link->give_up(no_answer(node.patience()));
     settle(id);
   }

@@ -21,7 +21,7 @@ enum class Activity : uint8_t {
   forward,          ///< a stage, or a part of a model, of a micro-batch
   backward,         ///< the same; or its half for inputs
   backward_weights, ///< the half for weights
-  update,           ///< a stage
+  update,           ///< a stage, or a tensor member
 };
 inline constexpr size_t activities = 9;
 const char* to_string(Activity activity);
@@ -32,7 +32,7 @@ struct Span {
   uint64_t end_ns = 0;   ///< the same
   uint64_t step = 0;     ///< 0: of no step in particular
   Activity activity = Activity::compute;
-  uint32_t detail = 0; ///< of a stage: virtual rank; else 0
+  uint32_t detail = 0; ///< of a stage or member: virtual rank; else 0
 };
 
 /// Keeps a role's last spans in a file of fixed size: they are there after its

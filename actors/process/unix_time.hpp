@@ -23,4 +23,11 @@ inline SteadyClock::time_point from_unix_ms(uint64_t ms) {
   return SteadyClock::now() - duration_cast<SteadyClock::duration>(ago);
 }
 
+/// Seconds since 1970, as the machine's clock has them.
+inline double unix_seconds() {
+  return std::chrono::duration<double>(
+           std::chrono::system_clock::now().time_since_epoch())
+    .count();
+}
+
 } // namespace troupe

@@ -34,7 +34,7 @@ public:
   /// be given up, where there is no room for all.
   void begin_epoch(ReplicaStart start);
   /// What this worker brings to the step that comes next.
-  const StepShare& share() const { return shares_[start_.rank]; }
+  const MemberNodes& share() const { return shares_[start_.rank]; }
   /// Ranks of that step that nobody has.
   std::vector<RankRange> missing() const;
   /// What the group of the epoch needs to know.
@@ -82,7 +82,7 @@ private:
   uint64_t count_from_; ///< updates that a version is more than its step
 
   ReplicaStart start_;
-  std::vector<StepShare> shares_; ///< of the step that comes next
+  std::vector<MemberNodes> shares_; ///< of the step that comes next
   uint32_t addends_ = 0;
   std::vector<uint32_t> own_slices_;   ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_; ///< addends, then the sum

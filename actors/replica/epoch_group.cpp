@@ -1,5 +1,6 @@
 #include "actors/replica/epoch_group.hpp"
 
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 
 #include <chrono>
@@ -83,8 +84,7 @@ bool EpochGroup::reduce(ReduceStep step, size_t buckets,
     return false;
   const auto begin = Clock::now();
   const auto result = reducer_->finish(begin + collective_deadline);
-  outcome.wait_seconds +=
-    std::chrono::duration<double>(Clock::now() - begin).count();
+  outcome.wait_seconds += seconds_since(begin);
   faults_.pass(StepPhase::reduce);
   const auto so_far = reducer_->traffic();
   outcome.traffic.sent_bytes += so_far.sent_bytes - traffic_.sent_bytes;

@@ -2,6 +2,7 @@
 
 #include "actors/job/first_period.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
@@ -221,8 +222,8 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   const auto begin = Clock::now();
   bool taken = alone() ? take_alone(step, outcome)
                        : take_in_group(step, outcome);
-  const std::chrono::duration<double> took = Clock::now() - begin;
-  taken = taken && (alone() || tune(took.count(), outcome));
+  const auto took = seconds_since(begin);
+  taken = taken && (alone() || tune(took, outcome));
   if (!taken) {
     if (outcome.computed)
       sums_.keep(outcome.gradient);

@@ -2,7 +2,7 @@
 
 #include "kernels/base/require.hpp"
 #include "kernels/graph/stacked_leaves.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -33,10 +33,10 @@ std::vector<bool> filled_ranks(const Job& job, uint64_t step) {
   return filled;
 }
 
-SumProgram program_of(const std::vector<TreeTerm>& terms) {
+SumProgram program_of(const std::vector<TreeAddend>& addends) {
   SumProgram program;
-  for (const auto& term : terms)
-    program.push_back({term.member, term.node, term.merges});
+  for (const auto& addend : addends)
+    program.push_back({addend.member, addend.node, addend.merges});
   return program;
 }
 
@@ -44,7 +44,7 @@ SumProgram program_of(const std::vector<TreeTerm>& terms) {
 
 SumProgram tree_program(const Job& job, uint64_t step,
                         const std::vector<std::vector<RankRange>>& nodes) {
-  return program_of(tree_terms(nodes, filled_ranks(job, step)));
+  return program_of(tree_addends(nodes, filled_ranks(job, step)));
 }
 
 ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows)
@@ -103,7 +103,7 @@ void ReplicaSums::divide() {
   auto options = division(job_, shared_);
   options.most = most_;
   const auto shares =
-    alone_ ? std::vector<StepShare>{{{}, {start_.members[0].ranks}}}
+    alone_ ? std::vector<MemberNodes>{{{}, {start_.members[0].ranks}}}
            : divide_step(start_.members, options);
   nodes_ = nodes_of(shares);
   const auto& own = shares[start_.rank];
@@ -153,7 +153,7 @@ SumProgram ReplicaSums::program(uint64_t step) const {
       std::find(filled.begin() + own.lo, filled.begin() + own.hi, true)
       != filled.begin() + own.hi);
   }
-  return program_of(tree_terms(members, brings));
+  return program_of(tree_addends(members, brings));
 }
 
 } // namespace troupe

@@ -1,10 +1,9 @@
 #pragma once
 
 #include "actors/role/context.hpp"
-#include "kernels/base/steady_clock.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "monitoring/names.hpp"
 
-#include <chrono>
 #include <optional>
 
 namespace troupe {
@@ -27,11 +26,10 @@ public:
     worked_ = true;
     if (!begin_)
       return;
-    const std::chrono::duration<double> pause = Clock::now() - *begin_;
+    const auto pause = seconds_since(*begin_);
     begin_.reset();
-    seconds_.observe(pause.count());
-    self->send(context.coordinator,
-               EpochPause{fence, context.role, pause.count()});
+    seconds_.observe(pause);
+    self->send(context.coordinator, EpochPause{fence, context.role, pause});
   }
 
 private:

@@ -1,6 +1,8 @@
 #include "actors/role/link_terms.hpp"
 
 #include "actors/job/slice_update.hpp"
+#include "actors/job/stage_layers.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/graph/stages.hpp"
 
 #include <algorithm>
@@ -44,9 +46,27 @@ uint64_t round_bytes(const Job& job) {
   return bytes;
 }
 
-/// All that a stage can be sent of a step by one neighbour, twice: credit comes
+/// What a stage of another pipeline sends of a step at most, of a chunk's
+/// gradient: a share of each of its nodes, and its own share.
+uint64_t peer_bytes(const Job& job, uint64_t elements) {
+  const auto mesh = mesh_of(job.options);
+  if (mesh.data == 1)
+    return 0;
+  const MeshSum sum{mesh, job.options.virtual_ranks};
+  size_t most = 0;
+  for (uint32_t pipeline = 0; pipeline < mesh.data; ++pipeline)
+    most = std::max(most, sum.nodes(pipeline).size());
+  uint64_t share = 0;
+  for (uint32_t index = 0; index < mesh.data; ++index)
+    share = std::max(share, share_of(index, mesh.data, elements).size());
+  const auto frames = 1 + share * sizeof(float) / TensorView::max_bytes;
+  return (most + 1) * (share * sizeof(float) + frames * frame_header_bytes);
+}
+
+/// All that a stage can be sent of a step by one other, twice: credit comes
 /// back when half of a window is free. Of two stages with several chunks one is
-/// both neighbours.
+/// both neighbours. The stages of other pipelines that hold the same layers are
+/// nobody's neighbours.
 uint64_t stage_window(const Job& job, RoleId role) {
   const auto ranks = uint64_t{job.options.virtual_ranks};
   const auto rows = job.max_rows();
@@ -54,21 +74,35 @@ uint64_t stage_window(const Job& job, RoleId role) {
   uint64_t forward = 0;
   uint64_t back = 0;
   uint64_t crossings = 0;
-  for (auto i = role.index; i < plan.stages.size(); i += plan.owners) {
+  uint64_t of_peer = 0;
+  for (auto i = role.index % plan.owners; i < plan.stages.size();
+       i += plan.owners) {
     const auto part = part_of(job.graph,
                               {plan.stages[i].begin, plan.stages[i].end});
     forward += ranks * forward_elements(job.graph, part.in, rows)
                + parameter_elements(job.graph, part.in);
     back += ranks * backward_elements(job.graph, part.out, rows);
     crossings += ranks;
+    of_peer += peer_bytes(job, Layout{job.graph, part.parameters}.total);
   }
   const bool both = plan.owners == 2 && plan.stages.size() > 2;
   const auto elements = both ? forward + back : std::max(forward, back);
+  const auto of_neighbour = elements * sizeof(float) + round_bytes(job)
+                            + (both ? 2 : 1) * crossings * frame_header_bytes;
   return std::max(min_window_bytes,
-                  2
-                    * (elements * sizeof(float) + round_bytes(job)
-                       + (both ? 2 : 1) * crossings * frame_header_bytes
-                       + max_passing_bytes));
+                  2 * (std::max(of_neighbour, of_peer) + max_passing_bytes));
+}
+
+/// All that a tensor member can be sent by another, twice: nobody is further
+/// ahead than the sum after the one that this member takes part in.
+uint64_t tensor_window(const Job& job, RoleId role) {
+  uint64_t most = 0;
+  const auto part = tensor_part_of(job.graph, job.plan.tensor.at(role.index));
+  for (const auto& sum : part.sums)
+    most = std::max(most, part.graph.values[sum.value].size());
+  const auto bytes = most * job.max_rows() * sizeof(float) + frame_header_bytes;
+  return std::max(min_window_bytes,
+                  2 * (2 * bytes + round_bytes(job) + max_passing_bytes));
 }
 
 } // namespace
@@ -104,6 +138,8 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
             ranks_of(job)};
   if (role.kind == RoleKind::stage)
     return {{MessageKind::stage_values}, stage_window(job, role)};
+  if (role.kind == RoleKind::tensor)
+    return {{MessageKind::stage_values}, tensor_window(job, role)};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 

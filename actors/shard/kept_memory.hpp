@@ -30,4 +30,10 @@ private:
   Descriptor file_;
 };
 
+/// Removes what killed shards of this user have left in that folder: at this
+/// coordinator's address what is of another job, elsewhere what nobody has held
+/// for a day. (Who is killed with all the others finds it again.) A process's
+/// own stays. For whoever begins, once it knows its job.
+void sweep_kept_memory(const std::string& coordinator, uint64_t job);
+
 } // namespace troupe

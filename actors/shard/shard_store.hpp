@@ -12,7 +12,7 @@
 namespace troupe {
 
 /// The state of a parameter-server shard in memory that outlives its process:
-/// a file descriptor that the node supervisor keeps (memfd), mapped shared.
+/// a file descriptor that the role supervisor keeps (memfd), mapped shared.
 /// There is room for every slice of the job, at an offset that depends on the
 /// job alone; pages that no slice of this shard has touched cost nothing.
 /// Each slice has two banks of parameters and optimizer state; an update reads

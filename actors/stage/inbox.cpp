@@ -35,12 +35,17 @@ bool StageInbox::put(const StageValues& run, uint64_t total) {
   return true;
 }
 
+bool StageInbox::has(uint64_t step, StageStream stream, uint32_t rank) const {
+  const auto found = crossings_.find({step, stream, rank});
+  return found != crossings_.end() && !found->second.runs.empty()
+         && found->second.elements >= found->second.total;
+}
+
 std::optional<TensorView> StageInbox::take(uint64_t step, StageStream stream,
                                            uint32_t rank) {
-  const auto found = crossings_.find({step, stream, rank});
-  if (found == crossings_.end() || found->second.runs.empty()
-      || found->second.elements < found->second.total)
+  if (!has(step, stream, rank))
     return std::nullopt;
+  const auto found = crossings_.find({step, stream, rank});
   auto values = joined(found->second.runs, found->second.total);
   crossings_.erase(found);
   return values;

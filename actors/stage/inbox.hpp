@@ -17,6 +17,8 @@ public:
   /// Takes a run; `total`: elements of its crossing.
   /// Errors: false for a run that does not follow those before it.
   bool put(const StageValues& run, uint64_t total);
+  /// Tells whether all of a crossing is there.
+  bool has(uint64_t step, StageStream stream, uint32_t rank) const;
   /// All of a crossing as one tensor, once it is there; it is gone from here
   /// then.
   std::optional<TensorView> take(uint64_t step, StageStream stream,

@@ -46,8 +46,12 @@ TensorView StageScalars::decide(const TensorView& sums,
                                 uint32_t samples) const {
   RoundSums all{job_, kind()};
   const auto* at = sums.data();
-  for (const auto& stage : job_.plan.of_kind(RoleKind::stage))
+  for (const auto& stage : job_.plan.of_kind(job_.plan.owner_kind)) {
+    if (stage.role.index == job_.plan.owners)
+      break; // other pipelines have the same sums
     for (auto id : stage.slices) {
+      if (job_.plan.owner[id] != stage.role.index)
+        continue; // another member shows it
       const auto& slice = job_.plan.slices[id];
       std::vector<double> of_slice(sums_of(job_, slice, kind()));
       if (!of_slice.empty())
@@ -55,6 +59,7 @@ TensorView StageScalars::decide(const TensorView& sums,
       at += elements_of_sum * of_slice.size();
       all.put(slice, of_slice);
     }
+  }
   return TensorView::copy(all.scalars(samples));
 }
 

@@ -10,16 +10,20 @@
 #include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/stage/inbox.hpp"
+#include "actors/stage/peers.hpp"
 #include "actors/stage/scalar_rounds.hpp"
 #include "actors/stage/steps.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/stage_course.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -37,6 +41,8 @@ Activity activity_of(StagePass pass) {
 /// Does what is due (strategies/stage_course.hpp) once what that needs of its
 /// neighbours has come: others' parameters before a chunk's first pass, where
 /// it uses some; what crosses before a pass; sums and scalars before an update.
+/// Beside other pipelines it needs, too, what its peers there sum up, before
+/// it knows the gradient (StagePeers).
 class StageState {
 public:
   static inline const char* name = "stage";
@@ -47,17 +53,20 @@ public:
       context_(std::move(context)),
       job_(*context_.job),
       compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+      mesh_(mesh_of(job_.options)),
+      pipeline_(mesh_.pipeline_of(context_.role.index)),
       peers_(self->system(),
              {context_.links, context_.role, link_terms(job_, context_.role)}),
       outbox_(snapshot_window(),
               [this](const SnapshotSlice& x) {
                 self_->send(context_.coordinator, x);
               }),
-      scalars_(job_, context_.role.index),
-      course_(job_.total_steps),
+      scalars_(job_, mesh_.stage_of(context_.role.index)),
+      course_(job_.total_steps, mesh_.data > 1),
       executor_(make_role_executor(context_)),
       steps_(context_, *executor_, std::move(store)),
-      shared_(steps_.chunks()) {}
+      shared_(steps_.chunks()),
+      data_peers_(job_, context_.role.index, steps_.gradient_elements()) {}
 
   ~StageState() {
     executor_.reset(); // its task uses what is destroyed below
@@ -93,6 +102,7 @@ private:
       return;
     outbox_.seal(proposal.fence);
     inbox_.clear();
+    came_.clear();
     run_on(
       *executor_, self_, [this] { return steps_.held(); },
       [this, fence = proposal.fence](std::vector<SliceState>& held) {
@@ -109,7 +119,8 @@ private:
       keep_links_to(activation);
     auto members = activation.members;
     std::erase_if(members, [this](const Member& x) {
-      return x.role.index != before() && x.role.index != after();
+      return !mesh_.are_linked(context_.role.index, x.role.index,
+                               steps_.chunks() > 1);
     });
     peers_.connect(
       self_, activation.fence, members, RoleKind::stage,
@@ -140,11 +151,76 @@ private:
         if (!trouble.empty())
           return tell_trouble(trouble);
         course_.begin_epoch(activation.version);
+        missing_ = missing_in(activation);
         gate_.open();
-        tell_version();
+        if (missing_.empty())
+          tell_version();
         gate_.replay();
         show_if_wanted();
+        give_copies(activation);
         go_on();
+      });
+  }
+
+  // --- what one has lost, with the memory that was to outlive it
+  // ---------------
+
+  /// The slices that this stage gets a copy of.
+  std::set<uint32_t> missing_in(const Activate& activation) const {
+    std::set<uint32_t> out;
+    for (const auto& chain : activation.chains)
+      if (!activation.rollback
+          && std::ranges::count(chain.learners, context_.role.index) > 0)
+        out.insert(chain.slice);
+    return out;
+  }
+
+  /// The first who holds a slice gives it to those that do not.
+  void give_copies(const Activate& activation) {
+    for (const auto& chain : activation.chains) {
+      if (activation.rollback || chain.replicas.empty()
+          || chain.replicas.front() != context_.role.index)
+        continue;
+      for (auto learner : chain.learners) {
+        const auto copy = steps_.copy(chain.slice, activation.version);
+        send(learner, StageStream::copies, chain.slice, copy.values);
+        if (copy.state.size() > 0)
+          send(learner, StageStream::copies, chain.slice, copy.state,
+               copy.values.size());
+      }
+    }
+  }
+
+  /// Slice by slice, so that little is held. With the last one it takes part.
+  void install_if_there() {
+    const auto version = course_.version();
+    for (auto slice : missing_) {
+      const auto values = came(StageStream::copies, slice);
+      if (!values)
+        continue;
+      const auto copy = *values;
+      run(
+        [this, slice, version, copy] {
+          steps_.install(slice, version, copy);
+          return slice;
+        },
+        [this](uint32_t installed) {
+          missing_.erase(installed);
+          if (missing_.empty())
+            take_part();
+        });
+    }
+  }
+
+  void take_part() {
+    run(
+      [this, version = course_.version(), epoch = gate_.active().epoch] {
+        steps_.enter(version, epoch);
+        return true;
+      },
+      [this](bool) {
+        tell_version();
+        show_if_wanted();
       });
   }
 
@@ -176,8 +252,8 @@ private:
     if (values.step != course_.version()
         && values.step != course_.version() + 1)
       return;
-    if (values.virtual_rank < numbers_of(values.stream)
-        && inbox_.put(values, total_of(values)))
+    const auto total = total_of(values);
+    if (total && inbox_.put(values, *total))
       go_on();
     else
       self_->send(context_.coordinator,
@@ -193,25 +269,38 @@ private:
                  : uint64_t{job_.options.virtual_ranks} * steps_.chunks();
   }
 
-  uint64_t total_of(const StageValues& values) const {
+  /// Elements of a crossing; nothing where there is none of that number.
+  std::optional<uint64_t> total_of(const StageValues& values) const {
     const auto number = values.virtual_rank;
+    if (values.stream == StageStream::copies)
+      return missing_.contains(number)
+               ? std::optional{steps_.copy_elements(number)}
+               : std::nullopt;
+    if (values.stream == StageStream::nodes
+        || values.stream == StageStream::shares)
+      return data_peers_.elements(values.stream, number);
+    if (number >= numbers_of(values.stream))
+      return std::nullopt;
     const auto ranks = job_.options.virtual_ranks;
-    const auto rows = [&] { return rows_of(values.step, number % ranks); };
+    const auto rows = rows_of(values.step, number % ranks);
     switch (values.stream) {
       case StageStream::forward:
         return forward_elements(job_.graph, steps_.part(number / ranks).in,
-                                rows());
+                                rows);
       case StageStream::backward:
-        return backward_elements(job_.graph, steps_.part(number / ranks).out,
-                                 rows());
+        return rows == 0
+                 ? 0
+                 : backward_elements(job_.graph,
+                                     steps_.part(number / ranks).out, rows);
       case StageStream::parameters:
         return parameter_elements(job_.graph, steps_.part(number / ranks).in);
       case StageStream::sums:
         return scalars_.sums_elements(number);
       case StageStream::scalars:
         return scalars_.scalars_elements(number);
+      default: // of tensor members
+        return std::nullopt;
     }
-    return 0;
   }
 
   uint32_t rows_of(uint64_t step, uint32_t rank) const {
@@ -223,18 +312,18 @@ private:
     return inbox_.take(course_.version(), stream, number);
   }
 
-  /// The stages beside this one. Those at the ends are beside each other where
-  /// stages have several chunks; else nobody is there.
+  /// The stages beside this one in its pipeline; those at the ends are beside
+  /// each other.
   uint32_t after() const {
-    const auto next = context_.role.index + 1;
-    return next == job_.plan.owners && steps_.chunks() > 1 ? 0 : next;
+    return is_last() ? mesh_.member(pipeline_, 0) : context_.role.index + 1;
   }
   uint32_t before() const {
-    const auto own = context_.role.index;
-    return own == 0 && steps_.chunks() > 1 ? job_.plan.owners - 1 : own - 1;
+    return is_first() ? mesh_.member(pipeline_, mesh_.stages - 1)
+                      : context_.role.index - 1;
   }
-  bool is_first() const { return context_.role.index == 0; }
-  bool is_last() const { return context_.role.index + 1 == job_.plan.owners; }
+  uint32_t stage() const { return mesh_.stage_of(context_.role.index); }
+  bool is_first() const { return stage() == 0; }
+  bool is_last() const { return stage() + 1 == mesh_.stages; }
 
   /// Under which a rank's values travel, to a chunk of a stage.
   uint32_t number_of(uint32_t chunk, uint32_t rank) const {
@@ -250,13 +339,16 @@ private:
          number_of(chunk - (is_first() ? 1 : 0), rank), values);
   }
 
-  /// To a stage beside this one, of the step in hand.
+  /// To a stage that this one is linked to, of the step in hand.
+  /// `begin`: elements of the crossing that were sent before.
   void send(uint32_t peer, StageStream stream, uint32_t rank,
-            const TensorView& values) {
+            const TensorView& values, uint64_t begin = 0) {
     const auto to = peers_.at<stage_actor>(peer);
     for (auto& run :
-         runs_of(gate_.active(), course_.version(), stream, rank, values))
+         runs_of(gate_.active(), course_.version(), stream, rank, values)) {
+      run.begin += begin;
       self_->send(to, std::move(run));
+    }
   }
 
   // --- a step ---------------------------------------------------------------
@@ -276,13 +368,23 @@ private:
   }
 
   void go_on() {
-    if (!gate_.is_active() || !course_.is_due())
+    if (!gate_.is_active())
+      return;
+    if (!missing_.empty())
+      return install_if_there();
+    if (!course_.is_due())
       return;
     switch (course_.phase()) {
       case StageCourse::Phase::waiting:
         return begin_if_there();
       case StageCourse::Phase::passing:
         return pass_if_there(course_.pass());
+      case StageCourse::Phase::giving:
+        return give();
+      case StageCourse::Phase::adding:
+        return add_if_there();
+      case StageCourse::Phase::taking:
+        return complete_if_there();
       case StageCourse::Phase::summing:
         return sum_if_there();
       case StageCourse::Phase::scaling:
@@ -298,19 +400,27 @@ private:
     const auto step = course_.version();
     ranks_.clear();
     losses_.clear();
-    for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
+    came_.clear();
+    const auto own = mesh_.ranks(pipeline_, job_.options.virtual_ranks);
+    for (auto rank = own.lo; rank < own.hi; ++rank)
       if (rows_of(step, rank) > 0)
         ranks_.push_back(rank);
       else
         losses_.push_back({rank, 0, 0});
+    // One without samples goes through a pipeline that has no other: so its
+    // stages know of each other that they have this version.
+    if (ranks_.empty())
+      ranks_.push_back(own.lo);
+    data_peers_.begin(step);
     for (uint32_t chunk = 0; chunk < steps_.chunks(); ++chunk) {
       const auto& part = steps_.part(chunk);
       shared_[chunk] = part.in.parameters.empty()
                        && part.out.parameters.empty();
     }
     scalars_.begin();
-    const auto shape = pipeline_shape(job_.options, job_.options.virtual_ranks);
-    course_.begin(step_actions(shape, context_.role.index,
+    const auto shape = pipeline_shape(job_.options,
+                                      micro_batches(job_.options));
+    course_.begin(step_actions(shape, stage(),
                                static_cast<uint32_t>(ranks_.size())),
                   !scalars_.is_done());
     began_ = Clock::now();
@@ -355,12 +465,17 @@ private:
        rank](const StageSteps::Pass& passed) {
         course_.done();
         if (forward && steps_.is_last(chunk))
-          losses_.push_back(passed.loss);
+          add_loss(passed.loss);
         else if (forward)
           send_after(chunk, StageStream::forward, rank, passed.values);
         else if (!for_weights && !steps_.is_first(chunk))
           send_before(chunk, rank, passed.values);
       });
+  }
+
+  void add_loss(const LeafLoss& loss) {
+    if (loss.samples > 0)
+      losses_.push_back(loss);
   }
 
   /// A chunk takes part in the step once it has the parameters of others that
@@ -381,6 +496,65 @@ private:
           if (shared_on.size() > 0)
             send_after(chunk, StageStream::parameters, 0, shared_on);
         });
+  }
+
+  /// Peers add up a share of the gradient each: they are given what this
+  /// pipeline has of theirs ...
+  void give() {
+    summing_ = Clock::now();
+    course_.take();
+    run([this, sum = data_peers_.step()] { return steps_.give(*sum); },
+        [this](const std::vector<StageSteps::Given>& given) {
+          course_.done();
+          for (const auto& one : given)
+            send(mesh_.member(one.pipeline, stage()), StageStream::nodes,
+                 data_peers_.number_of_node(one.chunk, one.node), one.values);
+        });
+  }
+
+  /// ... this stage adds up its own, and gives it to them ...
+  void add_if_there() {
+    if (!have_come(StageStream::nodes, data_peers_.awaited_nodes()))
+      return;
+    course_.take();
+    run(
+      [this, sum = data_peers_.step(), nodes = std::exchange(came_, {})] {
+        return steps_.add(*sum, data_peers_, nodes);
+      },
+      [this](const std::vector<TensorView>& shares) {
+        course_.done();
+        for (uint32_t chunk = 0; chunk < shares.size(); ++chunk)
+          for (auto peer : mesh_.peers_of(context_.role.index))
+            send(peer, StageStream::shares,
+                 data_peers_.number_of_share(chunk, pipeline_), shares[chunk]);
+      });
+  }
+
+  /// ... and has all of it with theirs.
+  void complete_if_there() {
+    if (!have_come(StageStream::shares, data_peers_.awaited_shares()))
+      return;
+    course_.take();
+    run(
+      [this, shares = std::exchange(came_, {})] {
+        steps_.complete(data_peers_, shares);
+        return true;
+      },
+      [this](bool) {
+        course_.done();
+        if (context_.flight)
+          context_.flight->record(Activity::reduce, summing_, Clock::now(),
+                                  course_.version() + 1);
+      });
+  }
+
+  /// All of them; what is here is kept until the others are.
+  bool have_come(StageStream stream, const std::vector<uint32_t>& numbers) {
+    for (auto number : numbers)
+      if (!came_.contains(number))
+        if (auto values = came(stream, number))
+          came_.emplace(number, std::move(*values));
+    return came_.size() == numbers.size();
   }
 
   /// A round goes back through the stages with sums ...
@@ -455,8 +629,7 @@ private:
   }
 
   void finish_step() {
-    compute_.observe(
-      std::chrono::duration<double>(Clock::now() - began_).count());
+    compute_.observe(seconds_since(began_));
     if (is_last())
       self_->send(context_.coordinator,
                   LeafReport{gate_.active(), context_.role, course_.version(),
@@ -475,8 +648,11 @@ private:
       show(version);
   }
 
-  /// Nothing is updated before it, which the executor would do after it.
+  /// Nothing is updated before it, which the executor would do after it. The
+  /// stages of other pipelines would show the same.
   void show(uint64_t version) {
+    if (pipeline_ > 0 || !missing_.empty())
+      return;
     run_on(
       *executor_, self_, [this, version] { return steps_.snapshot(version); },
       [this](const std::vector<SnapshotSlice>& slices) {
@@ -486,7 +662,7 @@ private:
   }
 
   void on(const SnapshotRequest& request) {
-    if (request.version > course_.version())
+    if (request.version > course_.version() || !missing_.empty())
       wanted_ = request.version;
     else
       show(request.version);
@@ -512,7 +688,9 @@ private:
   RoleContext context_;
   const Job& job_;
   Histogram& compute_;
-  PeerDirectory peers_; ///< the stages beside it
+  Mesh mesh_;
+  uint32_t pipeline_;   ///< of which this stage is one
+  PeerDirectory peers_; ///< the stages that it is linked to
   EpochGate gate_;
   SnapshotOutbox outbox_;
   StageInbox inbox_;
@@ -525,6 +703,10 @@ private:
   std::shared_ptr<Executor> executor_;
   StageSteps steps_;
   std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
+  StagePeers data_peers_; ///< the stages of other pipelines with its layers
+  StageSteps::Came came_; ///< from them, until all have
+  std::set<uint32_t> missing_; ///< slices that a copy is awaited of
+  Clock::time_point summing_;
 };
 
 } // namespace

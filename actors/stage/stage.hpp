@@ -16,7 +16,8 @@ namespace troupe {
 /// A step that is broken off is taken anew by all stages, from the newest
 /// version that all have: each keeps the one before as well, in memory that
 /// outlives its process (ShardStore), and overwrites it only when every stage
-/// has the newer one, which their micro-batches prove.
+/// has the newer one, which their micro-batches prove. Beside other pipelines
+/// one that has lost this memory takes a copy from a stage with its layers.
 /// Completion: the actor ends with the job.
 stage_actor spawn_stage(caf::actor_system& system, RoleContext context,
                         std::shared_ptr<ShardStore> store);

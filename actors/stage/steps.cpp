@@ -13,11 +13,14 @@
 
 namespace troupe {
 
-StageSteps::Part::Part(std::unique_ptr<StageReplica> made)
+StageSteps::Part::Part(std::unique_ptr<StageReplica> made, bool one_of_several)
   : replica(std::move(made)),
     parameters(std::max<size_t>(1, replica->layout().total)),
-    sums(std::max<size_t>(1, replica->layout().total)) {
+    sums(std::max<size_t>(1, replica->layout().total)),
+    gradient(one_of_several ? std::max<size_t>(1, replica->layout().total)
+                            : size_t{1}) {
   parameters.fill(0);
+  gradient.fill(0);
 }
 
 StageSteps::StageSteps(const RoleContext& context, Executor& executor,
@@ -25,20 +28,24 @@ StageSteps::StageSteps(const RoleContext& context, Executor& executor,
   : context_(context),
     job_(*context.job),
     executor_(executor),
+    mesh_(mesh_of(job_.options)),
+    pipeline_(mesh_.pipeline_of(context.role.index)),
     store_(std::move(store)),
     slices_(job_.plan.role(context.role).slices),
     sampling_(job_.sampling) {
-  for (auto i = context.role.index; i < job_.plan.stages.size();
-       i += job_.plan.owners)
+  for (auto i = mesh_.stage_of(context.role.index); i < job_.plan.stages.size();
+       i += mesh_.stages)
     add_part(i);
 }
 
 void StageSteps::add_part(uint32_t index) {
   const auto& layers = job_.plan.stages[index];
-  auto& part = parts_.emplace_back(make_stage_replica(
-    job_.graph, part_of(job_.graph, {layers.begin, layers.end}),
-    parse_device(job_.plan.role(context_.role).device),
-    stage_options(job_.options, index, job_.max_rows(), job_.precision())));
+  auto& part = parts_.emplace_back(
+    make_stage_replica(
+      job_.graph, part_of(job_.graph, {layers.begin, layers.end}),
+      parse_device(job_.plan.role(context_.role).device),
+      stage_options(job_.options, index, job_.max_rows(), job_.precision())),
+    mesh_.data > 1);
   part.reads_samples = reads_samples(part.replica->part());
   for (uint32_t i = 0; i < layers.in_flight; ++i)
     part.batches.emplace_back(job_.graph,
@@ -95,13 +102,35 @@ void StageSteps::load(uint64_t version) {
   }
 }
 
+StageSteps::Copy StageSteps::copy(uint32_t slice, uint64_t version) const {
+  const auto count = job_.plan.slices[slice].count;
+  return {{store_, store_->values(slice, version), count},
+          {store_, store_->state(slice, version),
+           copy_elements(slice) - count}};
+}
+
+uint64_t StageSteps::copy_elements(uint32_t slice) const {
+  return job_.plan.slices[slice].count
+         * (1 + state_slots(job_.options.rule.kind));
+}
+
+void StageSteps::install(uint32_t slice, uint64_t version,
+                         const TensorView& copy) {
+  const auto count = job_.plan.slices[slice].count;
+  const auto target = store_->replace(slice, version);
+  std::copy_n(copy.data(), count, target.values);
+  std::copy_n(copy.data() + count, copy.size() - count, target.state);
+  store_->install(slice, version, {});
+}
+
 void StageSteps::begin_step(uint64_t step) {
   step_ = step;
   std::vector<uint32_t> samples;
   for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
     samples.push_back(sampling_.rank(step, rank).count);
+  const auto own = mesh_.ranks(pipeline_, job_.options.virtual_ranks);
   for (auto& part : parts_)
-    part.sums.begin(samples);
+    part.sums.begin(samples, own);
 }
 
 TensorView StageSteps::share(uint32_t chunk, const float* shared) {
@@ -168,6 +197,8 @@ Batch StageSteps::gather(Part& part, uint32_t number, uint32_t rank) {
 StageSteps::Pass StageSteps::pass(const StageAction& action, uint32_t rank,
                                   const float* in) {
   auto& part = parts_[action.chunk];
+  if (sampling_.rank(step_, rank).count == 0)
+    return {};
   return action.pass == StagePass::forward
            ? forward(part, action.micro_batch, rank, in)
            : backward(part, action, rank, in);
@@ -207,6 +238,94 @@ StageSteps::Pass StageSteps::backward(Part& part, const StageAction& action,
   return {{std::move(out), first, count}, {}};
 }
 
+std::vector<uint64_t> StageSteps::gradient_elements() const {
+  std::vector<uint64_t> out;
+  for (const auto& part : parts_)
+    out.push_back(part.elements());
+  return out;
+}
+
+TensorView StageSteps::copy_of(const float* values, uint64_t count) const {
+  auto memory = take(count);
+  std::copy_n(values, count, memory.get());
+  const auto* first = memory.get();
+  return {std::move(memory), first, count};
+}
+
+std::vector<StageSteps::Given> StageSteps::give(const MeshSum::Step& sum) {
+  std::vector<Given> out;
+  for (uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    const auto& part = parts_[chunk];
+    for (auto node : sum.nodes[pipeline_])
+      for (uint32_t to = 0; to < mesh_.data; ++to) {
+        if (to == pipeline_)
+          continue;
+        const auto share = share_of(to, mesh_.data, part.elements());
+        out.push_back(
+          {to, chunk, node,
+           copy_of(part.sums.sum(node) + share.begin, share.size())});
+      }
+  }
+  return out;
+}
+
+std::vector<TensorView> StageSteps::add(const MeshSum::Step& sum,
+                                        const StagePeers& peers,
+                                        const Came& nodes) {
+  std::vector<TensorView> out;
+  for (uint32_t chunk = 0; chunk < chunks(); ++chunk)
+    out.push_back(add(sum, chunk, peers, nodes));
+  return out;
+}
+
+/// With a stack, as the addends say. What others sent is read where it lies.
+TensorView StageSteps::add(const MeshSum::Step& sum, uint32_t chunk,
+                           const StagePeers& peers, const Came& nodes) {
+  auto& part = parts_[chunk];
+  const auto share = share_of(pipeline_, mesh_.data, part.elements());
+  struct Addend {
+    const float* values;
+    std::shared_ptr<float> own; ///< null: it is not to be written to
+  };
+  std::vector<Addend> stack;
+  for (const auto& addend : sum.addends) {
+    const auto node = sum.nodes[addend.member][addend.node];
+    const auto* values = addend.member == pipeline_
+                           ? part.sums.sum(node) + share.begin
+                           : nodes.at(peers.number_of_node(chunk, node)).data();
+    stack.push_back({values, nullptr});
+    for (auto merges = addend.merges; merges > 0; --merges) {
+      const auto right = std::move(stack.back());
+      stack.pop_back();
+      auto& left = stack.back();
+      auto into = left.own    ? left.own
+                  : right.own ? right.own
+                              : take(share.size());
+      troupe::add(left.values, right.values, into.get(), share.size());
+      left.values = into.get();
+      left.own = std::move(into);
+    }
+  }
+  auto& whole = stack.front();
+  std::copy_n(whole.values, share.size(), part.gradient.data() + share.begin);
+  if (!whole.own)
+    return copy_of(whole.values, share.size());
+  return {std::move(whole.own), whole.values, share.size()};
+}
+
+void StageSteps::complete(const StagePeers& peers, const Came& shares) {
+  for (uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    auto& part = parts_[chunk];
+    for (uint32_t from = 0; from < mesh_.data; ++from) {
+      if (from == pipeline_)
+        continue;
+      const auto share = share_of(from, mesh_.data, part.elements());
+      std::copy_n(shares.at(peers.number_of_share(chunk, from)).data(),
+                  share.size(), part.gradient.data() + share.begin);
+    }
+  }
+}
+
 UpdateMoment StageSteps::moment() const {
   return {step_ + store_->count_from(), step_, sampling_.step(step_).count};
 }
@@ -215,7 +334,7 @@ UpdateArgs StageSteps::arguments(const Slice& slice,
                                  const StepScalars& scalars) const {
   auto args = slice_update(job_, slice, moment(), scalars);
   const auto& part = parts_[kept_.at(slice.id)];
-  args.gradient_sum = part.sums.root()
+  args.gradient_sum = gradient(part)
                       + part.replica->layout().offsets[slice.variable]
                       + slice.offset;
   args.in = store_->values(slice.id, step_);
@@ -239,7 +358,7 @@ std::vector<double> StageSteps::sums(ScalarRoundKind round,
 
 std::string StageSteps::update(const StepScalars& scalars) {
   for (const auto& part : parts_)
-    if (!all_finite(part.sums.root(), part.replica->layout().total))
+    if (!all_finite(gradient(part), part.elements()))
       return "the gradient of step " + std::to_string(step_ + 1)
              + " is not finite: lower --lr or look at the data";
   executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {

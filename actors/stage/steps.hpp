@@ -4,8 +4,10 @@
 #include "actors/job/slice_update.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
+#include "actors/stage/peers.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "strategies/mesh.hpp"
 #include "strategies/pipeline_schedule.hpp"
 
 #include <map>
@@ -42,6 +44,19 @@ public:
   /// An epoch begins at a version that is held; what is left of a step is gone.
   void enter(uint64_t version, uint64_t epoch);
 
+  /// A slice of a version that is held, where it lies: its values, and its
+  /// optimizer state [state_slots(), slice.count]. Nobody writes there before
+  /// all stages with these layers have the next version.
+  struct Copy {
+    TensorView values;
+    TensorView state;
+  };
+  Copy copy(uint32_t slice, uint64_t version) const;
+  /// Elements of it.
+  uint64_t copy_elements(uint32_t slice) const;
+  /// Takes a copy's values and state, one after the other.
+  void install(uint32_t slice, uint64_t version, const TensorView& copy);
+
   /// A step of the version in hand begins.
   void begin_step(uint64_t step);
   /// Takes the parameters that come from the part before a chunk's,
@@ -54,9 +69,35 @@ public:
     TensorView values; ///< for the neighbour; of weights none
     LeafLoss loss;     ///< of the last part's forward pass
   };
-  /// Does what the schedule says, with a micro-batch of a virtual rank.
+  /// Does what the schedule says, with a micro-batch of a virtual rank; with
+  /// one that has no samples, nothing.
   /// Shapes: in, what comes from a neighbour, as StageReplica has it.
   Pass pass(const StageAction& action, uint32_t rank, const float* in);
+  // --- beside other pipelines, once all micro-batches are back: MeshSum
+  // -------
+
+  /// Elements of each chunk's gradient.
+  std::vector<uint64_t> gradient_elements() const;
+  /// A share of a node's sum.
+  struct Given {
+    uint32_t pipeline = 0; ///< whose share
+    uint32_t chunk = 0;
+    RankRange node;
+    TensorView values;
+  };
+  /// What the others are given of this pipeline's sums.
+  std::vector<Given> give(const MeshSum::Step& sum);
+  /// What has come: by number (StagePeers).
+  using Came = std::map<uint32_t, TensorView>;
+  /// Adds up this stage's share of each chunk's gradient, and returns them.
+  std::vector<TensorView> add(const MeshSum::Step& sum, const StagePeers& peers,
+                              const Came& nodes);
+  /// The whole gradient, with the others' shares.
+  void complete(const StagePeers& peers, const Came& shares);
+
+  // --- the gradient is summed
+  // --------------------------------------------------
+
   /// All micro-batches are back: the block sums of this stage's slices in a
   /// round, slice after slice (slice_sums()).
   std::vector<double> sums(ScalarRoundKind round, const StepScalars& scalars);
@@ -69,7 +110,9 @@ public:
 
 private:
   struct Part {
-    explicit Part(std::unique_ptr<StageReplica> made);
+    Part(std::unique_ptr<StageReplica> made, bool one_of_several);
+
+    uint64_t elements() const { return replica->layout().total; }
 
     /// Of micro-batch `number` of a step.
     uint32_t slot_of(uint32_t number) const {
@@ -81,12 +124,20 @@ private:
     std::vector<BatchMemory> batches; ///< by slot
     Buffer parameters; ///< of the version in hand, flat by the part's layout
     LeafTree sums;
+    Buffer gradient; ///< of all pipelines, where there are several
   };
 
   void add_part(uint32_t index);
   Pass forward(Part& part, uint32_t number, uint32_t rank, const float* in);
   Pass backward(Part& part, const StageAction& action, uint32_t rank,
                 const float* in);
+  /// The step's, once it is summed.
+  const float* gradient(const Part& part) const {
+    return mesh_.data > 1 ? part.gradient.data() : part.sums.root();
+  }
+  TensorView add(const MeshSum::Step& sum, uint32_t chunk,
+                 const StagePeers& peers, const Came& nodes);
+  TensorView copy_of(const float* values, uint64_t count) const;
   UpdateMoment moment() const;
   /// Points an update, or its sums, at a slice as the step finds it.
   UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;
@@ -99,6 +150,8 @@ private:
   RoleContext context_;
   const Job& job_;
   Executor& executor_;
+  Mesh mesh_;
+  uint32_t pipeline_; ///< of which this stage is one
   std::shared_ptr<ShardStore> store_;
   std::vector<uint32_t> slices_;
   Sampling sampling_;

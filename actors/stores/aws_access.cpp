@@ -145,7 +145,8 @@ AwsAccess read_aws_access(const Environment& environment) {
   if (!access.has_keys())
     access.keys = keys_of(config);
   if (!access.has_keys())
-    check_elsewhere(config, profile);
+    for (const auto* file : {&secrets, &config})
+      check_elsewhere(*file, profile);
   access.region =
     first_of({environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"),
               secrets.value("region"), config.value("region")});

@@ -143,6 +143,8 @@ public:
             + std::to_string(number++);
     handle_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                      0600);
+    if (handle_ < 0) // it may be that of a process in another container
+      name_.clear();
   }
   ~Draft() {
     if (handle_ >= 0)
@@ -193,7 +195,7 @@ struct KeptFile {
   fs::file_time_type used;
 };
 
-/// All blocks; what was left half-written long ago is removed.
+/// All blocks that are whole; what was left half-written long ago is removed.
 std::vector<KeptFile> kept_files(const std::string& dir) {
   std::vector<KeptFile> files;
   std::error_code failed;
@@ -210,10 +212,10 @@ std::vector<KeptFile> kept_files(const std::string& dir) {
     const auto name = entries->path().filename().string();
     if (gone || name.find(".block") == name.npos)
       continue;
-    if (name.find(".tmp-") != name.npos && now - file.used > left_behind)
-      fs::remove(entries->path(), gone);
-    else
+    if (name.ends_with(".block"))
       files.push_back(std::move(file));
+    else if (now - file.used > left_behind)
+      fs::remove(entries->path(), gone);
   }
   return files;
 }
@@ -362,7 +364,7 @@ bool BlockCache::read(const Key& key, uint64_t block_size, uint64_t offset,
 
 /// What the folder's files take, as the last process wrote it down; a number
 /// that cannot be is looked up anew.
-uint64_t BlockCache::known_use() const {
+uint64_t BlockCache::known_bytes() const {
   std::array<uint64_t, 2> words{};
   const Handle file{::open((dir_ + "/used").c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.is_open() && file.read_at(0, words.data(), sizeof words)
@@ -371,7 +373,7 @@ uint64_t BlockCache::known_use() const {
   return ~uint64_t{0};
 }
 
-void BlockCache::note_use(uint64_t bytes) const {
+void BlockCache::note_bytes(uint64_t bytes) const {
   const std::array<uint64_t, 2> words{bytes, ~bytes};
   const Handle file{
     ::open((dir_ + "/used").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
@@ -397,6 +399,8 @@ uint64_t BlockCache::make_room(uint64_t bytes) {
       break;
     if (::unlink(file.path.c_str()) == 0)
       ++removed_;
+    else if (errno != ENOENT) // another process was first
+      continue;
     used -= file.bytes;
   }
   return used;
@@ -423,16 +427,16 @@ void BlockCache::keep(const Key& key, std::span<const std::byte> bytes) {
     return;
   try {
     const auto lock = locked(dir_);
-    if (!lock)
+    if (!lock || ::access(path.c_str(), R_OK) == 0) // kept meanwhile
       return;
-    auto used = known_use();
+    auto used = known_bytes();
     if (used > most_bytes_ || used + whole > most_bytes_)
       used = make_room(whole);
     if (used + whole > most_bytes_)
       return;
     // First the number, then the file: a process that is killed between the
     // two leaves too large a number, which the next one looks up.
-    note_use(used + whole);
+    note_bytes(used + whole);
     draft.rename_to(path);
   } catch (const FileError&) {
     return; // the folder is gone: nothing is kept

@@ -59,8 +59,8 @@ private:
   std::shared_ptr<OpenBlock> opened(const Key& key, uint64_t block_size);
   void forget(const Key& key);
   std::string path_of(const std::string& digest) const;
-  uint64_t known_use() const;
-  void note_use(uint64_t bytes) const;
+  uint64_t known_bytes() const;
+  void note_bytes(uint64_t bytes) const;
   uint64_t make_room(uint64_t bytes);
 
   std::string dir_;

@@ -2,6 +2,8 @@
 
 #include "kernels/base/steady_clock.hpp"
 
+#include <chrono>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
@@ -55,16 +57,28 @@ void FetchPool::begin(const std::string& key, uint64_t bytes, Fetch fetch) {
   parts_.emplace(key, std::move(part));
   waiting_.push_back(key);
   held_ += bytes;
-  if (idle_ == 0 && threads_.size() < max_threads_)
-    threads_.emplace_back([this] { work(); });
-  else
+  want_thread();
+}
+
+/// For what was begun last. Those that are idle may be on their way to what was
+/// begun before; where there can be no other thread, who takes it fetches it.
+void FetchPool::want_thread() {
+  if (waiting_.size() <= idle_ || threads_.size() >= max_threads_) {
     wanted_.notify_one();
+    return;
+  }
+  try {
+    threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    wanted_.notify_one();
+  }
 }
 
 /// Fetches without the lock; the part is done with it.
 void FetchPool::run(std::unique_lock<std::mutex>& lock, Part& part,
                     const Fetch& fetch) {
   part.state = State::running;
+  part.error = nullptr;
   lock.unlock();
   Bytes result;
   std::exception_ptr error;
@@ -106,7 +120,8 @@ FetchPool::Bytes FetchPool::take(const std::string& key, const Fetch& fetch) {
   if (at == parts_.end())
     at = parts_.emplace(key, std::make_shared<Part>()).first;
   const auto part = at->second;
-  if (part->state == State::waiting)
+  const bool failed = part->state == State::done && part->error;
+  if (part->state == State::waiting || failed)
     run(lock, *part, fetch);
   else // its fetch has a deadline, and ends with the process
     finished_.wait(lock, [&] { return part->state == State::done; });

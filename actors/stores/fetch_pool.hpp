@@ -2,14 +2,12 @@
 
 #include "kernels/base/steady_clock.hpp"
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,8 +36,8 @@ public:
   /// room.
   void begin(const std::string& key, uint64_t bytes, Fetch fetch);
 
-  /// What was begun, or is fetched now by the caller. Errors: those of the
-  /// fetch.
+  /// What was begun, or is fetched now by the caller, who also tries again what
+  /// failed before anybody wanted it. Errors: those of the fetch.
   Bytes take(const std::string& key, const Fetch& fetch);
 
 private:
@@ -54,6 +52,7 @@ private:
   };
   using Parts = std::unordered_map<std::string, std::shared_ptr<Part>>;
 
+  void want_thread();
   void work();
   void run(std::unique_lock<std::mutex>& lock, Part& part, const Fetch& fetch);
   void forget(Parts::iterator at);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t most_document = uint64_t{16} << 20;
 constexpr size_t most_objects = 10'000'000;
+constexpr size_t most_pages = 100'000; ///< of a listing, mostly of 1000 objects
 
 uint64_t now_ms() {
   using namespace std::chrono;
@@ -131,6 +132,7 @@ std::vector<std::byte> Fetcher::range(const std::string& url,
 std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
   std::vector<ListedObject> objects;
   std::string next;
+  size_t pages = 0;
   do {
     Errand errand{
       prefix.url(),
@@ -145,7 +147,10 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
     run(errand, body);
     auto page = parse_s3_listing(
       {reinterpret_cast<const char*>(body.data()), body.size()});
-    if (!page || (!page->next.empty() && page->next == next))
+    // Pages may be empty, but not without end: a store that always has another
+    // one would never be through.
+    if (!page || (!page->next.empty() && page->next == next)
+        || ++pages > most_pages)
       throw FileError(prefix.url()
                         + ": the store's list of objects cannot be "
                           "read; is this an S3 store? Check the endpoint",
@@ -162,7 +167,7 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
 }
 
 HttpRequest Fetcher::prepared(const Errand& errand, uint64_t had,
-                              std::string& region) {
+                              Signed& with) {
   HttpRequest request;
   if (is_s3(errand.url)) {
     auto place = parse_s3_place(errand.url);
@@ -170,12 +175,12 @@ HttpRequest Fetcher::prepared(const Errand& errand, uint64_t had,
     {
       const std::lock_guard guard{mutex_};
       if (const auto at = regions_.find(place.bucket); at != regions_.end())
-        region = at->second;
+        with.region = at->second;
     }
     if (errand.document)
       place.key.clear();
-    const auto address = s3_address(place, own, region, errand.query);
-    region = address.region;
+    const auto address = s3_address(place, own, with.region, errand.query);
+    with = {address.region, own.keys.id, own.keys.token};
     request.url = address.url;
     for (const auto& [name, value] : address.request.headers)
       request.fields.push_back(name + ": " + value);
@@ -234,10 +239,17 @@ Judgement Fetcher::judged(const Errand& errand, const HttpTry& attempt,
   return result;
 }
 
+/// `mutex_` is held.
+bool Fetcher::has_other_keys(const Signed& with) const {
+  return access_
+         && (access_->keys.id != with.id || access_->keys.token != with.token);
+}
+
 /// Learns from an answer what was wrong with the request itself: the bucket
-/// is in another region, or keys of a session have been replaced meanwhile.
+/// is in another region, or keys of a session have been replaced meanwhile,
+/// which all fetches that were under way learn, one after the other.
 bool Fetcher::corrected(const Errand& errand, const HttpTry& attempt,
-                        const std::string& region) {
+                        const Signed& with) {
   const auto status = attempt.answer.status;
   if (!is_s3(errand.url)
       || (status != 301 && status != 307 && status != 400 && status != 403))
@@ -247,17 +259,14 @@ bool Fetcher::corrected(const Errand& errand, const HttpTry& attempt,
   if (other.empty())
     other = error.region;
   const std::lock_guard guard{mutex_};
-  if (!other.empty() && other != region) {
+  if (!other.empty() && other != with.region) {
     regions_[parse_s3_place(errand.url).bucket] = other;
     return true;
   }
   if (error.code == "ExpiredToken" || error.code == "InvalidAccessKeyId") {
-    auto fresh = read_aws_access(environment_);
-    const bool other_keys = access_
-                            && (fresh.keys.id != access_->keys.id
-                                || fresh.keys.token != access_->keys.token);
-    access_ = std::move(fresh);
-    return other_keys;
+    if (!has_other_keys(with))
+      access_ = read_aws_access(environment_);
+    return has_other_keys(with);
   }
   return false;
 }
@@ -268,8 +277,8 @@ HttpAnswer Fetcher::run(const Errand& errand, std::vector<std::byte>& body) {
   std::optional<FetchTries> tries;
   bool may_correct = true;
   while (true) {
-    std::string region;
-    auto request = prepared(errand, body.size(), region);
+    Signed with;
+    auto request = prepared(errand, body.size(), with);
     if (!tries) {
       host = host_of_url(request.url);
       const std::lock_guard guard{mutex_};
@@ -298,7 +307,7 @@ HttpAnswer Fetcher::run(const Errand& errand, std::vector<std::byte>& body) {
                .end
              != FetchEnd::whole)
       body.resize(had);
-    if (may_correct && corrected(errand, attempt, region)) {
+    if (may_correct && corrected(errand, attempt, with)) {
       may_correct = false;
       continue;
     }

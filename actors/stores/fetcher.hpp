@@ -66,12 +66,20 @@ private:
     bool document = false; ///< all of an answer, however long
   };
 
+  /// What a try was signed for, which its answer may say is wrong.
+  struct Signed {
+    std::string region;
+    std::string id;    ///< of the keys
+    std::string token; ///< of their session
+  };
+
   HttpAnswer run(const Errand& errand, std::vector<std::byte>& body);
-  HttpRequest prepared(const Errand& errand, uint64_t had, std::string& region);
+  HttpRequest prepared(const Errand& errand, uint64_t had, Signed& with);
   Judgement judged(const Errand& errand, const HttpTry& attempt, uint64_t had,
                    const std::vector<std::byte>& body) const;
   bool corrected(const Errand& errand, const HttpTry& attempt,
-                 const std::string& region);
+                 const Signed& with);
+  bool has_other_keys(const Signed& with) const;
   bool rest(uint64_t ms);
   uint64_t draw();
   AwsAccess access();

@@ -29,7 +29,7 @@ struct RemoteStore::Inside {
 
   std::optional<BlockCache> cache;
   Fetcher fetcher;
-  FetchPool pool; // ends first: its threads use the others
+  FetchPool pool; // ends before the two that its threads use
   /// Whether the cache has room for all objects that are known.
   bool fits() const { return known_bytes <= room; }
 
@@ -215,7 +215,8 @@ std::vector<std::string> RemoteStore::list(const std::string& pattern) const {
              != 0)
       continue;
     auto url = S3Place{place.bucket, std::move(object.key)}.url();
-    if (!object.tag.empty())
+    // Some stores list tags without the quotes that their answers have.
+    if (is_strong_tag(object.tag))
       inside_->know(url, {object.bytes, object.tag});
     urls.push_back(std::move(url));
   }

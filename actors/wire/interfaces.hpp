@@ -4,7 +4,7 @@
 
 /// The typed interfaces of all roles. Who talks to whom:
 ///
-///   observer <- coordinator <-> node supervisor, evaluator, and
+///   observer <- coordinator <-> role supervisor, evaluator, and
 ///
 ///   parameter_server:  coordinator <-> worker <-> shard <-> coordinator,
 ///                      shard <-> shard of slice 0 in steps that need scalars;
@@ -40,7 +40,7 @@ using stage_actor = role_actor::extend<caf::result<void>(StageValues)>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
-using observer_actor = one_way<Progress, EpochEnd, Note, Finished>;
+using observer_actor = one_way<Progress, DataEpochEnd, Note, Finished>;
 
 using supervisor_actor = observer_actor::extend<
   caf::result<void>(ReplaceRole), caf::result<void>(StartRole),

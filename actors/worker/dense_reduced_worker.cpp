@@ -149,7 +149,7 @@ private:
   }
 
   void pull_rows(WorkerRows::Samples samples, WorkerRows::Samples following) {
-    pull_begin_ = Clock::now();
+    begin_pull();
     missing_ = 0;
     for (const auto& slice : job_.plan.slices) {
       arrived_[slice.id] = !slice.sparse();
@@ -173,8 +173,7 @@ private:
     context_.faults->pass(StepPhase::pull);
     if (--missing_ > 0)
       return;
-    metrics_.pull.observe(seconds_since(pull_begin_));
-    context_.record(Activity::pull, pull_begin_, 0);
+    end_pull();
     pushes_.arrived();
     perform(steps_.rows_arrived());
   }
@@ -282,7 +281,6 @@ private:
 
   Histogram& wait_;
   bool free_rows_ = false; ///< in this epoch
-  Clock::time_point pull_begin_;
   DenseReducedSteps steps_;
   DenseSteps dense_;
   GroupMember<worker_actor::pointer, DenseSteps> member_;

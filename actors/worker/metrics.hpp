@@ -1,18 +1,13 @@
 #pragma once
 
-#include "kernels/base/steady_clock.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
 namespace troupe {
-
-inline double seconds_since(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
 
 /// What a worker measures of itself.
 struct WorkerMetrics {

@@ -78,20 +78,15 @@ private:
   /// At once: it has nothing of the step that others could need, so that a leaf
   /// which is under way is computed by whoever is told to.
   void on(const Propose& proposal) {
-    if (!gate_.propose(proposal.fence))
-      return;
-    course_.seal();
-    for (auto& part : parts_)
-      part.parameters.reset();
-    pause_.begin();
-    seal(proposal.fence, {});
+    leave(proposal, [this] {
+      course_.seal();
+      for (auto& part : parts_)
+        part.parameters.reset();
+    });
   }
 
   void on(const Activate& activation) {
-    connect(activation, [this, activation] {
-      start_epoch(activation);
-      gate_.replay();
-    });
+    enter(activation, [this](const Activate& x) { start_epoch(x); });
   }
 
   void start_epoch(const Activate& activation) {
@@ -122,7 +117,7 @@ private:
     auto& part = parts_[gather.part];
     part.parameters = memory_for(gather.part);
     part.missing = part.slices;
-    pull_begin_ = Clock::now();
+    begin_pull();
     for (auto slice : part.slices)
       self_->send(shards_.at<shard_actor>(tails_[slice]),
                   Pull{gate_.active(), context_.role, gather.version, slice});
@@ -166,8 +161,7 @@ private:
                 part.parameters->data() + place(index, message.slice));
     if (!part.missing.empty())
       return;
-    metrics_.pull.observe(seconds_since(pull_begin_));
-    context_.record(Activity::pull, pull_begin_, 0);
+    end_pull();
     if (std::exchange(is_pushed_, false))
       pushes_.arrived();
     perform(course_.gathered(index));
@@ -318,7 +312,6 @@ private:
   bool is_pushed_ = false; ///< nothing of the version that this makes is here
   LeafLoss loss_;          ///< of the leaf in hand
   double leaf_seconds_ = 0;
-  Clock::time_point pull_begin_;
 };
 
 } // namespace

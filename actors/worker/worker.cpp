@@ -48,18 +48,11 @@ private:
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
-    if (!gate_.propose(proposal.fence))
-      return;
-    perform(steps_.seal());
-    pause_.begin();
-    seal(proposal.fence, {});
+    leave(proposal, [this] { perform(steps_.seal()); });
   }
 
   void on(const Activate& activation) {
-    connect(activation, [this, activation] {
-      start_epoch(activation);
-      gate_.replay();
-    });
+    enter(activation, [this](const Activate& x) { start_epoch(x); });
   }
 
   void start_epoch(const Activate& activation) {
@@ -97,7 +90,7 @@ private:
 
   void perform(const WorkerSteps::Pull& pull) {
     const auto version = pull.version;
-    pull_begin_ = Clock::now();
+    begin_pull();
     lease_exchange_.pull();
     parameters_.begin(pull.in_use);
     shards_.for_each<shard_actor>([&](const shard_actor& shard) {
@@ -156,8 +149,7 @@ private:
         perform(steps_.some_arrived(!abandoned && has_rows));
       return;
     }
-    metrics_.pull.observe(seconds_since(pull_begin_));
-    context_.record(Activity::pull, pull_begin_, 0);
+    end_pull();
     if (async_) {
       lease_exchange_.pulled(metrics_.push);
       leases_.pulled();
@@ -316,7 +308,6 @@ private:
   bool async_ = false; ///< in this epoch
   uint64_t period_ = 0;
   WorkerSteps steps_;
-  Clock::time_point pull_begin_;
 
   PushPacking packing_;
   LeasePipeline leases_;

@@ -66,6 +66,11 @@ void WorkerBase::open(const Activate& activation, WorkerRows& rows) {
   rows.route(heads_of(chains), tails_of(chains));
 }
 
+void WorkerBase::end_pull() {
+  metrics_.pull.observe(seconds_since(pull_begin_));
+  context_.record(Activity::pull, pull_begin_, 0);
+}
+
 void WorkerBase::trouble(const std::string& line) {
   self_->send(context_.coordinator,
               Trouble{context_.job_id, context_.role, line});

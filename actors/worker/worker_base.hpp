@@ -54,6 +54,27 @@ protected:
     return behavior;
   }
 
+  /// Leaves the epoch at once, keeping no slices: stop() ends what is under
+  /// way, and what there is of the step is said.
+  template <class Stop>
+  void leave(const Propose& proposal, Stop stop) {
+    if (!gate_.propose(proposal.fence))
+      return;
+    stop();
+    pause_.begin();
+    seal(proposal.fence, {});
+  }
+
+  /// Calls start(activation) when the shards of the epoch are linked, which
+  /// opens it; what came for it before that follows.
+  template <class Start>
+  void enter(const Activate& activation, Start start) {
+    connect(activation, [this, activation, start = std::move(start)] {
+      start(activation);
+      gate_.replay();
+    });
+  }
+
   /// Says what this worker holds: of the slices that it keeps, and of its step.
   void seal(const Fence& fence, std::vector<SliceState> kept);
 
@@ -95,6 +116,10 @@ protected:
   /// All is undone: nothing of what there was of the step counts.
   void forget_step();
 
+  /// Parameters, or rows, are asked for, and all of them are here.
+  void begin_pull() { pull_begin_ = Clock::now(); }
+  void end_pull();
+
   void trouble(const std::string& line);
 
   /// Returns whether it can be gone on with; else the job is told why not.
@@ -120,6 +145,9 @@ protected:
   std::shared_ptr<Executor> executor_;
   LeafComputer computer_;
   WorkerPushes pushes_;
+
+private:
+  Clock::time_point pull_begin_;
 };
 
 } // namespace troupe

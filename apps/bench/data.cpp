@@ -2,6 +2,7 @@
 #include "apps/settings/commands.hpp"
 #include "kernels/base/crc32c.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "strategies/sampling.hpp"
 
@@ -25,10 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t batch_rows = 32;
 constexpr uint64_t windowed_ids = 64; ///< of text, whose window a model sets
 constexpr int data_trials = 5;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// What a batch of the samples takes, without a model.
 Graph taking_graph(const SampleShape& shape) {

@@ -6,6 +6,7 @@
 #include "apps/bench/reduce_table.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -53,14 +54,14 @@ public:
         [&](MemberOutcome& outcome) { outcomes.push_back(std::move(outcome)); },
         caf::after(deadline) >>
           [] { throw InputError("a member did not answer within 30 s"); });
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begun;
+    const auto took = seconds_since(begun);
     for (const auto& outcome : outcomes)
       if (outcome.result.end != CollectiveEnd::done
           || outcome.sum.size() != count
           || !sum_.equals(outcome.sum.data(), count, iteration))
         throw InputError("a member's answer is not the sum; nothing is "
                          "measured");
-    return took.count();
+    return 1e6 * took;
   }
 
 private:

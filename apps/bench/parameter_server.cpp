@@ -5,6 +5,7 @@
 #include "apps/settings/commands.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/files/atomic_file.hpp"
 
 #include <nlohmann/json.hpp>
@@ -159,9 +160,7 @@ public:
       const auto begin = Clock::now();
       update(rule_, args);
       std::memcpy(copy_.data(), parameters_.data(), args.count * sizeof(float));
-      times.push_back(
-        std::chrono::duration<double, std::micro>(Clock::now() - begin)
-          .count());
+      times.push_back(1e6 * seconds_since(begin));
     }
     return median_of(std::move(times));
   }

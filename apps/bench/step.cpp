@@ -3,6 +3,7 @@
 #include "actors/launch/job_runner.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/safetensors.hpp"
@@ -63,9 +64,7 @@ double plain_loop(const Job& job, const JobData& data, std::string& sha256) {
                    });
       samples += count;
     }
-    const auto seconds =
-      std::chrono::duration<double>(Clock::now() - begin).count();
-    rate.set_value(samples / seconds);
+    rate.set_value(samples / seconds_since(begin));
   });
   const auto result = answer.get();
   std::vector<NamedTensor> tensors;

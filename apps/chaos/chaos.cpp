@@ -148,9 +148,7 @@ std::unique_ptr<FaultProxy> proxy_for(const Strikes& strikes,
                      "the job's --standby");
   std::vector<std::string> roles;
   for (const auto& role : plan.roles)
-    if (control
-        && (role.role.kind == RoleKind::worker
-            || role.role.kind == RoleKind::shard))
+    if (control && is_member_kind(role.role.kind))
       roles.push_back(to_string(role.role));
   return std::make_unique<FaultProxy>(seed, roles);
 }
@@ -251,6 +249,11 @@ void check_hosts(const Strikes& strikes, const Settings& job,
   if (!std::ranges::all_of(strikes.kinds(), is_of_hosts))
     throw UsageError("host-kill, host-cut and host-slow strike a job whose "
                      "roles are started one by one: leave out the other kinds");
+  if (has_model_part(plan.owner_kind))
+    throw UsageError("host-kill, host-cut and host-slow place workers and "
+                     "shards as yet, and --strategy "
+                     + to_string(plan.strategy)
+                     + " has neither: leave them out");
   if (job.standby)
     throw UsageError("host-kill, host-cut and host-slow start one coordinator: "
                      "leave out the job's --standby");
@@ -286,10 +289,6 @@ void run_on_hosts(const Settings& settings, const Settings& job,
 
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
                                const Plan& plan, const Files& files) {
-  if (plan.owner_kind == RoleKind::stage)
-    throw UsageError("troupe chaos strikes workers, shards and coordinators as "
-                     "yet, and --strategy pipeline has stages: use another "
-                     "strategy");
   if (plan.paired)
     throw UsageError("troupe chaos strikes workers and shards that are "
                      "processes of their own as yet, and --strategy "

@@ -45,7 +45,9 @@ uint64_t ChaosStrike::faults() const {
 
 ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
                      std::vector<ChaosKind> kinds)
-  : workers_(static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size())),
+  : computing_(has_model_part(plan.owner_kind) ? plan.owner_kind
+                                               : RoleKind::worker),
+    workers_(static_cast<uint32_t>(plan.of_kind(computing_).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
     chain_(plan.chain),
     pair_(plan.dense_reduced && workers_ == 2),
@@ -53,6 +55,10 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
     random_(seed) {
   for (auto kind : kinds_) {
     auto& cases = cases_[static_cast<size_t>(kind)];
+    if (is_of_workers(kind) && computing_ != RoleKind::worker)
+      throw UsageError("--kinds " + to_string(kind)
+                       + ": strikes workers, and the job's --strategy "
+                       + to_string(plan.strategy) + " has none; leave it out");
     if (kind == ChaosKind::kill)
       add_deaths(cases);
     else
@@ -85,10 +91,10 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
   using enum StepPhase;
   if (owners_ == 0) {
     for (auto phase : {at_once, compute, push, reduce})
-      cases.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, computing_});
   } else {
     for (auto phase : {pull, compute, push})
-      cases.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, computing_});
     for (auto phase : {pull, reduce, copy})
       cases.push_back({phase, RoleKind::shard});
     if (chain_ > 1)
@@ -97,7 +103,7 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
   cases.push_back({at_once, RoleKind::coordinator});
   if (workers_ + owners_ > 1) {
     cases.push_back({seal, RoleKind::coordinator});
-    cases.push_back({seal, RoleKind::worker});
+    cases.push_back({seal, computing_});
     if (owners_ > 0)
       cases.push_back({seal, RoleKind::shard});
   }
@@ -107,7 +113,7 @@ void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   using enum StepPhase;
   const bool alone = owners_ + workers_ < 2;
   if (is_of_hosts(kind)) {
-    cases.push_back({at_once, RoleKind::worker});
+    cases.push_back({at_once, computing_});
     if (owners_ > 0)
       cases.push_back({at_once, RoleKind::shard});
     cases.push_back({at_once, RoleKind::coordinator});
@@ -116,24 +122,23 @@ void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   if (kind == ChaosKind::full_disk || kind == ChaosKind::slow_disk
       || ends_job(kind)) {
     cases.push_back({at_once, RoleKind::coordinator});
-  } else if (kind == ChaosKind::slow || kind == ChaosKind::nan
-             || kind == ChaosKind::device || kind == ChaosKind::memory) {
-    cases.push_back({compute, RoleKind::worker});
+  } else if (kind == ChaosKind::slow || is_of_workers(kind)) {
+    cases.push_back({compute, computing_});
   } else if (is_of_proxy(kind)) {
     if (!alone || !is_of_links(kind))
-      cases.push_back({at_once, RoleKind::worker});
+      cases.push_back({at_once, computing_});
     if (owners_ > 0)
       cases.push_back({at_once, RoleKind::shard});
   } else if (owners_ > 0) {
     for (auto phase : {pull, compute, push})
-      cases.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, computing_});
     for (auto phase : {pull, reduce})
       cases.push_back({phase, RoleKind::shard});
     if (chain_ > 1)
       cases.push_back({forward, RoleKind::shard});
   } else if (!alone || kind != ChaosKind::cut) {
     for (auto phase : {at_once, compute, push, reduce})
-      cases.push_back({phase, RoleKind::worker});
+      cases.push_back({phase, computing_});
   }
   if (kind == ChaosKind::stop)
     cases.push_back({at_once, RoleKind::coordinator});
@@ -230,8 +235,7 @@ ChaosPlan::Strike ChaosPlan::draw_strike(uint64_t most) {
     return strike;
   auto other = role;
   while (chain_of(other) == chain_of(role))
-    other = any(owners_ > 0 && draw(0, 1) == 1 ? RoleKind::shard
-                                               : RoleKind::worker);
+    other = any(owners_ > 0 && draw(0, 1) == 1 ? RoleKind::shard : computing_);
   strike.wishes.push_back({other, {at_once}, 0});
   return strike;
 }

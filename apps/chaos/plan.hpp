@@ -71,8 +71,9 @@ private:
   uint32_t chain_of(RoleId role) const;
   uint64_t draw(uint64_t low, uint64_t high);
 
-  uint32_t workers_;
-  uint32_t owners_; ///< chains of shards
+  RoleKind computing_; ///< worker, or stage, or tensor member
+  uint32_t workers_;   ///< of that kind
+  uint32_t owners_;    ///< chains of shards
   uint32_t chain_;
   bool pair_; ///< the workers are two, and keep the dense variables
   std::vector<ChaosKind> kinds_;

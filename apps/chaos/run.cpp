@@ -27,8 +27,9 @@ constexpr int leave_ms = 5'000;
 /// one who waits for an epoch that does not come.
 uint64_t ends_of(const Plan& plan) {
   const auto workers = plan.of_kind(RoleKind::worker).size();
-  const auto shards = plan.of_kind(RoleKind::shard).size();
-  return 2 * shards * (workers + shards) + workers + shards;
+  const auto keepers =
+    keeps_slices(plan.owner_kind) ? plan.of_kind(plan.owner_kind).size() : 0;
+  return 2 * keepers * (workers + keepers) + workers + keepers;
 }
 
 milliseconds deadline_of(const ChaosStrike& strike) {

@@ -1,6 +1,7 @@
 #include "actors/job/job.hpp"
 #include "actors/stores/remote_store.hpp"
 #include "apps/settings/commands.hpp"
+#include "apps/terminal/columns.hpp"
 #include "kernels/data/table_survey.hpp"
 #include "kernels/files/shown_text.hpp"
 
@@ -14,27 +15,6 @@ namespace troupe {
 namespace {
 
 using InfoRow = std::vector<std::string>;
-
-/// Columns of a terminal: bytes that go on with a character take none.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-    std::count_if(text.begin(), text.end(), [](char c) {
-      return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
-    }));
-}
-
-/// Whole characters of a text, as a table has room for.
-std::string shortened(const std::string& text, size_t most) {
-  if (width_of(text) <= most)
-    return text;
-  std::string result;
-  for (auto c : text) {
-    if ((static_cast<unsigned char>(c) & 0xc0u) != 0x80u && most-- == 1)
-      break;
-    result += c;
-  }
-  return result + "…";
-}
 
 std::string number_text(double value) {
   std::array<char, 32> text{};
@@ -54,8 +34,8 @@ InfoRow row_of(const ColumnSurvey& column, const ColumnRule& proposal) {
   std::string examples;
   for (const auto& example : column.examples())
     examples += (examples.empty() ? "" : ", ")
-                + shortened(shown_text(example), most_letters);
-  return {shortened(shown_text(column.name()), most_letters),
+                + shortened_to(most_letters, shown_text(example));
+  return {shortened_to(most_letters, shown_text(column.name())),
           kind_text(proposal),
           std::to_string(column.missing()),
           std::to_string(column.values()) + (column.more_values() ? "+" : ""),
@@ -69,13 +49,13 @@ void print_table(const std::vector<InfoRow>& rows) {
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], width_of(row[i]));
+      widths[i] = std::max(widths[i], columns_of(row[i]));
   constexpr size_t first_number = 2;
   constexpr size_t last_number = 6;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string gap(widths[i] - width_of(row[i]), ' ');
+      const std::string gap(widths[i] - columns_of(row[i]), ' ');
       const bool right = i >= first_number && i <= last_number;
       line += (i > 0 ? "  " : "") + (right ? gap + row[i] : row[i] + gap);
     }

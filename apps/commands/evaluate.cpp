@@ -1,17 +1,16 @@
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/job/trained_model.hpp"
 #include "actors/wire/version.hpp"
+#include "apps/commands/prediction_file.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/console.hpp"
-#include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/files/atomic_file.hpp"
-#include "kernels/files/shown_text.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -37,40 +36,43 @@ struct Verdict {
   Scores scores;
   bool held_out = false;            ///< by the training of these weights
   std::vector<std::string> classes; ///< of a table: their texts
+  Graph graph;
   std::string weights_sha256;
   std::string isa;
   double wall_seconds = 0;
 };
 
+PredictionFile prediction_file(const Settings& settings,
+                               const Verdict& verdict) {
+  return {settings.out, settings.output, verdict.classes};
+}
+
 Verdict judge(const Settings& settings) {
-  using clock = std::chrono::steady_clock;
   auto job = settings.job;
-  const auto start = clock::now();
+  const auto start = SteadyClock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
   out.held_out = keep_split(job, settings.checkpoint);
   auto data = samples_of(settings, job);
   if (data->fitted)
     out.classes = data->fitted->classes();
+  take_label_kind(*data, settings.checkpoint);
   auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
   cut_windows(*data, model.graph, true);
+  const bool predicts = settings.command == "predict";
+  if (predicts)
+    check_prediction_file(prediction_file(settings, out), model.graph);
   out.scores = score(model, *data, parse_device(job.devices.front()),
-                     job.threads_per_device);
+                     job.threads_per_device,
+                     predicts && settings.output != "class");
+  out.graph = std::move(model.graph);
   out.weights_sha256 = model.weights_sha256;
-  out.wall_seconds =
-    std::chrono::duration<double>(clock::now() - start).count();
+  out.wall_seconds = seconds_since(start);
   if (!std::isfinite(out.scores.loss))
     throw InputError(settings.checkpoint
                      + ": the loss is not a finite number; the weights were "
                        "saved by a run that had failed");
   return out;
-}
-
-/// The index of a class, or its text where there is one.
-std::string class_text(const Verdict& verdict, int32_t predicted) {
-  const auto place = static_cast<size_t>(predicted);
-  return place < verdict.classes.size() ? shown_text(verdict.classes[place])
-                                        : std::to_string(predicted);
 }
 
 std::string summary_of(const Settings& settings, const Verdict& verdict) {
@@ -114,14 +116,10 @@ int run_evaluate(const Settings& settings) {
 }
 
 int run_predict(const Settings& settings) {
-  auto verdict = judge(settings);
-  std::string lines;
-  if (verdict.scores.predictions.empty())
-    for (auto value : verdict.scores.scores)
-      lines += print_real(value) + '\n';
-  for (auto predicted : verdict.scores.predictions)
-    lines += class_text(verdict, predicted) + '\n';
-  write_atomically(settings.out, {bytes_of(lines)});
+  const auto verdict = judge(settings);
+  const auto contents = contents_of(prediction_file(settings, verdict),
+                                    verdict.graph, verdict.scores);
+  write_atomically(settings.out, {bytes_of(contents)});
   print(settings, verdict);
   return 0;
 }

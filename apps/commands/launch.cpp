@@ -28,11 +28,6 @@ Settings job_of(const LaunchFlags& flags) {
   if (job.print_config)
     throw UsageError("launch: --print-config prints what holds for troupe "
                      "train; ask that");
-  if (job.job.strategy == Strategy::fully_sharded)
-    throw UsageError(
-      "launch: --strategy fully_sharded has a worker and a shard "
-      "in each process, which agents do not start yet: start "
-      "sharded:N by hand, or use another strategy");
   if (job.standby && flags.address.empty())
     throw UsageError("launch: --standby needs the address by which the hosts "
                      "reach both coordinators: add --address A before --");

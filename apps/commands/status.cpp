@@ -1,6 +1,5 @@
 #include "apps/process/scrape.hpp"
 #include "apps/settings/commands.hpp"
-#include "kernels/files/shown_text.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
@@ -12,12 +11,6 @@ namespace troupe {
 namespace {
 
 using Values = std::vector<ScrapedValue>;
-
-std::string label(const ScrapedValue& value, const std::string& name) {
-  const auto found = value.labels.find(name);
-  return found == value.labels.end() ? std::string{}
-                                     : shown_text(found->second);
-}
 
 double value_of(const Values& values, const MetricDescription& metric) {
   for (const auto& value : values)
@@ -31,8 +24,8 @@ std::map<std::string, std::string> links_of(const Values& values) {
   std::map<std::string, std::set<std::string>> sorted;
   for (const auto& value : values)
     if (value.name == metrics::link_carrier.name && value.value == 1)
-      sorted[label(value, "role")].insert(label(value, "peer") + " by "
-                                          + label(value, "carrier"));
+      sorted[label_of(value, "role")].insert(label_of(value, "peer") + " by "
+                                             + label_of(value, "carrier"));
   std::map<std::string, std::string> links;
   for (const auto& [role, peers] : sorted)
     for (const auto& peer : peers)
@@ -45,7 +38,8 @@ void show_supervision(const Values& values) {
   std::map<std::string, std::map<std::string, double>> trees;
   for (const auto& value : values)
     if (value.name == metrics::supervised.name)
-      trees[label(value, "supervisor")][label(value, "member")] = value.value;
+      trees[label_of(value, "supervisor")][label_of(value, "member")] =
+        value.value;
   std::printf("supervision\n");
   for (const auto& [supervisor, members] : trees) {
     if (supervisor.empty())
@@ -66,10 +60,10 @@ void show_members(const Values& values) {
   std::string out;
   for (const auto& value : values)
     if (value.name == metrics::members.name)
-      counts[label(value, "state")] = value.value;
+      counts[label_of(value, "state")] = value.value;
     else if (value.name == metrics::left_out.name)
-      out += "  " + label(value, "member")
-             + " is left out: " + label(value, "reason") + '\n';
+      out += "  " + label_of(value, "member")
+             + " is left out: " + label_of(value, "reason") + '\n';
   std::printf("members: %.0f expected, %.0f present, %.0f left out; silence "
               "of %.1f s counts as loss\n%s",
               counts["expected"], counts["present"], counts["left_out"],
@@ -80,15 +74,15 @@ void show_members(const Values& values) {
 void show_waits(const Values& values) {
   for (const auto& value : values)
     if (value.name == metrics::step_age_seconds.name) {
-      const auto reason = label(value, "reason");
+      const auto reason = label_of(value, "reason");
       std::printf("last commit %.1f s ago%s%s\n", value.value,
                   reason.empty() ? "" : ": the step is late, ", reason.c_str());
     }
   for (const auto& value : values)
     if (value.name == metrics::waits_for.name)
-      std::printf("  %s waits for %s: %s\n", label(value, "waiter").c_str(),
-                  label(value, "awaited").c_str(),
-                  label(value, "what").c_str());
+      std::printf("  %s waits for %s: %s\n", label_of(value, "waiter").c_str(),
+                  label_of(value, "awaited").c_str(),
+                  label_of(value, "what").c_str());
 }
 
 } // namespace
@@ -108,7 +102,8 @@ int run_status(const Settings& settings) {
   show_waits(values);
   std::set<std::string> roles;
   for (const auto& value : values)
-    if (auto role = label(value, "role"); !role.empty() && role != "exporter")
+    if (auto role = label_of(value, "role");
+        !role.empty() && role != "exporter")
       roles.insert(role);
   const auto links = links_of(values);
   std::printf("%-14s %s\n", "role", "links");

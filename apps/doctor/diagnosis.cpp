@@ -1,6 +1,6 @@
 #include "apps/doctor/diagnosis.hpp"
 
-#include "apps/top/page.hpp"
+#include "apps/terminal/short_numbers.hpp"
 
 #include <algorithm>
 #include <array>

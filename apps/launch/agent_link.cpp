@@ -1,5 +1,6 @@
 #include "apps/launch/agent_link.hpp"
 
+#include "actors/process/unix_time.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/launch/ssh_words.hpp"
@@ -23,6 +24,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kept_words = 20;
 constexpr std::chrono::milliseconds write_patience{500};
+
+/// The processor that this program is for, as `uname -m` has it.
+#if defined(__x86_64__)
+constexpr const char* built_for = "x86_64";
+#else
+constexpr const char* built_for = "aarch64";
+#endif
 
 std::string any_host_replaced(const std::string& coordinator,
                               const std::string& host) {
@@ -119,7 +127,7 @@ void AgentLink::listen() {
 
 std::string AgentLink::listens(std::string& why) const {
   const std::lock_guard guard{mutex_};
-  why = not_listening_.empty() ? failure_ : not_listening_;
+  why = not_listening_;
   return listens_;
 }
 
@@ -162,14 +170,27 @@ void AgentLink::send_start(uint64_t number) {
   say({{"do", "start"},
        {"id", number},
        {"role", to_string(order.role)},
+       {"paired", order.paired},
        {"coordinator", any_host_replaced(order.coordinator, coordinator_host_)},
        {"arguments", arguments}});
 }
 
 void AgentLink::kill(uint64_t number) {
-  const std::lock_guard guard{mutex_};
-  if (running_.contains(number))
+  std::unique_lock guard{mutex_};
+  const auto found = running_.find(number);
+  if (found == running_.end())
+    return;
+  if (state_ == State::here) {
     say({{"do", "kill"}, {"id", number}});
+    return;
+  }
+  const auto on_end = std::move(found->second.order.on_end);
+  running_.erase(found);
+  guard.unlock();
+  End end; // it was not started yet
+  end.death.how = "ended before it was started on " + options_.name;
+  if (on_end)
+    on_end(end);
 }
 
 void AgentLink::forget(RoleId role) {
@@ -226,9 +247,10 @@ void AgentLink::on_line(const std::string& said) {
     said_.pop_front();
   if (!line.starts_with(agent_lacks) || !options_.program || !outbox_)
     return;
-  if (line.substr(std::strlen(agent_lacks)) != "x86_64") {
-    said_.push_back("the program is for x86_64, and the host is "
-                    + line.substr(std::strlen(agent_lacks)));
+  const auto host_is = line.substr(std::strlen(agent_lacks));
+  if (host_is != built_for) {
+    said_.push_back("the program is for " + std::string{built_for}
+                    + ", and the host is " + host_is);
     options_.processes->signal(child_, SIGKILL);
     return;
   }
@@ -251,9 +273,7 @@ void AgentLink::on_message(const Json& message) {
     message.at("time_s").get_to(here.time_s);
     message.at("address").get_to(here.address);
     message.at("client").get_to(here.client);
-    here.answered_s = std::chrono::duration<double>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
+    here.answered_s = unix_seconds();
     here_ = here;
     state_ = State::here;
     for (const auto& [number, running] : running_)
@@ -325,6 +345,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
     end.death.how = was_here ? "its host is lost: " + failure_ : failure_;
     end.death.life.ms = exit.lived_ms;
     end.death.life.by_itself = true;
+    end.death.life.beside = !ends.empty();
     end.process = process_of(running);
     ends.emplace_back(std::move(running.order), std::move(end));
   }

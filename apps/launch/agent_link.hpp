@@ -89,7 +89,8 @@ public:
   /// Whether it is here, or will not be (then `why` is filled).
   bool settled(std::string& why) const;
   std::optional<Here> here() const;
-  /// Opens a port there; empty: not yet, or `why` is filled.
+  /// Opens a port there; listens() is empty as long as it has none, or `why`
+  /// is filled.
   void listen();
   std::string listens(std::string& why) const;
   void try_ways(const std::vector<std::string>& places);

@@ -1,5 +1,6 @@
 #include "apps/launch/cluster.hpp"
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
@@ -23,16 +24,14 @@ namespace troupe {
 namespace {
 
 using std::chrono::milliseconds;
-using Ways = std::vector<AgentLink::Way>;
 
 constexpr const char* this_machine = "localhost";
 constexpr std::chrono::seconds pulse_period{1};
 constexpr milliseconds look_period{20};
 /// How long others may take where one host has failed already.
 constexpr milliseconds after_failure{1'000};
-constexpr milliseconds listen_deadline{5'000};
-/// An agent's own deadline for a way comes first.
-constexpr milliseconds ways_deadline{5'000};
+/// An agent's own deadline for a way comes first, but where its host is busy.
+constexpr std::chrono::seconds ways_deadline{3};
 constexpr milliseconds end_deadline{2'000};
 /// Certificates hold from an hour before they are made on.
 constexpr double early_s = 3'500;
@@ -150,7 +149,10 @@ std::string Cluster::describe() const {
             + "\n";
     const auto given = addresses_.find(hosts[host].name);
     for (const auto role : roles)
-      out += "    troupe role " + to_string(role)
+      out += "    troupe role "
+             + (plan_.paired
+                  ? to_string(MemberName{MemberName::Kind::sharded, role.index})
+                  : to_string(role))
              + " --supervised --coordinator ADDRESS:PORT --listen "
              + (given == addresses_.end() ? "ADDRESS-OF-HOST" : given->second)
              + ":0 --certificates MEMORY\n";
@@ -294,26 +296,77 @@ std::string Cluster::settle_addresses() {
   return coordinator;
 }
 
-/// Returns false where it is to stop.
-bool Cluster::try_ways(const std::string& coordinator) {
-  std::vector<std::string> doors(links_.size());
+/// Each host opens a port that others may try. Returns false where it is to
+/// stop.
+bool Cluster::open_doors() {
+  doors_.assign(links_.size(), {});
   for (size_t host = 0; host < links_.size(); ++host)
     if (placement_.used(host))
       links_[host]->listen();
   const auto open = [&] {
+    bool all = true;
     for (size_t host = 0; host < links_.size(); ++host) {
       std::string why;
-      doors[host] = links_[host]->listens(why);
+      links_[host]->settled(why);
+      if (!why.empty()) // it was lost again
+        throw InputError(why);
+      doors_[host] = links_[host]->listens(why);
       if (!why.empty())
         throw InputError(links_[host]->name() + ": " + why
                          + "; name one that it has as address= in "
                            "--hosts-file");
-      if (doors[host].empty() && placement_.used(host))
-        return false;
+      all = all && (!doors_[host].empty() || !placement_.used(host));
     }
-    return true;
+    return all;
   };
-  if (!wait_for(open, listen_deadline))
+  if (!wait_for(open, std::chrono::seconds{flags_.connect_deadline_s}))
+    return false;
+  if (!open())
+    throw InputError("a host did not open a port in time, it may be busy; give "
+                     "more --connect-deadline-s");
+  return true;
+}
+
+/// Whom a host has to reach, and at which HOST:PORT.
+std::map<std::string, std::string>
+Cluster::places_for(size_t host, const std::string& coordinator) const {
+  std::map<std::string, std::string> out;
+  out[links_[host]->coordinator_for(coordinator)] =
+    "the coordinator on this machine";
+  for (const auto& [one, other] : placement_.links(plan_))
+    if (one == host || other == host) {
+      const auto there = one == host ? other : one;
+      out[doors_[there]] = links_[there]->name();
+    }
+  return out;
+}
+
+/// What is known of the ways by now; `all`: of each host.
+Cluster::Names Cluster::closed_ways(const std::string& coordinator,
+                                    bool& all) const {
+  Names out;
+  all = true;
+  for (size_t host = 0; host < links_.size(); ++host) {
+    if (!placement_.used(host))
+      continue;
+    std::string why;
+    links_[host]->settled(why);
+    if (!why.empty()) // it was lost again
+      out.push_back(why);
+    const auto ways = links_[host]->ways();
+    all = all && ways;
+    auto places = places_for(host, coordinator);
+    for (const auto& way : ways.value_or(std::vector<AgentLink::Way>{}))
+      if (!way.why.empty())
+        out.push_back(links_[host]->name() + " does not reach " + places[way.at]
+                      + ": " + way.why);
+  }
+  return out;
+}
+
+/// Returns false where it is to stop.
+bool Cluster::try_ways(const std::string& coordinator) {
+  if (!open_doors())
     return false;
   std::optional<TrialDoor> own;
   try {
@@ -323,54 +376,34 @@ bool Cluster::try_ways(const std::string& coordinator) {
                      + std::string{refused.what()}
                      + "; name an address of it that they reach: --address A");
   }
-  const auto port = parse_endpoint(own->at())->port;
-  std::map<std::pair<size_t, std::string>, std::string> whose;
+  const auto at = own->at();
   for (size_t host = 0; host < links_.size(); ++host) {
     if (!placement_.used(host))
       continue;
-    Names places{
-      links_[host]->coordinator_for(to_string(Endpoint{coordinator, port}))};
-    whose[{host, places.front()}] = "the coordinator on this machine";
-    for (const auto& [one, other] : placement_.links(plan_)) {
-      if (one != host && other != host)
-        continue;
-      const auto there = one == host ? other : one;
-      places.push_back(doors[there]);
-      whose[{host, doors[there]}] = links_[there]->name();
-    }
+    Names places;
+    for (const auto& [place, whose] : places_for(host, at))
+      places.push_back(place);
     links_[host]->try_ways(places);
   }
-  // One that fails is not kept waiting by those that drop what they get.
-  const auto tried = [&](bool* failed) {
-    bool all = true;
-    for (size_t host = 0; host < links_.size(); ++host) {
-      const auto ways = links_[host]->ways();
-      all = all && (ways || !placement_.used(host));
-      for (const auto& way : ways.value_or(Ways{}))
-        *failed = *failed || !way.why.empty();
-    }
-    return all;
-  };
-  bool failed = false;
-  if (!wait_for([&] { return tried(&failed) || failed; }, ways_deadline)
-      || !wait_for([&] { return tried(&failed); },
-                   failed ? after_failure : milliseconds{0}))
-    return false;
+  bool all = false;
   Names failures;
-  for (size_t host = 0; host < links_.size(); ++host) {
-    const auto ways = links_[host]->ways();
-    if (placement_.used(host) && !ways && !failed)
-      failures.push_back(links_[host]->name()
-                         + " did not say in time whom it reaches");
-    for (const auto& way : ways.value_or(Ways{}))
-      if (!way.why.empty())
-        failures.push_back(links_[host]->name() + " does not reach "
-                           + whose[{host, way.at}] + ": " + way.why);
-  }
+  const auto look = [&] {
+    failures = closed_ways(at, all);
+    return all || !failures.empty();
+  };
+  // One that fails is not kept waiting by those that drop what they get.
+  if (!wait_for(look,
+                std::chrono::seconds{flags_.connect_deadline_s} + ways_deadline)
+      || !wait_for([&] { return look() && all; },
+                   failures.empty() ? milliseconds{0} : after_failure))
+    return false;
   if (!failures.empty())
     throw InputError(joined(failures, "; ")
                      + " (another address of a host: address= in "
                        "--hosts-file; of this machine: --address)");
+  if (!all)
+    throw InputError("a host did not say in time whom it reaches, it may be "
+                     "busy; give more --connect-deadline-s");
   return true;
 }
 

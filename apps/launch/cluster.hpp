@@ -49,6 +49,10 @@ private:
   bool meet();
   void check_clocks() const;
   std::string settle_addresses();
+  bool open_doors();
+  std::map<std::string, std::string>
+  places_for(size_t host, const std::string& coordinator) const;
+  Names closed_ways(const std::string& coordinator, bool& all) const;
   bool try_ways(const std::string& coordinator);
   bool wait_for(const std::function<bool()>& condition,
                 std::chrono::milliseconds deadline);
@@ -67,6 +71,7 @@ private:
   std::condition_variable changed_;
   bool over_ = false;
   std::vector<std::shared_ptr<AgentLink>> links_; ///< by host
+  Names doors_; ///< HOST:PORT that a host has opened for a while, by host
   std::thread pulse_;
   std::unique_ptr<ChildProcesses> processes_; ///< its callbacks use the links
 };

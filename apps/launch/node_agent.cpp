@@ -222,8 +222,9 @@ private:
   /// A role begins with a key of its own, which is to be signed.
   void ask(const Json& message) {
     const auto id = message.at("id").get<uint64_t>();
-    Wanted wanted;
+    Wanted wanted{{}, MemberRequest{clock_}};
     wanted.order.role = parse_role(message.at("role"));
+    wanted.order.paired = message.value("paired", false);
     message.at("coordinator").get_to(wanted.order.coordinator);
     message.at("arguments").get_to(wanted.order.arguments);
     wanted.order.on_line = [this, id](const std::string& line) {
@@ -284,6 +285,8 @@ private:
   };
 
   Report report_;
+  /// Roles that begin later judge by it, too.
+  const CertificateSource clock_{held_clock({})};
   RoleFiles files_;
   ProgramImage image_;
   std::map<uint64_t, Wanted> wanted_; ///< whose keys are not signed yet

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -44,6 +45,10 @@ bool Outbox::drain(std::chrono::milliseconds deadline) {
 }
 
 void Outbox::run() {
+  sigset_t pipe; // that nobody reads any more is said by write()
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   std::unique_lock guard{mutex_};
   bool read_on = true;
   for (;;) {

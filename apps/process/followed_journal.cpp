@@ -15,7 +15,9 @@ FollowedJournal::FollowedJournal(std::string path, const Plan& plan)
   : path_(std::move(path)),
     members_(plan.of_kind(RoleKind::worker).size()
              + plan.of_kind(RoleKind::shard).size()
-             + plan.of_kind(RoleKind::stage).size()),
+             + plan.of_kind(RoleKind::stage).size()
+             + plan.of_kind(RoleKind::tensor).size()),
+    parts_(has_model_part(plan.owner_kind)),
     chain_(plan.owner_kind == RoleKind::shard ? plan.chain : 0) {}
 
 void FollowedJournal::read() {
@@ -52,6 +54,8 @@ void FollowedJournal::take(const JournalEvent& event) {
     const auto how = body.at("how").get<std::string>();
     lacked_memory_ += how.find("out of memory") != std::string::npos ? 1 : 0;
   } else if (kind == "epoch") {
+    if (parts_ && epochs_ > 0)
+      workers_at_loss_.push_back(0); // all take the step under way anew
     ++epochs_;
     workers_ = 0;
     for (const auto& [role, incarnation] : body.at("members").items())

@@ -41,7 +41,8 @@ public:
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
   /// Roles that were started again as they had had too little memory.
   uint64_t lacked_memory() const { return lacked_memory_; }
-  /// The ranks that the workers that were lost may have had then, added up.
+  /// The ranks that the workers that were lost may have had then, added up; of
+  /// stages and tensor members all of a step for each new epoch.
   uint64_t leaves_of_the_lost(uint32_t virtual_ranks) const;
 
 private:
@@ -50,6 +51,7 @@ private:
   std::string path_;
   std::string coordinator_;
   size_t members_ = 0; ///< of a whole job
+  bool parts_ = false; ///< which have a part of the model each
   uint32_t chain_ = 0; ///< replicas of each slice; 0: they have none
   uint64_t seen_ = 0;  ///< newest event
   bool whole_ = false;

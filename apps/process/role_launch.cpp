@@ -87,7 +87,7 @@ void prepare_certificates(const Settings& settings, const RunFolder& folder,
     };
     return;
   }
-  auto authority = make_authority(source);
+  auto authority = make_authority(held_clock(source));
   launch.credentials = make_member(authority, supervisor_name);
   launch.credentials.authority_key = authority.authority_key;
   launch.credentials.folder = "memory";
@@ -104,20 +104,11 @@ void prepare_certificates(const Settings& settings, const RunFolder& folder,
 
 using Ports = std::vector<std::unique_ptr<ReservedPort>>;
 
-/// Whom the authority's key signs for: also for roles that are started
-/// elsewhere.
-Credentials authority_of(const Settings& settings, LaunchOptions& launch) {
-  auto out = launch.credentials;
-  out.source = certificate_source(settings);
-  return out;
-}
-
 /// Roles are started there from here on. Returns where the coordinator is to
 /// listen; none: it was stopped.
-std::optional<std::string>
-take_hosts(RoleHosts& hosts, const Settings& settings, const RunOptions& run,
-           LaunchOptions& launch) {
-  const auto host = hosts.open(authority_of(settings, launch), run.events.stop,
+std::optional<std::string> take_hosts(RoleHosts& hosts, const RunOptions& run,
+                                      LaunchOptions& launch) {
+  const auto host = hosts.open(launch.credentials, run.events.stop,
                                run.events.note);
   if (!host)
     return {};
@@ -183,7 +174,7 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   folder.remember();
   auto listen = settings.listen;
   if (hosts) {
-    const auto where = take_hosts(*hosts, settings, run, launch);
+    const auto where = take_hosts(*hosts, run, launch);
     if (!where)
       return *told_to_end(run.events);
     listen = *where;

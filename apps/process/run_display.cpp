@@ -30,7 +30,7 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
       shown = x.step;
     }
   };
-  events.epoch = [&console](const EpochEnd& x) {
+  events.epoch = [&console](const DataEpochEnd& x) {
     console.epoch(x.data_epoch, x.step, x.loss, x.samples_per_second,
                   x.evaluation);
   };

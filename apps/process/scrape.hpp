@@ -15,6 +15,9 @@ struct ScrapedValue {
   double value = 0;
 };
 
+/// What a label says, as a terminal may show it; empty where there is none.
+std::string label_of(const ScrapedValue& value, const std::string& label);
+
 /// Reads Prometheus' text format; comments are skipped.
 /// Errors: std::runtime_error naming the line that is none.
 std::vector<ScrapedValue> parse_exposition(const std::string& text);

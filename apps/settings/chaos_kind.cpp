@@ -28,6 +28,11 @@ bool ends_job(ChaosKind kind) {
   return kind == ChaosKind::signal_all || kind == ChaosKind::unreadable;
 }
 
+bool is_of_workers(ChaosKind kind) {
+  return kind == ChaosKind::nan || kind == ChaosKind::device
+         || kind == ChaosKind::memory;
+}
+
 bool loses_role(ChaosKind kind) {
   return kind < ChaosKind::stall && loses_role(static_cast<FaultKind>(kind));
 }
@@ -38,10 +43,10 @@ bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase) {
     return true;
   if (is_of_hosts(kind))
     return phase == StepPhase::at_once;
-  if (kind == nan || kind == device || kind == memory)
+  if (is_of_workers(kind))
     return role == RoleKind::worker && phase == StepPhase::compute;
   if (kind == slow)
-    return role == RoleKind::worker;
+    return role == RoleKind::worker || has_model_part(role);
   const bool of_coordinator = kind == full_disk || kind == slow_disk
                               || ends_job(kind);
   if (role == RoleKind::coordinator)

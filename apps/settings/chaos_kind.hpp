@@ -48,6 +48,8 @@ bool is_of_links(ChaosKind kind);
 bool ends_job(ChaosKind kind);
 /// Whether it strikes a whole host, or its cable.
 bool is_of_hosts(ChaosKind kind);
+/// Whether it is done to a leaf that a worker computes.
+bool is_of_workers(ChaosKind kind);
 /// Whether the role is lost by it, always.
 bool loses_role(ChaosKind kind);
 /// What strikes such a role may be, and where it is then.

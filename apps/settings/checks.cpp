@@ -40,7 +40,7 @@ void check_values(const Settings& settings) {
     refuse("--loss-ms " + std::to_string(job.loss_ms)
            + ": members give signs of life every 250 ms; give at least "
            + std::to_string(min_loss_ms) + ", or 0 for the default");
-  if (job.precision == "bfloat16" && (job.isa == "sse4" || job.isa == "avx2"))
+  if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512")
     refuse("--precision bfloat16 needs instructions that --isa " + job.isa
            + " leaves out; drop one of them");
   if (settings.standby && !job.processes)
@@ -51,9 +51,9 @@ void check_values(const Settings& settings) {
 void check_job(const Settings& settings) {
   const auto& job = settings.job;
   if (!job.data.empty())
-    parse_data_spec(job.data);
+    parse_labelled_spec(job.data);
   if (!job.eval_data.empty())
-    parse_data_spec(job.eval_data);
+    parse_labelled_spec(job.eval_data);
   Job check{job, job.global_batch};
 }
 
@@ -128,7 +128,7 @@ void check_output(const std::string& flag, const std::string& path,
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
   auto whole = options;
-  if (options.strategy == Strategy::pipeline
+  if (has_stages(options.strategy)
       || options.strategy == Strategy::fully_sharded) {
     // As on one device: parts would be asked what they need, which chooses the
     // instruction set.
@@ -199,9 +199,8 @@ void check_certificates(const Settings& settings) {
   if (!parse_member_name(settings.member))
     refuse(
       "'troupe " + command
-      + "' takes a member: coordinator, worker:N, ps:N, stage:N, sharded:N, "
-        "evaluator:N, "
-        "voter, supervisor, operator or authority:N"
+      + "' takes a member: coordinator, worker:N, ps:N, stage:N, tensor:N, "
+        "sharded:N, evaluator:N, voter, supervisor, operator or authority:N"
       + (settings.member.empty() ? "" : ", not '" + settings.member + "'"));
   if (command == "certificates renew" || command == "certificates revoke")
     require_flag(settings, settings.coordinator, "coordinator",
@@ -246,7 +245,8 @@ bool check_observer(const Settings& settings) {
     const auto& launch = settings.launch;
     if (launch.hosts.empty() && launch.hosts_file.empty())
       refuse("'troupe launch' needs hosts, for example troupe launch -H "
-             "host1:2,host2:2 -- train --strategy multi_worker_mirrored");
+             "host1:2,host2:2 -- train --strategy multi_worker_mirrored, or an "
+             "allocation of Slurm's around it");
     if (launch.job.empty() || launch.job.front() != "train")
       refuse(
         "'troupe launch' takes the job after --, for example troupe launch "
@@ -335,10 +335,12 @@ void check_settings(const Settings& settings, const Flags& flags) {
              + std::to_string(settings.job.devices.size())
              + "; name one, for example --devices cpu:1");
     make_graph(settings.job.model);
+    const auto parse = command == "predict" ? parse_data_spec
+                                            : parse_labelled_spec;
     if (!settings.job.data.empty())
-      parse_data_spec(settings.job.data);
+      parse(settings.job.data);
     if (!settings.job.eval_data.empty())
-      parse_data_spec(settings.job.eval_data);
+      parse(settings.job.eval_data);
   }
   check_bench(settings);
   if (shown)
@@ -351,7 +353,7 @@ void check_settings(const Settings& settings, const Flags& flags) {
   if (command == "predict")
     require_flag(settings, settings.out, "out", "predictions.txt");
   if (command == "bench data" && !settings.job.data.empty())
-    parse_data_spec(settings.job.data);
+    parse_labelled_spec(settings.job.data);
   if (command == "bench data")
     require_flag(settings, settings.job.data, "data", "synthetic:digits");
   if (command == "bench step")

@@ -1,6 +1,7 @@
 #include "apps/settings/command_line.hpp"
 
 #include "apps/settings/flags.hpp"
+#include "apps/settings/foreign_flags.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
 
@@ -21,10 +22,8 @@ bool contains(const Words& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::string did_you_mean(const std::string& word, const Words& known,
-                         const std::string& dashes) {
-  auto near = nearest(word, known);
-  return near.empty() ? std::string{} : "; did you mean " + dashes + near + "?";
+std::string did_you_mean(const std::string& near, const std::string& before) {
+  return near.empty() ? std::string{} : "; did you mean " + before + near + "?";
 }
 
 bool is_help(const std::string& word) {
@@ -46,9 +45,10 @@ CommandLine take_command(Words& rest) {
     throw UsageError("the command comes first, then " + line.command
                      + "; run 'troupe --help'");
   if (!contains(commands(), line.command))
-    throw UsageError("unknown command " + line.command
-                     + did_you_mean(line.command, commands(), "troupe ")
-                     + " (run 'troupe --help')");
+    throw UsageError(
+      "unknown command " + line.command
+      + did_you_mean(nearest(line.command, commands()), "troupe ")
+      + " (run 'troupe --help')");
   return line;
 }
 
@@ -139,6 +139,21 @@ std::string address_of(std::string text) {
   return text.substr(0, text.find('/'));
 }
 
+/// Keeps what a command is about, where it takes one word of that: a role's
+/// name, a file, an address of metrics.
+bool keep_subject(CommandLine& line, const std::string& word) {
+  if (line.command == "role")
+    line.role = word;
+  else if (line.command == "events" || line.command == "timeline")
+    line.flags["path"] = word;
+  else if (line.command == "status" || line.command == "top"
+           || line.command == "doctor")
+    line.flags["metrics-address"] = address_of(word);
+  else
+    return false;
+  return true;
+}
+
 /// Reads `bench step`, `model show`, `help train` and a role's name.
 void take_operand(CommandLine& line, Words& rest) {
   auto operand = rest.empty() || rest.front().rfind('-', 0) == 0 ? std::string{}
@@ -173,16 +188,7 @@ void take_operand(CommandLine& line, Words& rest) {
     return;
   } else if (line.command == "help") {
     line.topic = operand;
-  } else if (line.command == "role") {
-    line.role = operand;
-  } else if (line.command == "events" || line.command == "timeline") {
-    if (!operand.empty())
-      line.flags["path"] = operand;
-  } else if (line.command == "status" || line.command == "top"
-             || line.command == "doctor") {
-    if (!operand.empty())
-      line.flags["metrics-address"] = address_of(operand);
-  } else {
+  } else if (operand.empty() || !keep_subject(line, operand)) {
     return;
   }
   if (!operand.empty())
@@ -206,7 +212,8 @@ void refuse_unknown(const std::string& command, const Words& left) {
     if (contains(elsewhere, name))
       throw UsageError("--" + name + " is not a flag of 'troupe " + command
                        + "'; see 'troupe " + command + " --help'");
-    throw UsageError("unknown flag " + text + did_you_mean(name, known, "--")
+    throw UsageError("unknown flag " + text
+                     + did_you_mean(meant(name, known, foreign_flags()), "--")
                      + " (see 'troupe " + command + " --help')");
   }
   if (!left.empty())
@@ -273,11 +280,10 @@ CommandLine parse_command_line(const Words& arguments) {
                      + " --help'");
   }
   auto left = app.remaining();
-  if (line.command == "role" && line.role.empty() && !left.empty()
-      && left.front().rfind('-', 0) != 0) {
-    line.role = left.front();
+  // It may stand behind the flags as well.
+  if (line.role.empty() && line.flags.empty() && !left.empty()
+      && left.front().rfind('-', 0) != 0 && keep_subject(line, left.front()))
     left.erase(left.begin());
-  }
   refuse_unknown(line.command, left);
   for (const auto& later : later_flags())
     if (app.count(std::string{"--"} + later.name) > 0)

@@ -1,6 +1,7 @@
 #include "apps/settings/config_file.hpp"
 
 #include "apps/settings/flags.hpp"
+#include "apps/settings/foreign_flags.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
@@ -53,7 +54,7 @@ const Flag& flag_of(const std::string& key, const std::string& where,
       return flag;
     known.push_back(flag.name);
   }
-  auto near = nearest(key, known);
+  auto near = meant(key, known, foreign_flags());
   throw UsageError(where + ": unknown key " + key
                    + (near.empty() ? "; see 'troupe train --help'"
                                    : "; did you mean " + near + "?"));

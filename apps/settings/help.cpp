@@ -69,9 +69,12 @@ constexpr Purpose purposes[] = {
    "  troupe evaluate --checkpoint digits.safetensors --data mnist:DIR \\\n"
    "    --eval-fraction 0.15\n"},
   {"predict", "troupe predict --checkpoint FILE --data SPEC --out FILE [flags]",
-   "Writes the class that saved weights give each sample, one a line.",
+   "Writes what saved weights say of each sample: its class or number, one a "
+   "line; with --output a row of probabilities or logits.",
    "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
-   "    --eval-fraction 0.15 --out predictions.txt\n"},
+   "    --eval-fraction 0.15 --out predictions.txt\n"
+   "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
+   "    --output probabilities --out probabilities.npy\n"},
   {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
    "Starts one role of a job by hand: worker:N, ps:N, sharded:N or "
    "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "
@@ -98,7 +101,8 @@ constexpr Purpose purposes[] = {
    "takes one of a host's N slots. The program is copied to hosts that lack "
    "it; "
    "data must be under the same path on each. What hosts cannot reach is said "
-   "before the first step. Everything ends with this process, however it ends.",
+   "before the first step. Everything ends with this process, however it "
+   "ends. In an allocation of Slurm's, -H may be left out.",
    "  troupe launch -H host1:2,host2:2 -- train --data mnist:DIR \\\n"
    "    --strategy multi_worker_mirrored --workers 4\n"
    "  troupe launch --hosts-file hosts --dry-run -- train --data mnist:DIR \\\n"

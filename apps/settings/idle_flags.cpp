@@ -45,12 +45,12 @@ bool has_workers(const JobOptions& job) {
 }
 
 bool is_staged(const JobOptions& job) {
-  return job.strategy == Strategy::pipeline;
+  return has_stages(job.strategy);
 }
 
 /// Its roles may be processes.
 bool may_be_apart(const JobOptions& job) {
-  return has_workers(job) || is_staged(job);
+  return has_workers(job) || is_staged(job) || job.strategy == Strategy::tensor;
 }
 
 void check_strategy(const Settings& settings, const Flags& flags) {
@@ -64,8 +64,19 @@ void check_strategy(const Settings& settings, const Flags& flags) {
   refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
   refuse_idle(flags, {"shard"}, !is_sharded(job),
               with + "; add --strategy fully_sharded");
-  refuse_idle(flags, {"stages", "schedule", "recompute", "split-at"},
-              !is_staged(job), with + "; add --strategy pipeline");
+  refuse_idle(flags, {"schedule", "recompute", "split-at"}, !is_staged(job),
+              with + "; add --strategy pipeline");
+  const bool meshed = job.strategy == Strategy::hybrid;
+  refuse_idle(flags, {"stages"}, job.strategy != Strategy::pipeline,
+              with
+                + (meshed ? "; use --mesh data=D,stage=N"
+                          : "; add --strategy pipeline"));
+  refuse_idle(flags, {"mesh", "sync-data"}, !meshed,
+              with + "; add --strategy hybrid");
+  refuse_idle(flags, {"tensor"}, job.strategy != Strategy::tensor,
+              with
+                + (meshed ? "; with it there are no slices of layers as yet"
+                          : "; add --strategy tensor"));
   refuse_idle(flags, {"chunks"}, job.schedule.order != "interleaved",
               "without --schedule interleaved; add it");
   refuse_idle(flags,

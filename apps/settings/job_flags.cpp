@@ -55,11 +55,20 @@ Binding strategy() {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
                             "central_storage", "parameter_server", "pipeline",
-                            "fully_sharded"},
-                           {"tpu", "tensor", "hybrid"});
+                            "hybrid", "fully_sharded", "tensor"},
+                           {"tpu"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
+}
+
+Binding mesh() {
+  return {[](Settings& s, const std::string& value) {
+            std::string mistake;
+            if (!parse(value, s.job.cut.mesh, mistake))
+              throw UsageError(mistake);
+          },
+          [](const Settings& s) { return to_string(s.job.cut.mesh); }};
 }
 
 Binding data_cache() {
@@ -251,7 +260,8 @@ void add_places(std::vector<Flag>& flags) {
         "multi_worker_mirrored (on each device of each worker), "
         "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards); "
-        "pipeline (layers on stages); "
+        "pipeline (layers on stages), hybrid (pipelines side by side); "
+        "tensor (slices of layers on members); "
         "fully_sharded (workers keep a share of the model each)",
         strategy()}});
   add(flags, group, on_all,
@@ -277,25 +287,36 @@ void add_places(std::vector<Flag>& flags) {
        {"stages", "N", number_flag, "2",
         "of pipeline, how many hold layers of the model",
         whole(FIELD(job.stages), 1, max_roles)},
+       {"mesh", "AXIS=N,…", text_flag, "data=2,stage=2",
+        "of hybrid, how many pipelines are side by side, with how many stages "
+        "each",
+        mesh()},
+       {"sync-data", "NAME", text_flag, "all_reduce",
+        "of hybrid, how its pipelines sum gradients: all_reduce (stages that "
+        "hold the same layers exchange them)",
+        choice(FIELD(job.cut.sync_data), {"all_reduce"}, {"parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
-        "of pipeline, in which order a stage takes micro-batches: gpipe, 1f1b, "
-        "interleaved, zero_bubble or auto (1f1b, which keeps fewest "
-        "activations)",
+        "of pipeline and hybrid, in which order a stage takes micro-batches: "
+        "gpipe, 1f1b, interleaved, zero_bubble or auto (1f1b, which keeps "
+        "fewest activations)",
         choice(FIELD(job.schedule.order),
                {"auto", "gpipe", "1f1b", "interleaved", "zero_bubble"})},
        {"chunks", "N", number_flag, "2",
-        "of pipeline with --schedule interleaved, how many parts of the model "
+        "of stages with --schedule interleaved, how many parts of the model "
         "each stage has",
         chunks()},
        {"recompute", "NAME", text_flag, "none",
-        "of pipeline, activations that a stage computes again for its backward "
-        "pass instead of keeping them: none or full (it keeps what came from "
-        "the stage before)",
+        "of pipeline and hybrid, activations that a stage computes again for "
+        "its backward pass instead of keeping them: none or full (it keeps "
+        "what came from the stage before)",
         choice(FIELD(job.schedule.recompute), {"none", "full"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
-        "of pipeline, the operator that each stage but the first begins with; "
-        "see `troupe model`",
+        "of pipeline and hybrid, the operator that each stage but the first "
+        "begins with; see `troupe model`",
         text(FIELD(job.cut.split_at))},
+       {"tensor", "N", number_flag, "2",
+        "of strategy tensor, members that share the --virtual-slices of layers",
+        whole(FIELD(job.cut.tensor), 1, max_slices)},
        {"partitioner", "P", text_flag, "max_size:1048576",
         "how variables are cut: fixed:N, min_size:BYTES[:N] or max_size:BYTES",
         partitioner()},
@@ -329,12 +350,12 @@ void add_places(std::vector<Flag>& flags) {
   add(flags, group, on_train | on_plan | on_role,
       {{"device-memory", "BYTES", text_flag, "no limit",
         "what each worker, shard or stage may need, as `troupe plan` has it: "
-        "more is refused, and pipeline is cut so that stages keep to it",
+        "more is refused, and layers are cut so that stages keep to it",
         device_memory()}});
   add(flags, group, on_all | on_kernels,
       {{"isa", "NAME", text_flag, "auto",
-        "instruction set: auto, sse4, avx2 or avx512",
-        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512"})}});
+        "instruction set: auto, sse4, avx2 or avx512; neon on AArch64",
+        choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512", "neon"})}});
   add(flags, group, on_jobs,
       {{"precision", "NAME", text_flag, "float32",
         "of matrix products and convolutions: float32 or bfloat16; parameters "
@@ -364,7 +385,7 @@ void add_steps(std::vector<Flag>& flags) {
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
         whole(FIELD(job.virtual_ranks), 1, max_ranks)},
-       {"virtual-slices", "S", number_flag, "1",
+       {"virtual-slices", "S", number_flag, "1; with strategy tensor 4",
         "parts that dense layers and heads of attention are cut into, two "
         "layers at a time; fixes the result, as --virtual-ranks does",
         whole(FIELD(job.cut.virtual_slices), 1, max_slices)},

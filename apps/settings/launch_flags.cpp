@@ -13,7 +13,7 @@ std::vector<Flag> launch_flags() {
     flags.push_back({name, value, FlagType::text, on_launch, "Hosts", fallback,
                      help, std::move(set), nullptr});
   };
-  add("hosts", "HOST:N,…", "none",
+  add("hosts", "HOST:N,…", "those of a Slurm allocation",
       "the hosts, as ssh calls them, and how many workers, shards and stages "
       "each takes (1 without :N); also -H; localhost is this machine, without "
       "ssh",

@@ -32,8 +32,13 @@ void add_files(std::vector<Flag>& flags) {
       "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
   add(flags, on_timeline, group, "out", "FILE", "required",
       "write the trace here", {text(FIELD(out)).set, nullptr});
+  add(flags, on_predict, group, "output", "WHAT", "class",
+      "class, probabilities or logits of classes; numbers are written as they "
+      "are",
+      choice(FIELD(output), {"class", "probabilities", "logits"}));
   add(flags, on_predict, group, "out", "FILE", "required",
-      "write one prediction a line: the index of the class, or the number",
+      "write what is predicted, a line for each sample; an array for NumPy "
+      "where the name ends in .npy",
       text(FIELD(out)));
   add(flags,
       on_bench | on_kernels | on_reduce | on_null | on_server | on_chaos

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace troupe {
 
@@ -176,6 +177,8 @@ void settle(Settings& settings, const Surroundings& surroundings) {
   if (job.reduction == "fast" && job.strategy == Strategy::one_device
       && !given("virtual-ranks"))
     job.virtual_ranks = 1;
+  if (job.strategy == Strategy::tensor && !given("virtual-slices"))
+    job.cut.virtual_slices = 4;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;
   if (settings.command == "ctl move-slices")
@@ -205,6 +208,12 @@ Surroundings surroundings_of_process() {
   Surroundings out;
   if (const auto* text = std::getenv("TF_CONFIG"))
     out.tf_config = text;
+  for (auto [name, words] :
+       {std::pair{"SLURM_JOB_NODELIST", &out.slurm.nodes},
+        std::pair{"SLURM_TASKS_PER_NODE", &out.slurm.tasks},
+        std::pair{"SLURM_PROCID", &out.slurm.process}})
+    if (const auto* text = std::getenv(name))
+      *words = text;
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
     out.cores = processors_within(static_cast<uint32_t>(CPU_COUNT(&cores)),
@@ -222,6 +231,11 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   settings.chaos.job = settings.launch.job = line.job;
   if (bit_of(line.command) == 0)
     return settings;
+  // Tasks of srun are alike but for their numbers.
+  if (!line.role.empty() && line.role != "coordinator"
+      && line.role.find(':') == std::string::npos
+      && !surroundings.slurm.process.empty())
+    line.role += ':' + surroundings.slurm.process;
   if (!line.role.empty())
     settings.role = parse_process(line.role, settings.paired);
   start_from(settings);
@@ -238,6 +252,10 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   }
   put_over(values, layer_of_flags(line));
   store(values, settings);
+  if (auto& launch = settings.launch;
+      line.command == "launch" && launch.hosts.empty()
+      && launch.hosts_file.empty() && !surroundings.slurm.nodes.empty())
+    launch.hosts = hosts_of_slurm(surroundings.slurm);
   settle(settings, surroundings);
   check_settings(settings, line.flags);
   return settings;

@@ -4,6 +4,7 @@
 #include "actors/job/checkpoint_options.hpp"
 #include "actors/job/job.hpp"
 #include "apps/settings/chaos_kind.hpp"
+#include "apps/settings/slurm.hpp"
 #include "strategies/membership.hpp"
 
 #include <cstdint>
@@ -141,10 +142,11 @@ struct Settings {
   int state_fd = -1;       ///< inherited memory of a shard's states; -1: none
   bool supervised = false; ///< role: a launcher started it
 
-  std::string checkpoint;    ///< evaluate, predict: safetensors file to read
-  std::string out;           ///< predict: file to write
-  std::string json;          ///< bench: file to write
-  uint32_t repetitions = 20; ///< bench kernels: of each kernel
+  std::string checkpoint;       ///< evaluate, predict: safetensors file to read
+  std::string out;              ///< predict: file to write
+  std::string output = "class"; ///< predict: or probabilities, logits
+  std::string json;             ///< bench: file to write
+  uint32_t repetitions = 20;    ///< bench kernels: of each kernel
   BenchOptions bench;
   ChaosOptions chaos;
   RecoveryOptions recovery;
@@ -167,12 +169,13 @@ struct Settings {
 /// What surrounds the process, passed in so that tests choose it.
 struct Surroundings {
   std::string tf_config; ///< text of TF_CONFIG, empty when not set
+  SlurmWords slurm;
   uint32_t cores = 1;
   /// Counts usable GPUs; called only where it matters, for it takes time.
   std::function<uint32_t()> cuda_devices = [] { return 0u; };
 };
-/// Reads TF_CONFIG and counts the cores this process may use, by affinity and
-/// by its control group's time.
+/// Reads TF_CONFIG and what Slurm says, and counts the cores this process may
+/// use, by affinity and by its control group's time.
 Surroundings surroundings_of_process();
 
 /// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,

@@ -84,6 +84,7 @@ size_t members_of(const TfConfig& config, RoleKind kind) {
     case RoleKind::evaluator:
       return config.evaluators.size();
     case RoleKind::stage: // the field has no name for one
+    case RoleKind::tensor:
     case RoleKind::coordinator:
       break;
   }
@@ -144,6 +145,7 @@ std::string TfConfig::address_of(RoleId role) const {
     case RoleKind::evaluator:
       return at(evaluators);
     case RoleKind::stage:
+    case RoleKind::tensor:
     case RoleKind::coordinator:
       break;
   }

@@ -1,5 +1,6 @@
 #include "apps/tensorboard/event_log.hpp"
 
+#include "actors/process/unix_time.hpp"
 #include "apps/tensorboard/events.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
@@ -7,6 +8,7 @@
 #include "kernels/records/tfrecord.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,12 +21,6 @@
 namespace troupe {
 namespace {
 
-double now_s() {
-  return std::chrono::duration<double>(
-           std::chrono::system_clock::now().time_since_epoch())
-    .count();
-}
-
 /// TensorBoard takes files whose name has "tfevents", and reads those of one
 /// folder in the order of their names.
 std::string file_name(double time) {
@@ -34,11 +30,17 @@ std::string file_name(double time) {
          + '.' + host + '.' + std::to_string(::getpid());
 }
 
+/// Whether no folder has the file any more: what is written goes nowhere.
+bool is_removed(int handle) {
+  struct stat about {};
+  return ::fstat(handle, &about) == 0 && about.st_nlink == 0;
+}
+
 } // namespace
 
 EventLog::EventLog(const std::string& folder, const Subject& subject)
   : lr_(subject.lr) {
-  const auto time = now_s();
+  const auto time = unix_seconds();
   path_ = folder + '/' + file_name(time);
   try {
     std::error_code failure;
@@ -76,7 +78,8 @@ void EventLog::attach(RunEvents& events) {
 
 void EventLog::end(bool success) {
   using tensorboard::End;
-  write(tensorboard::end_event(now_s(), success ? End::success : End::failure));
+  write(tensorboard::end_event(unix_seconds(),
+                               success ? End::success : End::failure));
 }
 
 void EventLog::show(const Progress& progress) {
@@ -87,14 +90,14 @@ void EventLog::show(const Progress& progress) {
     {"steps_per_second", progress.steps_per_second}};
   if (progress.step > 0)
     scalars.push_back({"learning_rate", learning_rate(lr_, progress.step - 1)});
-  write(tensorboard::scalar_event(now_s(), progress.step, scalars));
+  write(tensorboard::scalar_event(unix_seconds(), progress.step, scalars));
 }
 
-void EventLog::show(const EpochEnd& epoch) {
+void EventLog::show(const DataEpochEnd& epoch) {
   std::vector<tensorboard::Scalar> scalars{{"epoch_loss", epoch.loss}};
   for (const auto& measure : epoch.evaluation)
     scalars.push_back({"evaluation/" + measure.name, measure.value});
-  write(tensorboard::scalar_event(now_s(), epoch.step, scalars));
+  write(tensorboard::scalar_event(unix_seconds(), epoch.step, scalars));
 }
 
 /// A picture that cannot be drawn costs the picture, never the run.
@@ -102,13 +105,16 @@ void EventLog::write(const std::string& event) {
   std::string record;
   append_tfrecord(event, record);
   const auto done = ::write(handle_, record.data(), record.size());
-  if (done == static_cast<ssize_t>(record.size()) || failed_)
+  if (done != static_cast<ssize_t>(record.size()))
+    fail("cannot be written (" + reason_of(done < 0 ? errno : ENOSPC) + ')');
+  else if (is_removed(handle_))
+    fail("was removed");
+}
+
+void EventLog::fail(const std::string& how) {
+  if (std::exchange(failed_, true) || !note_)
     return;
-  failed_ = true;
-  if (note_)
-    note_("tensorboard " + path_ + ": cannot be written ("
-          + reason_of(done < 0 ? errno : ENOSPC)
-          + "); the run goes on without it");
+  note_("tensorboard " + path_ + ": " + how + "; the run goes on without it");
 }
 
 } // namespace troupe

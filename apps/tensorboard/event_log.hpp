@@ -31,8 +31,9 @@ public:
 
 private:
   void show(const Progress& progress);
-  void show(const EpochEnd& epoch);
+  void show(const DataEpochEnd& epoch);
   void write(const std::string& event);
+  void fail(const std::string& how);
 
   std::string path_;
   LrOptions lr_;

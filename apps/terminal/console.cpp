@@ -1,5 +1,7 @@
 #include "apps/terminal/console.hpp"
 
+#include "apps/terminal/short_numbers.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -44,24 +46,6 @@ std::string number_of(double loss) {
   return std::isfinite(loss) ? print("%.4f", loss) : std::string{"-"};
 }
 
-/// 950, 12.3k, 1.25M
-std::string rate_of(double rate) {
-  if (!std::isfinite(rate) || rate < 0)
-    return "-";
-  if (rate >= 1e6)
-    return print("%.2fM", rate / 1e6);
-  return rate >= 1e4 ? print("%.1fk", rate / 1e3) : print("%.0f", rate);
-}
-
-/// 0:07, 12:34, 1:02:03
-std::string duration_of(double seconds) {
-  constexpr double longest = 359'999; // 99:59:59
-  auto all = static_cast<unsigned>(std::lround(std::min(seconds, longest)));
-  auto hours = all / 3600;
-  return hours > 0 ? print("%u:%02u:%02u", hours, all / 60 % 60, all % 60)
-                   : print("%u:%02u", all / 60, all % 60);
-}
-
 } // namespace
 
 std::string in_words(const std::vector<Measure>& measures) {
@@ -93,10 +77,10 @@ void Console::progress(uint64_t step, uint64_t total, double loss,
     return;
   auto text = "step " + std::to_string(step)
               + (total > 0 ? std::string{"/"} + std::to_string(total) : "")
-              + "  loss " + number_of(loss) + "  " + rate_of(samples_per_second)
-              + " samples/s";
+              + "  loss " + number_of(loss) + "  "
+              + short_number(samples_per_second) + " samples/s";
   if (std::isfinite(eta_seconds) && eta_seconds >= 0)
-    text += "  ETA " + duration_of(eta_seconds);
+    text += "  ETA " + short_duration(eta_seconds);
   // The last column stays free: a full line makes some terminals scroll.
   const auto width = width_of(out_) - 1;
   constexpr size_t smallest = 10;
@@ -124,7 +108,7 @@ void Console::epoch(uint64_t epoch, uint64_t step, double loss,
               + std::to_string(step) + "  loss " + number_of(loss);
   if (!evaluation.empty())
     text += "  eval " + in_words(evaluation);
-  line(text + "  " + rate_of(samples_per_second) + " samples/s");
+  line(text + "  " + short_number(samples_per_second) + " samples/s");
 }
 
 void Console::line(const std::string& text) {

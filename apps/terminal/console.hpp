@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/wire/messages.hpp"
+#include "actors/wire/messages/supervision.hpp"
 
 #include <cstdint>
 #include <cstdio>

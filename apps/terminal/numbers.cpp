@@ -1,6 +1,5 @@
 #include "apps/terminal/numbers.hpp"
 
-#include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 
 #include <algorithm>
@@ -110,7 +109,7 @@ std::string print_real(float value) {
   return shortest(value);
 }
 
-Address parse_address(const std::string& text) {
+Endpoint parse_address(const std::string& text) {
   const UsageError mistake{"expected HOST:PORT, for example 127.0.0.1:0"};
   const auto parts = parse_endpoint(text);
   if (!parts)
@@ -118,11 +117,11 @@ Address parse_address(const std::string& text) {
   for (auto c : parts->host)
     if (static_cast<unsigned char>(c) <= 0x20 || c == '/' || c == '@')
       throw mistake;
-  return {parts->host, parts->port};
+  return *parts;
 }
 
-std::vector<Address> parse_addresses(const std::string& text) {
-  std::vector<Address> out;
+std::vector<Endpoint> parse_addresses(const std::string& text) {
+  std::vector<Endpoint> out;
   for (const auto& one : split_list(text))
     out.push_back(parse_address(one));
   return out;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "actors/sockets/endpoint.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -45,14 +47,10 @@ double parse_real(const std::string& text, const RealRange& range);
 std::string print_real(double value);
 std::string print_real(float value);
 
-/// HOST:PORT taken apart; an IPv6 address is written in brackets.
-struct Address {
-  std::string host;
-  uint16_t port = 0;
-};
+/// Reads HOST:PORT where a user wrote it.
 /// Errors: UsageError "expected HOST:PORT …".
-Address parse_address(const std::string& text);
+Endpoint parse_address(const std::string& text);
 /// Reads one, or several with commas.
-std::vector<Address> parse_addresses(const std::string& text);
+std::vector<Endpoint> parse_addresses(const std::string& text);
 
 } // namespace troupe

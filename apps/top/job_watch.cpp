@@ -1,6 +1,5 @@
 #include "apps/top/job_watch.hpp"
 
-#include "kernels/files/shown_text.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
 #include "monitoring/supervision_names.hpp"
@@ -18,12 +17,6 @@ namespace {
 constexpr double window_s = 3;
 /// A role that says nothing new for so long does nothing.
 constexpr double still_s = 3;
-
-std::string label(const ScrapedValue& value, const char* name) {
-  const auto found = value.labels.find(name);
-  return found == value.labels.end() ? std::string{}
-                                     : shown_text(found->second);
-}
 
 /// What a role reported over a while.
 class Change {
@@ -99,16 +92,16 @@ void tell_of_others(const std::vector<ScrapedValue>& values,
   };
   for (const auto& value : values)
     if (value.name == m::supervised.name) {
-      of(label(value, "member")).restarts = value.value;
+      of(label_of(value, "member")).restarts = value.value;
     } else if (value.name == m::left_out.name) {
-      auto& view = of(label(value, "member"));
+      auto& view = of(label_of(value, "member"));
       view.left_out = true;
-      view.tags.push_back("left out: " + label(value, "reason"));
+      view.tags.push_back("left out: " + label_of(value, "reason"));
     } else if (value.name == m::waits_for.name) {
-      const auto awaited = label(value, "awaited");
-      const auto waiter = label(value, "waiter");
+      const auto awaited = label_of(value, "awaited");
+      const auto waiter = label_of(value, "waiter");
       of(waiter).tags.push_back("waits for " + awaited + ": "
-                                + label(value, "what"));
+                                + label_of(value, "what"));
       awaiting[awaited].insert(waiter);
     }
   for (const auto& [awaited, by] : awaiting)
@@ -149,14 +142,15 @@ JobView JobWatch::look(const std::vector<ScrapedValue>& values,
   std::map<std::string, Totals> totals;
   JobView job;
   for (const auto& value : values) {
-    if (auto role = label(value, "role"); !role.empty() && role != "exporter")
+    if (auto role = label_of(value, "role");
+        !role.empty() && role != "exporter")
       if (!value.name.ends_with("_bucket"))
         totals[role][value.name] += value.value;
     if (value.name == m::step_age_seconds.name) {
       job.since_commit_s = value.value;
-      job.late = label(value, "reason");
+      job.late = label_of(value, "reason");
     } else if (value.name == m::members.name) {
-      const auto state = label(value, "state");
+      const auto state = label_of(value, "state");
       (state == "expected"  ? job.expected
        : state == "present" ? job.present
                             : job.left_out) = value.value;

@@ -1,5 +1,8 @@
 #include "apps/top/page.hpp"
 
+#include "apps/terminal/columns.hpp"
+#include "apps/terminal/short_numbers.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -138,40 +141,15 @@ double weight_of(const RoleView& role, SortBy sort) {
   return 0;
 }
 
-/// At most so many columns; one for each character of UTF-8.
-std::string cut(const std::string& text, size_t width) {
-  size_t columns_used = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
-    if (begins && ++columns_used > width)
-      return text.substr(0, at);
-  }
-  return text;
-}
-
 std::string right(const std::string& text, int width) {
   const auto room = static_cast<size_t>(width);
-  return std::string(room > text.size() ? room - text.size() : 0, ' ') + text;
+  const auto own = columns_of(text);
+  return std::string(room > own ? room - own : 0, ' ') + text;
 }
 
 std::string left(const std::string& text, size_t width) {
-  return text + std::string(width > text.size() ? width - text.size() : 0, ' ');
-}
-
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0)
-    return "-";
-  const auto all = static_cast<uint64_t>(std::min(seconds, 359'999.0));
-  char text[32];
-  if (all >= 3600)
-    std::snprintf(text, sizeof text, "%u:%02u:%02u",
-                  static_cast<unsigned>(all / 3600),
-                  static_cast<unsigned>(all / 60 % 60),
-                  static_cast<unsigned>(all % 60));
-  else
-    std::snprintf(text, sizeof text, "%u:%02u", static_cast<unsigned>(all / 60),
-                  static_cast<unsigned>(all % 60));
-  return text;
+  const auto own = columns_of(text);
+  return text + std::string(width > own ? width - own : 0, ' ');
 }
 
 class Layout {
@@ -180,41 +158,59 @@ public:
 
   /// A line, cut to the page, in a style that a terminal with colours shows.
   void add(const std::string& text, const char* style = nullptr) {
-    const auto fits = cut(text, options_.width);
+    const auto fits = cut_to(options_.width, text);
     page.lines.push_back(
       options_.color && style != nullptr ? style + fits + plain : fits);
   }
 
-  void head(const JobView& job) {
-    add("troupe top " + options_.address + (options_.paused ? "  PAUSED" : "")
-          + (options_.silence.empty() ? ""
-                                      : "  no answer: " + options_.silence),
-        options_.silence.empty() ? bold : red);
+  /// What is known of the job as a whole: of its lines the `room` that say
+  /// most, as on a page of few lines the others give way.
+  void head(const JobView& job, size_t room) {
     char loss[32];
     std::snprintf(loss, sizeof loss, std::isfinite(job.loss) ? "%.4f" : "-",
                   job.loss);
-    add("step " + whole(job.step)
-        + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "") + "  ETA "
-        + duration(job.eta_s()) + "  loss " + loss + "  "
-        + short_number(job.steps_per_second) + " steps/s  "
-        + short_number(job.samples_per_second) + " samples/s  data epoch "
-        + whole(job.data_epoch));
-    add("members " + whole(job.present) + " of " + whole(job.expected)
-          + " present, " + whole(job.left_out) + " left out  restarts "
-          + whole(job.restarts) + "  membership epoch "
-          + whole(job.membership_epoch),
-        job.left_out > 0 || job.present < job.expected ? yellow : nullptr);
-    add("last commit " + decimal(job.since_commit_s) + " s ago"
-          + (job.late.empty() ? "" : ": the step is late, " + job.late),
-        job.late.empty() ? nullptr : red);
-    add("");
+    const bool answers = options_.silence.empty();
+    const bool whole_job = job.left_out == 0 && job.present >= job.expected;
+    struct Line {
+      std::string text;
+      const char* style;
+      int rank; ///< those with the least stay
+    };
+    const std::array lines{
+      Line{"troupe top " + options_.address
+             + (options_.paused ? "  PAUSED" : "")
+             + (answers ? "" : "  no answer: " + options_.silence),
+           answers ? bold : red, answers ? 4 : 0},
+      Line{"step " + whole(job.step)
+             + (std::isfinite(job.steps) ? " of " + whole(job.steps) : "")
+             + "  ETA " + short_duration(job.eta_s()) + "  loss " + loss + "  "
+             + short_number(job.steps_per_second) + " steps/s  "
+             + short_number(job.samples_per_second) + " samples/s  data epoch "
+             + whole(job.data_epoch),
+           nullptr, 1},
+      Line{"members " + whole(job.present) + " of " + whole(job.expected)
+             + " present, " + whole(job.left_out) + " left out  restarts "
+             + whole(job.restarts) + "  membership epoch "
+             + whole(job.membership_epoch),
+           whole_job ? nullptr : yellow, whole_job ? 5 : 3},
+      Line{"last commit " + decimal(job.since_commit_s) + " s ago"
+             + (job.late.empty() ? "" : ": the step is late, " + job.late),
+           job.late.empty() ? nullptr : red, job.late.empty() ? 6 : 2},
+      Line{"", nullptr, 7}};
+    for (const auto& line : lines) {
+      const auto before = std::ranges::count_if(lines, [&](const Line& x) {
+        return x.rank < line.rank;
+      });
+      if (static_cast<size_t>(before) < room)
+        add(line.text, line.style);
+    }
   }
 
   /// The table's rows, of which as many as fit from `first` on.
   void table(const std::vector<RoleView>& rows, size_t room) {
     size_t names = 4;
     for (const auto& row : rows)
-      names = std::max(names, row.role.size());
+      names = std::max(names, columns_of(row.role));
     std::vector<const Column*> shown;
     for (const auto& column : columns)
       if (std::ranges::any_of(rows, [&](const RoleView& row) {
@@ -264,35 +260,6 @@ const char* to_string(SortBy sort) {
   return names[static_cast<size_t>(sort)];
 }
 
-std::string short_number(double value) {
-  if (!std::isfinite(value))
-    return "-";
-  char text[32];
-  if (value >= 1e6)
-    std::snprintf(text, sizeof text, "%.2fM", value / 1e6);
-  else if (value >= 1e4)
-    std::snprintf(text, sizeof text, "%.1fk", value / 1e3);
-  else
-    std::snprintf(text, sizeof text, value < 100 ? "%.1f" : "%.0f", value);
-  return text;
-}
-
-std::string short_bytes(double bytes) {
-  if (!std::isfinite(bytes))
-    return "-";
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1000 && unit + 1 < std::size(units)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text,
-                unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes,
-                units[unit]);
-  return text;
-}
-
 Page page_of(const JobView& job, const PageOptions& options,
              const std::deque<std::string>& log) {
   auto rows = options.grouped ? grouped(job.roles) : job.roles;
@@ -306,19 +273,23 @@ Page page_of(const JobView& job, const PageOptions& options,
       return weight_of(row, options.sort);
     });
   Layout layout{options};
-  layout.head(job);
-  constexpr size_t around = 2; // the table's head, the line at the foot
-  const auto used = layout.page.lines.size() + around;
+  constexpr size_t around = 2;         // the table's head, the line at the foot
+  constexpr size_t least = around + 1; // and a row
+  const bool all = options.height == 0;
+  const auto height = all ? std::string::npos : options.height;
+  layout.head(job, height > least ? height - least : 1);
   auto room = rows.size();
   size_t for_log = 0;
-  if (options.height > 0) {
-    const auto left_over = options.height > used ? options.height - used : 1;
+  if (!all) {
+    const auto used = layout.page.lines.size() + around;
+    const auto left_over = height > used ? height - used : 0;
     for_log = log.empty() ? 0 : left_over / 2;
-    room = std::max<size_t>(1, left_over - for_log);
+    room = left_over - for_log;
   }
   layout.page.rows = rows.size();
   layout.page.room = room;
-  layout.table(rows, room);
+  if (all || room > 0)
+    layout.table(rows, room);
   if (for_log > 0) {
     layout.add("-- log of " + layout.page.selected + " --", reverse);
     const auto lines = for_log - 1;
@@ -326,9 +297,9 @@ Page page_of(const JobView& job, const PageOptions& options,
     for (auto at = first; at < log.size(); ++at)
       layout.add(log[at]);
   }
-  if (options.height == 0)
+  if (all || layout.page.lines.size() >= height)
     return std::move(layout.page);
-  while (layout.page.lines.size() + 1 < options.height)
+  while (layout.page.lines.size() + 1 < height)
     layout.add("");
   layout.add(options.asks_filter
                ? "filter: " + options.filter + '_'

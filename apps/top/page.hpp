@@ -43,9 +43,4 @@ struct Page {
 Page page_of(const JobView& job, const PageOptions& options,
              const std::deque<std::string>& log = {});
 
-/// 950, 12.3k, 1.25M; "-" for what is unknown.
-std::string short_number(double value);
-/// 912 B, 1.5 KiB, 12 MiB.
-std::string short_bytes(double bytes);
-
 } // namespace troupe

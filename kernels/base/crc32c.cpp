@@ -1,6 +1,10 @@
 #include "kernels/base/crc32c.hpp"
 
-#include <immintrin.h>
+#include "kernels/base/intrinsics.hpp"
+
+#if defined(__aarch64__)
+#  include <sys/auxv.h>
+#endif
 
 #include <array>
 #include <bit>
@@ -75,6 +79,8 @@ uint32_t by_table(uint32_t crc, const void* bytes, size_t size) {
   return ~crc;
 }
 
+#if defined(__x86_64__)
+
 __attribute__((target("sse4.2"))) uint32_t tail(uint32_t crc, const uint8_t* at,
                                                 size_t size) {
   uint64_t wide = crc;
@@ -128,7 +134,7 @@ by_instruction(uint32_t crc, const void* bytes, size_t size) {
   return ~tail(crc, at, size);
 }
 
-#define WIDE __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
+#  define WIDE __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
 
 /// `sum` moved on by as many bits as `factors` are made for, and `more` added.
 WIDE inline __m512i folded(__m512i sum, __m512i factors, __m512i more) {
@@ -156,21 +162,21 @@ struct Folding {
 
   /// With the CRC of what was before, not inverted.
   WIDE inline void begin(uint32_t crc, const uint8_t* at) {
-#pragma GCC unroll 4
+#  pragma GCC unroll 4
     for (size_t k = 0; k < 4; ++k)
       sum[k] = _mm512_loadu_si512(at + 64 * k);
     sum[0] = _mm512_xor_si512(
       sum[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
   }
   WIDE inline void add(__m512i factors, const uint8_t* at) {
-#pragma GCC unroll 4 // or they live in memory
+#  pragma GCC unroll 4 // or they live in memory
     for (size_t k = 0; k < 4; ++k)
       sum[k] = folded(sum[k], factors, _mm512_loadu_si512(at + 64 * k));
   }
   /// And up to three runs more.
   WIDE inline uint32_t end(const uint8_t*& at, size_t& size) {
     auto all = sum[0];
-#pragma GCC unroll 4
+#  pragma GCC unroll 4
     for (size_t k = 1; k < 4; ++k)
       all = folded(all, near(), sum[k]);
     for (; size >= 64; size -= 64, at += 64)
@@ -225,7 +231,7 @@ WIDE uint32_t by_both(uint32_t crc, const void* bytes, size_t size) {
       for (size_t k = 0; k < 384; k += 64)
         _mm_prefetch(reinterpret_cast<const char*>(at + block + 384 * i + k),
                      _MM_HINT_T1);
-#pragma GCC unroll 4
+#  pragma GCC unroll 4
       for (size_t k = 32 * i; k < 32 * (i + 1); k += 8) {
         a = _mm_crc32_u64(a, load<uint64_t>(streams + k));
         b = _mm_crc32_u64(b, load<uint64_t>(streams + stream + k));
@@ -244,12 +250,28 @@ WIDE uint32_t by_both(uint32_t crc, const void* bytes, size_t size) {
   return by_folding(crc, at, size);
 }
 
+#else
+
+__attribute__((target("+crc"))) uint32_t
+by_instruction(uint32_t crc, const void* bytes, size_t size) {
+  const auto* at = static_cast<const uint8_t*>(bytes);
+  crc = ~crc;
+  for (; size >= 8; size -= 8, at += 8)
+    crc = __crc32cd(crc, load<uint64_t>(at));
+  for (; size > 0; --size)
+    crc = __crc32cb(crc, *at++);
+  return ~crc;
+}
+
+#endif
+
 } // namespace
 
 namespace kernels {
 
 std::vector<Crc32cWay> crc32c_ways() {
   std::vector<Crc32cWay> ways{{"table", by_table}};
+#if defined(__x86_64__)
   if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul"))
     return ways;
   ways.push_back({"three streams of crc32", by_instruction});
@@ -258,6 +280,10 @@ std::vector<Crc32cWay> crc32c_ways() {
     ways.push_back({"folding by vpclmulqdq", by_folding});
     ways.push_back({"folding beside four streams", by_both});
   }
+#else
+  if ((getauxval(AT_HWCAP) & HWCAP_CRC32) != 0)
+    ways.push_back({"crc32c", by_instruction});
+#endif
   return ways;
 }
 

@@ -4,6 +4,18 @@
 
 namespace troupe {
 
+namespace {
+
+std::string plain_spelling(std::string_view word) {
+  std::string out;
+  for (auto c : word)
+    if (c != '_' && c != '-')
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+} // namespace
+
 size_t edit_distance(const std::string& left, const std::string& right) {
   const auto columns = right.size() + 1;
   std::vector<size_t> cells((left.size() + 1) * columns);
@@ -43,6 +55,20 @@ std::string nearest(const std::string& word,
     best = candidate;
   }
   return best;
+}
+
+std::string meant(const std::string& word,
+                  const std::vector<std::string>& known,
+                  std::span<const ForeignWord> foreign) {
+  const auto plain = plain_spelling(word);
+  for (const auto& own : known)
+    if (plain_spelling(own) == plain)
+      return own;
+  for (const auto& [theirs, ours] : foreign)
+    if (theirs == plain
+        && std::find(known.begin(), known.end(), ours) != known.end())
+      return std::string{ours};
+  return nearest(word, known);
 }
 
 } // namespace troupe

@@ -31,7 +31,7 @@ struct CollectiveResult {
 
 /// One addend of a step's sum: vector `vector` of member `member`, pushed on a
 /// stack; then `merges` times the two newest are replaced by their sum, the
-/// older one on the left. So a list of terms says which fixed tree is summed
+/// older one on the left. So a list of addends says which fixed tree is summed
 /// (PROTOCOL 3), empty leaves left out.
 struct SumTerm {
   uint32_t member = 0;

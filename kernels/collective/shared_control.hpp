@@ -1,10 +1,10 @@
 #pragma once
 
+#include "kernels/base/intrinsics.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/collective/brought.hpp"
 #include "kernels/collective/reducer.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <chrono>
@@ -74,7 +74,7 @@ struct SharedControl {
       if (ended())
         return holds();
       if (turn < turns) {
-        _mm_pause();
+        kernels::pause_core();
       } else if (turn < turns + yields) {
         sched_yield();
       } else {

@@ -2,8 +2,6 @@
 
 #include "kernels/collective/sum_program.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/collective/sum_leaf.inc"
 #define TABLE_TYPE SumLoops
 #define TABLE_NAME sum_loops

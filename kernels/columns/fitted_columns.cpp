@@ -80,6 +80,23 @@ const std::vector<std::string>& FittedColumns::classes() const {
   return none;
 }
 
+std::string other_values(const FittedColumns& a, const FittedColumns& b) {
+  std::vector<const FittedColumn*> of_b;
+  for (const auto& column : b.columns)
+    if (column.rule.has_id() || column.rule.has_vocabulary())
+      of_b.push_back(&column);
+  size_t next = 0;
+  for (const auto& column : a.columns) {
+    if (!column.rule.has_id() && !column.rule.has_vocabulary())
+      continue;
+    if (next == of_b.size() || column.rule.buckets != of_b[next]->rule.buckets
+        || column.values != of_b[next]->values)
+      return column.rule.name;
+    ++next;
+  }
+  return next < of_b.size() ? of_b[next]->rule.name : std::string{};
+}
+
 uint64_t kept_bytes(const FittedColumns& fitted) {
   constexpr uint64_t around = 8;  // quotes, as an escape each, and a comma
   constexpr uint64_t escaped = 3; // %XX, as a byte of a value may be

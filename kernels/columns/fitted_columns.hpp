@@ -43,6 +43,10 @@ struct FittedColumns {
   const std::vector<std::string>& classes() const;
 };
 
+/// The first column, in order, whose ids or classes do not stand for the same
+/// values in both; empty: there is none.
+std::string other_values(const FittedColumns& a, const FittedColumns& b);
+
 /// Bytes that they take at most with weights, as a text within JSON.
 uint64_t kept_bytes(const FittedColumns& columns);
 

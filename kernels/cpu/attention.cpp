@@ -2,8 +2,6 @@
 #include "kernels/cpu/attention_loops.hpp"
 #include "kernels/cpu/operators.hpp"
 
-#include <immintrin.h>
-
 #include <cmath>
 
 namespace troupe::kernels {

@@ -3,8 +3,6 @@
 #include "kernels/cpu/loop_table.hpp"
 #include "kernels/cpu/operators.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>

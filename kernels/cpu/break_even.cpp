@@ -1,9 +1,10 @@
-#include "kernels/base/steady_clock.hpp"
+#include "kernels/base/seconds_since.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/numbers/random.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -45,16 +46,14 @@ public:
 private:
   template <class Multiply>
   double seconds(const BreakEven& rates, const Multiply& multiply) {
-    using Clock = SteadyClock;
     constexpr int repetitions = 6;
     NonzeroMatrix matrix{rates};
     auto best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < repetitions; ++i) {
-      const auto begin = Clock::now();
+      const auto begin = SteadyClock::now();
       matrix.take(a(), rows, columns, n, 1);
       multiply(matrix);
-      best = std::min(
-        best, std::chrono::duration<double>(Clock::now() - begin).count());
+      best = std::min(best, seconds_since(begin));
     }
     return best;
   }
@@ -82,8 +81,8 @@ BreakEven measure() {
 } // namespace
 
 const BreakEven& BreakEven::measured() {
-  static std::once_flag once[3];
-  static BreakEven rates[3];
+  static std::once_flag once[std::size(every_isa)];
+  static BreakEven rates[std::size(every_isa)];
   const auto isa = static_cast<size_t>(selected_isa());
   std::call_once(once[isa], [&] { rates[isa] = measure(); });
   return rates[isa];

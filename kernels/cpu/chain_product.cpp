@@ -6,8 +6,6 @@
 #include "kernels/cpu/sparse_loops.hpp"
 #include "kernels/cpu/transposed_copy.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 
 namespace troupe::kernels {

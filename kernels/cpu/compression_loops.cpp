@@ -1,7 +1,5 @@
 #include "kernels/cpu/compression_loops.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/cpu/compression_leaf.inc"
 #define TABLE_TYPE CompressionLoops
 #define TABLE_NAME compression_loops

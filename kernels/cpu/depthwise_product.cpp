@@ -1,7 +1,5 @@
 #include "kernels/cpu/depthwise_product.hpp"
 
-#include <immintrin.h>
-
 namespace troupe::kernels {
 
 namespace {

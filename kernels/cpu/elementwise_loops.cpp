@@ -2,8 +2,6 @@
 
 #include "kernels/numbers/random.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/cpu/elementwise_leaf.inc"
 #define TABLE_TYPE ElementwiseLoops
 #define TABLE_NAME elementwise_loops

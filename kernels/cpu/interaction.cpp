@@ -2,8 +2,6 @@
 #include "kernels/cpu/interaction_loops.hpp"
 #include "kernels/cpu/operators.hpp"
 
-#include <immintrin.h>
-
 namespace troupe::kernels {
 
 namespace {

@@ -1,14 +1,15 @@
 #include "kernels/cpu/isa.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/base/intrinsics.hpp"
+#include "kernels/cpu/onednn_pin.hpp"
 #include "kernels/engine/replica.hpp"
 
 #include <dlfcn.h>
-#include <immintrin.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <atomic>
 #include <cfenv>
+#include <iterator>
 
 namespace troupe {
 
@@ -21,23 +22,26 @@ std::atomic<Isa>& selected() {
   return isa;
 }
 
-dnnl::cpu_isa dnnl_isa(Isa isa) {
-  switch (isa) {
-    case Isa::sse4:
-      return dnnl::cpu_isa::sse41;
-    case Isa::avx2:
-      return dnnl::cpu_isa::avx2;
-    case Isa::avx512:
-      return __builtin_cpu_supports("avx512bf16")
-               ? dnnl::cpu_isa::avx512_core_bf16
-               : dnnl::cpu_isa::avx512_core;
-  }
-  return dnnl::cpu_isa::sse41;
+/// Denormals are kept: flushing would make bits depend on the thread.
+void keep_denormals() {
+#if defined(__x86_64__)
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_OFF);
+  _mm_setcsr(_mm_getcsr() & ~0x0040u); // denormals are zero: off
+#else
+  // FPCR, Arm's architecture reference: FIZ, AH, FZ16, FZ, and DN, which makes
+  // one NaN of all. Writing it takes long.
+  constexpr uint64_t bits = 1 | 2 | 1u << 19 | 1u << 24 | 1u << 25;
+  uint64_t control;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  if ((control & bits) != 0)
+    asm volatile("msr fpcr, %0" ::"r"(control & ~bits));
+#endif
 }
 
 } // namespace
 
 bool has_isa(Isa isa) {
+#if defined(__x86_64__)
   switch (isa) {
     case Isa::sse4:
       return __builtin_cpu_supports("sse4.2");
@@ -49,12 +53,17 @@ bool has_isa(Isa isa) {
              && __builtin_cpu_supports("avx512bw")
              && __builtin_cpu_supports("avx512dq")
              && __builtin_cpu_supports("avx512vl");
+    case Isa::neon:
+      return false;
   }
   return false;
+#else
+  return isa == Isa::neon;
+#endif
 }
 
 Isa highest_isa() {
-  for (auto isa : {Isa::avx512, Isa::avx2})
+  for (auto isa : {Isa::neon, Isa::avx512, Isa::avx2})
     if (has_isa(isa))
       return isa;
   return Isa::sse4;
@@ -76,42 +85,36 @@ const char* name_of(Isa isa) {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::neon:
+      return "neon";
   }
   return "sse4";
 }
 
-bool has_bfloat16() {
-  return selected_isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
-}
-
 void pin_unless_selected() {
   // Refused after select_isa: then that holds.
-  dnnl::set_max_cpu_isa(dnnl_isa(highest_isa()));
-  dnnl::get_effective_cpu_isa();
+  pin_onednn(highest_isa());
 }
 
 } // namespace kernels
 
 std::string select_isa(const std::string& name) {
   using namespace kernels;
-  Isa isa = Isa::sse4;
-  if (name == "auto")
-    isa = highest_isa();
-  else if (name == "avx512")
-    isa = Isa::avx512;
-  else if (name == "avx2")
-    isa = Isa::avx2;
-  else if (name != "sse4")
-    throw UsageError("--isa " + name
-                     + ": unknown instruction set; use auto, sse4, avx2 or "
-                       "avx512");
+  auto isa = highest_isa();
+  if (name != "auto") {
+    const auto* at = std::begin(every_isa);
+    while (at != std::end(every_isa) && name != name_of(*at))
+      ++at;
+    if (at == std::end(every_isa))
+      throw UsageError("--isa " + name
+                       + ": unknown instruction set; use auto, sse4, avx2, "
+                         "avx512 or neon");
+    isa = *at;
+  }
   if (!has_isa(isa))
     throw InputError("--isa " + name + ": this machine lacks it; use "
                      + std::string{name_of(highest_isa())} + " or auto");
-  // oneDNN fixes its set at its first use, which asking it is, and refuses to
-  // change it after.
-  dnnl::set_max_cpu_isa(dnnl_isa(isa));
-  if (dnnl::get_effective_cpu_isa() != dnnl_isa(isa))
+  if (!pin_onednn(isa))
     throw InputError("--isa " + name
                      + ": this process computes with another instruction set "
                        "already; select one before anything is computed");
@@ -121,9 +124,7 @@ std::string select_isa(const std::string& name) {
 
 void prepare_compute_thread() {
   std::fesetround(FE_TONEAREST);
-  // Denormals are kept: flushing would make bits depend on the thread.
-  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_OFF);
-  _mm_setcsr(_mm_getcsr() & ~0x0040u); // denormals are zero: off
+  kernels::keep_denormals();
   // oneDNN gives other bits for other thread counts. Which OpenMP it was linked
   // with, GCC's or LLVM's, is found out here: the compiler of this file may
   // come with another one, or with none.

@@ -4,8 +4,11 @@
 
 namespace troupe::kernels {
 
-/// The instruction sets from the least to the most.
-enum class Isa : uint8_t { sse4, avx2, avx512 };
+/// The instruction sets, of each family of processors from the least to the
+/// most: x86-64's, AArch64's.
+enum class Isa : uint8_t { sse4, avx2, avx512, neon };
+inline constexpr Isa every_isa[] = {Isa::sse4, Isa::avx2, Isa::avx512,
+                                    Isa::neon};
 
 /// Tells whether this machine (and its operating system) has `isa`.
 bool has_isa(Isa isa);
@@ -17,6 +20,10 @@ Isa selected_isa();
 /// its own.
 void select_loops(Isa isa);
 const char* name_of(Isa isa);
+/// Tells whether `isa` rounds a product and the sum it goes into at once.
+constexpr bool fuses(Isa isa) {
+  return isa != Isa::sse4;
+}
 /// Tells whether oneDNN computes in bfloat16 here, under the selected set.
 bool has_bfloat16();
 /// Pins oneDNN to the highest set unless select_isa came first; without it,

@@ -1,7 +1,5 @@
 #include "kernels/cpu/loop_table.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/cpu/loops_leaf.inc"
 #define TABLE_TYPE LoopTable
 #define TABLE_NAME loops

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 namespace troupe::kernels {
@@ -91,8 +90,6 @@ public:
     const auto* z = args.inputs[0];
     elementwise_loops().bias(Activation::sigmoid,
                              {z, nullptr, nullptr, args.saved, 1, count});
-    if (args.scores != nullptr)
-      std::memcpy(args.scores, z, count * sizeof(float));
     if (args.classes != nullptr)
       for (size_t i = 0; i < count; ++i)
         args.classes[i] = z[i] > 0;
@@ -148,8 +145,6 @@ public:
   void forward(const OpArgs& args) override {
     const auto count = args.rows * places_;
     const auto* x = args.inputs[0];
-    if (args.scores != nullptr)
-      std::memcpy(args.scores, x, count * sizeof(float));
     if (args.targets == nullptr)
       return;
     LossTotals totals;

@@ -4,8 +4,6 @@
 #include "kernels/cpu/matrix_loops.hpp"
 #include "kernels/cpu/reserve.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -103,7 +101,7 @@ public:
                && (job.b_turned || tiling_.count >= min_tiles_to_pack_b);
     packs_a_ = !by_rows_ && tiling_.count > 1
                && (job.a_turned
-                     ? job.n >= min_columns_to_pack_turned_a[loops_.lanes == 16]
+                     ? job.n >= min_columns_to_pack_turned_a[loops_.rows > 8]
                          && tiling_.count >= min_tiles_to_pack_turned_a
                      : job.n >= min_columns_to_pack_a);
     // One or two rows of tiles are wide rather than copy b.

@@ -2,8 +2,6 @@
 
 #include "kernels/cpu/sparse_loops.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>

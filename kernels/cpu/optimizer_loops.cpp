@@ -1,7 +1,5 @@
 #include "kernels/cpu/optimizer_loops.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/cpu/optimizer_leaf.inc"
 #define TABLE_TYPE OptimizerLoops
 #define TABLE_NAME optimizer_loops

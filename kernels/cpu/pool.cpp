@@ -2,8 +2,6 @@
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/pool_loops.hpp"
 
-#include <immintrin.h>
-
 namespace troupe::kernels {
 
 namespace {

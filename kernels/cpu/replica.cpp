@@ -3,6 +3,8 @@
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/pass.hpp"
 
+#include <algorithm>
+
 namespace troupe::kernels {
 
 namespace {
@@ -46,10 +48,12 @@ public:
                      const Predictions& predictions) override {
     auto pass = cpu_pass(parameters, batch);
     pass.classes = predictions.classes;
-    pass.scores = predictions.scores;
     LossTotals totals;
     pass.totals = &totals;
     engine_.forward(pass);
+    if (predictions.outputs != nullptr)
+      std::copy_n(engine_.outputs(), batch.rows * graph_.outputs(),
+                  predictions.outputs);
     return {totals.loss, totals.correct};
   }
 

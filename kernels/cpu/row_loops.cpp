@@ -1,7 +1,5 @@
 #include "kernels/cpu/row_loops.hpp"
 
-#include <immintrin.h>
-
 #define LEAF "kernels/cpu/row_leaf.inc"
 #define TABLE_TYPE RowLoops
 #define TABLE_NAME row_loops

@@ -4,6 +4,7 @@
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/pass.hpp"
+#include "kernels/engine/slot_course.hpp"
 
 #include <algorithm>
 
@@ -47,7 +48,7 @@ public:
 
   LeafStats forward(uint32_t at, const float* parameters, const Batch& batch,
                     const float* in, float* out) override {
-    auto& slot = next_pass(at, Holds::nothing, Holds::forward);
+    auto& slot = next_pass(at, &SlotCourse::forward);
     slot.batch = batch;
     slot.pass = cpu_pass(parameters, slot.batch);
     slot.pass.training = true;
@@ -65,7 +66,7 @@ public:
 
   void backward(uint32_t at, const float* from_next, float* gradient,
                 float* to_previous) override {
-    auto& slot = next_pass(at, Holds::forward, Holds::nothing);
+    auto& slot = next_pass(at, &SlotCourse::backward);
     auto& workspace = forward_again(at);
     const auto rows = slot.batch.rows;
     take_gradients(*workspace.engine, from_next, rows, gradient, layout_);
@@ -77,7 +78,7 @@ public:
 
   void backward_inputs(uint32_t at, const float* from_next,
                        float* to_previous) override {
-    auto& slot = next_pass(at, Holds::forward, Holds::weights);
+    auto& slot = next_pass(at, &SlotCourse::backward_inputs);
     auto& workspace = forward_again(at);
     const auto rows = slot.batch.rows;
     auto* early = workspace.early.data();
@@ -88,7 +89,7 @@ public:
   }
 
   void backward_weights(uint32_t at, float* gradient) override {
-    auto& slot = next_pass(at, Holds::weights, Holds::nothing);
+    auto& slot = next_pass(at, &SlotCourse::backward_weights);
     auto& workspace = workspaces_[slot.workspace];
     for (auto parameter : workspace.engine->halves().early)
       std::copy_n(workspace.early.data() + early_layout_.offsets[parameter],
@@ -100,15 +101,15 @@ public:
 
   void move_parameters(uint32_t at, const float* parameters) override {
     auto& slot = slots_.at(at);
-    require(slot.holds != Holds::nothing, "no micro-batch to go backward");
+    require(!slot.course.is_empty(), "no micro-batch to go backward");
     slot.pass.parameters = parameters;
-    if (!recompute_ || slot.holds == Holds::weights)
+    if (!recompute_ || slot.course.is_half())
       workspaces_[slot.workspace].engine->move_parameters(slot.pass);
   }
 
   void abandon() override {
     for (auto& slot : slots_)
-      slot.holds = Holds::nothing;
+      slot.course.abandon();
     for (auto& workspace : workspaces_)
       workspace.taken = false;
   }
@@ -122,20 +123,13 @@ public:
   }
 
 private:
-  /// What a slot keeps a micro-batch for.
-  enum class Holds : uint8_t {
-    nothing,
-    forward, ///< it will come back
-    weights, ///< it came back, for inputs
-  };
-
   struct Slot {
     Batch batch;
     Engine::Pass pass;
     LossTotals totals;
     Buffer in;              ///< where activations are computed again
     uint32_t workspace = 0; ///< where its activations are
-    Holds holds = Holds::nothing;
+    SlotCourse course;
   };
 
   /// With operators of its own: some keep what they found of an input until
@@ -146,10 +140,9 @@ private:
     bool taken = false;
   };
 
-  Slot& next_pass(uint32_t at, Holds before, Holds after) {
+  Slot& next_pass(uint32_t at, void (SlotCourse::*pass)()) {
     auto& slot = slots_.at(at);
-    require(slot.holds == before, "a pass of a micro-batch before its time");
-    slot.holds = after;
+    (slot.course.*pass)();
     prepare_compute_thread();
     return slot;
   }

@@ -1,7 +1,5 @@
 #include "kernels/cpu/stem.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 
 namespace troupe::kernels {

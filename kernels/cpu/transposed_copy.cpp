@@ -1,6 +1,6 @@
 #include "kernels/cpu/transposed_copy.hpp"
 
-#include <immintrin.h>
+#include "kernels/base/intrinsics.hpp"
 
 #include <algorithm>
 
@@ -8,19 +8,23 @@ namespace troupe::kernels {
 
 namespace {
 
+#define INLINE [[maybe_unused]] static inline
+#include "kernels/cpu/four_leaf.inc"
+#undef INLINE
+
 constexpr size_t line = 16; ///< floats of a cache line
 
 void turn_four(const float* from, size_t from_stride, float* to,
                size_t to_stride) {
-  __m128 a = _mm_loadu_ps(from);
-  __m128 b = _mm_loadu_ps(from + from_stride);
-  __m128 c = _mm_loadu_ps(from + 2 * from_stride);
-  __m128 d = _mm_loadu_ps(from + 3 * from_stride);
-  _MM_TRANSPOSE4_PS(a, b, c, d);
-  _mm_storeu_ps(to, a);
-  _mm_storeu_ps(to + to_stride, b);
-  _mm_storeu_ps(to + 2 * to_stride, c);
-  _mm_storeu_ps(to + 3 * to_stride, d);
+  Four a = load_four(from);
+  Four b = load_four(from + from_stride);
+  Four c = load_four(from + 2 * from_stride);
+  Four d = load_four(from + 3 * from_stride);
+  turn_fours(a, b, c, d);
+  store_four(to, a);
+  store_four(to + to_stride, b);
+  store_four(to + 2 * to_stride, c);
+  store_four(to + 3 * to_stride, d);
 }
 
 } // namespace

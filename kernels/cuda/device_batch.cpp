@@ -19,7 +19,6 @@ DeviceBatch::DeviceBatch(const Graph& graph, uint32_t max_rows,
     place(key_, 1, 1);
     place(totals_, 1, 1);
     place(classes_, graph.labels(), rows);
-    place(scores_, graph.labels(), rows);
   };
   place_all(); // counts
   const auto where = context.place("memory of a micro-batch");
@@ -79,8 +78,6 @@ Engine::Pass DeviceBatch::pass(const Batch& batch,
   pass.step = batch.step;
   if (predictions.classes != nullptr)
     pass.classes = classes_.device;
-  if (predictions.scores != nullptr)
-    pass.scores = scores_.device;
   return pass;
 }
 
@@ -89,16 +86,12 @@ void DeviceBatch::download(const Engine::Pass& pass) {
     fetch(totals_, 1);
   if (pass.classes != nullptr)
     fetch(classes_, pass.rows * classes_.row);
-  if (pass.scores != nullptr)
-    fetch(scores_, pass.rows * scores_.row);
 }
 
 LossTotals DeviceBatch::take(const Engine::Pass& pass,
                              const Predictions& predictions) const {
   if (pass.classes != nullptr)
     std::copy_n(classes_.host, pass.rows * classes_.row, predictions.classes);
-  if (pass.scores != nullptr)
-    std::copy_n(scores_.host, pass.rows * scores_.row, predictions.scores);
   return pass.labels != nullptr || pass.targets != nullptr ? *totals_.host
                                                            : LossTotals{};
 }

@@ -18,7 +18,7 @@ public:
   /// Completion: stream order.
   void upload(const Batch& batch);
 
-  /// A pass over what lies there, with the predictions that are wanted.
+  /// A pass over what lies there, with classes where they are wanted.
   Engine::Pass pass(const Batch& batch, const Predictions& predictions) const;
 
   /// Begins to fetch what a pass left. Completion: stream order.
@@ -53,7 +53,6 @@ private:
   Mirror<uint64_t> key_;
   Mirror<LossTotals> totals_;
   Mirror<int32_t> classes_;
-  Mirror<float> scores_;
 };
 
 } // namespace troupe::kernels

@@ -201,7 +201,6 @@ struct PlainLossArgs {
   const int32_t* labels; ///< of sigmoid
   const float* targets;  ///< of squared error
   int32_t* classes;
-  float* scores;
   LossTotals* totals;
   bool sigmoid;
   uint64_t count;
@@ -217,8 +216,6 @@ __global__ void __launch_bounds__(1024)
     const double z = args.x[i];
     if (args.classes != nullptr)
       args.classes[i] = args.sigmoid && z > 0;
-    if (args.scores != nullptr)
-      args.scores[i] = args.x[i];
     if (args.sigmoid && args.labels != nullptr) {
       const bool one = args.labels[i] != 0;
       const auto away = one ? -z : z; // the loss is log(1 + exp(away))
@@ -277,7 +274,6 @@ public:
     loss.labels = sigmoid_ ? args.labels : nullptr;
     loss.targets = sigmoid_ ? nullptr : args.targets;
     loss.classes = args.classes;
-    loss.scores = args.scores;
     loss.totals = args.totals;
     loss.sigmoid = sigmoid_;
     loss.count = args.rows * places_;

@@ -76,6 +76,11 @@ public:
     const auto pass = batch_.pass(batch, predictions);
     run(pass);
     batch_.download(pass);
+    if (predictions.outputs != nullptr) // always at one place, replayed or not
+      check(cudaMemcpyAsync(predictions.outputs, engine_.outputs(),
+                            pass.rows * graph_.outputs() * sizeof(float),
+                            cudaMemcpyDeviceToHost, stream()),
+            place("download of what a model gives"));
     device_.context().synchronize("an evaluation");
     const auto totals = batch_.take(pass, predictions);
     return {totals.loss, totals.correct};
@@ -113,7 +118,7 @@ private:
       return work();
     passes_.run({pass.rows, pass.training, pass.labels != nullptr,
                  pass.targets != nullptr, pass.classes != nullptr,
-                 pass.scores != nullptr, pass.step.rows, pass.step.leaves},
+                 pass.step.rows, pass.step.leaves},
                 work);
   }
 

@@ -3,17 +3,14 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/csv_options.hpp"
+#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/table_data.hpp"
-#include "kernels/files/fields.hpp"
-#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <optional>
 
 namespace troupe {
 
@@ -25,21 +22,17 @@ bool is_regression(const DataSpec& spec) {
   return choice_option(spec, "task", tasks) == "regression";
 }
 
-/// The rows of one file after another.
-class Table {
+/// Makes samples of rows that hold numbers, one of which is the label.
+class NumberTable {
 public:
-  Table(const DataSpec& spec, const ReadLimits& limits)
+  NumberTable(const DataSpec& spec, const ReadLimits& limits)
     : spec_(spec),
-      store_(limits.store),
+      rows_(spec, list_files(spec.where, limits.store)),
       separator_(csv_separator(spec)),
-      fields_(separator_),
       regression_(is_regression(spec)) {}
 
   Dataset read() {
-    for (const auto& file : list_files(spec_.where, store_)) {
-      lines_.emplace(file);
-      read_file();
-    }
+    rows_.read(*this);
     if (values_.empty())
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
@@ -50,78 +43,15 @@ public:
     return std::move(out_);
   }
 
-private:
-  using Row = std::vector<std::string_view>;
+  // --- for CsvRows ----------------------------------------------------------
 
-  void read_file() {
-    std::string_view line;
-    bool first = true;
-    while (lines_->next(line)) {
-      if (trimmed(line).empty())
-        continue;
-      if (!first && add_simple(line))
-        continue;
-      const auto& fields = fields_.split(line, *lines_);
-      const bool names = first && (width_ == 0 ? start(fields) : again(fields));
-      first = false;
-      if (!names)
-        add(fields);
-    }
+  bool begin_file(const CsvRow& first) {
+    return width_ == 0 ? start(first) : again(first);
   }
 
-  /// Whether the first line of a further file is its header, which has to be
-  /// that of the first file.
-  bool again(const Row& first) {
-    if (names_.empty())
-      return false;
-    if (!std::equal(first.begin(), first.end(), names_.begin(), names_.end()))
-      lines_->refuse("is not the header of the first file",
-                     "take files of the same columns in the same order");
-    return true;
-  }
-
-  /// Learns the columns from the first line; true where that is all it says.
-  bool start(const Row& first) {
-    width_ = first.size();
-    if (width_ < 2)
-      lines_->refuse("has one column, a label without features",
-                     "give sep=… if another character separates");
-    const bool header = csv_has_header(spec_);
-    if (header && !option(spec_, "header") && is_doubtful_header(first))
-      lines_->refuse(doubtful_header, doubtful_header_advice);
-    label_ = width_ - 1;
-    if (const auto wanted = option(spec_, "label"))
-      label_ = find_label(*wanted, first);
-    for (size_t i = 0; header && i < width_; ++i)
-      if (i != label_)
-        out_.columns.emplace_back(trimmed(first[i]));
-    names_.assign(first.begin(), first.end());
-    if (!header)
-      names_.clear();
-    return header;
-  }
-
-  size_t find_label(const std::string& wanted, const Row& first) {
-    if (is_column_index(wanted)) {
-      const auto index = static_cast<size_t>(std::stoul(wanted));
-      if (index >= width_)
-        lines_->refuse("has " + std::to_string(width_) + " columns, no column "
-                         + wanted,
-                       "count from 0");
-      return index;
-    }
-    const auto found = std::find_if(first.begin(), first.end(), [&](auto name) {
-      return trimmed(name) == wanted;
-    });
-    if (found == first.end())
-      lines_->refuse("has no column " + in_quotes(wanted),
-                     "give label= one of the header's names, or an index");
-    return static_cast<size_t>(found - first.begin());
-  }
-
-  /// Adds a line that holds numbers alone, written with few digits; false, and
-  /// nothing added, where it has to be looked at more closely.
-  bool add_simple(std::string_view line) {
+  /// One that holds numbers alone, written with few digits; others have to be
+  /// looked at more closely.
+  bool take_line(std::string_view line) {
     row_.resize(width_);
     const auto* at = line.data();
     const auto* last = at + line.size();
@@ -136,7 +66,7 @@ private:
                           && label == std::floor(label);
     if (at != last || (!regression_ && !is_class))
       return false;
-    make_room(values_, width_, lines_->path());
+    make_room(values_, width_, rows_.path());
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(static_cast<float>(row_[i]));
@@ -147,13 +77,9 @@ private:
     return true;
   }
 
-  void add(const Row& row) {
-    if (row.size() != width_)
-      lines_->refuse("has " + std::to_string(row.size()) + " fields, the first "
-                       + "line " + std::to_string(width_),
-                     "mend the line, or give sep=… if another character "
-                     "separates");
-    make_room(values_, width_, lines_->path());
+  void add(const CsvRow& row) {
+    rows_.check_width(row, width_);
+    make_room(values_, width_, rows_.path());
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(number(row[i], i));
@@ -163,24 +89,75 @@ private:
       out_.labels.push_back(class_of(row[label_]));
   }
 
+private:
+  /// Whether the first line of a further file is its header, which has to be
+  /// that of the first file.
+  bool again(const CsvRow& first) {
+    if (names_.empty())
+      return false;
+    if (!std::equal(first.begin(), first.end(), names_.begin(), names_.end()))
+      rows_.refuse("is not the header of the first file",
+                   "take files of the same columns in the same order");
+    return true;
+  }
+
+  /// Learns the columns from the first line; true where that is all it says.
+  bool start(const CsvRow& first) {
+    width_ = first.size();
+    if (width_ < 2)
+      rows_.refuse("has one column, a label without features",
+                   "give sep=… if another character separates");
+    const bool header = csv_has_header(spec_);
+    if (header)
+      rows_.check_names(first);
+    label_ = width_ - 1;
+    if (const auto wanted = option(spec_, "label"))
+      label_ = find_label(*wanted, first);
+    for (size_t i = 0; header && i < width_; ++i)
+      if (i != label_)
+        out_.columns.emplace_back(trimmed(first[i]));
+    names_.assign(first.begin(), first.end());
+    if (!header)
+      names_.clear();
+    return header;
+  }
+
+  size_t find_label(const std::string& wanted, const CsvRow& first) {
+    if (is_column_index(wanted)) {
+      const auto index = static_cast<size_t>(std::stoul(wanted));
+      if (index >= width_)
+        rows_.refuse("has " + std::to_string(width_) + " columns, no column "
+                       + wanted,
+                     "count from 0");
+      return index;
+    }
+    const auto found = std::find_if(first.begin(), first.end(), [&](auto name) {
+      return trimmed(name) == wanted;
+    });
+    if (found == first.end())
+      rows_.refuse("has no column " + in_quotes(wanted),
+                   "give label= one of the header's names, or an index");
+    return static_cast<size_t>(found - first.begin());
+  }
+
   int32_t class_of(std::string_view text) const {
-    const auto label = class_label(text, *lines_);
+    const auto label = class_label(text, rows_.lines());
     if (label < 0)
-      lines_->refuse("the label " + in_quotes(text) + " is below 0",
-                     "number the classes from 0, or add task=regression");
+      rows_.refuse("the label " + in_quotes(text) + " is below 0",
+                   "number the classes from 0, or add task=regression");
     return label;
   }
 
   float number(std::string_view text, size_t column) const {
-    const auto value = parse_real(text);
-    if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-      lines_->refuse("column " + name(column) + " holds " + in_quotes(text)
-                       + ", not a finite float32 number",
-                     trimmed(text).empty()
-                       ? "fill the gap, or say by columns= what stands for it"
-                       : "say by columns= what each column is (troupe data "
-                         "info proposes it), or remove the column");
-    return static_cast<float>(*value);
+    const auto value = parse_float32(text);
+    if (!value)
+      rows_.refuse_number(text, name(column),
+                          trimmed(text).empty()
+                            ? "fill the gap, or say by columns= what stands "
+                              "for it"
+                            : "say by columns= what each column is (troupe "
+                              "data info proposes it), or remove the column");
+    return *value;
   }
 
   std::string name(size_t column) const {
@@ -189,10 +166,8 @@ private:
   }
 
   const DataSpec& spec_;
-  std::shared_ptr<const FileStore> store_;
-  std::optional<TextLines> lines_;
+  CsvRows rows_;
   char separator_;
-  Fields fields_;
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;
   size_t width_ = 0;
@@ -222,7 +197,7 @@ void check_csv(const DataSpec& spec) {
 
 Dataset read_csv(const DataSpec& spec, const ReadLimits& limits) {
   return option(spec, "columns") ? read_table(spec, limits)
-                                 : Table{spec, limits}.read();
+                                 : NumberTable{spec, limits}.read();
 }
 
 void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {

@@ -1,11 +1,11 @@
 #include "kernels/data/csv_options.hpp"
 
 #include "kernels/data/data_options.hpp"
-#include "kernels/files/text_lines.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string_view>
 
 namespace troupe {
 
@@ -33,11 +33,6 @@ bool is_column_index(const std::string& label) {
   return label.size() <= 9
          && std::all_of(label.begin(), label.end(),
                         [](char c) { return c >= '0' && c <= '9'; });
-}
-
-bool is_doubtful_header(const std::vector<std::string_view>& fields) {
-  return std::all_of(fields.begin(), fields.end(),
-                     [](auto field) { return parse_real(field).has_value(); });
 }
 
 } // namespace troupe

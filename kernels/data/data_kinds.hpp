@@ -34,6 +34,9 @@ struct DataKind {
   /// Instead of `read` for kinds that limits matter to, as to all that read
   /// files: samples can be left there, may lack the label, or lie elsewhere.
   Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
+  /// Of a kind whose samples need no labels where they are to be predicted:
+  /// checks that it names some. May be null.
+  void (*check_labels)(const DataSpec&) = nullptr;
 };
 
 /// Errors: UsageError for a kind that does not exist.

@@ -116,6 +116,13 @@ DataSpec parse_data_spec(const std::string& text) {
   return result;
 }
 
+DataSpec parse_labelled_spec(const std::string& text) {
+  auto result = parse_data_spec(text);
+  if (const auto check_labels = kind_of(result).check_labels)
+    check_labels(result);
+  return result;
+}
+
 std::string to_string(const DataSpec& spec) {
   auto result = spec.kind + ":" + spec.where;
   auto separator = '?';

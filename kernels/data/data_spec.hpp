@@ -20,6 +20,10 @@ struct DataSpec {
 /// Errors: UsageError (unknown kind, unknown key, malformed value).
 DataSpec parse_data_spec(const std::string& text);
 
+/// The same of samples that are more than predicted. Errors: also one that
+/// names no labels.
+DataSpec parse_labelled_spec(const std::string& text);
+
 /// The specification as somebody would type it.
 std::string to_string(const DataSpec& spec);
 

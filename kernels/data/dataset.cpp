@@ -299,6 +299,16 @@ SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
   return result;
 }
 
+void take_no_labels(Dataset& data, uint64_t samples, LabelKind kind,
+                    uint32_t classes) {
+  data.labelled = false;
+  data.shape.label = kind;
+  data.shape.classes = classes;
+  const bool numbers = kind == LabelKind::number;
+  data.labels.assign(numbers ? 0 : samples, 0);
+  data.targets.assign(numbers ? samples : 0, 0.0f);
+}
+
 void cut_windows(Dataset& data, const Graph& graph, bool evaluation) {
   if (data.shape.label != LabelKind::tokens)
     return;

@@ -121,6 +121,11 @@ private:
   void gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const;
 };
 
+/// Makes a set one of samples without labels, which are to be predicted: zeros
+/// of a kind stand for them. `classes` 0: it is not known how many there are.
+void take_no_labels(Dataset& data, uint64_t samples, LabelKind kind,
+                    uint32_t classes);
+
 struct SplitData {
   std::shared_ptr<Dataset> train;
   std::shared_ptr<Dataset> eval; ///< null when nothing is held out
@@ -140,7 +145,7 @@ struct ReadLimits {
   std::optional<uint64_t> memory;
   /// Where it is kept which sample lies where; empty: nowhere.
   std::string index_folder;
-  /// A file of a table may lack the label: its samples are to be predicted.
+  /// Samples are to be predicted: a table may lack the label, and npy labels.
   bool unlabelled = false;
   /// Where places that are URLs are read; null: they are refused.
   std::shared_ptr<const FileStore> store = nullptr;

@@ -72,24 +72,11 @@ void take_labels(const NpyArray& array, bool regression, Dataset& out) {
   }
 }
 
-} // namespace
-
-void check_npy(const DataSpec& spec) {
-  choice_option(spec, "task", tasks);
-  if (!option(spec, "labels"))
-    refuse(spec, "names no labels; write npy:FILE?labels=FILE");
-}
-
-Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
-  const auto features = read_npy_array(one_file(spec.where, limits.store));
-  const auto labels =
-    read_npy_array(one_file(*option(spec, "labels"), limits.store));
-  if (features.shape.empty() || features.items() == 0)
-    throw InputError(features.path
-                     + ": holds no samples; is it the right "
-                       "file?");
+/// One label for each of so many samples.
+NpyArray read_labels(const std::string& place, const NpyArray& features,
+                     const ReadLimits& limits) {
+  auto labels = read_npy_array(one_file(place, limits.store));
   const auto samples = features.shape[0];
-  const auto width = features.items() / samples;
   if (labels.shape.empty() || labels.items() != labels.shape[0])
     throw InputError(labels.path + ": has the shape " + to_string(labels.shape)
                      + ", labels are of one extent; save one label a sample");
@@ -98,6 +85,32 @@ Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
                      + " samples, " + labels.path + " "
                      + std::to_string(labels.items())
                      + " labels; take both from the same set");
+  return labels;
+}
+
+} // namespace
+
+void check_npy(const DataSpec& spec) {
+  choice_option(spec, "task", tasks);
+}
+
+void check_npy_labels(const DataSpec& spec) {
+  if (!option(spec, "labels"))
+    refuse(spec, "names no labels; write npy:FILE?labels=FILE");
+}
+
+Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
+  const auto place = option(spec, "labels");
+  if (!limits.unlabelled)
+    check_npy_labels(spec);
+  const auto features = read_npy_array(one_file(spec.where, limits.store));
+  if (features.shape.empty() || features.items() == 0)
+    throw InputError(features.path
+                     + ": holds no samples; is it the right "
+                       "file?");
+  const auto samples = features.shape[0];
+  const auto width = features.items() / samples;
+  const bool regression = choice_option(spec, "task", tasks) == "regression";
   Dataset result;
   result.name = "npy:" + spec.where;
   result.shape.features.assign(features.shape.begin() + 1,
@@ -105,13 +118,19 @@ Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
   if (result.shape.features.empty())
     result.shape.features = {1};
   take_features(features, width, result);
-  take_labels(labels, choice_option(spec, "task", tasks) == "regression",
-              result);
+  if (place)
+    take_labels(read_labels(*place, features, limits), regression, result);
+  else
+    take_no_labels(result, samples,
+                   regression ? LabelKind::number : LabelKind::classes, 0);
   return result;
 }
 
 void fit_npy(const DataSpec&, Dataset& train, Dataset* eval) {
-  if (train.shape.label != LabelKind::classes)
+  if (eval != nullptr && !eval->labelled)
+    take_no_labels(*eval, eval->samples(), train.shape.label,
+                   train.shape.classes);
+  if (train.shape.label != LabelKind::classes || !train.labelled)
     return;
   if (eval != nullptr && eval->shape.label != LabelKind::classes)
     throw InputError(eval->name

@@ -9,10 +9,14 @@ namespace troupe {
 // width, bool. The first extent is that of samples. A plain file of float32 or
 // uint8 is mapped, not copied; the rest becomes float32.
 // Labels: integers become classes, floats numbers; task=regression makes
-// numbers of integers too. scale=standard.
+// numbers of integers too. Samples that are to be predicted need none: then
+// labels are zeros that say nothing. scale=standard.
 
-/// Errors: UsageError (no labels).
+/// Errors: UsageError.
 void check_npy(const DataSpec& spec);
+
+/// Errors: UsageError where it names no labels, as for samples to predict.
+void check_npy_labels(const DataSpec& spec);
 
 /// Errors: InputError (not an array file, Fortran order, pickled objects, a
 /// type that is none of the above, a size that is not the shape's, numbers of

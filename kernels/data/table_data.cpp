@@ -5,9 +5,8 @@
 #include "kernels/columns/dates.hpp"
 #include "kernels/columns/missing_texts.hpp"
 #include "kernels/data/csv_options.hpp"
+#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/files/fields.hpp"
-#include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/text_hash.hpp"
 
@@ -103,24 +102,20 @@ std::string name_like(const std::string& wanted,
   return wanted.size() <= longest ? nearest(wanted, known) : std::string{};
 }
 
-/// The rows of one file after another.
-class TableReader {
+/// Makes samples of rows, column by column as the rules say.
+class RuledTable {
 public:
-  TableReader(const DataSpec& spec, const ReadLimits& limits)
+  RuledTable(const DataSpec& spec, const ReadLimits& limits)
     : spec_(spec),
       header_(csv_has_header(spec)),
-      store_(limits.store),
       unlabelled_(limits.unlabelled),
       missing_(missing_texts_of(spec)),
-      fields_(csv_separator(spec)),
-      given_(column_rules_of(spec)) {}
+      given_(column_rules_of(spec)),
+      rows_(spec, list_files(spec.where, limits.store)) {}
 
   Dataset read() {
-    for (const auto& file : list_files(spec_.where, store_)) {
-      lines_.emplace(file);
-      read_file();
-    }
-    if (rows_ == 0)
+    rows_.read(*this);
+    if (samples_ == 0)
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
     out_.name = "csv:" + spec_.where;
@@ -138,29 +133,13 @@ public:
     return std::move(out_);
   }
 
-private:
-  using Row = std::vector<std::string_view>;
+  // --- for CsvRows ----------------------------------------------------------
 
-  void read_file() {
-    std::string_view line;
-    bool first = true;
-    while (lines_->next(line)) {
-      if (trimmed(line).empty())
-        continue;
-      const auto& row = fields_.split(line, *lines_);
-      if (first)
-        start(row);
-      if (!first || !header_)
-        add(row);
-      first = false;
-    }
-  }
-
-  /// Learns from a file's first line where each column is.
-  void start(const Row& first) {
+  /// Learns where each column is.
+  bool begin_file(const CsvRow& first) {
     width_ = first.size();
-    if (header_ && !option(spec_, "header") && is_doubtful_header(first))
-      lines_->refuse(doubtful_header, doubtful_header_advice);
+    if (header_)
+      rows_.check_names(first);
     std::vector<std::string> names;
     for (size_t i = 0; i < width_; ++i)
       names.push_back(header_ ? std::string{trimmed(first[i])}
@@ -174,52 +153,22 @@ private:
         ids_ += rule.has_id() ? 1 : 0;
       }
       if (features_ + ids_ == 0)
-        lines_->refuse("has no column to learn from",
-                       "give columns= more than the label");
+        rows_.refuse("has no column to learn from",
+                     "give columns= more than the label");
     }
     places_.clear();
     const ColumnPlaces places{names};
     for (const auto& rule : table_->rules)
       places_.push_back(place_of(rule, places, names));
+    return header_;
   }
 
-  size_t place_of(const ColumnRule& rule, const ColumnPlaces& places,
-                  const std::vector<std::string>& names) {
-    const auto place = places.find(rule.name);
-    if (place == ColumnPlaces::several)
-      lines_->refuse("has several columns " + in_quotes(rule.name),
-                     "call all but one of them otherwise");
-    if (place == ColumnPlaces::nowhere) {
-      if (rule.is_label() && unlabelled_ && (rows_ == 0 || !labelled_)) {
-        labelled_ = false;
-        return place;
-      }
-      const auto near = name_like(rule.name, names);
-      lines_->refuse("has no column " + in_quotes(rule.name)
-                       + (rule.is_label() ? ", which is the label" : ""),
-                     !header_ ? "columns have indices from 0 to "
-                                  + std::to_string(names.size() - 1)
-                                  + " here; or add header=true"
-                     : near.empty()
-                       ? "columns= names it; is the first line the header?"
-                       : "did you mean " + in_quotes(near) + "?");
-    }
-    if (rule.is_label() && !labelled_)
-      lines_->refuse("has a label, and a file before it none",
-                     "take files of the same columns");
-    return place;
-  }
-
-  void add(const Row& row) {
-    if (row.size() != width_)
-      lines_->refuse("has " + std::to_string(row.size()) + " fields, the first "
-                       + "line " + std::to_string(width_),
-                     "mend the line, or give sep=… if another character "
-                     "separates");
-    make_room(values_, features_, lines_->path());
-    make_room(out_.ids, ids_, lines_->path());
-    make_room(out_.labels, 1, lines_->path());
-    make_room(out_.targets, 1, lines_->path());
+  void add(const CsvRow& row) {
+    rows_.check_width(row, width_);
+    make_room(values_, features_, rows_.path());
+    make_room(out_.ids, ids_, rows_.path());
+    make_room(out_.labels, 1, rows_.path());
+    make_room(out_.targets, 1, rows_.path());
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto& rule = table_->rules[i];
       const auto text = places_[i] == ColumnPlaces::nowhere
@@ -244,7 +193,35 @@ private:
           break;
       }
     }
-    ++rows_;
+    ++samples_;
+  }
+
+private:
+  size_t place_of(const ColumnRule& rule, const ColumnPlaces& places,
+                  const std::vector<std::string>& names) {
+    const auto place = places.find(rule.name);
+    if (place == ColumnPlaces::several)
+      rows_.refuse("has several columns " + in_quotes(rule.name),
+                   "call all but one of them otherwise");
+    if (place == ColumnPlaces::nowhere) {
+      if (rule.is_label() && unlabelled_ && (samples_ == 0 || !labelled_)) {
+        labelled_ = false;
+        return place;
+      }
+      const auto near = name_like(rule.name, names);
+      rows_.refuse("has no column " + in_quotes(rule.name)
+                     + (rule.is_label() ? ", which is the label" : ""),
+                   !header_ ? "columns have indices from 0 to "
+                                + std::to_string(names.size() - 1)
+                                + " here; or add header=true"
+                   : near.empty()
+                     ? "columns= names it; is the first line the header?"
+                     : "did you mean " + in_quotes(near) + "?");
+    }
+    if (rule.is_label() && !labelled_)
+      rows_.refuse("has a label, and a file before it none",
+                   "take files of the same columns");
+    return place;
   }
 
   /// The feature, and whether it is missing where that is one, too.
@@ -265,15 +242,14 @@ private:
   }
 
   float number(std::string_view text, const ColumnRule& rule) const {
-    const auto value = parse_real(text);
-    if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-      lines_->refuse("column " + in_quotes(rule.name) + " holds "
-                       + in_quotes(text) + ", not a finite float32 number",
-                     rule.kind == ColumnKind::target
-                       ? "mend it, or make the column a label"
-                       : "make it a category, or add na= with what means "
-                         "that it is missing");
-    return static_cast<float>(*value);
+    const auto value = parse_float32(text);
+    if (!value)
+      rows_.refuse_number(text, in_quotes(rule.name),
+                          rule.kind == ColumnKind::target
+                            ? "mend it, or make the column a label"
+                            : "make it a category, or add na= with what means "
+                              "that it is missing");
+    return *value;
   }
 
   void add_date(std::string_view text, const ColumnRule& rule) {
@@ -282,9 +258,9 @@ private:
       refuse_gap(text, rule);
     const auto date = missing ? std::nullopt : parse_date(text, rule.form);
     if (!missing && !date)
-      lines_->refuse("column " + in_quotes(rule.name) + " holds "
-                       + in_quotes(text) + ", no date of its form",
-                     "give form=ymd, dmy, mdy or unix, or mend it");
+      rows_.refuse("column " + in_quotes(rule.name) + " holds "
+                     + in_quotes(text) + ", no date of its form",
+                   "give form=ymd, dmy, mdy or unix, or mend it");
     add_value(date ? years_of(*date) : missing_number, rule);
     const auto cycle = [&](bool wanted, uint32_t at, uint32_t around) {
       if (!wanted)
@@ -313,7 +289,7 @@ private:
                     ValueIndex& values) const {
     const auto number = values.add(text);
     if (number >= rule.most_values())
-      lines_->refuse(
+      rows_.refuse(
         "column " + in_quotes(rule.name) + " has more than "
           + std::to_string(rule.most_values()) + " different values",
         rule.kind == ColumnKind::label
@@ -334,25 +310,23 @@ private:
 
   [[noreturn]] void refuse_gap(std::string_view text,
                                const ColumnRule& rule) const {
-    lines_->refuse("column " + in_quotes(rule.name) + " holds "
-                     + in_quotes(text) + ", which is no value",
-                   "fill the gap or remove the line");
+    rows_.refuse("column " + in_quotes(rule.name) + " holds " + in_quotes(text)
+                   + ", which is no value",
+                 "fill the gap or remove the line");
   }
 
   const DataSpec& spec_;
   bool header_;
-  std::shared_ptr<const FileStore> store_;
   bool unlabelled_; ///< a file may lack the label
   MissingTexts missing_;
-  Fields fields_;
   std::vector<ColumnRule> given_;
+  CsvRows rows_;
   std::shared_ptr<TableColumns> table_;
-  std::optional<TextLines> lines_;
   size_t width_ = 0;
   std::vector<size_t> places_; ///< fields of the columns
   size_t features_ = 0;
   size_t ids_ = 0;
-  uint64_t rows_ = 0;
+  uint64_t samples_ = 0;
   bool labelled_ = true;
   std::vector<float> values_;
   Dataset out_;
@@ -494,7 +468,7 @@ void check_table(const DataSpec& spec) {
 }
 
 Dataset read_table(const DataSpec& spec, const ReadLimits& limits) {
-  return TableReader{spec, limits}.read();
+  return RuledTable{spec, limits}.read();
 }
 
 std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,

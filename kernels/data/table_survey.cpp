@@ -2,9 +2,8 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/data/csv_options.hpp"
+#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
-#include "kernels/files/fields.hpp"
-#include "kernels/files/file_list.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -12,8 +11,6 @@
 namespace troupe {
 
 namespace {
-
-using SurveyRow = std::vector<std::string_view>;
 
 /// What all columns together may remember.
 constexpr uint64_t most_surveyed_values = 8'000'000;
@@ -38,7 +35,7 @@ std::string likely_separator(const DataFile& file) {
 }
 
 /// Names are no numbers, are there, and differ.
-bool is_likely_header(const SurveyRow& row) {
+bool is_likely_header(const CsvRow& row) {
   for (const auto& field : row)
     if (trimmed(field).empty() || parse_real(field))
       return false;
@@ -61,21 +58,19 @@ class TableSurveyor {
 public:
   TableSurveyor(const DataSpec& spec,
                 const std::shared_ptr<const FileStore>& store)
-    : spec_(spec), files_(list_files(spec.where, store)) {
+    : spec_(spec) {
+    const auto files = list_files(spec.where, store);
     const auto list = option(spec, "na");
     if (list)
       missing_ = MissingTexts{*list};
     if (!option(spec_, "sep"))
-      if (auto sep = likely_separator(files_.front()); sep != ",")
+      if (auto sep = likely_separator(files.front()); sep != ",")
         spec_.options.emplace_back("sep", std::move(sep));
+    rows_.emplace(spec_, files);
   }
 
   TableSurvey look() {
-    Fields fields{csv_separator(spec_)};
-    for (const auto& file : files_) {
-      TextLines lines{file};
-      look_at(lines, fields);
-    }
+    rows_->read(*this);
     if (out_.rows == 0)
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
@@ -83,44 +78,16 @@ public:
     return std::move(out_);
   }
 
-private:
-  void look_at(TextLines& lines, Fields& fields) {
-    std::string_view line;
-    bool first = true;
-    while (lines.next(line)) {
-      if (trimmed(line).empty())
-        continue;
-      const auto& row = fields.split(line, lines);
-      if (out_.columns.empty())
-        start(row, lines);
-      if (!first || !header_)
-        add(row, lines);
-      first = false;
-    }
+  // --- for CsvRows ----------------------------------------------------------
+
+  bool begin_file(const CsvRow& first) {
+    if (out_.columns.empty())
+      start(first);
+    return header_;
   }
 
-  void start(const SurveyRow& row, const TextLines& lines) {
-    if (row.size() < 2)
-      lines.refuse("has one column, a label without features",
-                   "give sep=… if another character separates");
-    if (row.size() > most_surveyed_columns)
-      lines.refuse("has more than " + std::to_string(most_surveyed_columns)
-                     + " columns",
-                   "is this a table?");
-    if (!option(spec_, "header") && !is_likely_header(row))
-      spec_.options.emplace_back("header", "false");
-    header_ = csv_has_header(spec_);
-    for (size_t i = 0; i < row.size(); ++i)
-      out_.columns.emplace_back(header_ ? std::string{trimmed(row[i])}
-                                        : std::to_string(i));
-  }
-
-  void add(const SurveyRow& row, const TextLines& lines) {
-    if (row.size() != out_.columns.size())
-      lines.refuse("has " + std::to_string(row.size()) + " fields, the first "
-                     + "line " + std::to_string(out_.columns.size()),
-                   "mend the line, or give sep=… if another character "
-                   "separates");
+  void add(const CsvRow& row) {
+    rows_->check_width(row, out_.columns.size());
     ++out_.rows;
     for (size_t i = 0; i < row.size(); ++i) {
       auto& column = out_.columns[i];
@@ -134,6 +101,23 @@ private:
         bytes_ += text.size();
       }
     }
+  }
+
+private:
+  void start(const CsvRow& row) {
+    if (row.size() < 2)
+      rows_->refuse("has one column, a label without features",
+                    "give sep=… if another character separates");
+    if (row.size() > most_surveyed_columns)
+      rows_->refuse("has more than " + std::to_string(most_surveyed_columns)
+                      + " columns",
+                    "is this a table?");
+    if (!option(spec_, "header") && !is_likely_header(row))
+      spec_.options.emplace_back("header", "false");
+    header_ = csv_has_header(spec_);
+    for (size_t i = 0; i < row.size(); ++i)
+      out_.columns.emplace_back(header_ ? std::string{trimmed(row[i])}
+                                        : std::to_string(i));
   }
 
   size_t label() const {
@@ -195,7 +179,7 @@ private:
   }
 
   DataSpec spec_;
-  std::vector<DataFile> files_;
+  std::optional<CsvRows> rows_;
   MissingTexts missing_;
   bool header_ = true;
   uint64_t values_ = 0;

@@ -2,6 +2,7 @@
 #include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/onednn_pin.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cpu/stage_replica.hpp"
 #include "kernels/cpu/tensor_replica.hpp"
@@ -12,11 +13,13 @@
 #include "kernels/engine/stage_replica.hpp"
 #include "kernels/engine/tensor_replica.hpp"
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include <utility>
 
 namespace troupe {
+
+Precision precision_named(const std::string& name) {
+  return name == "bfloat16" ? Precision::bfloat16 : Precision::float32;
+}
 
 std::string to_string(DeviceId device) {
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
@@ -112,17 +115,14 @@ std::string numeric_class(DeviceId device, Precision precision) {
   if (rounded) // sums and rounding are oneDNN's
     return std::string{"bfloat16 ("} + kernels::name_of(isa) + ", "
            + library_versions() + ')';
-  return isa == kernels::Isa::sse4 ? "SSE float32" : "FMA float32";
+  return kernels::fuses(isa) ? "FMA float32" : "SSE float32";
 }
 
 std::string library_versions() {
-  const auto* version = dnnl_version();
-  auto result = "oneDNN " + std::to_string(version->major) + "."
-                + std::to_string(version->minor) + "."
-                + std::to_string(version->patch);
+  auto result = kernels::onednn_version();
   if (auto cuda = kernels::cuda_versions(); !cuda.empty())
-    result += ", " + cuda;
-  return result;
+    result += (result.empty() ? "" : ", ") + cuda;
+  return result.empty() ? "none that computes" : result;
 }
 
 } // namespace troupe

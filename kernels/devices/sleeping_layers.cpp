@@ -1,8 +1,8 @@
 #include "kernels/devices/sleeping_layers.hpp"
 
-#include "kernels/base/require.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/parameter_gate.hpp"
+#include "kernels/engine/slot_course.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -69,6 +69,7 @@ class SleepingLayers final : public Replica {
 public:
   SleepingLayers(const Graph& graph, const SleepModel& sleep)
     : labels_(graph.labels()),
+      outputs_(graph.outputs()),
       values_(graph, sleep, {0, static_cast<uint32_t>(graph.ops.size())},
               Layout{graph}) {}
 
@@ -83,7 +84,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    predict_zeros(predictions, batch.rows * labels_);
+    predict_zeros(predictions, batch.rows * labels_, batch.rows * outputs_);
     return stats(parameters, batch.rows);
   }
 
@@ -95,6 +96,7 @@ private:
   }
 
   uint64_t labels_;
+  uint64_t outputs_;
   LayerValues values_;
 };
 
@@ -110,7 +112,8 @@ public:
 
   LeafStats forward(uint32_t slot, const float* parameters, const Batch& batch,
                     const float* in, float* out) override {
-    auto& taken = next(slot, Holds::nothing, Holds::forward);
+    auto& taken = slots_.at(slot);
+    taken.course.forward();
     taken.parameters = parameters;
     taken.rows = batch.rows;
     values_.wait(1);
@@ -124,7 +127,7 @@ public:
 
   void backward(uint32_t slot, const float*, float* gradient,
                 float* to_previous) override {
-    next(slot, Holds::forward, Holds::nothing);
+    slots_.at(slot).course.backward();
     values_.wait(recompute_ ? 3 : 2);
     give(slot, gradient);
     give_back(slot, to_previous);
@@ -132,13 +135,13 @@ public:
 
   void backward_inputs(uint32_t slot, const float*,
                        float* to_previous) override {
-    next(slot, Holds::forward, Holds::weights);
+    slots_.at(slot).course.backward_inputs();
     values_.wait(recompute_ ? 2 : 1);
     give_back(slot, to_previous);
   }
 
   void backward_weights(uint32_t slot, float* gradient) override {
-    next(slot, Holds::weights, Holds::nothing);
+    slots_.at(slot).course.backward_weights();
     values_.wait(1);
     give(slot, gradient);
   }
@@ -149,25 +152,17 @@ public:
 
   void abandon() override {
     for (auto& slot : slots_)
-      slot.holds = Holds::nothing;
+      slot.course.abandon();
   }
 
   uint64_t memory_bytes() const override { return 0; }
 
 private:
-  enum class Holds : uint8_t { nothing, forward, weights };
   struct Slot {
     const float* parameters = nullptr;
     uint32_t rows = 0;
-    Holds holds = Holds::nothing;
+    SlotCourse course;
   };
-
-  Slot& next(uint32_t at, Holds before, Holds after) {
-    auto& slot = slots_.at(at);
-    require(slot.holds == before, "a pass before its time");
-    slot.holds = after;
-    return slot;
-  }
 
   void give(uint32_t slot, float* gradient) const {
     values_.gradient(slots_[slot].parameters, slots_[slot].rows, gradient);

@@ -18,6 +18,7 @@ public:
   SleepingReplica(const Graph& graph, const SleepModel& sleep)
     : sleep_(sleep),
       labels_(graph.labels()),
+      outputs_(graph.outputs()),
       ids_(graph.parameters.front().by_rows ? graph.ids() : 0),
       table_(graph.parameters.front().size()),
       beside_(ids_ > 0 ? sleep.beside : 0),
@@ -41,7 +42,7 @@ public:
 
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
-    predict_zeros(predictions, batch.rows * labels_);
+    predict_zeros(predictions, batch.rows * labels_, batch.rows * outputs_);
     return {ids_ > 0 ? 0 : loss(parameters, batch.rows), 0};
   }
 
@@ -91,6 +92,7 @@ private:
 
   SleepModel sleep_;
   uint64_t labels_;
+  uint64_t outputs_;
   uint64_t ids_;   ///< of a sample, where it has a table
   uint64_t table_; ///< values
   uint64_t beside_;
@@ -104,11 +106,12 @@ std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
   return std::make_unique<SleepingReplica>(graph, sleep);
 }
 
-void predict_zeros(const Predictions& predictions, uint64_t count) {
+void predict_zeros(const Predictions& predictions, uint64_t labels,
+                   uint64_t outputs) {
   if (predictions.classes != nullptr)
-    std::fill_n(predictions.classes, count, 0);
-  if (predictions.scores != nullptr)
-    std::fill_n(predictions.scores, count, 0.0f);
+    std::fill_n(predictions.classes, labels, 0);
+  if (predictions.outputs != nullptr)
+    std::fill_n(predictions.outputs, outputs, 0.0f);
 }
 
 } // namespace troupe::kernels

@@ -9,7 +9,9 @@ namespace troupe::kernels {
 std::unique_ptr<Replica> make_sleeping_replica(const Graph& graph,
                                                const SleepModel& sleep);
 
-/// What models that wait predict: class 0 and score 0, of `count` labels each.
-void predict_zeros(const Predictions& predictions, uint64_t count);
+/// What models that wait predict: class 0 for so many labels, and as many zeros
+/// as the loss takes.
+void predict_zeros(const Predictions& predictions, uint64_t labels,
+                   uint64_t outputs);
 
 } // namespace troupe::kernels

@@ -91,7 +91,6 @@ void Engine::bind(const Pass& pass) {
   loss.targets = pass.targets;
   loss.totals = pass.totals;
   loss.classes = pass.classes;
-  loss.scores = pass.scores;
 }
 
 void Engine::move_parameters(const Pass& pass) {
@@ -148,7 +147,6 @@ void Engine::leaf_by_leaf(const Pass& pass, size_t i, const Run& run) {
     move(args.labels, leaf.rows * graph_.labels());
     move(args.targets, leaf.rows * graph_.labels());
     move(args.classes, leaf.rows * graph_.labels());
-    move(args.scores, leaf.rows * graph_.labels());
     move(args.totals, 1);
   }
 }

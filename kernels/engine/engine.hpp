@@ -42,7 +42,6 @@ public:
     LossTotals* totals = nullptr; ///< of each leaf
     StackedLeaves leaves;         ///< empty: one; else the graph stacks()
     int32_t* classes = nullptr;
-    float* scores = nullptr;
     StatisticsExchange* exchange = nullptr;
     ParameterGate* gate = nullptr;
     WholeStep step;
@@ -79,6 +78,8 @@ public:
   /// backward() finds or leaves its gradient. Null: no operator has it.
   float* value(uint32_t value) const { return at(plan_.values[value]); }
   const float* sent_value(uint32_t value) const { return places_[value]; }
+  /// What the loss took in the forward pass, [rows, graph.outputs()].
+  const float* outputs() const { return places_[graph_.loss().inputs[0]]; }
   float* gradient(uint32_t value) const { return at(plan_.gradients[value]); }
 
   /// Parameters in the order in which their gradients become final.

@@ -65,10 +65,9 @@ struct OpArgs {
   /// alone: the others see one leaf at a time. No parameter accumulates then.
   StackedLeaves leaves;
 
-  /// Predictions, null where not wanted: the best class of each label's place
-  /// [rows, labels]; logit (sigmoid) or value (squared error) [rows, n].
+  /// The best class of each label's place [rows, labels]; null where it is not
+  /// wanted.
   int32_t* classes = nullptr;
-  float* scores = nullptr;
 
   /// Of (seed, step, virtual rank), for dropout; device memory, read when the
   /// pass runs, so that a captured pass sees the new one.

@@ -41,11 +41,12 @@ struct LeafStats {
 };
 
 /// Where to put predictions; null: not wanted.
-/// Shapes: classes [rows, graph.labels()]; scores [rows, graph.labels()], the
-/// logit (sigmoid) or the value (mean squared error).
+/// Shapes: classes [rows, graph.labels()], the index of the largest logit;
+/// outputs [rows, graph.outputs()], what the loss takes: logits (softmax
+/// [labels, classes], sigmoid [labels]) or values (mean squared error).
 struct Predictions {
   int32_t* classes = nullptr;
-  float* scores = nullptr;
+  float* outputs = nullptr;
 };
 
 /// Called with a parameter's index when its gradient is final.
@@ -99,6 +100,8 @@ std::string to_string(DeviceId device);
 /// What matrix products and convolutions compute in; everything else, and the
 /// parameters, are float32.
 enum class Precision : uint8_t { float32, bfloat16 };
+/// "bfloat16" or "float32"; errors: none, another text is the latter.
+Precision precision_named(const std::string& name);
 
 /// Makes a replica on a device for micro-batches of up to `max_rows` rows.
 /// Errors: InputError when the device is not there ("cuda:0: this build has no
@@ -115,8 +118,8 @@ uint32_t stacked_rows(const Graph& graph, DeviceId device);
 uint32_t cuda_device_count();
 
 /// Pins the instruction set of every later computation of the process; call
-/// once, first thing. `name` is auto, sse4, avx2 or avx512; returns the name of
-/// what holds.
+/// once, first thing. `name` is auto, sse4, avx2, avx512 or neon; returns the
+/// name of what holds.
 /// Errors: UsageError for another name; InputError where the machine lacks it.
 std::string select_isa(const std::string& name);
 

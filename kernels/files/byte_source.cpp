@@ -98,6 +98,13 @@ std::unique_ptr<StoredBytes> stored_bytes(const DataFile& file) {
   return std::make_unique<LocalBytes>(file.place());
 }
 
+/// What comes out at most of so many bytes, each of which stands for `ratio`:
+/// a server may say any size.
+uint64_t unpacked_at_most(uint64_t bytes, uint64_t ratio) {
+  constexpr auto all = std::numeric_limits<uint64_t>::max();
+  return bytes > all / ratio ? all : bytes * ratio;
+}
+
 class PlainBytes : public ByteSource {
 public:
   explicit PlainBytes(const DataFile& file) : file_(stored_bytes(file)) {}
@@ -125,7 +132,7 @@ public:
   uint64_t most() const override {
     // Deflate's best: 258 bytes from two bits.
     constexpr uint64_t best_ratio = 1032;
-    return file_->size() * best_ratio;
+    return unpacked_at_most(file_->size(), best_ratio);
   }
 
   size_t read(std::span<std::byte> out) override {
@@ -202,8 +209,7 @@ public:
   uint64_t most() const override {
     // The best: a block of 128 KiB from the four bytes of a run.
     constexpr uint64_t best_ratio = (1 << 17) / 4;
-    constexpr auto all = std::numeric_limits<uint64_t>::max();
-    return file_->size() > all / best_ratio ? all : file_->size() * best_ratio;
+    return unpacked_at_most(file_->size(), best_ratio);
   }
 
   size_t read(std::span<std::byte> out) override {

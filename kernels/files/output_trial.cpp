@@ -11,6 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -37,20 +40,46 @@ void require_room(const std::string& name, const fs::path& folder,
                     ENOSPC);
 }
 
-/// Files that are tried are told by their names, and are gone after a moment.
+constexpr const char* trial_prefix = ".troupe-trial-";
+
+/// Nobody needs one once it is open: those that are seen are of processes that
+/// were killed, or are about to go.
+void remove_trials(const fs::path& folder) {
+  std::error_code failure;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry{folder, failure}, end;
+       !failure && entry != end; entry.increment(failure))
+    if (entry->path().filename().string().starts_with(trial_prefix))
+      found.push_back(entry->path());
+  for (const auto& path : found)
+    ::unlink(path.c_str());
+}
+
+/// A file in the folder that has no name there, so that none is left when the
+/// process is killed; where the file system knows none, one whose name is gone
+/// after a moment. Errors: -1, and errno.
+int open_trial(const fs::path& folder) {
+  const int handle = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC,
+                            0600);
+  if (handle >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+    return handle;
+  const auto path = folder / (trial_prefix + std::to_string(::getpid()));
+  const int named = ::open(path.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (named >= 0)
+    ::unlink(path.c_str());
+  return named;
+}
+
 void try_in(const std::string& name, const fs::path& folder, uint64_t bytes) {
-  const auto path =
-    (folder / (".troupe-trial-" + std::to_string(::getpid()))).string();
-  ::unlink(path.c_str()); // of a process that was killed
-  const int handle = ::open(path.c_str(),
-                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  remove_trials(folder);
+  const int handle = open_trial(folder);
   if (handle < 0)
     fail_to_write(name, errno);
   static constexpr std::array<char, 4096> some{};
   const auto done = ::write(handle, some.data(), some.size());
   const int code = done < 0 ? errno : 0;
   ::close(handle);
-  ::unlink(path.c_str());
   if (code != 0)
     fail_to_write(name, code);
   require_room(name, folder, std::max<uint64_t>(bytes, some.size()));

@@ -6,8 +6,9 @@
 namespace troupe {
 
 /// Finds out now whether the file `path` could be written later, of about
-/// `bytes` (0: few): makes a file beside it, puts something in, and removes it.
-/// What is at `path` stays.
+/// `bytes` (0: few): makes a file without a name beside it, and puts something
+/// in. What is at `path` stays. Trials that killed processes have left there,
+/// on a file system where each file has a name, are removed.
 /// Errors: InputError (a folder or device is there; the folder is missing,
 /// cannot be written, or has no room).
 void try_output(const std::string& path, uint64_t bytes);

@@ -1,4 +1,5 @@
 #include "kernels/base/suggestion.hpp"
+#include "kernels/graph/foreign_kinds.hpp"
 #include "kernels/graph/op_rules.hpp"
 
 #include <algorithm>
@@ -210,7 +211,8 @@ void set_attribute(OpSite& site, const OpRule& rule, const std::string& name,
     std::string list;
     for (auto one : known)
       list += (list.empty() ? "" : ", ") + std::string{one};
-    const auto near = nearest(name, {known.begin(), known.end()});
+    const auto near = meant(name, {known.begin(), known.end()},
+                            foreign_attributes());
     site.refuse(std::string{rule.name} + " has no attribute " + name
                 + (near.empty() ? "" : " (did you mean " + near + "?)")
                 + (list.empty() ? "; it takes none" : "; it takes " + list));

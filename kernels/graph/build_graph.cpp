@@ -1,5 +1,6 @@
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
+#include "kernels/graph/foreign_kinds.hpp"
 #include "kernels/graph/model_spec.hpp"
 #include "kernels/graph/op_rules.hpp"
 
@@ -91,7 +92,7 @@ private:
     std::vector<std::string> known;
     for (const auto& rule : kernels::op_rules())
       known.emplace_back(rule.name);
-    const auto near = nearest(op.kind, known);
+    const auto near = meant(op.kind, known, kernels::foreign_kinds());
     refuse("operator " + (op.name.empty() ? std::to_string(at) : op.name)
            + ": unknown kind " + op.kind
            + (near.empty() ? "; docs/models.md lists them"

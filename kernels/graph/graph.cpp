@@ -1,5 +1,7 @@
 #include "kernels/graph/graph.hpp"
 
+#include <array>
+
 namespace troupe {
 
 uint64_t elements(const Shape& shape) {
@@ -16,6 +18,23 @@ std::string to_string(const Shape& shape) {
   return "[" + result + "]";
 }
 
+namespace {
+
+constexpr std::array label_names{"classes", "binary", "number", "tokens"};
+
+} // namespace
+
+const char* to_string(LabelKind kind) {
+  return label_names[static_cast<size_t>(kind)];
+}
+
+std::optional<LabelKind> label_kind(std::string_view text) {
+  for (size_t i = 0; i < label_names.size(); ++i)
+    if (text == label_names[i])
+      return static_cast<LabelKind>(i);
+  return std::nullopt;
+}
+
 uint64_t Graph::features() const {
   return features_value ? values[*features_value].size() : 0;
 }
@@ -29,6 +48,10 @@ uint64_t Graph::labels() const {
   return loss().kind == OpKind::softmax_cross_entropy
            ? elements(input) / input.back()
            : elements(input);
+}
+
+uint64_t Graph::outputs() const {
+  return values[loss().inputs[0]].size();
 }
 
 uint64_t Graph::classes() const {

@@ -201,6 +201,9 @@ struct Graph {
   uint64_t ids() const;      ///< int32 ids of a sample
   /// Labels (of mean squared error: targets) of a sample.
   uint64_t labels() const;
+  /// Values of a sample that the loss takes: a logit of each class (softmax),
+  /// or of class 1 (sigmoid), or a number, of each label.
+  uint64_t outputs() const;
   /// What a class index is out of; 2 of sigmoid, 0 of mean squared error.
   uint64_t classes() const;
   uint64_t parameter_count() const; ///< elements over all parameters

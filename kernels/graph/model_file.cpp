@@ -19,7 +19,6 @@ using kernels::Json;
 
 constexpr uint64_t largest_file = uint64_t{1} << 20;
 constexpr uint64_t largest_extent = uint64_t{1} << 32;
-constexpr const char* label_names[] = {"classes", "binary", "number", "tokens"};
 
 /// A part of a model file and the place it has there.
 struct Part {
@@ -97,13 +96,9 @@ SampleShape sample_of(const Part& part) {
     sample.classes = part.at("classes").small();
   if (part.has("label")) {
     const auto label = part.at("label");
-    const auto text = label.text();
-    size_t i = 0;
-    while (i < std::size(label_names) && text != label_names[i])
-      ++i;
-    label.expect(i < std::size(label_names),
-                 "classes, binary, number or tokens");
-    sample.label = static_cast<LabelKind>(i);
+    const auto kind = label_kind(label.text());
+    label.expect(kind.has_value(), "classes, binary, number or tokens");
+    sample.label = *kind;
   }
   if (!sample.known())
     part.refuse("says neither features nor ids and their vocabulary");
@@ -224,7 +219,7 @@ Json json_of(const SampleShape& sample) {
     json["ids"] = sample.ids;
   if (sample.vocabulary > 0)
     json["vocabulary"] = sample.vocabulary;
-  json["label"] = label_names[static_cast<size_t>(sample.label)];
+  json["label"] = to_string(sample.label);
   if (sample.classes > 0 && sample.label == LabelKind::classes)
     json["classes"] = sample.classes;
   return json;

@@ -31,6 +31,19 @@ ModelSpec written_spec(const std::string& model) {
                    + built_in_names());
 }
 
+/// More classes than a file says are a mistake of one of the two; fewer may be
+/// all that a part of the data has.
+void check_classes(const ModelSpec& spec, const SampleShape& sample) {
+  const auto said = spec.sample.classes;
+  if (said == 0 || sample.label != LabelKind::classes || sample.classes <= said)
+    return;
+  throw InputError("model" + (spec.name.empty() ? "" : " " + spec.name)
+                   + ": its sample says classes = " + std::to_string(said)
+                   + ", and the data has labels up to "
+                   + std::to_string(sample.classes - 1) + "; write classes = "
+                   + std::to_string(sample.classes) + ", or mend the labels");
+}
+
 } // namespace
 
 ModelSpec model_spec(const std::string& model, const SampleShape& sample) {
@@ -50,6 +63,8 @@ Graph make_graph(const std::string& model, const SampleShape& sample) {
   if (sample.known()) {
     if (built_in)
       spec = model_spec(model, sample);
+    else
+      check_classes(spec, sample);
     try {
       graph = build_graph(spec, sample);
     } catch (const UsageError& mistake) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe {
@@ -18,6 +20,10 @@ enum class LabelKind : uint8_t {
   number,  ///< float32 targets
   tokens,  ///< the id that follows each position: one label a position
 };
+/// "classes", "binary", "number" or "tokens", as model files and weights have
+/// it; nothing for another text.
+const char* to_string(LabelKind kind);
+std::optional<LabelKind> label_kind(std::string_view text);
 
 /// The shape of a data set's samples, which models fit themselves to.
 struct SampleShape {

@@ -69,7 +69,8 @@ latch mutex random semaphore shared_mutex stop_token thread
 """.split())
 POSIX = (r"(unistd|fcntl|signal|poll|pthread|sched|dlfcn|glob|netdb|ifaddrs|"
          r"termios|dirent|errno|time|pwd|spawn|cpuid|cxxabi|execinfo|malloc)\.h|"
-         r"(sys|arpa|netinet|net|linux)/.*|(x86|[a-z]mm|imm)intrin\.h")
+         r"(sys|arpa|netinet|net|linux)/.*|(x86|[a-z]mm|imm)intrin\.h|"
+         r"arm_(acle|neon)\.h")
 CUDA = (r"(cuda|cublas|cudnn|curand|nccl|nvtx|mma)\w*\.h|cuda_.*|"
         r"(cub|thrust|cuda|nvtx3|cooperative_groups)(/.*|\.h)")
 
@@ -504,6 +505,8 @@ def check_orphans(root, build):
     arguments = {os.path.realpath(word) for test in tests.get("tests", [])
                  for word in test.get("command", [])}
     with_cuda = any(name.endswith(".cu") for name in compiled)
+    onednn_absent = "kernels/cpu/onednn_absent.cpp"
+    with_onednn = not any(name.endswith(onednn_absent) for name in compiled)
     found = []
     for file in source_files(root):
         path = os.path.realpath(root / file)
@@ -515,6 +518,10 @@ def check_orphans(root, build):
             has_sources = any((root / "kernels/cuda").rglob("*.cu"))
             if absent == with_cuda or not has_sources:
                 continue
+        if (str(file) == onednn_absent if with_onednn else
+                re.search(r"kernels/cpu/(onednn_pin|\w+_bfloat16)\.cpp$",
+                          str(file))):
+            continue
         outside = (file.parts[:2] == ("tests", "install")
                    or built_with_a_peer(root, file))
         if file.suffix in (".cpp", ".cu") and not outside:
@@ -597,13 +604,15 @@ FOREIGN_FLAGS = {
     "help", "build", "install", "prefix", "target", "preset",  # cmake
     "run_test", "log_level",  # Boost's test programs
     "tool", "set", "clock-control", "launch-count",  # CUDA's tools
-    "max-restarts"}  # torchrun's
+    "max-restarts",  # torchrun's
+    "ntasks-per-node", "signal"}  # Slurm's
 
 FOREIGN_NAMES = {
     "make_session",  # CAF's
     "eta_min", "count_include_pad", "padding_idx", "batch_size",  # PyTorch's
     "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",
     "use_deterministic_algorithms",
+    "predict_proba",  # scikit-learn's
     "l2_regularization_strength", "global_clipnorm", "mask_zero",  # Keras's
     "experimental_distribute_dataset", "apply_gradients", "mixed_bfloat16",
     "load_weights", "validation_data", "validation_split", "set_random_seed",
@@ -635,7 +644,7 @@ def flags_of_scripts(root):
             text = (root / file).read_text(errors="replace")
             out.update(re.findall(r'add_argument\(\s*"--([a-z-]+)"', text))
             out.update(re.findall(r"(?m)^\s*--([a-z-]+)\)", text))
-        elif file.suffix == ".cpp" and file.parts[0] == "tests":
+        elif file.suffix in (".cpp", ".hpp") and file.parts[0] == "tests":
             out.update(FLAG.findall((root / file).read_text(errors="replace")))
     return out
 

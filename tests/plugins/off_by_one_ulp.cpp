@@ -11,14 +11,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 namespace {
 
+using troupe::kernels::every_isa;
 using troupe::kernels::Isa;
 using troupe::kernels::MatrixTile;
 using Tiles = void (*)(const MatrixTile&);
 
-Tiles true_tiles[3];
+Tiles true_tiles[std::size(every_isa)];
 
 template <size_t isa>
 void off_tiles(const MatrixTile& tile) {
@@ -42,9 +44,13 @@ void plant(size_t isa, Tiles tiles) {
 }
 
 [[gnu::constructor]] void plant_all() {
+#if defined(__x86_64__)
   plant(0, off_tiles<0>);
   plant(1, off_tiles<1>);
   plant(2, off_tiles<2>);
+#else
+  plant(3, off_tiles<3>); // the one table of all sets
+#endif
 }
 
 } // namespace

@@ -132,6 +132,31 @@ class ByHandAgain(OwnFolder):
                          self.expected["weights_sha256"])
         self.assertEqual(summary["steps_rolled_back"], 0)
 
+    def test_what_a_job_that_was_killed_kept_goes_with_the_next_one(self):
+        """It stayed in the host's memory for good."""
+        first = self.coordinator(job=["--strategy", "parameter_server",
+                                      "--workers", "2", "--ps", "2"])
+        address = first.address()
+        members = [self.member(name, address) for name in (*MEMBERS, "ps:1")]
+        self.kill_once_begun(first, first)
+        for member in members:
+            member.process.kill()
+            member.process.wait()
+        kept = kept_memory(address, "ps:1")
+        self.assertTrue(os.path.exists(kept))
+        self.certificates = self.path("others")
+        second = self.coordinator("--listen", address)
+        self.assertEqual(second.address(), address)
+        members = [self.member("worker:0", address)]
+        wait_for(lambda: not os.path.exists(kept), "it goes", 20)
+        members += [self.member(name, address) for name in MEMBERS
+                    if name != "worker:0"]
+        second.finish()
+        for member in members:
+            member.finish(0, 10)
+        self.check([])
+        self.assertFalse(os.path.exists(kept_memory(address, "ps:0")))
+
     # --- many that come one after the other -----------------------------------
 
     def test_who_is_missing_is_said_and_the_last_arrival_counts(self):

@@ -28,11 +28,10 @@ MEASURE = os.environ.get("TROUPE_CABLES") == "full"
 LOSS_S = 3
 BACK_S = 3
 FORGOTTEN_S = 62  # DeadLinks::Options::forget_ms
-CHAINS = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1",
-          "--chain", "2"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+CHAINS = [*SERVED, "--chain", "2"]
 CHAIN_PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 1, "worker:1": 2}
-ASYNC = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1",
-         "--async"]
+ASYNC = [*SERVED, "--async"]
 ASYNC_PLACES = {"ps:0": 0, "worker:0": 1, "worker:1": 2}
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 MIRRORED_PLACES = {"worker:0": 1, "worker:1": 2}
@@ -182,6 +181,38 @@ class Cables(unittest.TestCase):
                          r"joins again once its links work\n")
         self.wait_for_steps("steps with all of them", 10)
         self.end(True)
+
+    def check_hole(self, flags, places, holes):
+        """Large packets get lost on a link, small ones pass, and both ends show
+        signs of life. Whoever sends them gives the link up, and the other side,
+        which waits for what they carry, has to hear of that: it stood there
+        until the run was given up, as the end of a stream waits behind what does
+        not get through."""
+        self.begin(flags, places)
+        for at, to in holes:
+            self.hosts.narrow(at, to)
+        wait_for(lambda: self.left_out(), "somebody is left out", 40)
+        self.assertEqual(self.left_out(), {"worker:1"})
+        self.assertRegex(self.coordinator.output(),
+                         r"(?m)^worker:1 is left out: no link to ")
+        self.wait_for_steps("steps without it", 10)
+        for _, to in holes:
+            self.hosts.widen(to)
+        # It may have been back in vain meanwhile, and waits longer each time.
+        self.wait_until_whole(40)
+        self.wait_for_steps("steps with all of them", 10)
+        self.end(True)
+
+    def test_a_shards_large_packets_get_lost(self):
+        self.check_hole(SERVED, {"ps:0": 1, "worker:0": 0, "worker:1": 2},
+                        [(1, 2)])
+
+    def test_large_packets_get_lost_both_ways(self):
+        self.check_hole(CHAINS, {"ps:0": 1, "ps:1": 0, "worker:0": 0,
+                                 "worker:1": 2}, [(1, 2), (2, 1)])
+
+    def test_a_replicas_large_packets_get_lost(self):
+        self.check_hole(MIRRORED, MIRRORED_PLACES, [(1, 2)])
 
     def test_a_host_that_dies_silently_costs_the_loss_time(self):
         self.begin(CHAINS, CHAIN_PLACES)

@@ -19,6 +19,11 @@ SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "2",
 REPLICAS = ["--strategy", "multi_worker_mirrored", "--workers", "3",
             "--processes", "--seed", "5", "--epochs", "0",
             "--data", "synthetic:digits?samples=2000"]
+PARTS = ["--processes", "--seed", "5", "--epochs", "0",
+         "--data", "synthetic:digits?samples=2000",
+         "--model", "mlp:784-64-48-10"]
+STAGED = ["--strategy", "pipeline", "--stages", "3", *PARTS]
+TENSOR = ["--strategy", "tensor", "--tensor", "4", *PARTS]
 PLAN = """
 [[strike]]
 at_step = 40
@@ -71,6 +76,18 @@ class ChaosKinds(ChaosRuns):
         self.assertEqual(sum(len(fault.get("phases", ["one"]))
                              for strike in strikes
                              for fault in strike["fault"]), faults)
+
+    def test_stages_and_tensor_members_bear_faults_of_all_kinds(self):
+        for job in (STAGED, TENSOR):
+            kept = tempfile.mkdtemp(dir=self.folder)
+            verdict = self.chaos(
+                ["--faults", "20", "--kinds",
+                 "kill,stop,slow,cut,cut-control,flip,stall,signal-all",
+                 "--seed", "6"], [*job, "--checkpoint-dir", kept])
+            self.assertEqual(len(verdict["faults"]), 8)
+            self.assertEqual(verdict["steps_rolled_back"], 0)
+            self.assertEqual(verdict["weights_sha256"],
+                             verdict["undisturbed"]["weights_sha256"])
 
     def test_a_plan_strikes_whom_it_names_where_it_says(self):
         verdict = self.chaos(["--plan", self.path("plan.toml", PLAN)],

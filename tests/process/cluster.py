@@ -65,6 +65,27 @@ def metadata_of(path):
         return json.loads(file.read(length))["__metadata__"]
 
 
+def tensors_in(path):
+    """The bytes of a safetensors file after its header."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        file.seek(length, os.SEEK_CUR)
+        return file.read()
+
+
+def resident_bytes(pid):
+    """Of a process, but for what links lend: messages, which come on top of
+    what a device may need."""
+    total, lent = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
+        for line in file:
+            if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                lent = "/memfd:troupe" in line
+            elif line.startswith("Rss:") and not lent:
+                total += int(line.split()[1]) << 10
+    return total
+
+
 class Run:
     """One run of `troupe train`, with its output read as it comes. `command` is
     what comes before "train"; `options` are those of subprocess.Popen."""

@@ -53,6 +53,7 @@ STRATEGIES = {
     "parameter_server": ["--strategy", "parameter_server", "--workers", "2",
                          "--ps", "2", "--in-process"],
     "pipeline": ["--strategy", "pipeline", "--stages", "2"],
+    "hybrid": ["--strategy", "hybrid", "--mesh", "data=2,stage=2"],
     "fully_sharded": ["--strategy", "fully_sharded", "--workers", "2",
                       "--in-process"],
 }

@@ -31,6 +31,7 @@ MISSING = "of Python's packages that are missing"
 LISTED = [
     ("README.md", "apps/quickstart", "build", "installs and builds"),
     ("README.md", "tests/run", "build", "runs this test"),
+    ("docs/testing.md", "tests/aarch64", "build", "a root, and an emulator"),
     ("README.md", "prometheus ", "beside", "prometheus_test"),
     ("README.md", "kill -9 ", "hand", "strikes by name; supervision_test"),
     ("README.md", "troupe status ", "beside", "the run of its address"),

@@ -97,7 +97,7 @@ class Elastic(OwnFolder):
                  "--processes", "--workers", "2", "--model", "sleep:20ms",
                  "--slow-worker", "1:50", "--steps", "100000") as run:
             run.metrics_address()
-            for pattern in (r"node supervisor: 5 of 5 restarts left.*\n"
+            for pattern in (r"role supervisor: 5 of 5 restarts left.*\n"
                             r"    ps:0 +restarted 0 times\n"
                             r"    worker:0 +restarted 0 times\n"
                             r"    worker:1 +restarted 0 times\n",

@@ -22,7 +22,9 @@ SERVED = ["--strategy", "parameter_server", "--in-process"]
 APART = ["--strategy", "parameter_server"]
 WORKERS = ["--strategy", "multi_worker_mirrored"]
 STAGED = ["--strategy", "pipeline"]
+MESHED = ["--strategy", "hybrid"]
 SHARES = ["--strategy", "fully_sharded"]
+TENSOR = ["--strategy", "tensor"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 DRY = ["--dry-run", "--", "train", *DATA, *WORKERS, "--workers", "2"]
 
@@ -376,8 +378,14 @@ TRAIN = {
     "chain": prints(r"ps:1", "--chain", "2", base=SERVED, command="plan"),
     "shard": prints(r"share of the optimizer state, gradients\n", "--shard",
                     "gradients", base=SHARES, command="plan"),
+    "tensor": prints(r"tensor:3 +3 ", "--tensor", "4", base=TENSOR,
+                     command="plan"),
     "stages": prints(r"stage:2", "--stages", "3", base=STAGED,
                      command="plan"),
+    "mesh": prints(r"pipeline 2 +stage:2\n", "--mesh", "data=3,stage=1",
+                   base=MESHED, command="plan"),
+    "sync-data": refused("parameter_server.*not available yet", "--sync-data",
+                         "parameter_server", base=MESHED),
     "schedule": prints(r"schedule gpipe", "--schedule", "gpipe", base=STAGED,
                        command="plan"),
     "chunks": prints(r"stage:1, chunk 2", "--chunks", "3", command="plan",
@@ -527,7 +535,7 @@ def reads(command, *more):
                            command=command),
         "threads-per-device": refused("1 to 1024", "--threads-per-device",
                                       "2000", base=base, command=command),
-        "isa": refused("sse4, avx2 or avx512", "--isa", "mmx", base=base,
+        "isa": refused("sse4, avx2, avx512 or neon", "--isa", "mmx", base=base,
                        command=command),
         "checkpoint": refused("no-such", "--checkpoint", "no-such",
                               base=more, status=1, command=command),
@@ -629,6 +637,9 @@ OTHERS = {
         **reads("predict", "--out", "predictions.txt"),
         "out": writes("--out", "others.txt", command="predict",
                       base=["--checkpoint", WEIGHTS]),
+        "output": prints_other("predict", ["--out", "predictions.txt",
+                                           "--checkpoint", WEIGHTS], DATA,
+                               "--output", "probabilities"),
     },
     "role": {
         "coordinator": line(r"nobody listens|0\.\d s: no coordinator|"
@@ -665,7 +676,7 @@ OTHERS = {
                      status=1),
     },
     "bench kernels": {
-        "isa": line(r"sse4, avx2 or avx512", "bench kernels", "--isa", "mmx",
+        "isa": line(r"sse4, avx2, avx512 or neon", "bench kernels", "--isa", "mmx",
                     status=2),
         "json": line(NO_FOLDER[0], "bench kernels", "--json", NO_FOLDER[1],
                      status=1),

@@ -98,6 +98,7 @@ class Job:
         self.schedule = "constant"
         self.precision = "float32"
         self.stages = 1         # of a pipeline, at most
+        self.slices = 1         # virtual ones
         self.most_steps = 0     # that are quick
 
     def words(self):
@@ -136,6 +137,9 @@ def kinds_of_jobs(draw, files):
 WEIGHTS = {"mlp": 6, "deep": 3, "dlrm": 4, "wide_deep": 2, "logreg": 2,
            "ids": 2, "numbers": 2, "graph": 3, "cnn": 1, "resnet": 1,
            "text": 3}
+# Virtual slices, of those that have two dense layers in a row.
+SLICES = {"mlp": (2, 4), "deep": (2, 4), "dlrm": (2, 4), "numbers": (2, 4),
+          "cnn": (2, 4), "text": (2,)}
 
 
 def maybe(draw, share, *words):
@@ -183,6 +187,9 @@ def draw_job(draw, files, machine, kinds=None, plain=False):
     job.flags = ["--data", job.data, "--model", job.model, "--virtual-ranks",
                  str(job.ranks), "--global-batch", str(batch), "--seed",
                  str(draw.randrange(5))]
+    if name in SLICES and draw.random() < 0.2:
+        job.slices = draw.choice(SLICES[name])
+        job.flags += ["--virtual-slices", str(job.slices)]
     if plain:
         job.flags += ["--optimizer", "adam", "--lr", "0.003"]
     else:
@@ -316,6 +323,21 @@ def draw_staged(draw, job):
             *maybe(draw, 0.3, "--processes")]
 
 
+def draw_tensor(draw, job):
+    members = [str(n) for n in (1, 2, 4) if n <= job.slices]
+    return ["--strategy", "tensor", "--tensor", draw.choice(members),
+            *threads(draw), *maybe(draw, 0.3, "--processes")]
+
+
+def draw_meshed(draw, job):
+    data = draw.randint(1, min(3, job.ranks))
+    return ["--strategy", "hybrid", "--mesh",
+            f"data={data},stage={draw.randint(1, job.stages)}", *threads(draw),
+            *maybe(draw, 0.5, "--schedule", draw.choice(("gpipe", "1f1b",
+                                                         "zero_bubble"))),
+            *maybe(draw, 0.3, "--processes")]
+
+
 def draw_sharded(draw, job):
     workers = draw.randint(1, min(4, job.ranks))
     return ["--strategy", "fully_sharded", "--workers", str(workers),
@@ -327,9 +349,11 @@ def draw_sharded(draw, job):
 
 def draw_world(draw, job, written_dense=False):
     """A synchronous one, of which the bits are those of one device."""
+    if job.slices > 1 and draw.random() < 0.5:
+        return draw_tensor(draw, job)
     kind = draw.choice(("mirrored", "central", "replicas", "replicas",
-                        "served", "served", "served", "staged", "sharded",
-                        "one"))
+                        "served", "served", "served", "staged", "meshed",
+                        "sharded", "one"))
     if kind == "mirrored":
         return draw_mirrored(draw, job)
     if kind == "central":
@@ -340,6 +364,8 @@ def draw_world(draw, job, written_dense=False):
         return draw_served(draw, job, written_dense)
     if kind == "staged":
         return draw_staged(draw, job)
+    if kind == "meshed":
+        return draw_meshed(draw, job)
     if kind == "sharded":
         return draw_sharded(draw, job)
     return [*ONE_DEVICE, *threads(draw)]
@@ -429,10 +455,13 @@ def draw_fast(draw, job):
 ANY = {
     "strategy": ["one_device", "mirrored", "multi_worker_mirrored",
                  "central_storage", "parameter_server", "parameter_server",
-                 "pipeline", "fully_sharded"],
+                 "pipeline", "hybrid", "fully_sharded", "tensor"],
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
+    "mesh": ["data=2,stage=1", "data=9", "stage=2,tensor=2"],
+    "sync-data": ["all_reduce", "parameter_server"],
     "shard": ["optimizer", "gradients", "parameters", "all"],
+    "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],
     "schedule": ["gpipe", "auto", "zero_bubble"],
     "recompute": ["none", "full"], "device-memory": ["100", "4GiB", "x"],
     "split-at": ["dense_1", "nowhere"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
@@ -480,7 +509,7 @@ ANY = {
 # Who computes, and what is printed and kept: without a word in the weights.
 WORLD = {
     "strategy", "workers", "ps", "chain", "stages", "schedule", "split-at",
-    "recompute", "device-memory", "shard",
+    "recompute", "device-memory", "shard", "tensor",
     "devices", "threads-per-device", "partitioner", "tables", "dense",
     "table-fill", "table-keep-count", "processes", "in-process", "loss-ms",
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",

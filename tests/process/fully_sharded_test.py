@@ -11,67 +11,33 @@ import unittest
 
 from cluster import ENDLESS, TROUPE, Run, metrics_address, troupe, wait_for
 from roles import Role
+from split_models import MODELS, ONE, STRUCK, SplitModels, digests, summary_of
 
-DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
-          "--seed", "7", "--steps", "25"]
-MODELS = {
-    "mlp": ["--model", "mlp:784-64-48-10", *DIGITS, "--eval-fraction", "0.1"],
-    "cnn": ["--model", "cnn", *DIGITS],
-    "transformer": ["--model", "transformer:L2-H2-D32-T32-P0.1",
-                    "--data", "synthetic:text", "--global-batch", "10",
-                    "--virtual-ranks", "5", "--seed", "7", "--steps", "8"],
-    "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=500",
-             "--global-batch", "50", "--virtual-ranks", "7", "--seed", "7",
-             "--steps", "12"],
-}
-DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 SHARDED = ["--strategy", "fully_sharded"]
 LEVELS = ("optimizer", "gradients", "parameters")
 LARGE = ["--model", "transformer:L8-H4-D128-T32", "--data", "synthetic:text",
          "--global-batch", "8"]
-# To be struck; the last step of a data epoch is a short one.
-STRUCK = ["--model", "mlp:784-64-48-10", "--data",
-          "synthetic:digits?samples=500", "--global-batch", "48", "--seed", "7"]
-
-
-def summary_of(*arguments):
-    with Run(*arguments) as run:
-        return run.finish()
-
-
-def digests(summary):
-    return {name: summary[name] for name in DIGESTS}
 
 
 def layout(shard, workers, *more):
     return [*SHARDED, "--shard", shard, "--workers", str(workers), *more]
 
 
-class FullySharded(unittest.TestCase):
-    def check_layouts(self, model, layouts):
-        job = MODELS[model]
-        whole = summary_of(*job, "--strategy", "one_device")
-        for how in layouts:
-            with self.subTest(model=model, layout=how):
-                summary = summary_of(*job, *how)
-                self.assertEqual(digests(summary), digests(whole))
-                self.assertEqual(summary["eval"], whole["eval"])
-                self.assertEqual(summary["final_loss"], whole["final_loss"])
-
+class FullySharded(SplitModels, unittest.TestCase):
     def test_any_share_on_any_workers_has_the_bits_of_one_device(self):
-        for model in MODELS:
-            self.check_layouts(model, [
+        for job in MODELS.values():
+            self.check_layouts(job, [
                 layout(shard, workers, "--in-process")
                 for shard in LEVELS for workers in (1, 2, 3, 4)])
 
     def test_processes_have_them_as_well(self):
-        self.check_layouts("mlp", [
+        self.check_layouts(MODELS["mlp"], [
             layout("parameters", 4), layout("gradients", 2, "--link", "tcp"),
             layout("optimizer", 3),
             layout("parameters", 2, "--link", "tcp", "--link-encryption", "on"),
             layout("parameters", 3, "--chain", "2")])
         for model in ("cnn", "transformer", "dlrm"):
-            self.check_layouts(model, [layout("parameters", 2),
+            self.check_layouts(MODELS[model], [layout("parameters", 2),
                                        layout("gradients", 4),
                                        layout("optimizer", 2)])
 
@@ -85,13 +51,6 @@ class FullySharded(unittest.TestCase):
                     self.assertEqual(
                         digests(summary_of(*MODELS[model], *norms, *how)),
                         digests(whole))
-
-    def check_undisturbed(self, summary, *job):
-        """It has the bits of a run that nobody disturbed."""
-        whole = summary_of(*job, "--epochs", "0", "--steps",
-                           str(summary["steps"]), "--strategy", "one_device")
-        self.assertEqual(digests(summary), digests(whole))
-        self.assertEqual(summary["steps_rolled_back"], 0)
 
     def check_kills(self, job, how, epochs, kind):
         with Run(*job, *ENDLESS, *how) as run:
@@ -133,20 +92,10 @@ class FullySharded(unittest.TestCase):
         self.check_undisturbed(summary, *STRUCK)
 
     def test_a_checkpoint_goes_on_under_another_strategy(self):
-        job = [*STRUCK, "--steps"]
-        whole = digests(summary_of(*job, "40", "--strategy", "one_device"))
-        layouts = (layout("parameters", 3), ["--strategy", "one_device"],
+        layouts = (layout("parameters", 3), ONE,
                    layout("optimizer", 2, "--in-process"),
                    ["--strategy", "pipeline", "--stages", "2"])
-        for first, second in zip(layouts, layouts[1:] + layouts[:1]):
-            with self.subTest(first=first, second=second), \
-                    tempfile.TemporaryDirectory() as folder:
-                kept = ["--checkpoint-dir", folder]
-                summary_of(*job, "20", *first, *kept)
-                summary = summary_of(*job, "40", *second, *kept, "--resume")
-                self.assertEqual(
-                    {name: summary[name] for name in DIGESTS[:2]},
-                    {name: whole[name] for name in DIGESTS[:2]})
+        self.check_resumed(STRUCK, zip(layouts, layouts[1:] + layouts[:1]), 40)
 
     def test_a_model_that_one_device_refuses_trains_sharded(self):
         job = [*LARGE, "--seed", "7", "--steps", "4"]
@@ -155,7 +104,7 @@ class FullySharded(unittest.TestCase):
                       status=1)
         self.assertRegex(said, r"^troupe: --device-memory 25 MiB: worker:0 "
                          r"needs about .*, or --strategy fully_sharded "
-                         r"--workers \d --shard \w+\n$")
+                         r"--workers \d --shard \w+")
         self.assertRegex(troupe("train", *job, *limit, *layout("optimizer", 2),
                                 status=1),
                          r"worker:0 needs about .*; this fits: --workers \d "

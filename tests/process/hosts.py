@@ -65,6 +65,7 @@ class Hosts:
 
     def __init__(self, count):
         self.keepers = []
+        self.holes = set()  # see narrow()
         try:
             self.switch = self.keep()
             self.at(self.switch, "ip", "link", "add", "switch", "type",
@@ -154,6 +155,48 @@ class Hosts:
     def mend(self, one, other):
         self.unblock(one, other)
         self.unblock(other, one)
+
+    def narrow(self, at, to):
+        """Large packets from the first host to the other get lost half-way from
+        here on, and nobody is told; small ones pass, and all others do. (As where
+        a tunnel takes less than the hosts believe, and a firewall drops what
+        would tell them.)"""
+        if to not in {host for _, host in self.holes}:
+            self.add_narrow_way(to)
+        self.holes.add((at, to))
+        behind = {host for _, host in self.holes}
+        hosts = range(len(self.keepers) - 1)
+        # All others keep to what passes; what they take may be large.
+        for one in hosts:
+            for other in hosts:
+                if one != other and behind & {one, other}:
+                    size = "1500" if (one, other) in self.holes else "900"
+                    self.at(self.keepers[one + 1], "ip", "route", "replace",
+                            f"{self.address(other)}/32", "dev", "eth0", "mtu",
+                            size, "advmss", "1460")
+        # A bridge drops what is larger than its device takes, but passes on what
+        # the kernel has not cut into packets yet.
+        self.at(self.keepers[at + 1], "ip", "link", "set", "eth0",
+                "gso_max_segs", "1")
+        for device in (f"near{to}", f"far{to}"):
+            self.at(self.switch, "ip", "link", "set", device, "mtu", "1000")
+
+    def add_narrow_way(self, host):
+        """Puts a second switch before a host, with a cable to the first one."""
+        near, far, second = f"near{host}", f"far{host}", f"second{host}"
+        for command in (
+                ("add", near, "type", "veth", "peer", "name", far),
+                ("add", second, "type", "bridge"),
+                ("set", near, "master", "switch", "up"),
+                ("set", far, "master", second, "up"),
+                ("set", second, "up"),
+                ("set", f"port{host}", "master", second)):
+            self.at(self.switch, "ip", "link", *command)
+
+    def widen(self, to):
+        """All packets get to the host again."""
+        for device in (f"near{to}", f"far{to}"):
+            self.at(self.switch, "ip", "link", "set", device, "mtu", "1500")
 
     def wire(self, pattern):
         """Listens at the switch for some bytes; see Wire."""

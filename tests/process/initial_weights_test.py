@@ -85,18 +85,25 @@ class InitialWeights(unittest.TestCase):
         for name in DIGESTS:
             self.assertEqual(found[name], undisturbed[name])
 
-    def test_tables_are_begun_with_where_they_are_dense(self):
+    def test_tables_are_begun_with_whole_and_by_rows(self):
         clicks = ["--data", "synthetic:clicks?samples=640&buckets=50",
                   "--model", "dlrm"]
+        from_seed = self.train("--steps", "8", job=clicks)
         self.train("--steps", "5", "--save", self.file, job=clicks)
-        expected = self.begin("one", "--steps", "8", job=clicks)
-        found = self.begin("two", *SERVED, "--tables", "dense", "--steps",
-                           "8", job=clicks)
-        for name in DIGESTS:
-            self.assertEqual(found[name], expected[name])
-        self.check_refused(r"add --tables dense", 1, *SERVED, "--steps", "8",
-                           job=clicks)
-        self.assertEqual(os.listdir(self.path("refused")), [])
+        for name, both, flags in (
+                ("dense", [], ["--tables", "dense"]), ("rows", [], []),
+                ("processes", [], ["--processes"]),
+                ("state", ["--optimizer", "adagrad"], []),
+                ("counted", [], ["--table-bytes", "10000000"])):
+            with self.subTest(name):
+                job = [*clicks, *both]
+                whole = self.begin("whole-" + name, "--steps", "8", job=job)
+                self.assertNotEqual(whole["weights_sha256"],
+                                    from_seed["weights_sha256"])
+                found = self.begin(name, *SERVED, *flags, "--steps", "8",
+                                   job=job)
+                self.assertEqual(found["weights_sha256"],
+                                 whole["weights_sha256"])
 
     def check_refused(self, line, status, *flags, file=None, job=JOB):
         folder = self.path("refused")

@@ -25,6 +25,7 @@ SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
           "--chain", "2"]
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "3"]
 STAGED = ["--strategy", "pipeline", "--stages", "2"]
+SHARED = ["--strategy", "fully_sharded", "--workers", "4", "--chain", "2"]
 
 
 @functools.cache
@@ -40,9 +41,9 @@ class LaunchHosts(OwnFolder):
         self.addCleanup(self.hosts.close)
         self.sshd = Sshd(self, self.hosts, self.folder, 2)
 
-    def command(self, where="h1:3,h2:3", flags=()):
+    def command(self, where="h1:3,h2:3", flags=(), seconds="60"):
         return [*self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
-                self.sshd.ssh(), *flags, "--"]
+                self.sshd.ssh(), "--connect-deadline-s", seconds, *flags, "--"]
 
     def launch(self, *job, **how):
         run = Run(*JOB, *job, command=self.command(**how))
@@ -73,7 +74,7 @@ class LaunchHosts(OwnFolder):
         wait_for(lambda: self.step(run) >= step, f"step {step}")
 
     def roles(self):
-        return {role: pid for host in (1, 2)
+        return {role: pid for host in (0, 1, 2)
                 for role, pid in self.sshd.roles(host).items()}
 
     def nothing_is_left(self):
@@ -97,7 +98,7 @@ class LaunchHosts(OwnFolder):
     # --- runs ---
 
     def test_one_command_gives_the_bits_of_one_device(self):
-        for job in (SERVED, MIRRORED, STAGED):
+        for job in (SERVED, MIRRORED, STAGED, SHARED):
             with self.subTest(job[1]):
                 run = self.launch(*job, "--epochs", "1")
                 self.assertEqual(run.finish()["weights_sha256"],
@@ -143,7 +144,7 @@ class LaunchHosts(OwnFolder):
                      and pid not in self.roles().values(), f"{roles} again")
             self.wait_for_step(run, step + 60)
 
-        for role in ("worker:1", "ps:0"):
+        for role in ("worker:1", "ps:0", "coordinator"):
             strike(self.roles()[role], {role})
         everybody = set(self.roles())
         # A worker's host loses its agent, or the way to it: replicas of each
@@ -159,6 +160,65 @@ class LaunchHosts(OwnFolder):
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.assertTrue(os.path.exists(self.path("w")))
+        self.nothing_is_left()
+
+    def test_ctrl_z_stops_all_hosts(self):
+        def states():
+            found = []
+            for pid in self.roles().values():
+                with open(f"/proc/{pid}/stat") as file:
+                    found.append(file.read().rsplit(")", 1)[1].split()[0])
+            return set(found)
+
+        run = self.launch(*MIRRORED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        run.process.send_signal(signal.SIGTSTP)
+        wait_for(lambda: states() == {"T"}, "all stand still")
+        step = self.step(run)
+        run.process.send_signal(signal.SIGCONT)
+        self.wait_for_step(run, step + 40)
+        run.process.send_signal(signal.SIGTERM)
+        run.finish(143)
+        self.nothing_is_left()
+
+    def test_a_worker_that_comes_later_gets_a_host(self):
+        run = self.launch(*SERVED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        address, certificates = re.search(
+            r"coordinator: (\S+), certificates (\S+)", run.output()).groups()
+        done = subprocess.run(
+            [*self.hosts.on(0), TROUPE, "ctl", "workers", "add",
+             "--coordinator", address, "--certificates", certificates],
+            capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_for(lambda: "worker:2" in {**self.sshd.roles(1),
+                                        **self.sshd.roles(2)}, "worker:2")
+        self.wait_for_step(run, self.step(run) + 40)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
+        self.nothing_is_left()
+
+    def test_workers_that_keep_shares_die_and_come_back(self):
+        run = self.launch(*SHARED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        everybody = set(self.roles())
+        self.assertTrue(everybody >= {f"sharded:{i}" for i in range(4)})
+        neighbours = [set(self.sshd.roles(host)) - {"coordinator"}
+                      for host in (1, 2)]
+        self.assertEqual(neighbours, [{"sharded:0", "sharded:2"},
+                                      {"sharded:1", "sharded:3"}])
+        pid = self.roles()["sharded:1"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: self.roles().get("sharded:1") not in (None, pid),
+                 "it is back")
+        self.wait_for_step(run, self.step(run) + 40)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
         self.nothing_is_left()
 
     def test_nothing_outlives_a_killed_launcher(self):
@@ -192,6 +252,17 @@ class LaunchHosts(OwnFolder):
                          {role.replace(":", " ")})
         self.nothing_is_left()
 
+    def test_an_allocation_of_slurms_names_the_hosts(self):
+        command = self.command()
+        at = command.index("-H")
+        done = subprocess.run(
+            [*command[:at], *command[at + 2:-1], "--dry-run", "--", "train",
+             *JOB, *SERVED], capture_output=True, text=True, timeout=60,
+            check=True, env={**os.environ, "SLURM_JOB_NODELIST": "h[1-2]",
+                             "SLURM_TASKS_PER_NODE": "3(x2)"})
+        self.assertIn("\nh1, 3 of 3 slots\n", done.stdout)
+        self.assertIn("\nh2, 3 of 3 slots\n", done.stdout)
+
     # --- refusals: one line each ---
 
     def test_what_ssh_refuses_is_one_line(self):
@@ -220,7 +291,7 @@ class LaunchHosts(OwnFolder):
     def test_a_host_that_drops_ssh_is_named(self):
         self.hosts.unplug(2)
         self.assertRegex(
-            self.refused(flags=["--connect-deadline-s", "2"]),
+            self.refused(seconds="2"),
             "h2: it does not answer")
 
     def test_ways_are_tried_before_the_first_step(self):

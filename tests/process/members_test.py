@@ -13,7 +13,8 @@ import unittest
 
 from cluster import TROUPE, Run, troupe, wait_for
 from own_folder import OwnFolder
-from roles import Role
+from roles import Role, certificate_of
+from sockets import listening_addresses
 
 DATA = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-4-10",
         "--seed", "3"]
@@ -142,6 +143,45 @@ class Members(OwnFolder):
                       "--certificates", folder, status=1)
         self.assertIn("no certificate for operator", line)
 
+    # --- connections -----------------------------------------------------------
+
+    def speaks(self, door, version):
+        """Whether a handshake of that version of TLS comes about at a port."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.load_cert_chain(*certificate_of("worker:0", self.own))
+        context.minimum_version = context.maximum_version = version
+        with socket.create_connection(door, 5) as plain:
+            plain.settimeout(5)
+            try:
+                with context.wrap_socket(plain) as connection:
+                    return connection.version() is not None
+            except ssl.SSLError:
+                return False
+
+    def test_every_port_of_a_job_speaks_one_version_of_tls(self):
+        """Control ports spoke what CAF does, TLS 1.2 too."""
+        coordinator = self.coordinator("--epochs", "100000")
+        address = coordinator.address()
+        voter = Role(self.addCleanup, "--listen", "127.0.0.1:0", "--journal",
+                     self.path("vote.db"), "--certificates", self.own,
+                     command="voter")
+        voter.address("voter")
+        members = [self.role(name, self.own, coordinator)
+                   for name in ("ps:0", "worker:0")]
+        wait_for(lambda: "epoch " in coordinator.output(), "an epoch")
+        host, port = address.rsplit(":", 1)
+        doors = {(host, int(port))}  # its other port has metrics, in plain
+        for role in (*members, voter):
+            doors |= {("127.0.0.1", port) for _, port
+                      in listening_addresses([role.process.pid])}
+        self.assertGreaterEqual(len(doors), 5)
+        for door in doors:
+            with self.subTest(door=door):
+                self.assertTrue(self.speaks(door, ssl.TLSVersion.TLSv1_3))
+                self.assertFalse(self.speaks(door, ssl.TLSVersion.TLSv1_2))
+
     # --- code ----------------------------------------------------------------
 
     def test_a_coordinator_names_no_code_for_a_role_to_load(self):
@@ -268,6 +308,19 @@ class Members(OwnFolder):
                       status=1, environment={"TROUPE_CLOCK_OFFSET_S": str(
                           31 * 24 * 3600)})
         self.assertIn("the certificate of coordinator is valid from", line)
+
+    def test_what_cannot_be_renewed_is_said_in_time(self):
+        """Certificates ended without a word. A voter has nobody to ask."""
+        began = time.monotonic()
+        voter = Role(self.addCleanup, "--listen", "127.0.0.1:0", "--journal",
+                     self.path("vote.db"), "--certificates",
+                     self.new("voter", "--certificate-seconds", "12"),
+                     command="voter")
+        wait_for(lambda: "is not renewed" in voter.error(), "a line")
+        self.assertLess(time.monotonic() - began, 12)
+        self.assertRegex(voter.error(), r"\Avoter: the certificate of voter ends "
+                         r"at \d{4}-\S+ \S+ UTC and is not renewed: [^\n]+\n\Z")
+        self.assertIsNone(voter.process.poll())
 
     def test_what_a_folder_has_is_shown(self):
         shown = troupe("certificates", "show", "--certificates",

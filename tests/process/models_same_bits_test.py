@@ -23,6 +23,7 @@ LAYOUTS = [
      "max_size:16384"],
     [*SERVED, "--processes", "--workers", "2", "--ps", "2"],
     ["--strategy", "pipeline", "--stages", "2"],
+    ["--strategy", "hybrid", "--mesh", "data=2,stage=2"],
 ]
 
 

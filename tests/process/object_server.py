@@ -24,7 +24,7 @@ class Objects(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, objects, s3=False, faults=None, ranges=True, tls=None,
-                 page=3, tagged=True):
+                 page=3, tagged=True, quotes="&quot;"):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects = dict(objects)
         self.s3 = s3
@@ -32,6 +32,7 @@ class Objects(http.server.ThreadingHTTPServer):
         self.ranges = ranges
         self.page = page
         self.tagged = tagged
+        self.quotes = quotes  # about the tags of listings
         self.lock = threading.Lock()
         self.asked = []  # (path, Range or None, status)
         self.struck = []  # the faults that were played
@@ -166,8 +167,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         page, rest = keys[:self.server.page], keys[self.server.page:]
         text = "".join(
             f"<Contents><Key>{escape(urllib.parse.quote_plus(x))}</Key><ETag>"
-            f"&quot;{hashlib.md5(self.server.objects[bucket + '/' + x]).hexdigest()}"
-            f"&quot;</ETag><Size>{len(self.server.objects[bucket + '/' + x])}"
+            f"{self.server.quotes}"
+            f"{hashlib.md5(self.server.objects[bucket + '/' + x]).hexdigest()}"
+            f"{self.server.quotes}"
+            f"</ETag><Size>{len(self.server.objects[bucket + '/' + x])}"
             "</Size></Contents>" for x in page)
         more = f"<NextContinuationToken>{escape(page[-1])}" \
             "</NextContinuationToken>" if rest else ""

@@ -6,66 +6,26 @@ from memory that outlived it, and no step is lost (I3, I9)."""
 import os
 import re
 import signal
-import struct
 import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, resident_bytes, tensors_in, wait_for
+from split_models import MODELS, ONE, STRUCK, SplitModels, digests, summary_of
 
-DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
-          "--seed", "7", "--steps", "25"]
-MODELS = {
-    "mlp": ["--model", "mlp:784-64-48-10", *DIGITS, "--eval-fraction", "0.1"],
-    "cnn": ["--model", "cnn", *DIGITS],
-    "transformer": ["--model", "transformer:L2-H2-D32-T32-P0.1",
-                    "--data", "synthetic:text", "--global-batch", "10",
-                    "--virtual-ranks", "5", "--seed", "7", "--steps", "8"],
-    "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=500",
-             "--global-batch", "50", "--virtual-ranks", "7", "--seed", "7",
-             "--steps", "12"],
-}
-DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 STAGES = ["--strategy", "pipeline", "--stages"]
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
-# To be struck; the last step of a data epoch is a short one.
-STRUCK = ["--model", "mlp:784-64-48-10", "--data",
-          "synthetic:digits?samples=500", "--global-batch", "48", "--seed", "7"]
-LONG = [*STRUCK, "--steps"]
 
 
-def summary_of(*arguments):
-    with Run(*arguments) as run:
-        return run.finish()
-
-
-def digests(summary):
-    return {name: summary[name] for name in DIGESTS}
-
-
-def tensors_in(path):
-    """The bytes of a safetensors file after its header."""
-    with open(path, "rb") as file:
-        length, = struct.unpack("<Q", file.read(8))
-        file.seek(length, os.SEEK_CUR)
-        return file.read()
-
-
-class Pipeline(unittest.TestCase):
-    def check_layouts(self, model, layouts):
-        job = MODELS[model]
-        whole = summary_of(*job, "--strategy", "one_device")
-        for layout in layouts:
-            with self.subTest(model=model, layout=layout):
-                summary = summary_of(*job, *STAGES, *layout)
-                self.assertEqual(digests(summary), digests(whole))
-                self.assertEqual(summary["eval"], whole["eval"])
-                self.assertEqual(summary["final_loss"], whole["final_loss"])
+class Pipeline(SplitModels, unittest.TestCase):
+    def check_stages(self, model, layouts):
+        self.check_layouts(MODELS[model],
+                           [[*STAGES, *layout] for layout in layouts])
 
     def test_an_mlp_has_the_same_bits_on_any_number_of_stages(self):
-        self.check_layouts("mlp", [
+        self.check_stages("mlp", [
             ["1", "--in-process"], ["2", "--in-process"],
             ["3", "--schedule", "gpipe", "--in-process"],
             ["4", "--schedule", "1f1b", "--in-process"],
@@ -79,7 +39,7 @@ class Pipeline(unittest.TestCase):
 
     def test_other_models_have_the_same_bits_on_stages(self):
         for model in ("cnn", "transformer", "dlrm"):
-            self.check_layouts(model, [
+            self.check_stages(model, [
                 ["2", "--in-process"], ["3", "--schedule", "gpipe"],
                 ["4", "--schedule", "1f1b"], ["4", "--processes"],
                 ["2", "--schedule", "zero_bubble"],
@@ -88,7 +48,7 @@ class Pipeline(unittest.TestCase):
 
     def test_activations_that_are_computed_again_have_the_same_bits(self):
         for model in ("mlp", "cnn", "transformer", "dlrm"):
-            self.check_layouts(model, [
+            self.check_stages(model, [
                 ["3", "--recompute", "full", "--in-process"],
                 ["2", "--recompute", "full", "--schedule", "gpipe"],
                 ["4", "--recompute", "full", "--schedule", "zero_bubble",
@@ -178,12 +138,6 @@ class Pipeline(unittest.TestCase):
         self.check_kills(*MODELS["transformer"][:-2],
                          layout=["--recompute", "full"])
 
-    def check_undisturbed(self, summary, *job):
-        """It has the bits of a run that nobody disturbed."""
-        whole = summary_of(*job, "--epochs", "0", "--steps",
-                           str(summary["steps"]), "--strategy", "one_device")
-        self.assertEqual(digests(summary), digests(whole))
-
     def check_kills(self, *job, layout=()):
         with Run(*job, *ENDLESS, *STAGES, "3", *layout, "--processes") as run:
             for role in ("stage:1", "stage:0", "stage:2"):
@@ -191,7 +145,6 @@ class Pipeline(unittest.TestCase):
                 run.kill_and_wait(role, 1)
             summary = run.end(50)
         self.check_undisturbed(summary, *job)
-        self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual([(r["role"], r["kind"])
                           for r in summary["recoveries"]],
                          [("stage:1", "stage_restored"),
@@ -209,7 +162,6 @@ class Pipeline(unittest.TestCase):
             run.wait_for_epoch(epoch + 1)
             summary = run.end(100)
         self.check_undisturbed(summary, *STRUCK)
-        self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(sorted((r["role"], r["kind"])
                                 for r in summary["recoveries"]),
                          [("coordinator", "coordinator_restarted"),
@@ -226,26 +178,13 @@ class Pipeline(unittest.TestCase):
                      not in (None, stopped), "the stopped stage is replaced")
             summary = run.end(100)
         self.check_undisturbed(summary, *STRUCK)
-        self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_a_checkpoint_goes_on_under_another_strategy(self):
-        whole = digests(summary_of(*LONG, "60", "--strategy", "one_device"))
-        layouts = ([*STAGES, "3"], ["--strategy", "one_device"],
-                   [*STAGES, "2", "--processes"],
+        layouts = ([*STAGES, "3"], ONE, [*STAGES, "2", "--processes"],
                    ["--strategy", "parameter_server", "--in-process"])
-        for first in layouts:
-            for second in layouts:
-                if "pipeline" not in first + second or first == second:
-                    continue
-                with self.subTest(first=first, second=second), \
-                        tempfile.TemporaryDirectory() as folder:
-                    kept = ["--checkpoint-dir", folder]
-                    summary_of(*LONG, "30", *first, *kept)
-                    summary = summary_of(*LONG, "60", *second, *kept,
-                                         "--resume")
-                    self.assertEqual(
-                        {name: summary[name] for name in DIGESTS[:2]},
-                        {name: whole[name] for name in DIGESTS[:2]})
+        self.check_resumed(STRUCK, [
+            (first, second) for first in layouts for second in layouts
+            if "pipeline" in first + second and first != second], 60)
 
     def test_saved_weights_are_those_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -263,7 +202,8 @@ class Pipeline(unittest.TestCase):
         self.check_undisturbed(summary, *STRUCK)
 
     def test_a_gradient_that_is_not_finite_ends_the_run_with_a_line(self):
-        with Run(*LONG, "100", *STAGES, "2", "--lr", "1e30") as run:
+        with Run(*STRUCK, "--steps", "100", *STAGES, "2",
+                 "--lr", "1e30") as run:
             run.finish(1)
             self.assertRegex(run.error(),
                              r"^troupe: (NaN loss at|the gradient of) step \d+ "
@@ -330,7 +270,7 @@ class Pipeline(unittest.TestCase):
                    "--processes"]
             with Run(*job, "--steps", "100000") as run:
                 run.wait_for_step(4)
-                found = [self.resident(run.role(f"stage:{k}"))
+                found = [resident_bytes(run.role(f"stage:{k}"))
                          for k in range(4)]
                 run.process.send_signal(signal.SIGINT)
                 run.finish(130, 60)
@@ -342,19 +282,6 @@ class Pipeline(unittest.TestCase):
         for alone, with_layers in zip(base, wide):
             self.assertLess(with_layers - alone, 48 << 20)
             self.assertGreater(with_layers - alone, 16 << 20)
-
-    @staticmethod
-    def resident(pid):
-        """Bytes of a process, but for what links lend: messages, which come on
-        top of what a device may need."""
-        total, lent = 0, False
-        with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
-            for line in file:
-                if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-                    lent = "/memfd:troupe" in line
-                elif line.startswith("Rss:") and not lent:
-                    total += int(line.split()[1]) << 10
-        return total
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, pattern in (

@@ -2,7 +2,9 @@
 and the run that trained it; a file that is not the model's gets one line."""
 # ctest: TIMEOUT 1200
 
+import ast
 import json
+import math
 import os
 import random
 import struct
@@ -42,6 +44,14 @@ def write_mnist(folder, labels_of):
     with open(os.path.join(folder, "train-labels-idx1-ubyte"), "wb") as file:
         file.write(struct.pack(">II", 0x801, len(labels_of)))
         file.write(bytes(labels_of))
+
+
+def write_npy(path, kind, shape, data):
+    header = str({"descr": kind, "fortran_order": False,
+                  "shape": shape}).encode() + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+                   + header + data)
 
 
 class Predict(unittest.TestCase):
@@ -119,6 +129,80 @@ class Predict(unittest.TestCase):
                 self.assertEqual(
                     self.accuracy(predictions, self.labels[-HELD_OUT:]),
                     trained["accuracy"])
+
+    def output(self, what, name):
+        path = self.path(name)
+        done = self.troupe("predict", "--checkpoint",
+                           self.weights("one_device"), "--output", what,
+                           "--out", path, *MODEL, *self.data)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_probabilities_and_logits_are_those_of_the_classes(self):
+        classes = self.predict("one_device", *self.data)
+        rows = {}
+        for what in ("probabilities", "logits"):
+            title, *lines = self.output(what, "p.csv").decode().splitlines()
+            self.assertEqual(title, ",".join(str(i) for i in range(CLASSES)))
+            rows[what] = [[float(x) for x in line.split(",")]
+                          for line in lines]
+            self.assertEqual([row.index(max(row)) for row in rows[what]],
+                             classes)
+            # The array has the same float32 values.
+            data = self.output(what, "p.npy")
+            self.assertEqual(data[:8], b"\x93NUMPY\x01\x00")
+            begin = 10 + int.from_bytes(data[8:10], "little")
+            header = ast.literal_eval(data[10:begin].decode())
+            self.assertEqual(header, {"descr": "<f4", "fortran_order": False,
+                                      "shape": (HELD_OUT, CLASSES)})
+            found = struct.unpack(f"<{HELD_OUT * CLASSES}f", data[begin:])
+            given = [x for row in rows[what] for x in row]
+            self.assertEqual(struct.pack(f"<{len(given)}f", *given),
+                             struct.pack(f"<{len(found)}f", *found))
+        for chances, logits in zip(rows["probabilities"], rows["logits"]):
+            self.assertAlmostEqual(sum(chances), 1, 5)
+            powers = [math.exp(x - max(logits)) for x in logits]
+            for chance, power in zip(chances, powers):
+                self.assertAlmostEqual(chance, power / sum(powers), 5)
+
+    def test_arrays_without_labels_are_predicted(self):
+        draw = random.Random(8)
+        samples, features, classes = 120, 6, 5
+        labels = bytes(draw.randrange(classes) for _ in range(samples))
+        labels = bytes(range(classes)) + labels[classes:]
+        values = [draw.gauss(3 * (k == label), 1) for label in labels
+                  for k in range(features)]
+        write_npy(self.path("x.npy"), "<f4", (samples, features),
+                  struct.pack(f"<{len(values)}f", *values))
+        write_npy(self.path("classes.npy"), "|u1", (samples,), labels)
+        write_npy(self.path("numbers.npy"), "<f4", (samples,), struct.pack(
+            f"<{samples}f", *(float(x) for x in labels)))
+        bare = "npy:" + self.path("x.npy")
+        saved, out = self.path("npy.safetensors"), self.path("npy.txt")
+        # logreg fits itself to the classes of the training.
+        for model, kind in (("logreg", "classes"), ("mlp:6-1", "numbers")):
+            known = f"{bare}?labels={self.path(kind + '.npy')}"
+            with Run("--data", known, "--model", model, "--steps", "60",
+                     "--save", saved, "--strategy", "one_device") as run:
+                run.finish()
+
+            def predict(data):
+                done = self.troupe("predict", "--model", model, "--data", data,
+                                   "--checkpoint", saved, "--out", out)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                with open(out) as file:
+                    return file.read(), done.stdout
+            text, said = predict(bare)
+            self.assertEqual(text, predict(known)[0])
+            self.assertEqual(len(text.splitlines()), samples)
+            self.assertEqual(said, f"samples {samples}\n")
+        for command in (["train"], ["plan"], ["evaluate", "--checkpoint",
+                                              saved]):
+            done = self.troupe(*command, "--data", bare, "--model", "mlp:6-1")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertRegex(done.stderr, r"\Atroupe: .*names no labels; write "
+                             r"npy:FILE\?labels=FILE\n\Z")
 
     def test_threads_do_not_change_predictions(self):
         predictions = self.predict("mirrored", *self.data)

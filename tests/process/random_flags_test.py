@@ -283,8 +283,12 @@ class Trial:
                "other weights")
         measures = {**summary["eval"]}
         expect(measures.pop("samples") == found["samples"], "other samples")
-        expect(measures == found["eval"], "train:", measures, "evaluate:",
-               found["eval"])
+        # Which computes in one slice, whatever the run had: to the last bits.
+        alike = all(abs(measures[name] - value) <= 1e-6 * abs(value)
+                    for name, value in found["eval"].items()) \
+            if job.slices > 1 else measures == found["eval"]
+        expect(measures.keys() == found["eval"].keys() and alike, "train:",
+               measures, "evaluate:", found["eval"])
 
     @staticmethod
     def after(words, name):
@@ -474,6 +478,9 @@ class Trial:
                  if name not in draws.WORLD for word in row]
         if "virtual-ranks" not in flags:
             words += ["--virtual-ranks", "4"]
+        if flags.get("strategy", [0])[-1] == "tensor" \
+                and "virtual-slices" not in flags:
+            words += ["--virtual-slices", "4"]
         expected = self.alone(words)
         for name in DIGESTS:
             expect(summary[name] == expected[name], name, summary[name],

@@ -6,9 +6,11 @@ named with the flag that mends it, and the run does not stand still."""
 # ctest: TIMEOUT 300
 
 import json
+import re
+import subprocess
 import unittest
 
-from cluster import Run
+from cluster import TROUPE, Run, metrics_address, wait_for
 from hosts import Hosts, skip_unless_possible
 from own_folder import OwnFolder
 from roles import Role
@@ -58,6 +60,29 @@ class ReachableHosts(OwnFolder):
         self.check(coordinator, [self.member("ps:0", 1),
                                  self.member("worker:0", 0),
                                  self.member("worker:1", 1)])
+
+    def test_hosts_are_given_longer_before_silence_counts_as_loss(self):
+        """A second of silence, as on one host, is a network's usual hiccup."""
+        coordinator = Role(
+            self.addCleanup, "coordinator", "--listen",
+            f"{self.hosts.address(0)}:0", "--certificates",
+            self.path("certificates"), *JOB[:-1], "1000000", *MIRRORED,
+            on=self.hosts.on(0))
+        self.address = coordinator.address()
+        for host in (0, 1):
+            self.member(f"worker:{host}", host)
+        wait_for(lambda: "epoch 1 " in coordinator.output(), "an epoch")
+
+        def silence():
+            done = subprocess.run(
+                [*self.hosts.on(0), TROUPE, "status",
+                 metrics_address(coordinator)], capture_output=True, text=True,
+                timeout=60, check=True)
+            return float(re.search(r"silence of (\S+) s counts as loss",
+                                   done.stdout).group(1))
+        wait_for(lambda: silence() >= 3, "three seconds", 20)
+        coordinator.process.terminate()
+        coordinator.finish(143)
 
     def check_named(self, job, members, whom):
         coordinator = self.coordinator(*job)

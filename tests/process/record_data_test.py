@@ -7,39 +7,18 @@ damaged is named with file and byte."""
 import gzip
 import json
 import os
-import random
 import shutil
 import struct
-import sys
-import tarfile
 import tempfile
 import unittest
 
 from cluster import Run
+import pictures
+from pictures import GREY, IN_FILES, ONE, SIDE, seeds
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                "..", "fuzz"))
-import seeds  # noqa: E402: the writers of such files
-
-SIDE = 8
 SAMPLES = 180
-CLASSES = 3
-JOB = ["--model", f"mlp:{SIDE * SIDE}-16-{CLASSES}", "--global-batch", "30",
-       "--virtual-ranks", "2", "--seed", "7", "--lr", "0.01"]
+JOB = [*pictures.JOB, "--virtual-ranks", "2"]
 SHORT = ["--steps", "18", "--quiet"]
-ONE = ["--strategy", "one_device"]
-IN_FILES = ["--data-memory", "1"]
-
-
-def drawn_samples():
-    """Grey pictures, brighter where their class says; (pixels, class)."""
-    draw = random.Random(5)
-    out = []
-    for i in range(SAMPLES):
-        label = i % CLASSES
-        out.append((bytes(draw.randrange(100) + 100 * (x % CLASSES == label)
-                          for x in range(SIDE * SIDE)), label))
-    return out
 
 
 class RecordData(unittest.TestCase):
@@ -47,9 +26,10 @@ class RecordData(unittest.TestCase):
     def setUpClass(cls):
         cls.root = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.root)
-        cls.samples = drawn_samples()
-        cls.pictures = [seeds.png(SIDE, SIDE, pixels, 0)
-                        for pixels, _ in cls.samples]
+        cls.samples = pictures.drawn_samples(SAMPLES)
+        cls.pictures = [pictures.png(pixels) for pixels, _ in cls.samples]
+        cls.pixel_records = pictures.pixel_records(cls.samples)
+        cls.archive = pictures.archive(cls.samples)
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(dir=self.root)
@@ -80,10 +60,6 @@ class RecordData(unittest.TestCase):
 
     # --- writers --------------------------------------------------------------
 
-    def pixel_records(self):
-        return [seeds.example(label=[label], pixels=pixels)
-                for pixels, label in self.samples]
-
     def number_records(self):
         return [seeds.example(label=[label], x=[float(v) for v in pixels])
                 for pixels, label in self.samples]
@@ -95,14 +71,6 @@ class RecordData(unittest.TestCase):
     def json_lines(self):
         return "".join(json.dumps({"x": list(pixels), "label": label}) + "\n"
                        for pixels, label in self.samples).encode()
-
-    def archive(self):
-        members = []
-        for i, (picture, (_, label)) in enumerate(zip(self.pictures,
-                                                      self.samples)):
-            members += [(f"train/{i:06}.png", picture),
-                        (f"train/{i:06}.cls", str(label).encode())]
-        return seeds.tar_archive(tarfile.USTAR_FORMAT, *members)
 
     def npy(self):
         """As numpy.save writes them."""
@@ -139,20 +107,19 @@ class RecordData(unittest.TestCase):
         self.assertEqual(len(os.listdir(self.path("cache/index"))), 2)
 
     def test_pictures_are_the_same_from_every_kind_held_or_not(self):
-        grey = f"?size={SIDE}&channels=1"
         named = self.put("pixels.tfrecord",
-                         seeds.tfrecord(*self.pixel_records()))
+                         seeds.tfrecord(*self.pixel_records))
         expected = self.train(f"tfrecord:{named}")
         for data in (
                 "tfrecord:" + self.put("pictures.tfrecord", seeds.tfrecord(
-                    *self.picture_records())) + grey,
-                "tar:" + self.put("pictures.tar", self.archive()) + grey):
+                    *self.picture_records())) + GREY,
+                "tar:" + self.put("pictures.tar", self.archive) + GREY):
             with self.subTest(data):
                 self.assertEqual(self.train(data), expected)
                 self.assertEqual(self.train(data, *ONE, *IN_FILES), expected)
         self.assertEqual(self.train("tfrecord:" + self.put(
             "pixels.tfrecord.gz",
-            gzip.compress(seeds.tfrecord(*self.pixel_records())))), expected)
+            gzip.compress(seeds.tfrecord(*self.pixel_records)))), expected)
 
     def test_a_folder_of_images_holds_its_classes_in_order(self):
         ordered = sorted(zip(self.samples, self.pictures),
@@ -172,10 +139,8 @@ class RecordData(unittest.TestCase):
         records = self.number_records()
         expected = self.train("tfrecord:" + self.put(
             "all.tfrecord", seeds.tfrecord(*records)))
-        third = SAMPLES // 3
-        for i in range(3):
-            self.put(f"part-{i}.tfrecord",
-                     seeds.tfrecord(*records[i * third:(i + 1) * third]))
+        for name, data in pictures.thirds(records).items():
+            self.put(name, data)
         self.put("list", b"# three of them\npart-0.tfrecord\n\n"
                  b"part-[12].tfrecord\n")
         for place in (self.path("part-*.tfrecord"), "@" + self.path("list")):
@@ -198,21 +163,28 @@ class RecordData(unittest.TestCase):
                                             *IN_FILES), expected)
 
     def test_augmented_images_are_the_same_whoever_decodes(self):
-        data = "tar:" + self.put("pictures.tar", self.archive()) + (
+        data = "tar:" + self.put("pictures.tar", self.archive) + (
             "?channels=1&augment=random_resized_crop:8,flip,colour:0.3,"
             "normalise:0.5:0.25")
         expected = self.train(data)
         for strategy in (["one_device", "--threads-per-device", "4"],
                          ["mirrored", "--devices", "cpu:2"],
                          ["parameter_server", "--workers", "2", "--ps", "2"],
-                         ["pipeline", "--stages", "2"]):
+                         ["pipeline", "--stages", "2"],
+                         *(["fully_sharded", "--shard", shard, "--workers",
+                            "2"]
+                           for shard in ("optimizer", "gradients",
+                                         "parameters"))):
             with self.subTest(strategy):
                 self.assertEqual(self.train(data, "--strategy", *strategy),
                                  expected)
+        sliced = ["--virtual-slices", "2", "--strategy"]
+        self.assertEqual(self.train(data, *sliced, "tensor"),
+                         self.train(data, *sliced, "one_device"))
         plain = data.replace("random_resized_crop:8,flip,colour:0.3,", "")
         self.assertNotEqual(self.train(plain), expected)
         self.assertIn("unpack it", self.refused(
-            "tar:" + self.put("p.tar.gz", gzip.compress(self.archive()))
+            "tar:" + self.put("p.tar.gz", gzip.compress(self.archive))
             + "?channels=1&augment=flip"))
 
     def test_what_is_damaged_is_named_with_file_and_byte(self):

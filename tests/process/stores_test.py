@@ -4,62 +4,33 @@ keys are written nowhere."""
 # ctest: TIMEOUT 1200 COST 60
 
 import os
-import random
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tarfile
 import tempfile
 import time
 import unittest
 
 from cluster import ENDLESS, Run, TROUPE, wait_for
 from object_server import KEYS, Objects
+import pictures
+from pictures import GREY, IN_FILES, ONE
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                "..", "fuzz"))
-import seeds  # noqa: E402: the writers of such files
-
-SIDE = 8
 SAMPLES = 240
-CLASSES = 3
-JOB = ["--model", f"mlp:{SIDE * SIDE}-16-{CLASSES}", "--global-batch", "30",
-       "--virtual-ranks", "4", "--seed", "7", "--lr", "0.01"]
+JOB = [*pictures.JOB, "--virtual-ranks", "4"]
 SHORT = ["--steps", "24", "--quiet"]
-ONE = ["--strategy", "one_device"]
 SERVED = ["--strategy", "parameter_server", "--ps", "1", "--processes"]
-IN_FILES = ["--data-memory", "1"]
-GREY = f"?size={SIDE}&channels=1"
-
-
-def drawn_samples():
-    """Grey pictures, brighter where their class says; (pixels, class)."""
-    draw = random.Random(5)
-    return [(bytes(draw.randrange(100) + 100 * (x % CLASSES == i % CLASSES)
-                   for x in range(SIDE * SIDE)), i % CLASSES)
-            for i in range(SAMPLES)]
 
 
 def made_files():
     """{name: bytes} of the same samples; records in three files."""
-    samples = drawn_samples()
-    records = [seeds.example(label=[label], pixels=pixels)
-               for pixels, label in samples]
-    third = SAMPLES // 3
-    files = {f"part-{i}.tfrecord": seeds.tfrecord(
-        *records[i * third:(i + 1) * third]) for i in range(3)}
-    members = []
-    for i, (pixels, label) in enumerate(samples):
-        members += [(f"train/{i:06}.png", seeds.png(SIDE, SIDE, pixels, 0)),
-                    (f"train/{i:06}.cls", str(label).encode())]
-    files["pictures.tar"] = seeds.tar_archive(tarfile.USTAR_FORMAT, *members)
-    files["table.csv"] = "".join(
-        ",".join(str(x) for x in (*pixels, label)) + "\n"
-        for pixels, label in samples).encode()
-    return files
+    samples = pictures.drawn_samples(SAMPLES)
+    table = "".join(",".join(str(x) for x in (*pixels, label)) + "\n"
+                    for pixels, label in samples)
+    return {**pictures.thirds(pictures.pixel_records(samples)),
+            "pictures.tar": pictures.archive(samples),
+            "table.csv": table.encode()}
 
 
 def one_in_twenty(kinds):
@@ -170,12 +141,19 @@ class Stores(unittest.TestCase):
                                         server=server),
                              self.expected["tfrecord"])
 
+    def test_a_store_that_lists_tags_without_quotes_is_read(self):
+        with self.served("/bucket/set/", s3=True, quotes="") as server:
+            self.assertEqual(self.train(
+                "tfrecord:s3://bucket/set/part-*.tfrecord", server=server),
+                self.expected["tfrecord"])
+
     def test_a_folder_of_images_may_be_a_prefix(self):
-        samples = sorted(enumerate(drawn_samples()), key=lambda x: x[1][1])
+        samples = sorted(enumerate(pictures.drawn_samples(SAMPLES)),
+                         key=lambda x: x[1][1])
         objects = {}
         for i, (pixels, label) in samples:
             name = f"class{label}/{i:06}.png"
-            objects["/bucket/set/" + name] = seeds.png(SIDE, SIDE, pixels, 0)
+            objects["/bucket/set/" + name] = pictures.png(pixels)
             os.makedirs(self.path(f"set/class{label}"), exist_ok=True)
             with open(self.path("set/" + name), "wb") as file:
                 file.write(objects["/bucket/set/" + name])

@@ -301,6 +301,20 @@ class TableData(unittest.TestCase):
                     self.assertEqual(found["eval"]["auc"],
                                      self.trained["eval"]["auc"])
 
+    # Symptom: as many values, of which each had another's id, were taken for
+    # the same: training began with what it had learnt of others.
+    def test_weights_of_other_values_begin_no_training(self):
+        renamed = [["Mexico" if x == "México" else x for x in row]
+                   for row in self.people]
+        other = self.write("renamed.csv", HEADER, renamed)
+        words = ["--strategy", "one_device", "--steps", "2",
+                 "--initial-weights", self.saved, "--checkpoint-dir"]
+        self.train(*self.job, *words, self.path("alike"))
+        job = [x.replace(self.census, other) for x in self.job]
+        line = self.refused("train", *job, *words, self.path("unlike"))
+        self.assertIn('its column "country" has other values', line)
+        self.assertEqual(os.listdir(self.path("unlike")), [])
+
     def test_other_files_may_have_unseen_values_and_other_columns(self):
         rows = list(people(7, 300))
         plain = self.write("plain_people.csv", HEADER, rows)

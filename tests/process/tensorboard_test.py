@@ -5,12 +5,14 @@ it (PyPI; TROUPE_PYTHON names another interpreter)."""
 
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
 import unittest
 
-from cluster import Run, troupe
+from cluster import ENDLESS, Run, troupe, wait_for
 from own_folder import OwnFolder
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
@@ -153,6 +155,23 @@ print(json.dumps({"scalars": {tag: [[x.step, x.value]
         self.assertEqual(found["scalars"]["loss"][-1][0], summary["steps"])
         self.assertGreater(found["nodes"], 3)
         self.assertIn("_hparams_/session_start_info", found["plugins"])
+
+    # It was silent: what is removed can be written to.
+    def test_a_folder_that_is_removed_is_said_once_and_the_run_goes_on(self):
+        logs = self.path("events")
+        with Run(*JOB[:4], *ENDLESS, "--log-every", "1", "--strategy",
+                 "one_device", "--tensorboard", logs) as run:
+            run.wait_for_step(5)
+            shutil.rmtree(logs)
+            wait_for(lambda: "was removed" in run.output() + run.error(),
+                     "a line")
+            run.end(50)
+            said = re.findall(r"(?m)^.*tensorboard .*$",
+                              run.output() + run.error())
+            self.assertEqual(len(said), 1, said)
+            self.assertRegex(said[0], rf"tensorboard {logs}/\S+: was removed; "
+                             "the run goes on without it")
+        self.assertFalse(os.path.exists(logs))
 
     def test_a_place_that_cannot_be_written(self):
         error = troupe("train", *JOB, "--tensorboard", "/dev/null/x", status=1)

@@ -2,7 +2,6 @@
 
 #include <csetjmp>
 #include <csignal>
-#include <iomanip>
 #include <iostream>
 #include <sstream>
 
@@ -58,7 +57,6 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   }
   const CatchAbort catches;
   if (sigsetjmp(back, 1) != 0) {
-    verdict.invariant = "assertion";
     verdict.what = "a machine found a bug";
     cluster.release(); // NOLINT: nobody knows what state it is in
     Runtime::abandon();
@@ -68,11 +66,7 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
     Random draw{seed};
     verdict.result =
       cluster->run(static_cast<uint32_t>(draw.between(min_faults, 8)));
-  } catch (const Violation& violation) {
-    verdict.invariant = violation.name;
-    verdict.what = violation.what();
   } catch (const std::exception& failure) {
-    verdict.invariant = "exception";
     verdict.what = failure.what();
   }
   commits_ += verdict.result.commits;
@@ -81,23 +75,19 @@ Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   changes_ += verdict.result.changes;
   switches_ += verdict.result.switches;
   (scenario.reckless ? reckless_ : beyond_) += verdict.result.beyond ? 1 : 0;
-  for (size_t fault = 0; fault < fault_kinds; ++fault)
-    for (size_t phase = 0; phase < phases; ++phase)
-      coverage_[fault][phase] += cluster->coverage[fault][phase];
+  coverage_.add(cluster->coverage);
   return verdict;
 }
 
-std::string Campaign::table() const {
+std::string Campaign::describe(uint64_t seed) {
+  return scenario_of(seed).describe();
+}
+
+std::string Campaign::sums() const {
   std::ostringstream out;
-  out << std::setw(12) << "";
-  for (uint32_t phase = 0; phase < phases; ++phase)
-    out << std::setw(11) << to_string(static_cast<Phase>(phase));
-  for (uint32_t fault = 0; fault < fault_kinds; ++fault) {
-    out << '\n' << std::setw(12) << to_string(static_cast<Fault>(fault));
-    for (uint32_t phase = 0; phase < phases; ++phase)
-      out << std::setw(11) << coverage_[fault][phase];
-  }
-  out << '\n';
+  out << commits_ << " commits, " << faults_ << " faults, " << events_
+      << " events, " << changes_ << " changes, " << switches_ << " switches, "
+      << beyond_ << '+' << reckless_ << " beyond the promise";
   return out.str();
 }
 

@@ -13,11 +13,12 @@ namespace troupe::sim {
 class Campaign {
 public:
   struct Verdict {
-    std::string invariant; ///< that is broken; empty: none
-    std::string what;
+    std::string what; ///< is broken: the invariant, and how; empty: none
     Cluster::Result result;
   };
 
+  /// The seed's world in words.
+  static std::string describe(uint64_t seed);
   Verdict run(uint64_t seed, bool trace = false);
 
   /// Makes what the seed's world will be compared with.
@@ -35,13 +36,14 @@ public:
   uint64_t beyond() const { return beyond_; }
   uint64_t reckless() const { return reckless_; }
   /// Fault x phase, as lines of text.
-  std::string table() const;
+  std::string table() const { return coverage_.text(); }
+  std::string sums() const;
 
 private:
   const Oracle& oracle_of(const Scenario& scenario);
 
   std::map<const Job*, Oracle> oracles_;
-  Coverage coverage_{};
+  Coverage coverage_;
   uint64_t commits_ = 0, faults_ = 0, events_ = 0, beyond_ = 0;
   uint64_t reckless_ = 0, changes_ = 0, switches_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "actors/worker/worker.hpp"
 #include "tests/sim/cluster_hosts.hpp"
 #include "tests/sim/cluster_rough.hpp"
+#include "tests/sim/delays.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/taps.hpp"
 
@@ -21,21 +22,13 @@
 namespace troupe::sim {
 namespace {
 
-/// A process is there for its actor after so long.
-constexpr uint64_t boot[2] = {1'000, 40'000};
 constexpr uint64_t quick_boot[2] = {100, 4'000};
-constexpr uint64_t slow_boot[2] = {40'000, 400'000};
-/// How long a role that is to leave may take.
-constexpr uint64_t retire_deadline = 2'000'000;
-constexpr uint64_t hello_deadline = 1'000'000;
 constexpr uint64_t ask_again = 50'000;
 constexpr uint64_t longest_stop = 8'000'000;
 /// Within it a role of another host goes whose coordinator is gone.
 constexpr uint64_t line_ends = 40'000'000;
 /// Within it the end of a run is heard of by those who look after its roles.
 constexpr uint64_t end_is_known = 100'000;
-/// Of a run after its last fault, without any, in virtual time (I11).
-constexpr uint64_t patience = 60'000'000;
 /// How long the others may take to go after the end.
 constexpr uint64_t leaving = 8'000'000;
 /// How a role ends that is told to.
@@ -104,18 +97,12 @@ Cluster::Result Cluster::run(uint32_t faults) {
     if (role.role.kind == RoleKind::worker || role.role.kind == RoleKind::shard)
       start(role.role);
   plan_faults(faults);
-  auto deadline = runtime_.now() + patience;
-  for (auto known = took_effect_; !over_;) {
-    if (!runtime_.step() || runtime_.now() > deadline) {
+  for (Patience patience{runtime_.now()}; !over_;) {
+    if (!runtime_.step() || patience.is_over(runtime_.now(), took_effect_))
       throw Violation("I11",
                       "no end is in sight at step " + std::to_string(step_));
-    }
     if (!computed_wrong_.empty())
       throw Violation("I3", computed_wrong_);
-    if (known != took_effect_) {
-      known = took_effect_;
-      deadline = runtime_.now() + patience;
-    }
   }
   const auto ended = runtime_.now();
   while (runtime_.alive(coordinator_process_)

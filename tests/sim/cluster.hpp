@@ -46,7 +46,7 @@ public:
   Result run(uint32_t faults);
 
   Oracle recorded;
-  Coverage coverage{};
+  Coverage coverage;
 
 private:
   friend class ClusterHosts;

@@ -5,6 +5,7 @@
 #include "strategies/leases.hpp"
 #include "tests/sim/byte_links.hpp"
 #include "tests/sim/periods.hpp"
+#include "tests/sim/reached_steps.hpp"
 #include "tests/sim/replica_links.hpp"
 #include "tests/sim/replica_watch.hpp"
 #include "tests/sim/runtime.hpp"
@@ -83,9 +84,9 @@ struct ClusterState {
   std::map<RoleId, Member> members_;
   std::map<uint32_t, RoleId> roles_; ///< by process
 
-  std::vector<uint64_t> triggers_; ///< steps, falling
-  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
-  std::vector<uint64_t> switches_; ///< the same: of consistency
+  ReachedSteps triggers_; ///< of faults
+  ReachedSteps changes_;  ///< when one is asked for
+  ReachedSteps switches_; ///< the same: of consistency
   uint32_t changed_ = 0;
   uint32_t switched_ = 0;
   bool removes_ = false;     ///< a worker's leave was asked for

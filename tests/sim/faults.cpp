@@ -1,5 +1,7 @@
 #include "tests/sim/cluster_hosts.hpp"
 #include "tests/sim/cluster_rough.hpp"
+#include "tests/sim/delays.hpp"
+#include "tests/sim/wishes.hpp"
 
 #include <unistd.h>
 
@@ -16,38 +18,25 @@ constexpr uint64_t again_within = 6'000;
 
 } // namespace
 
-/// Faults come some time after certain steps have begun, so that all of a run
-/// is hit however long it takes. None is planned for the last three steps: a
-/// world must go on to its end once nothing fails any more.
+/// Faults come some time after certain steps have begun. None is planned for
+/// the last three steps: a world must go on to its end once nothing fails any
+/// more.
 void Cluster::plan_faults(uint32_t count) {
   auto& draw = runtime_.random();
-  for (uint32_t i = 0; i < count; ++i)
-    triggers_.push_back(draw.below(job_.total_steps - 3));
-  std::ranges::sort(triggers_, std::greater<>());
-  for (uint32_t i = 0; i < scenario_.changes; ++i)
-    changes_.push_back(draw.below(job_.total_steps * 3 / 4));
-  std::ranges::sort(changes_, std::greater<>());
-  for (uint32_t i = 0; i < scenario_.switches; ++i)
-    switches_.push_back(draw.below(job_.total_steps * 3 / 4));
-  std::ranges::sort(switches_, std::greater<>());
+  triggers_.draw(draw, count, job_.total_steps - 3);
+  changes_.draw(draw, scenario_.changes, job_.total_steps * 3 / 4);
+  switches_.draw(draw, scenario_.switches, job_.total_steps * 3 / 4);
 }
 
 void Cluster::progressed(uint64_t step) {
   step_ = std::max(step_, step);
-  while (!triggers_.empty() && triggers_.back() <= step_) {
-    triggers_.pop_back();
-    runtime_.after(runtime_.random().below(6'000), [this] { inject(); });
-  }
-  while (!changes_.empty() && changes_.back() <= step_) {
-    changes_.pop_back();
-    runtime_.after(runtime_.random().below(6'000),
-                   [this] { ask_for_change(); });
-  }
-  while (!switches_.empty() && switches_.back() <= step_) {
-    switches_.pop_back();
-    runtime_.after(runtime_.random().below(6'000),
-                   [this] { ask_for_switch(); });
-  }
+  const auto soon = [this] { return runtime_.random().below(6'000); };
+  triggers_.reach(step_, [&] { runtime_.after(soon(), [this] { inject(); }); });
+  changes_.reach(step_,
+                 [&] { runtime_.after(soon(), [this] { ask_for_change(); }); });
+  switches_.reach(step_, [&] {
+    runtime_.after(soon(), [this] { ask_for_switch(); });
+  });
 }
 
 void Cluster::ask_for_change() {
@@ -61,38 +50,18 @@ void Cluster::ask_for_change() {
     if (role.kind == RoleKind::worker && !member.up)
       away.push_back(to_string(role));
   }
-  const auto any = [&](const std::vector<std::string>& names) {
-    return names[draw.below(names.size())];
-  };
-  std::string what;
-  switch (draw.below(7)) {
-    case 0:
-      what = "workers add 1";
-      break;
-    case 1: // some worker must stay
-      if (!gone_.empty())
-        return;
+  const auto what =
+    draw_change(draw, shards, [&]() -> std::optional<std::string> {
+      if (!gone_.empty()) // some worker must stay
+        return std::nullopt;
       removes_ = true;
-      if (!away.empty() && draw.chance(80))
-        workers = away;
-      what = "workers remove " + any(workers);
-      break;
-    case 2:
-    case 3:
-      what = "shards add 1";
-      break;
-    case 4:
-      what = "shards remove " + any(shards);
-      break;
-    case 5:
-      what = "rebalance";
-      break;
-    default:
-      what = "move-slices " + any(shards) + ' ' + any(shards);
-  }
-  runtime_.note("asked for: " + what);
+      return any(draw, !away.empty() && draw.chance(80) ? away : workers);
+    });
+  if (!what)
+    return;
+  runtime_.note("asked for: " + *what);
   if (runtime_.alive(coordinator_process_))
-    runtime_.send(supervisor_, coordinator_.id, letter(ReshapeJob{what}));
+    runtime_.send(supervisor_, coordinator_.id, letter(ReshapeJob{*what}));
 }
 
 void Cluster::inject() {
@@ -104,7 +73,7 @@ void Cluster::inject() {
     if (!inject(fault))
       continue;
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
-    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    coverage.count(fault, during);
     ++took_effect_;
     if (scenario_.reduces()
         && runtime_.random().chance(again_percent)) // while that is mended
@@ -148,9 +117,9 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_host:
       return kill_some(RoleKind::shard, true);
     case Fault::pause:
-      return stand_still(1'000, 400'000);
+      return stand_still(paused_for[0], paused_for[1]);
     case Fault::stop:
-      return stand_still(5'500'000, 8'000'000);
+      return stand_still(stopped_for[0], stopped_for[1]);
     case Fault::cut_link:
       return cut_some(false);
     case Fault::cut_control:
@@ -158,8 +127,9 @@ bool Cluster::inject(Fault fault) {
     case Fault::one_way:
       return block_some();
     case Fault::delay:
-      runtime_.network.slow_extra = draw.between(1'000, 25'000);
-      runtime_.network.slow_until = now + draw.between(5'000, 60'000);
+      runtime_.network.slow_extra = draw.between(late_by[0], late_by[1]);
+      runtime_.network.slow_until = now
+                                    + draw.between(late_for[0], late_for[1]);
       return true;
     case Fault::repeat:
       runtime_.network.repeat_percent = 30;
@@ -170,7 +140,7 @@ bool Cluster::inject(Fault fault) {
       return cut_off();
     case Fault::clock:
       runtime_.pause(coordinator_process_,
-                     now + draw.between(50'000, 3'000'000));
+                     now + draw.between(clock_ahead[0], clock_ahead[1]));
       return true;
     case Fault::kill_coordinator:
       return kill_coordinator();
@@ -317,15 +287,14 @@ bool Cluster::block_some() {
     return false;
   if (guarded(a) || guarded(b))
     return false;
-  const auto time = runtime_.random().between(5'000, 3'000'000);
+  const auto time = runtime_.random().between(blocked_for[0], blocked_for[1]);
   blocked_until_ = std::max(blocked_until_, runtime_.now() + time);
   runtime_.note("nothing gets from " + runtime_.name(a) + " to "
                 + runtime_.name(b));
   runtime_.block(a, b, runtime_.now() + time);
   // The heartbeat of a control connection fails.
-  constexpr uint64_t heartbeat = 2'000'000;
-  if (time > heartbeat)
-    runtime_.after(heartbeat, [this, a, b] {
+  if (time > heartbeat_fails)
+    runtime_.after(heartbeat_fails, [this, a, b] {
       if (!runtime_.alive(a) || !runtime_.alive(b))
         return;
       runtime_.cut_control(a, b);

@@ -1,3 +1,4 @@
+#include "tests/sim/chain_memory.hpp"
 #include "tests/sim/cluster.hpp"
 
 #include <algorithm>
@@ -83,25 +84,11 @@ bool Cluster::may_lose_memory(RoleId shard) const {
         && (!member.store || !member.up || runtime_.paused(member.process)
             || blocked_until_ > runtime_.now()))
       return false;
-  for (const auto& slice : job_.plan.slices) {
-    if (!own.store->holds(slice.id))
-      continue;
-    bool elsewhere = false;
-    for (const auto& [role, member] : members_)
-      elsewhere = elsewhere
-                  || (role.kind == RoleKind::shard && role != shard
-                      && is_replica(role.index, slice.id)
-                      && member.store->holds(slice.id)
-                      && member.store->lineage(slice.id) == activated_);
-    if (!elsewhere)
-      return false;
-  }
-  return true;
+  return is_held_elsewhere(job_, members_, chains_, activated_, shard);
 }
 
 bool Cluster::is_replica(uint32_t shard, uint32_t slice) const {
-  const auto& replicas = chains_[slice].replicas;
-  return std::ranges::find(replicas, shard) != replicas.end();
+  return sim::is_replica(chains_, shard, slice);
 }
 
 } // namespace troupe::sim

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "actors/job/job.hpp"
+#include "tests/sim/fault_table.hpp"
 #include "tests/sim/gradient.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -70,8 +70,7 @@ enum class Phase : uint8_t {
 inline constexpr uint32_t phases = 9;
 std::string to_string(Phase phase);
 
-/// Fault x phase: how often a fault took effect while the members did that.
-using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+using Coverage = FaultTable<Fault, fault_kinds, Phase, phases>;
 
 /// A job that worlds run: how it is synchronised, and of what size.
 struct Scenario {

@@ -1,9 +1,9 @@
 #include "tests/sim/campaign.hpp"
 #include "tests/sim/seed_budget.hpp"
+#include "tests/sim/seed_runs.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
 #include <iostream>
 
 using namespace troupe;
@@ -51,19 +51,12 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   sim::Campaign campaign;
   const sim::SeedBudget budget{"TROUPE_SIM_SEEDS", min_seeds, max_seeds};
-  uint64_t failed = 0, end = 0;
-  for (; budget.allows(end) && failed < 5; ++end) {
-    const auto seed = end;
-    const auto verdict = campaign.run(seed);
-    if (!verdict.what.empty()) {
-      ++failed;
-      BOOST_ERROR("seed " << seed << ": " << verdict.what
-                          << " (test_sim --seed " << seed << " --trace)");
-      continue;
-    }
-    BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
-    BOOST_TEST_REQUIRE(verdict.result.faults >= 3u);
-  }
+  const auto end = sim::check_seeds(
+    campaign, "test_sim", 0, [&](uint64_t ran) { return budget.allows(ran); },
+    [](const auto& result) {
+      BOOST_TEST_REQUIRE(result.commits >= 50u);
+      BOOST_TEST_REQUIRE(result.faults >= 3u);
+    });
   std::cout << campaign.table() << budget.describe(end) << ", "
             << campaign.commits() << " commits, " << campaign.faults()
             << " faults, " << campaign.beyond()
@@ -74,10 +67,8 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
     return;
   BOOST_TEST(campaign.reckless() * 200 >= end);
   BOOST_TEST(campaign.switches() * 20 >= end);
-  for (uint32_t i = 0; i < sim::first_host_fault; ++i) {
-    const auto& fault = campaign.coverage()[i];
-    BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
-  }
+  for (uint32_t fault = 0; fault < sim::first_host_fault; ++fault)
+    BOOST_TEST(campaign.coverage().most(static_cast<sim::Fault>(fault)) >= 10u);
 }
 
 namespace {
@@ -86,22 +77,14 @@ namespace {
 void check_worlds(const char* kind, uint64_t first, uint64_t count,
                   uint32_t from, uint32_t to) {
   sim::Campaign campaign;
-  uint64_t failed = 0;
-  for (auto seed = first; seed < first + count && failed < 5; ++seed) {
-    const auto verdict = campaign.run(seed);
-    if (verdict.what.empty())
-      continue;
-    ++failed;
-    BOOST_ERROR("seed " << seed << ": " << verdict.what << " (test_sim --seed "
-                        << seed << " --trace)");
-  }
+  sim::check_seeds(
+    campaign, "test_sim", first, [&](uint64_t ran) { return ran < count; },
+    [](const auto&) {});
   std::cout << campaign.table() << count << ' ' << kind << ", "
             << campaign.faults() << " faults\n";
   BOOST_TEST(campaign.beyond() * 100 <= count);
-  for (auto i = from; i < to; ++i) {
-    const auto& fault = campaign.coverage()[i];
-    BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
-  }
+  for (auto fault = from; fault < to; ++fault)
+    BOOST_TEST(campaign.coverage().most(static_cast<sim::Fault>(fault)) >= 10u);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "actors/wire/messages/consistency.hpp"
 #include "actors/wire/messages/fields.hpp"
 #include "actors/wire/messages/greeting.hpp"
+#include "strategies/epoch_parts.hpp"
 
 #include <string>
 #include <vector>
@@ -15,34 +16,13 @@ struct Propose {
   Fence fence;
   Consistency consistency{}; ///< so far: seals are reported in its terms
 };
-/// What an owner holds of one slice: it can serve versions oldest … newest.
-struct SliceState {
-  uint32_t slice = 0;
-  uint64_t oldest = 0;
-  uint64_t newest = 0;
-  std::vector<RankRange> held; ///< nodes of step `newest`
-  uint64_t lease_floor = 0;    ///< async
-  std::vector<uint64_t> leases_above;
-  /// The newest epoch in which the owner was a replica of the slice and had all
-  /// that its predecessor had. Of replicas that differ in it, the one with the
-  /// larger has the slice's history, whatever the versions say: what another
-  /// applied alone since was never acknowledged.
-  uint64_t epoch = 0;
-};
-/// Who keeps a slice in an epoch. Shard indices.
-struct SliceChain {
-  uint32_t slice = 0;
-  std::vector<uint32_t> replicas; ///< head (takes pushes) … tail (is pulled)
-  std::vector<uint32_t> learners; ///< get a copy from the tail, and updates
-};
-/// A member has left its epoch, and says what it holds.
+/// A member has left its epoch, and says what it holds, as in a Seal.
 struct Sealed {
   Fence fence; ///< of the proposed epoch
   RoleId role;
   uint64_t incarnation = 0;
-  std::vector<SliceState> slices; ///< empty for a role that owns none
-  uint64_t version = 0; ///< replica: it holds all slices of it; worker: the
-                        ///< step of which it has, or computes, `nodes`
+  std::vector<SliceState> slices;
+  uint64_t version = 0;
   std::vector<RankRange> nodes{};
 };
 /// Where a member is reached: on the control plane, and by links.
@@ -50,13 +30,6 @@ struct Member {
   RoleId role;
   std::string endpoint;
   std::string links;
-};
-/// The virtual ranks that a worker owns in an epoch.
-struct WorkerRanks {
-  RoleId worker;
-  RankRange ranks;
-  /// Replicas: nodes of the step that the epoch begins with whose sums it has.
-  std::vector<RankRange> held{};
 };
 /// The proposed epoch is decided: who is in it, and where all go on.
 struct Activate {

@@ -35,7 +35,7 @@ TROUPE_INSPECT(Measure, TROUPE_FIELD(name), TROUPE_FIELD(value))
 TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
                TROUPE_FIELD(samples), TROUPE_FIELD(measures))
 
-/// A node supervisor or an observer asks to be kept informed.
+/// A role supervisor or an observer asks to be kept informed.
 struct Attach {
   bool supervises = false;
 };
@@ -65,7 +65,7 @@ struct Progress {
   double steps_per_second = 0;
 };
 /// An epoch of data is committed and, where it is due, evaluated.
-struct EpochEnd {
+struct DataEpochEnd {
   uint64_t data_epoch = 0; ///< from 1
   uint64_t step = 0;
   double loss = 0; ///< mean over the epoch's samples
@@ -100,7 +100,7 @@ TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
 TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
                TROUPE_FIELD(steps_per_second))
-TROUPE_INSPECT(EpochEnd, TROUPE_FIELD(data_epoch), TROUPE_FIELD(step),
+TROUPE_INSPECT(DataEpochEnd, TROUPE_FIELD(data_epoch), TROUPE_FIELD(step),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
                TROUPE_FIELD(evaluation))
 TROUPE_INSPECT(Note, TROUPE_FIELD(line))

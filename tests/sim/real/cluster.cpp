@@ -4,7 +4,9 @@
 #include "actors/role/link_terms.hpp"
 #include "actors/shard/shard.hpp"
 #include "actors/stage/stage.hpp"
+#include "actors/stage/tensor_member.hpp"
 #include "actors/worker/worker.hpp"
+#include "tests/sim/delays.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
@@ -17,13 +19,6 @@
 namespace troupe::real {
 namespace {
 
-/// A process is there for its actor after so long.
-constexpr uint64_t boot[2] = {1'000, 40'000};
-constexpr uint64_t slow_boot[2] = {40'000, 400'000};
-constexpr uint64_t hello_deadline_ms = 1'000;
-/// Of a run after its last fault, in virtual time (I11).
-constexpr uint64_t patience = 60'000'000;
-constexpr uint64_t retire_deadline = 2'000'000;
 /// How long the others may take to go after the end.
 constexpr uint64_t leaving = 12'000'000;
 /// In which no fault begins: it would come when all is done.
@@ -65,20 +60,13 @@ Cluster::Result Cluster::run(uint32_t faults) {
     if (role.role.kind == RoleKind::worker || keeps_slices(role.role.kind))
       start(role.role);
   auto& draw = world_.random();
-  for (uint32_t i = 0; i < faults; ++i)
-    triggers_.push_back(draw.below(job_.total_steps - last_steps));
-  std::ranges::sort(triggers_, std::greater<>());
-  for (uint32_t i = 0; i < scenario_.changes; ++i)
-    changes_.push_back(draw.below(job_.total_steps * 3 / 4));
-  std::ranges::sort(changes_, std::greater<>());
-  auto deadline = world_.now() + patience;
-  for (auto known = took_effect_; !finished_;) {
+  triggers_.draw(draw, faults, job_.total_steps - last_steps);
+  changes_.draw(draw, scenario_.changes, job_.total_steps * 3 / 4);
+  for (sim::Patience patience{world_.now()}; !finished_;) {
     if (!broken_.empty())
       throw Broken(broken_);
-    if (!world_.step() || world_.now() > deadline)
+    if (!world_.step() || patience.is_over(world_.now(), took_effect_))
       throw Broken("I11: no end is in sight at step " + std::to_string(step_));
-    if (std::exchange(known, took_effect_) != took_effect_)
-      deadline = world_.now() + patience;
   }
   const auto until = world_.now() + leaving;
   while (world_.now() < until && world_.step())
@@ -140,7 +128,7 @@ void Cluster::start_supervisor() {
       self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
       return {
         [](const Progress&) {},
-        [](const EpochEnd&) {},
+        [](const DataEpochEnd&) {},
         [this](const Note& x) { world_.note("note: " + x.line); },
         [this](const Finished& x) { finished(x); },
         [this](const ReplaceRole& x) {
@@ -179,7 +167,7 @@ void Cluster::finished(const Finished& finished) {
 
 void Cluster::retire(RoleId role) {
   leaving_.insert(role);
-  world_.after(retire_deadline, [this, role] {
+  world_.after(sim::retire_deadline, [this, role] {
     if (members_.contains(role))
       world_.kill(members_.at(role).process, "it does not leave");
   });
@@ -200,7 +188,7 @@ void Cluster::start(RoleId role) {
     ended(role, process, how);
   });
   auto& draw = world_.random();
-  const auto& time = draw.below(8) == 0 ? slow_boot : boot;
+  const auto& time = draw.below(8) == 0 ? sim::slow_boot : sim::boot;
   world_.in_process(process, draw.between(time[0], time[1]),
                     [this, role, process] { say_hello(role, process); });
 }
@@ -218,7 +206,7 @@ void Cluster::say_hello(RoleId role, uint32_t process) {
       self->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
       self
         ->request(caf::actor_cast<coordinator_actor>(coordinator),
-                  std::chrono::milliseconds{hello_deadline_ms}, Hello{role})
+                  std::chrono::microseconds{sim::hello_deadline}, Hello{role})
         .then(
           [this, role, process](const JobInfo& info) {
             world_.in_process(process, 0, [this, role, process, info] {
@@ -262,11 +250,15 @@ void Cluster::spawn(RoleId role, uint32_t process, const JobInfo& info) {
         first = known.slices;
     member.store = std::make_shared<ShardStore>(job_, first, job_id_,
                                                 member.memory);
-    actor = role.kind == RoleKind::stage
-              ? caf::actor_cast<caf::strong_actor_ptr>(
-                spawn_stage(system, context, member.store))
-              : caf::actor_cast<caf::strong_actor_ptr>(
-                spawn_shard(system, context, member.store));
+    if (role.kind == RoleKind::stage)
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_stage(system, context, member.store));
+    else if (role.kind == RoleKind::tensor)
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_tensor_member(system, context, member.store));
+    else
+      actor = caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_shard(system, context, member.store));
     context.links->accept(local_name(info.job, role), link_terms(job_, role),
                           actor);
   }

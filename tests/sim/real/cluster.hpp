@@ -3,10 +3,11 @@
 #include "actors/coordinator/coordinator.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
+#include "tests/sim/fault_table.hpp"
+#include "tests/sim/reached_steps.hpp"
 #include "tests/sim/real/network.hpp"
 #include "tests/sim/real/scenario.hpp"
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,11 +22,12 @@ namespace troupe::real {
 /// What was going on when a fault came.
 enum class Phase : uint8_t { forming, sealing, linking, stepping };
 inline constexpr uint32_t phases = 4;
-using Coverage = std::array<std::array<uint32_t, phases>, fault_kinds>;
+std::string to_string(Phase phase);
+using Coverage = sim::FaultTable<Fault, fault_kinds, Phase, phases>;
 
-/// A job of CAF's actors in a World, of a parameter server or a pipeline: the
-/// product's coordinator, workers and shards, or stages, a supervisor that
-/// starts again who ends, and the faults of a seed.
+/// A job of CAF's actors in a World, of a parameter server, a pipeline or
+/// tensor members: the product's coordinator, workers and shards, or stages, or
+/// members, a supervisor that starts again who ends, and the faults of a seed.
 class Cluster {
 public:
   struct Result {
@@ -46,13 +48,13 @@ public:
 
   /// Runs the job to its end. Errors: Broken.
   Result run(uint32_t faults);
-  Coverage coverage{};
+  Coverage coverage;
 
 private:
   struct Member {
     uint32_t process = 0;
     std::shared_ptr<ShardStore> store;
-    int memory = -1; ///< of a shard or stage: outlives its processes
+    int memory = -1; ///< of who keeps slices: outlives its processes
     bool up = false; ///< it has joined
   };
 
@@ -81,8 +83,8 @@ private:
   bool kill_some(RoleKind kind, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
   bool fragile();
+  bool stage_may_lose_memory(RoleId stage) const;
   bool is_shard(uint32_t process) const;
-  bool is_replica(uint32_t shard, uint32_t slice) const;
   uint32_t some_process(bool with_coordinator);
   bool stand_still(uint64_t low, uint64_t high);
   bool block_some();
@@ -101,8 +103,8 @@ private:
   std::map<RoleId, Member> members_;
   std::set<RoleId> leaving_; ///< they are not started again
 
-  std::vector<uint64_t> triggers_; ///< steps, falling
-  std::vector<uint64_t> changes_;  ///< the same: when one is asked for
+  sim::ReachedSteps triggers_; ///< of faults
+  sim::ReachedSteps changes_;  ///< when one is asked for
   uint64_t step_ = 0;
   uint32_t took_effect_ = 0;
   uint64_t disturbed_until_ = 0;

@@ -1,4 +1,7 @@
+#include "tests/sim/chain_memory.hpp"
+#include "tests/sim/delays.hpp"
 #include "tests/sim/real/cluster.hpp"
+#include "tests/sim/wishes.hpp"
 
 #include <unistd.h>
 
@@ -7,6 +10,11 @@
 // What goes wrong, when.
 
 namespace troupe::real {
+
+std::string to_string(Phase phase) {
+  constexpr const char* names[] = {"forming", "sealing", "linking", "stepping"};
+  return names[static_cast<int>(phase)];
+}
 
 /// What control messages tell of the run.
 void Cluster::see(const caf::message& message) {
@@ -50,7 +58,7 @@ void Cluster::see_values(uint32_t to, const StageValues& values) {
     crossings_.insert({to, values.step, values.stream, values.virtual_rank})
       .second;
   if (!is_new && values.begin == 0)
-    broken_ = "I9: what a stage made of virtual rank "
+    broken_ = "I9: what a stage, or member, made of virtual rank "
               + std::to_string(values.virtual_rank) + " of step "
               + std::to_string(values.step) + " crossed twice";
 }
@@ -60,20 +68,16 @@ void Cluster::hit_epoch() {
   auto& draw = world_.random();
   if (activated_ == 0 || triggers_.empty() || !draw.chance(15))
     return;
-  triggers_.pop_back();
+  triggers_.skip();
   world_.after(draw.below(1'500), [this] { inject(); });
 }
 
 void Cluster::progressed(uint64_t step) {
   step_ = std::max(step_, step);
-  while (!triggers_.empty() && triggers_.back() <= step_) {
-    triggers_.pop_back();
-    world_.after(world_.random().below(6'000), [this] { inject(); });
-  }
-  while (!changes_.empty() && changes_.back() <= step_) {
-    changes_.pop_back();
-    world_.after(world_.random().below(6'000), [this] { ask_for_change(); });
-  }
+  const auto soon = [this] { return world_.random().below(6'000); };
+  triggers_.reach(step_, [&] { world_.after(soon(), [this] { inject(); }); });
+  changes_.reach(step_,
+                 [&] { world_.after(soon(), [this] { ask_for_change(); }); });
 }
 
 void Cluster::ask_for_change() {
@@ -84,32 +88,11 @@ void Cluster::ask_for_change() {
   for (const auto& [role, member] : members_)
     (role.kind == RoleKind::worker ? workers : shards)
       .push_back(to_string(role));
-  const auto any = [&](const std::vector<std::string>& names) {
-    return names[draw.below(names.size())];
-  };
-  std::string what;
-  switch (draw.below(7)) {
-    case 0:
-      what = "workers add 1";
-      break;
-    case 1:
-      what = "workers remove " + any(workers);
-      break;
-    case 2:
-    case 3:
-      what = "shards add 1";
-      break;
-    case 4:
-      what = "shards remove " + any(shards);
-      break;
-    case 5:
-      what = "rebalance";
-      break;
-    default:
-      what = "move-slices " + any(shards) + ' ' + any(shards);
-  }
-  world_.note("asked for: " + what);
-  tell_coordinator(caf::make_message(ReshapeJob{what}));
+  const auto what = sim::draw_change(draw, shards, [&] {
+    return std::optional{sim::any(draw, workers)};
+  });
+  world_.note("asked for: " + *what);
+  tell_coordinator(caf::make_message(ReshapeJob{*what}));
 }
 
 void Cluster::inject() {
@@ -121,7 +104,7 @@ void Cluster::inject() {
     if (!inject(fault))
       continue;
     world_.note("fault: " + to_string(fault));
-    ++coverage[static_cast<size_t>(fault)][static_cast<size_t>(during)];
+    coverage.count(fault, during);
     ++took_effect_;
     return;
   }
@@ -135,14 +118,14 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_worker:
       return kill_some(RoleKind::worker, false);
     case Fault::kill_shard:
-      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
-                       false);
+      return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:
-      return kill_some(RoleKind::shard, true);
+      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
+                       true);
     case Fault::pause:
-      return stand_still(1'000, 400'000);
+      return stand_still(sim::paused_for[0], sim::paused_for[1]);
     case Fault::stop:
-      return stand_still(5'500'000, 8'000'000);
+      return stand_still(sim::stopped_for[0], sim::stopped_for[1]);
     case Fault::cut_link:
       return network_.cut_links(some_process(false), some_process(false)) > 0;
     case Fault::cut_control: {
@@ -157,11 +140,13 @@ bool Cluster::inject(Fault fault) {
     case Fault::one_way:
       return block_some();
     case Fault::delay:
-      network_.slow(now + draw.between(5'000, 60'000),
-                    draw.between(1'000, 25'000));
+      network_.slow(now + draw.between(sim::late_for[0], sim::late_for[1]),
+                    draw.between(sim::late_by[0], sim::late_by[1]));
       return true;
     case Fault::clock:
-      world_.pause(coordinator_process_, now + draw.between(50'000, 3'000'000));
+      world_.pause(coordinator_process_,
+                   now
+                     + draw.between(sim::clock_ahead[0], sim::clock_ahead[1]));
       return true;
   }
   return false;
@@ -198,21 +183,18 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
   const auto process = member.process;
   if (with_memory) {
     close(std::exchange(member.memory, -1));
-    memory_lost_ = true;
+    memory_lost_ = kind == RoleKind::shard;
   }
   world_.kill(process, with_memory ? "its host is gone" : "killed");
   return true;
-}
-
-bool Cluster::is_replica(uint32_t shard, uint32_t slice) const {
-  const auto& replicas = chains_[slice].replicas;
-  return std::ranges::find(replicas, shard) != replicas.end();
 }
 
 /// At most f of 1 + f replicas fail before a chain is repaired: all others are
 /// up, and hold what this one holds, as replicas of the epoch that lasts.
 bool Cluster::may_lose_memory(RoleId shard) const {
   const auto& own = members_.at(shard);
+  if (shard.kind == RoleKind::stage)
+    return stage_may_lose_memory(shard);
   if (scenario_.chain < 2 || !own.store || activated_ == 0
       || pulled_epoch_ != activated_ || disturbed_until_ > world_.now())
     return false;
@@ -220,20 +202,24 @@ bool Cluster::may_lose_memory(RoleId shard) const {
     if (role.kind == RoleKind::shard
         && (!member.store || !member.up || world_.paused(member.process)))
       return false;
-  for (const auto& slice : job_.plan.slices) {
-    if (!own.store->holds(slice.id))
-      continue;
-    const bool elsewhere = std::ranges::any_of(members_, [&](const auto& x) {
-      const auto& [role, member] = x;
-      return role.kind == RoleKind::shard && role != shard
-             && is_replica(role.index, slice.id)
-             && member.store->holds(slice.id)
-             && member.store->lineage(slice.id) == activated_;
-    });
-    if (!elsewhere)
-      return false;
-  }
-  return true;
+  return sim::is_held_elsewhere(job_, members_, chains_, activated_, shard);
+}
+
+/// Its peers have its slices, a step behind at most; it has more than it began
+/// with, by which it is known to have lost them.
+bool Cluster::stage_may_lose_memory(RoleId stage) const {
+  const auto& own = members_.at(stage);
+  if (!own.store || activated_ == 0 || pulled_epoch_ != activated_)
+    return false;
+  const auto slices = own.store->slices();
+  return std::ranges::all_of(slices, [&](uint32_t slice) {
+    const auto newest = own.store->newest(slice);
+    return newest > 3 && std::ranges::any_of(members_, [&](const auto& x) {
+             const auto& [role, member] = x;
+             return role != stage && member.store && member.store->holds(slice)
+                    && member.store->newest(slice) + 1 >= newest;
+           });
+  });
 }
 
 uint32_t Cluster::some_process(bool with_coordinator) {
@@ -268,15 +254,15 @@ bool Cluster::block_some() {
   const auto b = some_process(true);
   if (a == b || ((is_shard(a) || is_shard(b)) && fragile()))
     return false;
-  const auto time = world_.random().between(5'000, 3'000'000);
+  const auto time = world_.random().between(sim::blocked_for[0],
+                                            sim::blocked_for[1]);
   const auto until = world_.now() + time;
   disturbed_until_ = std::max(disturbed_until_, until);
   world_.note("nothing gets from " + world_.name(a) + " to " + world_.name(b));
   network_.block(a, b, until);
   // The heartbeat of a control connection fails.
-  constexpr uint64_t heartbeat = 2'000'000;
-  if (time > heartbeat)
-    world_.after(heartbeat, [this, a, b] {
+  if (time > sim::heartbeat_fails)
+    world_.after(sim::heartbeat_fails, [this, a, b] {
       if (world_.alive(a) && world_.alive(b))
         network_.cut_control(a, b);
     });

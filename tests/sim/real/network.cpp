@@ -9,7 +9,7 @@
 namespace troupe::real {
 namespace {
 
-Network* running = nullptr;
+Network* running_network = nullptr;
 constexpr uint64_t latency[2] = {20, 300};
 
 } // namespace
@@ -23,9 +23,9 @@ public:
   const char* name() const override { return "wire"; }
   bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
     // The last processes end with the world, when no network is left.
-    if (ended_ || running == nullptr)
+    if (ended_ || running_network == nullptr)
       return false;
-    running->send(viewer_, actor_, *what);
+    running_network->send(viewer_, actor_, *what);
     return true;
   }
   void kill_proxy(caf::execution_unit* host, caf::error why) override {
@@ -42,7 +42,7 @@ private:
 };
 
 Network::Network(World& world) : world_(world) {
-  running = this;
+  running_network = this;
   world.dies = [this](uint32_t process) { died(process); };
   world.settle = [this] { flush(); };
 }
@@ -53,11 +53,11 @@ Network::~Network() {
   for (size_t link = 0; link < links_.size(); ++link)
     for (int side = 0; side < 2; ++side)
       close(link, side);
-  running = nullptr;
+  running_network = nullptr;
 }
 
 Network& Network::get() {
-  return *running;
+  return *running_network;
 }
 
 uint64_t Network::way(uint32_t from, uint32_t to) {

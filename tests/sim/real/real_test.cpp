@@ -1,9 +1,9 @@
-#include "tests/sim/real/runs.hpp"
+#include "tests/sim/real/campaign.hpp"
 #include "tests/sim/seed_budget.hpp"
+#include "tests/sim/seed_runs.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
 #include <iostream>
 
 using namespace troupe;
@@ -20,76 +20,73 @@ constexpr uint64_t max_seeds = 2'000; ///< what the nightly test draws
 BOOST_AUTO_TEST_SUITE(real_worlds)
 
 BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
-  for (uint64_t seed : {0, 1, 2, 3, 4, 5, 1'000'000, 1'000'001, 1'000'002}) {
-    const auto first = real::Runs{}.run(seed).result;
-    const auto second = real::Runs{}.run(seed).result;
+  for (uint64_t seed : {0, 1, 2, 3, 4, 5, 1'000'000, 1'000'001, 1'000'002,
+                        2'000'000, 2'000'001}) {
+    const auto first = real::Campaign{}.run(seed).result;
+    const auto second = real::Campaign{}.run(seed).result;
     BOOST_TEST(first.events > 1'000u);
     BOOST_TEST(first.events == second.events);
     BOOST_TEST(first.messages == second.messages);
   }
 }
 
-// I1-I5, I11-I13
-BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
-  real::Runs runs;
-  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min_seeds, max_seeds};
-  uint64_t failed = 0, few = 0, end = 0;
-  for (; budget.allows(end) && failed < 5; ++end) {
-    const auto seed = end;
-    const auto verdict = runs.run(seed);
-    if (!verdict.broken.empty()) {
-      ++failed;
-      BOOST_ERROR("seed " << seed << ": " << verdict.broken
-                          << " (test_sim_real --seed " << seed << " --trace)");
-      continue;
-    }
-    BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
-    few += verdict.result.faults < 3u ? 1 : 0;
-  }
-  std::cout << runs.table() << budget.describe(end) << ", " << few
+namespace {
+
+/// Draws worlds from seed `first` on; returns whether there were enough of them
+/// for each kind of fault to have come.
+bool check_worlds(real::Campaign& campaign, uint64_t first, uint64_t min) {
+  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min, max_seeds};
+  uint64_t few = 0;
+  const auto end = sim::check_seeds(
+    campaign, "test_sim_real", first,
+    [&](uint64_t ran) { return budget.allows(ran); },
+    [&](const auto& result) {
+      BOOST_TEST_REQUIRE(result.commits >= 50u);
+      few += result.faults < 3u ? 1 : 0;
+    });
+  std::cout << campaign.table() << campaign.sums() << '\n'
+            << budget.describe(end) << ", " << few
             << " of which ended before three faults had come\n";
   BOOST_TEST(few * 50 <= end);
-  if (end < min_seeds)
+  if (end < min)
+    return false;
+  BOOST_TEST(campaign.corrupted() > 0u);
+  return true;
+}
+
+/// Worlds whose roles have parts of the model.
+void check_parts(uint64_t first) {
+  real::Campaign campaign;
+  if (!check_worlds(campaign, first, min_staged_seeds))
     return;
-  BOOST_TEST(runs.corrupted() > 0u);
-  for (const auto& fault : runs.coverage())
-    BOOST_TEST(*std::max_element(fault.begin(), fault.end()) >= 10u);
+  for (auto fault :
+       {real::Fault::kill_shard, real::Fault::pause, real::Fault::stop,
+        real::Fault::cut_link, real::Fault::cut_control, real::Fault::corrupt,
+        real::Fault::one_way, real::Fault::delay, real::Fault::clock})
+    BOOST_TEST(campaign.coverage().most(fault) >= 10u, to_string(fault));
+}
+
+} // namespace
+
+// I1-I5, I11-I13
+BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
+  real::Campaign campaign;
+  if (!check_worlds(campaign, 0, min_seeds))
+    return;
+  for (uint32_t fault = 0; fault < real::fault_kinds; ++fault)
+    BOOST_TEST(campaign.coverage().most(static_cast<real::Fault>(fault))
+               >= 10u);
 }
 
 // I1-I4, I9, I11-I13: stages die, stand still and lose links in any schedule,
 // and have the weights of one stage that nothing happens to.
 BOOST_AUTO_TEST_CASE(no_seed_of_pipelines_breaks_an_invariant) {
-  real::Runs runs;
-  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min_staged_seeds,
-                               max_seeds};
-  uint64_t failed = 0, few = 0, end = 0;
-  for (; budget.allows(end) && failed < 5; ++end) {
-    const auto seed = real::first_pipeline_seed + end;
-    const auto verdict = runs.run(seed);
-    if (!verdict.broken.empty()) {
-      ++failed;
-      BOOST_ERROR("seed " << seed << ": " << verdict.broken
-                          << " (test_sim_real --seed " << seed << " --trace)");
-      continue;
-    }
-    BOOST_TEST_REQUIRE(verdict.result.commits >= 50u);
-    few += verdict.result.faults < 3u ? 1 : 0;
-  }
-  std::cout << runs.table() << budget.describe(end) << ", " << few
-            << " of which ended before three faults had come\n";
-  BOOST_TEST(few * 50 <= end);
-  if (end < min_staged_seeds)
-    return;
-  BOOST_TEST(runs.corrupted() > 0u);
-  const auto most = [&](real::Fault fault) {
-    const auto& of = runs.coverage()[static_cast<size_t>(fault)];
-    return *std::max_element(of.begin(), of.end());
-  };
-  for (auto fault :
-       {real::Fault::kill_shard, real::Fault::pause, real::Fault::stop,
-        real::Fault::cut_link, real::Fault::cut_control, real::Fault::corrupt,
-        real::Fault::one_way, real::Fault::delay, real::Fault::clock})
-    BOOST_TEST(most(fault) >= 10u, to_string(fault));
+  check_parts(real::first_pipeline_seed);
+}
+
+// The same of tensor members, which have the weights of one with all slices.
+BOOST_AUTO_TEST_CASE(no_seed_of_tensor_members_breaks_an_invariant) {
+  check_parts(real::first_tensor_seed);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -45,19 +45,30 @@ std::shared_ptr<const Dataset> samples_of(Kind kind) {
 }
 
 /// Small enough for four stages and fifty steps to take milliseconds.
-JobOptions staged(JobOptions options, const Scenario::Stages& stages) {
-  options.strategy = Strategy::pipeline;
-  options.model = "mlp:4-5-4-3-2";
-  options.stages = stages.count;
-  options.schedule.order = stages.schedule;
-  options.schedule.recompute = stages.recompute ? "full" : "none";
+JobOptions staged(JobOptions options, const Scenario& scenario) {
+  const auto& stages = scenario.stages;
+  const bool tensor = scenario.kind == Kind::tensor;
   options.workers = options.shards = options.chain = 1;
   if (stages.clips)
     options.clip_norm = 0.1;
-  if (!stages.tied)
+  if (stages.tied)
+    options.data = "synthetic:text?samples=250";
+  if (tensor) {
+    options.strategy = Strategy::tensor;
+    options.model = stages.tied ? "transformer:L1-H4-D8-T4-P0.2"
+                                : "mlp:4-5-4-4-2";
+    options.cut.tensor = stages.count;
+    options.cut.virtual_slices = 4;
     return options;
-  options.data = "synthetic:text?samples=250";
-  options.model = "transformer:L1-H1-D4-T4-P0.2";
+  }
+  options.strategy = stages.pipelines > 1 ? Strategy::hybrid
+                                          : Strategy::pipeline;
+  options.cut.mesh = {stages.pipelines, stages.count};
+  options.model = stages.tied ? "transformer:L1-H1-D4-T4-P0.2"
+                              : "mlp:4-5-4-3-2";
+  options.stages = stages.count;
+  options.schedule.order = stages.schedule;
+  options.schedule.recompute = stages.recompute ? "full" : "none";
   return options;
 }
 
@@ -84,7 +95,8 @@ JobOptions options_of(const Scenario& scenario) {
   options.priority = scenario.workers % 3 == 0 ? "off" : "on";
   switch (scenario.kind) {
     case Kind::pipeline:
-      return staged(options, scenario.stages);
+    case Kind::tensor:
+      return staged(options, scenario);
     case Kind::sync:
       break;
     case Kind::scalars:
@@ -154,6 +166,18 @@ Scenario pipeline_of(sim::Random& draw) {
   // theirs has an operator.
   stages.count = static_cast<uint32_t>(
     stages.schedule == "interleaved" ? 2 : draw.between(2, 4));
+  if (draw.chance(40))
+    stages.pipelines = static_cast<uint32_t>(draw.between(2, 3));
+  fill_in(out);
+  return out;
+}
+
+Scenario tensor_of(sim::Random& draw) {
+  Scenario out;
+  out.kind = Kind::tensor;
+  out.stages.tied = draw.chance(50);
+  out.stages.clips = draw.chance(50);
+  out.stages.count = draw.chance(50) ? 2 : 4;
   fill_in(out);
   return out;
 }
@@ -162,6 +186,8 @@ Scenario pipeline_of(sim::Random& draw) {
 
 Scenario scenario_of(uint64_t seed) {
   sim::Random draw{seed * 2 + 1};
+  if (seed >= first_tensor_seed)
+    return tensor_of(draw);
   if (seed >= first_pipeline_seed)
     return pipeline_of(draw);
   Scenario out;
@@ -179,7 +205,7 @@ Scenario undisturbed(const Scenario& scenario) {
   auto out = scenario;
   out.workers = out.shards = out.chain = 1;
   out.changes = 0;
-  out.stages.count = 1;
+  out.stages.count = out.stages.pipelines = 1;
   out.stages.schedule = "1f1b";
   out.stages.recompute = false;
   fill_in(out);
@@ -188,8 +214,13 @@ Scenario undisturbed(const Scenario& scenario) {
 
 std::string Scenario::layout() const {
   if (staged())
-    return std::string{"pipeline, "} + (stages.tied ? "tied weights, " : "")
-           + std::to_string(stages.count) + " stages, " + stages.schedule
+    return (kind == Kind::tensor ? "tensor, "
+            : stages.pipelines > 1
+              ? std::to_string(stages.pipelines) + " pipelines, "
+              : "pipeline, ")
+           + std::string{stages.tied ? "tied weights, " : ""}
+           + std::to_string(stages.count)
+           + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)
            + (stages.recompute ? ", computed again" : "")
            + (stages.clips ? ", clipped" : "");
   constexpr const char* names[] = {"sync",  "scalars", "tables",

@@ -10,7 +10,7 @@ namespace troupe::real {
 
 enum class Fault : uint8_t {
   kill_worker,
-  kill_shard, ///< or a stage
+  kill_shard, ///< or a stage, or a tensor member
   kill_host,  ///< a shard and its memory
   pause,      ///< a process stands still for less than silence takes
   stop,       ///< … for longer
@@ -33,35 +33,40 @@ struct Scenario {
     async,
     bounded,
     async_tables,
-    pipeline, ///< stages; the others are of a parameter server
+    pipeline, ///< stages; those before are of a parameter server
+    tensor,   ///< members that have slices of layers
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
   uint32_t chain = 1;
-  /// Of a pipeline.
+  /// Of a pipeline, or of tensor members.
   struct Stages {
     uint32_t count = 1;
-    std::string schedule = "1f1b";
+    uint32_t pipelines = 1;        ///< side by side, each with so many
+    std::string schedule = "1f1b"; ///< of stages, as the next one
     bool recompute = false;
-    bool clips = false; ///< each step needs a norm over all stages
+    bool clips = false; ///< each step needs a norm over all of them
     bool tied = false;  ///< a transformer, whose table two stages use
   } stages;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   std::shared_ptr<const Job> job;
   JobData data;
 
-  bool async() const { return kind >= Kind::async && kind != Kind::pipeline; }
-  bool staged() const { return kind == Kind::pipeline; }
+  bool async() const { return kind >= Kind::async && !staged(); }
+  /// Its roles have parts of the model.
+  bool staged() const { return kind == Kind::pipeline || kind == Kind::tensor; }
   /// Who computes what, in words: equal for equal jobs.
   std::string layout() const;
   std::string describe() const;
 };
 inline constexpr uint32_t served_kinds = 6;
-/// Seeds from here on are those of pipelines.
+/// Seeds from here on are those of pipelines, and of tensor members.
 inline constexpr uint64_t first_pipeline_seed = 1'000'000;
+inline constexpr uint64_t first_tensor_seed = 2'000'000;
 
 Scenario scenario_of(uint64_t seed);
-/// The same with one worker and one shard, or with one stage.
+/// The same with one worker and one shard, with one stage, or one member that
+/// has all slices.
 Scenario undisturbed(const Scenario& scenario);
 
 } // namespace troupe::real

@@ -48,7 +48,8 @@ struct Executor::Impl {
 
 Executor::Executor(std::string name, uint32_t)
   : impl_(std::make_unique<Impl>()) {
-  impl_->computes = name.starts_with("worker") || name.starts_with("stage");
+  impl_->computes = name.starts_with("worker") || name.starts_with("stage")
+                    || name.starts_with("tensor");
   impl_->waits_for_brief = real::World::get().random().chance(50);
 }
 Executor::~Executor() = default;

@@ -10,7 +10,7 @@
 namespace troupe::real {
 namespace {
 
-World* running = nullptr;
+World* running_world = nullptr;
 /// The clock of each world's beginning, which decides when reports are due.
 constexpr uint64_t beginning = 1'000'000'000;
 /// What an actor takes for a message.
@@ -28,13 +28,13 @@ std::unique_ptr<caf::actor_system_config> testing() {
 } // namespace
 
 World& World::get() {
-  if (running == nullptr)
+  if (running_world == nullptr)
     throw std::logic_error("no simulated world runs");
-  return *running;
+  return *running_world;
 }
 
 uint64_t World::clock() {
-  return running != nullptr ? running->now_ : beginning;
+  return running_world != nullptr ? running_world->now_ : beginning;
 }
 
 World::World(uint64_t seed)
@@ -44,7 +44,7 @@ World::World(uint64_t seed)
     system_(std::make_unique<caf::actor_system>(*config_)),
     scheduler_(
       dynamic_cast<caf::scheduler::test_coordinator*>(&system_->scheduler())) {
-  running = this;
+  running_world = this;
   if (scheduler_ == nullptr)
     throw std::logic_error("CAF has no testing scheduler");
   scheduler_->clock().current_time =
@@ -62,7 +62,7 @@ World::~World() {
   while (!queue_.empty()) // what events hold may call
     queue_.pop();
   system_.reset();
-  running = nullptr;
+  running_world = nullptr;
 }
 
 void World::note(const std::string& line) const {

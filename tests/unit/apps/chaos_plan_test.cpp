@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace troupe;
 
@@ -26,7 +27,51 @@ Plan served(uint32_t workers, uint32_t shards, uint32_t chain) {
   return Job{options, 64}.plan;
 }
 
+Plan of_parts(Strategy strategy) {
+  JobOptions options;
+  options.model = "mlp:784-8-8-10";
+  options.strategy = strategy;
+  options.stages = 3;
+  options.cut.tensor = 2;
+  options.cut.virtual_slices = 2;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  return Job{options, 64}.plan;
+}
+
 } // namespace
+
+BOOST_AUTO_TEST_CASE(stages_and_tensor_members_are_struck_in_each_phase) {
+  using enum ChaosKind;
+  for (const auto& [strategy, kind, count] :
+       {std::tuple{Strategy::pipeline, RoleKind::stage, 3u},
+        std::tuple{Strategy::tensor, RoleKind::tensor, 2u}}) {
+    const auto plan = of_parts(strategy);
+    ChaosPlan chaos{plan, 1, {kill, stop, slow, cut, flip}};
+    std::map<ChaosKind, std::set<StepPhase>> phases;
+    std::set<uint32_t> struck;
+    for (int i = 0; i < 300; ++i) {
+      const auto strike = chaos.next(9);
+      std::set<RoleId> roles;
+      for (const auto& wish : strike.wishes) {
+        BOOST_TEST(roles.insert(wish.role).second);
+        if (wish.role.kind == RoleKind::coordinator)
+          continue;
+        BOOST_TEST((wish.role.kind == kind));
+        struck.insert(wish.role.index);
+        phases[wish.kind].insert(wish.phases.front());
+        BOOST_TEST(may_strike(wish.kind, kind, wish.phases.front()));
+      }
+    }
+    BOOST_TEST(struck.size() == count);
+    for (auto phase : phases_of(kind))
+      BOOST_TEST(phases[kill].contains(phase), to_string(phase));
+    BOOST_TEST(phases[cut].size() == 4u);
+    BOOST_TEST((phases[slow] == std::set{StepPhase::compute}));
+    for (auto other : {nan, device, memory})
+      BOOST_CHECK_THROW((ChaosPlan{plan, 1, {other}}), UsageError);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(the_same_seed_draws_the_same_faults) {
   const auto plan = served(3, 2, 2);

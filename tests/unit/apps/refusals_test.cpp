@@ -37,8 +37,7 @@ BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   const std::vector<std::pair<const char*, const char*>> values{
     {"--strategy", "tpu"},
-    {"--strategy", "tensor"},
-    {"--strategy", "hybrid"},
+    {"--sync-data", "parameter_server"},
   };
   for (const auto& [flag, value] : values) {
     auto message = train_usage({flag, value});
@@ -290,7 +289,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
   check_has(complaint("chaos = \"x\"\n"), "not available yet");
-  check_has(complaint("strategy = \"tensor\"\n"), "not available yet");
+  check_has(complaint("strategy = \"tpu\"\n"), "not available yet");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
   check_has(complaint("lr = = 1\n"), "not valid TOML");

@@ -24,6 +24,14 @@ BOOST_AUTO_TEST_CASE(lines_of_an_exposition_are_read) {
   BOOST_TEST(values[3].value == 7);
 }
 
+// A stranger's text must not move a terminal's cursor.
+BOOST_AUTO_TEST_CASE(labels_are_shown_as_a_terminal_may) {
+  const ScrapedValue value{"a", {{"role", "worker:0"}, {"peer", "\x1b[2J"}}, 1};
+  BOOST_TEST(label_of(value, "role") == "worker:0");
+  BOOST_TEST(label_of(value, "peer") == "?[2J");
+  BOOST_TEST(label_of(value, "state") == "");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_exposition_is_refused) {
   for (const auto* text : {"<html>", "a{", "a{b", "a{b=\"", "a{b=\"c",
                            "a{b=\"c\\", "a{b=\"c\"}", "a x", " 1", "{} 1"})

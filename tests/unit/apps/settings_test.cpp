@@ -272,6 +272,16 @@ BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
   BOOST_CHECK_EQUAL(to_string(*late.role), "ps:0");
   check_has(usage({"role", "ps:0", "ps:1", "--coordinator", "[::1]:70"}),
             "unexpected argument ps:1");
+  // The address of metrics, or a journal, may stand behind the flags, too.
+  for (const Words& words :
+       {Words{"top", "http://127.0.0.1:9/metrics", "--once"},
+        Words{"top", "--once", "127.0.0.1:9"},
+        Words{"status", "--certificates", "certs", "127.0.0.1:9"}})
+    BOOST_CHECK_EQUAL(parse(words).metrics_address, "127.0.0.1:9");
+  BOOST_CHECK_EQUAL(parse({"events", "--kind", "epoch", "run.db"}).events.path,
+                    "run.db");
+  check_has(usage({"top", "127.0.0.1:9", "--once", "127.0.0.1:10"}),
+            "unexpected argument 127.0.0.1:10");
   around.tf_config = R"({"cluster": {"chief": ["127.0.0.1:70"],
     "worker": ["127.0.0.1:71", "127.0.0.1:72"], "ps": ["127.0.0.1:73"],
     "evaluator": ["127.0.0.1:74"]}, "task": {"type": "ps", "index": 0}})";

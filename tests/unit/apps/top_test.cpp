@@ -181,16 +181,42 @@ BOOST_AUTO_TEST_CASE(a_page_has_what_is_known_and_who_is_in_trouble) {
 }
 
 BOOST_AUTO_TEST_CASE(a_page_is_as_large_as_the_screen) {
-  for (size_t height : {1, 5, 7, 8, 10, 50, 100})
-    for (size_t width : {1, 10, 80, 200}) {
-      const auto page = page_of(large_job(),
-                                {.width = width, .height = height});
-      BOOST_TEST(page.lines.size() <= std::max<size_t>(height, 8));
-      for (const auto& line : page.lines)
-        BOOST_TEST(line.size() <= width);
-    }
+  for (size_t height : {1, 2, 3, 4, 5, 6, 7, 8, 10, 50, 100})
+    for (size_t width : {1, 10, 80, 200})
+      for (const bool log : {false, true}) {
+        const auto page = page_of(large_job(),
+                                  {.width = width, .height = height},
+                                  std::deque<std::string>(log ? 9 : 0, "said"));
+        BOOST_TEST(page.lines.size() == height);
+        for (const auto& line : page.lines)
+          BOOST_TEST(line.size() <= width);
+      }
   const auto all = page_of(large_job(), {.width = 200, .height = 0});
   BOOST_TEST(all.lines.size() == 5u + 1 + 40);
+}
+
+// A page of fewer than eight lines had eight, and the terminal scrolled.
+BOOST_AUTO_TEST_CASE(on_a_page_of_few_lines_what_says_most_stays) {
+  auto job = seen_twice();
+  PageOptions options{.address = "127.0.0.1:9", .height = 5};
+  auto page = page_of(job, options);
+  BOOST_TEST(page.lines.front().starts_with("step 102 of 1000"));
+  BOOST_TEST(has(page, "the step is late"));
+  BOOST_TEST(!has(page, "127.0.0.1:9"));
+  BOOST_TEST(page.room == 1u);
+  BOOST_TEST(has(page, "coordinator"));
+  options.silence = "nobody listens";
+  BOOST_TEST(page_of(job, options).lines.front().ends_with("nobody listens"));
+  options.height = 1;
+  BOOST_TEST(page_of(job, options).lines.front().ends_with("nobody listens"));
+  options.silence.clear();
+  BOOST_TEST(page_of(job, options).lines.front().starts_with("step 102"));
+  job.late.clear();
+  options.height = 6;
+  page = page_of(job, options);
+  BOOST_TEST(page.lines.front().starts_with("troupe top 127.0.0.1:9"));
+  BOOST_TEST(has(page, "members 3 of 4"));
+  BOOST_TEST(!has(page, "last commit"));
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_sorted_filtered_and_grouped) {
@@ -211,17 +237,6 @@ BOOST_AUTO_TEST_CASE(rows_are_sorted_filtered_and_grouped) {
   BOOST_TEST(has(grouped, "780%"));     // a sum
   BOOST_TEST(has(grouped, "40.0 KiB")); // another one
   BOOST_TEST(has(grouped, "1 left out; ps:7 is waited for"));
-}
-
-BOOST_AUTO_TEST_CASE(numbers_are_short) {
-  BOOST_TEST(short_number(12.34) == "12.3");
-  BOOST_TEST(short_number(9999) == "9999");
-  BOOST_TEST(short_number(12'345) == "12.3k");
-  BOOST_TEST(short_number(1.25e6) == "1.25M");
-  BOOST_TEST(short_number(unknown) == "-");
-  BOOST_TEST(short_bytes(912) == "912 B");
-  BOOST_TEST(short_bytes(1536) == "1.5 KiB");
-  BOOST_TEST(short_bytes(200.0 * 1024 * 1024) == "200 MiB");
 }
 
 BOOST_AUTO_TEST_CASE(keys_change_how_a_page_is_looked_at) {

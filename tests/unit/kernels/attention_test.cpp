@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(attention_follows_its_reference_on_every_isa) {
     kernels::Isa kept = kernels::selected_isa();
     ~Restore() { kernels::select_loops(kept); }
   } restore;
-  for (auto isa :
-       {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+  for (auto isa : kernels::every_isa) {
     if (!kernels::has_isa(isa)) {
       BOOST_TEST_MESSAGE(kernels::name_of(isa) << " is not supported here");
       continue;

@@ -43,6 +43,36 @@ BOOST_AUTO_TEST_CASE(rules_are_read_back_as_they_are_written) {
   BOOST_TEST((rules[1].kind == ColumnKind::label));
 }
 
+BOOST_AUTO_TEST_CASE(the_column_whose_ids_mean_other_values_is_named) {
+  const auto fitted = [](const char* rules,
+                         std::vector<std::vector<std::string>> values) {
+    FittedColumns out;
+    for (auto& rule : parse_column_rules(rules))
+      out.columns.push_back({rule, 0, std::move(values[out.columns.size()])});
+    return out;
+  };
+  const auto one = fitted("age:number,city:category,hash:id:buckets=9,y:label",
+                          {{}, {"a", "b"}, {}, {"no", "yes"}});
+  BOOST_TEST(other_values(one, one) == "");
+  // Numbers and names have no ids.
+  BOOST_TEST(other_values(one, fitted("town:category,h:id:buckets=9,z:label",
+                                      {{"a", "b"}, {}, {"no", "yes"}}))
+             == "");
+  BOOST_TEST(other_values(one, fitted("city:category,h:id:buckets=9,y:label",
+                                      {{"a", "c"}, {}, {"no", "yes"}}))
+             == "city");
+  BOOST_TEST(other_values(one, fitted("city:category,h:id:buckets=8,y:label",
+                                      {{"a", "b"}, {}, {"no", "yes"}}))
+             == "hash");
+  BOOST_TEST(other_values(one, fitted("city:category,h:id:buckets=9,y:label",
+                                      {{"a", "b"}, {}, {"0", "1"}}))
+             == "y");
+  BOOST_TEST(other_values(one, fitted("city:category", {{"a", "b"}}))
+             == "hash");
+  BOOST_TEST(other_values(fitted("city:category", {{"a", "b"}}), one)
+             == "hash");
+}
+
 BOOST_AUTO_TEST_CASE(rules_that_say_nothing_are_refused) {
   refuses_rules("age", {"NAME:KIND"});
   refuses_rules(":number", {"names no column"});

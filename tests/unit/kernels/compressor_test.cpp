@@ -1,6 +1,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "tests/unit/kernels/compressed.hpp"
+#include "tests/unit/kernels/recorded_bits.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -185,9 +186,9 @@ BOOST_AUTO_TEST_CASE(place_and_instruction_set_do_not_change_the_bytes) {
       auto residual = start;
       const auto bytes = compressed(format, values, &residual);
       const auto sent = decompressed(format, bytes, count);
+      record_bits_of(to_string(format), bytes, residual, sent);
       const auto compressor = make_compressor(format);
-      for (auto isa :
-           {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+      for (auto isa : kernels::every_isa) {
         if (!kernels::has_isa(isa)) {
           BOOST_TEST_MESSAGE(kernels::name_of(isa) << " is not supported here");
           continue;
@@ -239,8 +240,7 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_arrive_and_do_not_stay) {
         auto values = random_values(600, 14);
         values[300] = bad;
         CompressedBytes first;
-        for (auto isa :
-             {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+        for (auto isa : kernels::every_isa) {
           if (!kernels::has_isa(isa))
             continue;
           kernels::select_loops(isa);

@@ -28,7 +28,7 @@ constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
 /// The tables this machine can run, the least first.
 std::vector<const LoopTable*> tables() {
   std::vector<const LoopTable*> result;
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+  for (auto isa : every_isa)
     if (has_isa(isa))
       result.push_back(&loops(isa));
     else

@@ -105,7 +105,7 @@ struct Restore {
 template <class F>
 void for_every_isa(F f) {
   Restore restore;
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+  for (auto isa : every_isa)
     if (has_isa(isa)) {
       select_loops(isa);
       BOOST_TEST_CONTEXT(name_of(isa)) {
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(small_products_have_the_bits_of_the_chain) {
         for (size_t n = 1; n <= most; ++n)
           for_all_sides([&](Side a, Side b, bool add) {
             const auto c = product_of(chains, m, n, k, a, b, add, (m + n) % 4);
-            const auto& element = want[isa != Isa::sse4][add];
+            const auto& element = want[fuses(isa)][add];
             size_t wrong = 0;
             for (size_t i = 0; i < m; ++i)
               for (size_t j = 0; j < n; ++j)
@@ -269,9 +269,8 @@ BOOST_AUTO_TEST_CASE(large_products_have_the_bits_of_the_chain) {
         const auto c = product_of(chains, m, n, k, a, b, add, 3);
         size_t wrong = 0;
         for (size_t at = 0; at < c.size(); at += c.size() < 5000 ? 1 : 37)
-          wrong += !same_bits(c[at],
-                              chains.element(at / n, at % n, isa != Isa::sse4,
-                                             add, old_element));
+          wrong += !same_bits(c[at], chains.element(at / n, at % n, fuses(isa),
+                                                    add, old_element));
         BOOST_TEST(wrong == 0u,
                    "" << wrong << " of " << m << "x" << n << "x" << k);
       });
@@ -342,7 +341,7 @@ BOOST_AUTO_TEST_CASE(rounding_to_bfloat16_is_to_nearest_even) {
   for (uint32_t bits : {0x3f800000u, 0x3f808000u, 0x3f818000u, 0x3f807fffu,
                         0x3f808001u, 0x80000000u, 0x00018000u, 0xff7f0000u})
     values.push_back(std::bit_cast<float>(bits));
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512}) {
+  for (auto isa : every_isa) {
     if (!has_isa(isa))
       continue;
     for (size_t offset = 0; offset < 20; ++offset) {

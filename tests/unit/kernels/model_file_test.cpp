@@ -130,10 +130,29 @@ BOOST_AUTO_TEST_CASE(a_file_fits_itself_to_the_data) {
   File file{"troupe_model_file_test_fits.toml", tiny_toml};
   SampleShape sample;
   sample.features = {12, 10, 1};
-  sample.classes = 7;
+  sample.classes = 4;
   auto graph = make_graph(file.path.string(), sample);
-  BOOST_TEST(graph.classes() == 7u);
+  BOOST_TEST(graph.classes() == 4u);
   BOOST_TEST(graph.features() == 120u);
+}
+
+// Symptom: a file with classes = 5 trained a model of 8 on data with labels up
+// to 7, one of them mistyped, without a word.
+BOOST_AUTO_TEST_CASE(more_classes_than_a_file_says_are_refused) {
+  File file{"troupe_model_file_test_more.toml", tiny_toml};
+  SampleShape sample;
+  sample.features = {8, 8, 3};
+  sample.classes = 8;
+  for (const auto& model :
+       {file.path.string(), portable_model(file.path.string())})
+    BOOST_CHECK_EXCEPTION(
+      make_graph(model, sample), InputError, [](const InputError& error) {
+        return std::string{error.what()}.ends_with(
+          ": its sample says classes = 5, and the data has labels up to 7; "
+          "write classes = 8, or mend the labels");
+      });
+  sample.classes = 5;
+  BOOST_TEST(make_graph(file.path.string(), sample).classes() == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(a_graph_carries_what_its_file_held) {

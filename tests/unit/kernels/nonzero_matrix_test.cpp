@@ -45,7 +45,7 @@ struct Restore {
 template <class F>
 void under_every_isa(F f) {
   Restore restore;
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+  for (auto isa : every_isa)
     if (has_isa(isa)) {
       select_loops(isa);
       BOOST_TEST_CONTEXT(name_of(isa)) {

@@ -1,6 +1,7 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/optimizer/norms.hpp"
 #include "kernels/optimizer/optimizer.hpp"
+#include "tests/unit/kernels/recorded_bits.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -151,8 +152,8 @@ BOOST_AUTO_TEST_CASE(place_and_instruction_set_do_not_change_square_sums) {
   const size_t count = norm_block + 77;
   const auto values = random_values(count, 10);
   const auto want = blocks_of(values.data(), count);
-  for (auto isa :
-       {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+  troupe::test::record_bits_of("square sums", want);
+  for (auto isa : kernels::every_isa) {
     if (!kernels::has_isa(isa)) {
       BOOST_TEST_MESSAGE(kernels::name_of(isa) << " is not supported here");
       continue;
@@ -203,8 +204,8 @@ BOOST_AUTO_TEST_CASE(place_and_instruction_set_do_not_change_lambs_norms) {
   SelectedLoops restore;
   const size_t count = norm_block + 77;
   const LambBlocks want{Variable{count}.args()};
-  for (auto isa :
-       {kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+  troupe::test::record_bits_of("lamb", want.values, want.directions);
+  for (auto isa : kernels::every_isa) {
     if (!kernels::has_isa(isa))
       continue;
     kernels::select_loops(isa);

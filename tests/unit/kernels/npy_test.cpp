@@ -136,6 +136,41 @@ BOOST_AUTO_TEST_CASE(extents_after_the_first_are_those_of_a_sample) {
   BOOST_TEST(set.shape.classes == 5u);
 }
 
+BOOST_AUTO_TEST_CASE(samples_to_predict_need_no_labels) {
+  using troupe::load_data;
+  using troupe::parse_data_spec;
+  const Folder folder;
+  const auto spec =
+    "npy:" + folder.put("x.npy", array<float>("<f4", "3, 2", Floats(6)));
+  troupe::ReadLimits unlabelled;
+  unlabelled.unlabelled = true;
+  const auto set = *load_data(parse_data_spec(spec), {}, unlabelled).train;
+  BOOST_TEST(!set.labelled);
+  BOOST_TEST(set.samples() == 3u);
+  BOOST_TEST((set.shape.label == LabelKind::classes));
+  BOOST_TEST(set.shape.classes == 0u);
+  const auto numbers = *load_data(parse_data_spec(spec + "?task=regression"),
+                                  {}, unlabelled)
+                          .train;
+  BOOST_TEST((numbers.shape.label == LabelKind::number));
+  BOOST_TEST(numbers.samples() == 3u);
+  // Beside others that have some they are of the same kind.
+  const auto known =
+    spec
+    + "?labels=" + folder.put("y.npy", array<int8_t>("|i1", "3,", {0, 5, 2}));
+  const auto parts = load_data(parse_data_spec(known),
+                               {0, parse_data_spec(spec)}, unlabelled);
+  BOOST_TEST(parts.train->labelled);
+  BOOST_TEST(!parts.eval->labelled);
+  BOOST_TEST((parts.eval->shape == parts.train->shape));
+  // All others need them.
+  for (const auto& labelled :
+       {+[](const std::string& text) { troupe::parse_labelled_spec(text); },
+        +[](const std::string& text) { load(text); }})
+    BOOST_CHECK_EXCEPTION(labelled(spec), troupe::UsageError,
+                          says({"names no labels", "npy:FILE?labels=FILE"}));
+}
+
 BOOST_AUTO_TEST_CASE(float_labels_are_numbers_and_integers_on_request) {
   const Pair files;
   const auto x = array<float>("<f4", "2,", {1, 2});
@@ -208,7 +243,6 @@ BOOST_AUTO_TEST_CASE(values_and_labels_out_of_range_are_named) {
   refuses(x, {"2 samples", "3 labels"}, array<uint8_t>("|u1", "3,", {0, 1, 1}));
   refuses(x, {"[2, 2]", "one extent"},
           array<uint8_t>("|u1", "2, 2", {0, 1, 1, 0}));
-  refuses_spec("npy:f", {"labels=FILE"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,7 +56,7 @@ const std::vector<std::vector<uint32_t>> some_rows = {{5},
 template <class F>
 void under_every_isa(F f) {
   const auto kept = selected_isa();
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+  for (auto isa : every_isa)
     if (has_isa(isa)) {
       select_loops(isa);
       BOOST_TEST_CONTEXT(name_of(isa)) {

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_on_every_instruction_set) {
     for (size_t i = 0; i < length; ++i)
       want[i] = sum_of(program,
                        [&](uint32_t m, uint32_t) { return values[m][i]; });
-    for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+    for (auto isa : every_isa)
       for (bool past_cache : {false, true}) {
         if (!has_isa(isa))
           continue;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(copies_past_the_caches_copy_just_that) {
   std::vector<float> from(300);
   for (size_t i = 0; i < from.size(); ++i)
     from[i] = static_cast<float>(i);
-  for (auto isa : {Isa::sse4, Isa::avx2, Isa::avx512})
+  for (auto isa : every_isa)
     for (size_t offset : {0, 1, 15, 16})
       for (size_t count : {0, 1, 16, 17, 200}) {
         if (!has_isa(isa))

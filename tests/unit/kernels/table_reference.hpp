@@ -113,7 +113,7 @@ inline bool same_bits(const std::vector<float>& a,
          && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// A memory file, as a node supervisor keeps one.
+/// A memory file, as a role supervisor keeps one.
 struct MemoryFile {
   MemoryFile() : descriptor(memfd_create("table", MFD_CLOEXEC)) {}
   ~MemoryFile() { close(descriptor); }

@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(products_of_slices_are_added_along_the_tree) {
       memory.targets()[i] = 0;
     std::vector<float> found(rows);
     Predictions predictions;
-    predictions.scores = found.data();
+    predictions.outputs = found.data();
     make_replica(cut, {}, rows)
       ->evaluate(parameters.data(), memory.batch(rows, 7), predictions);
     std::vector<std::vector<float>> parts;

@@ -36,7 +36,7 @@ Begun begin_with(LeaseAccount& account, const std::set<uint32_t>& workers,
   SealedState sealed;
   sealed.applied = std::move(applied);
   sealed.promised = std::move(promised);
-  account.tell(sealed);
+  sealed.leases = account.known();
   const auto lost = decide_resume(sealed, ResumeMode::leases).lost_leases;
   return {account.begin_epoch(workers, sealed, lost, step), lost};
 }

@@ -34,6 +34,15 @@ Plan of(RoleKind kind, uint32_t count) {
   return plan;
 }
 
+/// A worker and a shard in each process.
+Plan shared(uint32_t workers, uint32_t chain = 1) {
+  auto plan = served(workers, workers);
+  plan.strategy = Strategy::fully_sharded;
+  plan.paired = true;
+  plan.chain = chain;
+  return plan;
+}
+
 Placement placed(Hosts hosts, const Plan& plan) {
   Placement out{std::move(hosts)};
   std::string mistake;
@@ -134,6 +143,27 @@ BOOST_AUTO_TEST_CASE(heads_of_chains_are_shared) {
   BOOST_TEST(on(all, 1) == "worker:1, ps:1, ps:2");
 }
 
+// They were refused.
+BOOST_AUTO_TEST_CASE(a_worker_and_its_shard_take_one_slot) {
+  const auto plan = shared(4);
+  const auto all = placed({{"a", 2}, {"b", 2}}, plan);
+  BOOST_TEST(on(all, 0) == "worker:0, worker:1");
+  BOOST_TEST(on(all, 1) == "worker:2, worker:3");
+  BOOST_TEST(all.links(plan).size() == 1u);
+  BOOST_TEST(
+    refused({{"a", 2}, {"b", 1}}, plan)
+    == "4 roles and 3 slots: each worker, shard, stage and member takes one; "
+       "give hosts more slots, as in a:3");
+}
+
+BOOST_AUTO_TEST_CASE(replicas_of_a_workers_share_are_on_other_hosts) {
+  const auto all = placed({{"a", 1}, {"b", 3}, {"c", 2}}, shared(5, 2));
+  BOOST_TEST(on(all, 0) == "worker:0");
+  BOOST_TEST(on(all, 1) == "worker:1, worker:3");
+  BOOST_TEST(on(all, 2) == "worker:2, worker:4");
+  BOOST_TEST(refused({{"a", 4}}, shared(4, 2)).starts_with("--chain 2 on 1 "));
+}
+
 BOOST_AUTO_TEST_CASE(no_host_gets_more_roles_than_it_has_slots) {
   for (uint32_t workers = 1; workers <= 9; ++workers) {
     const auto all = placed({{"a", 1}, {"b", 5}, {"c", 3}},
@@ -155,10 +185,20 @@ BOOST_AUTO_TEST_CASE(stages_are_apart_and_few_activations_cross) {
   BOOST_TEST(on(all, 2) == "stage:4, stage:5");
 }
 
+BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
+  const auto plan = of(RoleKind::tensor, 4);
+  const auto all = placed({{"a", 2}, {"b", 1}, {"c", 1}}, plan);
+  BOOST_TEST(on(all, 0) == "tensor:0, tensor:1");
+  BOOST_TEST(on(all, 2) == "tensor:3");
+  BOOST_TEST(all.links(plan).size() == 3u);
+  BOOST_TEST(refused({{"a", 3}}, plan).starts_with("4 roles and 3 slots"));
+}
+
 BOOST_AUTO_TEST_CASE(too_few_slots_or_hosts_are_said_with_what_helps) {
-  BOOST_TEST(refused({{"a", 2}, {"b", 1}}, served(3, 1))
-             == "4 roles and 3 slots: each worker, shard and stage takes one; "
-                "give hosts more slots, as in a:3");
+  BOOST_TEST(
+    refused({{"a", 2}, {"b", 1}}, served(3, 1))
+    == "4 roles and 3 slots: each worker, shard, stage and member takes "
+       "one; give hosts more slots, as in a:3");
   BOOST_TEST(refused({{"a", 9}, {"b", 9}}, served(1, 1, 3))
                .starts_with("--chain 3 on 2 hosts"));
 }
@@ -184,6 +224,13 @@ BOOST_AUTO_TEST_CASE(links_are_between_those_that_talk) {
     six.push_back({std::to_string(i), 1});
   BOOST_TEST((placed(six, stages).links(stages)
               == Pairs{{0, 1}, {0, 5}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}));
+  auto pipelines = stages; // two of three stages: 0-1-2 and 3-4-5
+  pipelines.owners = 3;
+  pipelines.chain = 2;
+  BOOST_TEST((
+    placed(six, pipelines).links(pipelines)
+    == Pairs{
+      {0, 1}, {0, 2}, {1, 2}, {3, 4}, {3, 5}, {4, 5}, {0, 3}, {1, 4}, {2, 5}}));
   BOOST_TEST(placed({{"a", 3}}, replicas).links(replicas).empty());
 }
 

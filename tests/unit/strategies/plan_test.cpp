@@ -193,13 +193,45 @@ BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
                 "--global-batch 8");
 }
 
-BOOST_AUTO_TEST_CASE(strategies_that_are_not_built_are_refused_by_name) {
-  for (std::string name : {"tensor", "hybrid"}) {
-    auto options = mirrored(2);
-    BOOST_TEST(parse(name, options.strategy));
-    BOOST_TEST(refusal(options)
-               == "strategy " + name + " is not available yet");
+BOOST_AUTO_TEST_CASE(pipelines_side_by_side_hold_all_layers_each) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  StageLayers first;
+  first.end = 2;
+  first.variables = {0};
+  StageLayers last{2, 3, "head", "loss", {}, 7, 16, 8, 1};
+  for (uint32_t i = 1; i < some_variables.size(); ++i)
+    last.variables.push_back(i);
+  options.stages = {first, last};
+  options.schedule = "1f1b";
+  options.data = 3;
+  options.virtual_ranks = 4;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  const auto stages = plan.of_kind(RoleKind::stage);
+  BOOST_REQUIRE(stages.size() == 6u);
+  BOOST_TEST(plan.owners == 2u);
+  for (uint32_t member = 0; member < 6; ++member) {
+    BOOST_TEST(stages[member].role.index == member);
+    BOOST_TEST((stages[member].ranks == ranks_of_worker(member / 2, 3, 4)));
+    BOOST_TEST(stages[member].slices == stages[member % 2].slices);
   }
+  for (const auto& slice : plan.slices) {
+    const uint32_t stage = slice.variable == 0 ? 0 : 1;
+    BOOST_TEST((plan.replicas(slice.id)
+                == std::vector<uint32_t>{stage, stage + 2, stage + 4}));
+  }
+  const auto table = to_table(plan);
+  for (const auto* shown :
+       {"pipeline 2       stage:4, stage:5\n",
+        "stage:1, stage:3, stage:5  head to loss",
+        "over 3 pipelines by direct exchange, fixed tree; schedule 1f1b"})
+    BOOST_TEST(table.find(shown) != std::string::npos, table);
+  options.data = 5;
+  BOOST_TEST(refusal(options)
+             == "--mesh data=5: 5 pipelines need at least 5 virtual ranks: "
+                "add --virtual-ranks 5");
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
@@ -239,6 +271,40 @@ BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   options.devices = {"cpu:0"};
   options.chain = 2;
   BOOST_TEST(refusal(options).find("--chain 2") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::tensor;
+  std::vector<uint32_t> all;
+  for (uint32_t i = 0; i < some_variables.size(); ++i)
+    all.push_back(i);
+  // The first variable is the second member's, the others are everybody's.
+  options.tensor = {{{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
+                    {{2, 4}, all, {0}, 7, 1, 1, 16}};
+  options.tensor[0].shows = options.tensor[0].variables;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST((plan.owner_kind == RoleKind::tensor));
+  BOOST_TEST(plan.owners == 2u);
+  BOOST_TEST(plan.of_kind(RoleKind::worker).empty());
+  const auto members = plan.of_kind(RoleKind::tensor);
+  BOOST_REQUIRE(members.size() == 2u);
+  size_t kept = 0;
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.owner[slice.id] == (slice.variable == 0 ? 1u : 0u));
+    BOOST_TEST(plan.on_shards(slice.id));
+    kept += slice.variable == 0 ? 0 : 1;
+  }
+  BOOST_TEST(members[0].slices.size() == kept);
+  BOOST_TEST(members[1].slices.size() == plan.slices.size());
+  BOOST_TEST((members[1].ranks == RankRange{0, options.virtual_ranks}));
+  const auto table = to_table(plan);
+  BOOST_TEST(table.find("tensor:1  2-3") != std::string::npos, table);
+  BOOST_TEST(table.find("every member") != std::string::npos, table);
+  options.devices = {"cuda:0"};
+  BOOST_TEST(refusal(options).find("--devices cpu:0") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(every_device_of_every_worker_has_a_replica) {

@@ -24,6 +24,24 @@ BOOST_AUTO_TEST_CASE(a_dead_role_is_restarted_with_the_reason) {
   BOOST_TEST(verdict.reason == "worker:0 died (signal 9): restart 2 of 5");
 }
 
+BOOST_AUTO_TEST_CASE(who_ends_with_a_host_costs_one_restart) {
+  RestartBudget budget{1};
+  RestartBudget::Life with_others;
+  with_others.beside = true;
+  BOOST_TEST(budget.died(worker0, "its host is lost").restart);
+  for (uint32_t i = 1; i < 7; ++i) {
+    const auto verdict = budget.died({RoleKind::worker, i}, "its host is lost",
+                                     with_others);
+    BOOST_TEST(verdict.restart);
+    BOOST_TEST(verdict.reason
+               == "worker:" + std::to_string(i)
+                    + " died (its host is lost): restart 1 of 1");
+  }
+  BOOST_TEST(!budget.died(shard1, "signal 9").restart);
+  RestartBudget none{0};
+  BOOST_TEST(!none.died(worker0, "", with_others).restart);
+}
+
 BOOST_AUTO_TEST_CASE(restarts_without_progress_end) {
   // I12.
   RestartBudget budget{3};

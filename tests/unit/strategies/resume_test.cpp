@@ -42,7 +42,7 @@ Resume of_free_rows(std::map<uint32_t, LeaseSet> leases,
   SealedState sealed;
   sealed.promised = std::move(leases);
   sealed.replicas = std::move(replicas);
-  sealed.acknowledged = acknowledged;
+  sealed.leases.acknowledged = acknowledged;
   sealed.committed = committed;
   return decide_resume(sealed, ResumeMode::free_rows);
 }
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(leases_that_a_tail_lacks_and_is_given_are_not_lost) {
   SealedState sealed;
   sealed.applied = {{0, {8, {10}}}, {1, {11, {}}}};
   sealed.promised = {{0, {11, {}}}, {1, {11, {}}}};
-  sealed.acknowledged = LeaseSet{11, {}};
+  sealed.leases.acknowledged = LeaseSet{11, {}};
   auto found = decide_resume(sealed, ResumeMode::leases);
   BOOST_TEST((found.verdict == ResumeVerdict::go_on));
   BOOST_TEST(found.lost_leases == 0u);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(leases_that_a_tail_lacks_and_is_given_are_not_lost) {
   BOOST_TEST(found.lost_leases == 1u); // number 8; the tail has 10
   BOOST_TEST(found.reason.find("lost 1 lease") != std::string::npos);
   // A slice may have what was not acknowledged.
-  sealed.acknowledged = LeaseSet{8, {10}};
+  sealed.leases.acknowledged = LeaseSet{8, {10}};
   BOOST_TEST(decide_resume(sealed, ResumeMode::leases).lost_leases == 0u);
 }
 
@@ -205,11 +205,11 @@ BOOST_AUTO_TEST_CASE(of_what_another_coordinator_counted_the_number_is_known) {
   SealedState sealed;
   sealed.applied = {{0, {9, {}}}, {1, {20, {}}}};
   sealed.promised = {{0, {15, {}}}, {1, {20, {}}}};
-  sealed.counted = 24;
+  sealed.leases.counted = 24;
   auto found = decide_resume(sealed, ResumeMode::leases);
   BOOST_TEST((found.verdict == ResumeVerdict::compute_again));
   BOOST_TEST(found.lost_leases == 9u);
-  sealed.counted = 12;
+  sealed.leases.counted = 12;
   BOOST_TEST(decide_resume(sealed, ResumeMode::leases).lost_leases == 0u);
 }
 

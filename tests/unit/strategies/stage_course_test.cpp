@@ -90,6 +90,32 @@ BOOST_AUTO_TEST_CASE(each_round_of_scalars_has_sums_and_what_is_made_of_them) {
   BOOST_TEST((course.phase() == Phase::updating));
 }
 
+BOOST_AUTO_TEST_CASE(beside_other_pipelines_gradients_are_shared_out_first) {
+  for (const bool rounds : {false, true}) {
+    course = StageCourse{10, true};
+    course.begin_epoch(3);
+    begin(rounds);
+    pass_all();
+    for (auto phase : {Phase::giving, Phase::adding, Phase::taking}) {
+      BOOST_TEST((course.phase() == phase));
+      BOOST_TEST(course.is_due());
+      BOOST_TEST(course.next_step() == 4u);
+      course.take();
+      BOOST_TEST(!course.is_due());
+      course.done();
+    }
+    BOOST_TEST((course.phase() == (rounds ? Phase::summing : Phase::updating)));
+    BOOST_TEST(course.version() == 3u);
+  }
+  course.begin_epoch(3); // in the middle of it, too
+  begin(false);
+  pass_all();
+  finish();
+  BOOST_TEST((course.phase() == Phase::adding));
+  course.begin_epoch(3);
+  BOOST_TEST((course.phase() == Phase::waiting));
+}
+
 BOOST_AUTO_TEST_CASE(a_pause_lets_a_step_end_and_begins_none) {
   begin(false);
   course.pause();

@@ -1,6 +1,6 @@
 #include "strategies/step_division.hpp"
 #include "strategies/takeover.hpp"
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,8 +16,8 @@ namespace {
 constexpr auto room = ~uint32_t{0};
 
 /// Throws (asserts) where the nodes leave out a rank, or overlap.
-size_t terms_of(const std::vector<StepShare>& shares, uint32_t ranks) {
-  return tree_terms(nodes_of(shares), std::vector<bool>(ranks, true)).size();
+size_t addends_of(const std::vector<MemberNodes>& shares, uint32_t ranks) {
+  return tree_addends(nodes_of(shares), std::vector<bool>(ranks, true)).size();
 }
 
 } // namespace
@@ -26,38 +26,38 @@ BOOST_AUTO_TEST_CASE(an_undisturbed_step_has_each_members_ranks) {
   const auto shares = divide_step({{{0, 4}, {}}, {{4, 8}, {}}},
                                   {8, false, 2, room});
   BOOST_TEST_REQUIRE(shares.size() == 2u);
-  BOOST_TEST((shares[0] == StepShare{{}, {{0, 2}, {2, 4}}}));
-  BOOST_TEST((shares[1] == StepShare{{}, {{4, 6}, {6, 8}}}));
+  BOOST_TEST((shares[0] == MemberNodes{{}, {{0, 2}, {2, 4}}}));
+  BOOST_TEST((shares[1] == MemberNodes{{}, {{4, 6}, {6, 8}}}));
 }
 
 BOOST_AUTO_TEST_CASE(survivors_keep_their_sums_and_compute_what_nobody_has) {
   // Of three, the one in the middle died; ranks are divided anew.
   const auto shares = divide_step(
     {{{0, 4}, {{0, 2}}}, {{4, 8}, {{5, 6}, {6, 8}}}}, {8, false, 4, room});
-  BOOST_TEST((shares[0] == StepShare{{{0, 2}}, {{2, 4}}}));
-  BOOST_TEST((shares[1] == StepShare{{{5, 6}, {6, 8}}, {{4, 5}}}));
-  BOOST_TEST(terms_of(shares, 8) == 5u);
+  BOOST_TEST((shares[0] == MemberNodes{{{0, 2}}, {{2, 4}}}));
+  BOOST_TEST((shares[1] == MemberNodes{{{5, 6}, {6, 8}}, {{4, 5}}}));
+  BOOST_TEST(addends_of(shares, 8) == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(sums_count_whoever_owns_their_ranks_now) {
   const auto shares = divide_step({{{0, 4}, {{4, 8}}}, {{4, 8}, {{0, 4}}}},
                                   {8, false, 1, room});
-  BOOST_TEST((shares[0] == StepShare{{{4, 8}}, {}}));
-  BOOST_TEST((shares[1] == StepShare{{{0, 4}}, {}}));
+  BOOST_TEST((shares[0] == MemberNodes{{{4, 8}}, {}}));
+  BOOST_TEST((shares[1] == MemberNodes{{{0, 4}}, {}}));
 }
 
 BOOST_AUTO_TEST_CASE(without_room_all_compute_again) {
   const auto shares = divide_step({{{0, 4}, {{0, 1}}}, {{4, 8}, {{6, 8}}}},
                                   {8, false, 1, 2});
-  BOOST_TEST((shares[0] == StepShare{{}, {{0, 4}}}));
-  BOOST_TEST((shares[1] == StepShare{{}, {{4, 8}}}));
+  BOOST_TEST((shares[0] == MemberNodes{{}, {{0, 4}}}));
+  BOOST_TEST((shares[1] == MemberNodes{{}, {{4, 8}}}));
 }
 
 BOOST_AUTO_TEST_CASE(in_any_order_all_compute_again) {
   const auto shares = divide_step({{{0, 5}, {{0, 3}}}, {{5, 8}, {}}},
                                   {8, true, 4, room});
-  BOOST_TEST((shares[0] == StepShare{{}, {{0, 5}}}));
-  BOOST_TEST((shares[1] == StepShare{{}, {{5, 8}}}));
+  BOOST_TEST((shares[0] == MemberNodes{{}, {{0, 5}}}));
+  BOOST_TEST((shares[1] == MemberNodes{{}, {{5, 8}}}));
 }
 
 BOOST_AUTO_TEST_CASE(whoever_dies_and_comes_the_tree_is_whole) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(whoever_dies_and_comes_the_tree_is_whole) {
       members.push_back({ranks_of_worker(i, count, ranks), {}});
     for (int death = 0; death < 5; ++death) {
       const auto shares = divide_step(members, options);
-      terms_of(shares, ranks); // asserts
+      addends_of(shares, ranks); // asserts
       for (const auto& share : shares)
         BOOST_TEST(share.held.size() + share.left.size()
                    <= std::max(options.most, max_nodes(options)));

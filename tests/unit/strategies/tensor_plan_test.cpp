@@ -172,10 +172,10 @@ BOOST_AUTO_TEST_CASE(members_sums_are_added_as_the_whole_tree_is) {
       if (mistake_of_tensor(members, slices))
         continue;
       std::vector<std::string> stack;
-      for (const auto& term : tensor_terms(members, slices)) {
+      for (const auto& addend : tensor_addends(members, slices)) {
         stack.push_back(
-          tree_in_words(slices_of_member(term.member, members, slices)));
-        for (uint32_t i = 0; i < term.merges; ++i) {
+          tree_in_words(slices_of_member(addend.member, members, slices)));
+        for (uint32_t i = 0; i < addend.merges; ++i) {
           const auto right = stack.back();
           stack.pop_back();
           stack.back() = '(' + stack.back() + '+' + right + ')';

@@ -103,6 +103,30 @@ bool has(const std::string& line, const std::string& part) {
 
 BOOST_FIXTURE_TEST_SUITE(authority, Bench)
 
+// Symptom: Python 3.13 read no page of metrics: "Missing Authority Key
+// Identifier". It verifies strictly (RFC 5280) where nothing else is asked for.
+BOOST_AUTO_TEST_CASE(a_member_s_chain_holds_where_it_is_verified_strictly) {
+  Bench bench;
+  const auto root = certificate_in(bench.root.authority);
+  const auto between = certificate_in(signer_of(bench.below));
+  const auto member =
+    certificate_in(make_member(bench.below, worker_2).certificate);
+  BOOST_REQUIRE((root && between && member));
+  const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store{
+    X509_STORE_new(), X509_STORE_free};
+  X509_STORE_add_cert(store.get(), root.get());
+  X509_STORE_set_flags(store.get(), X509_V_FLAG_X509_STRICT);
+  const std::unique_ptr<STACK_OF(X509), void (*)(STACK_OF(X509)*)> above{
+    sk_X509_new_null(), [](STACK_OF(X509) * x) { sk_X509_free(x); }};
+  sk_X509_push(above.get(), between.get());
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> verify{
+    X509_STORE_CTX_new(), X509_STORE_CTX_free};
+  X509_STORE_CTX_init(verify.get(), store.get(), member.get(), above.get());
+  const auto holds = X509_verify_cert(verify.get());
+  BOOST_TEST(holds == 1, X509_verify_cert_error_string(
+                           X509_STORE_CTX_get_error(verify.get())));
+}
+
 BOOST_AUTO_TEST_CASE(what_one_below_signs_is_good_everywhere) {
   const TlsContext by_root{make_member(root, test::worker(0))};
   const TlsContext by_standby{make_member(below, test::worker(1))};

@@ -1,9 +1,12 @@
 #include "actors/certificates/certificate.hpp"
 #include "actors/certificates/credentials.hpp"
+#include "actors/certificates/private_file.hpp"
 #include "kernels/base/error.hpp"
 #include "tests/unit/actors/job_certificates.hpp"
 
 #include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
 
 using namespace troupe;
 
@@ -69,6 +72,28 @@ BOOST_AUTO_TEST_CASE(dates_are_held_against_the_clock) {
     const auto line = refusal(source, worker_1);
     BOOST_TEST(says(line, "is valid from "), line);
     BOOST_TEST(says(line, date(source.now()).substr(0, 13)), line);
+  }
+}
+
+// Symptom: a host's clock was set back by days, and the next role that died
+// could not be started again. Cause: all that the run had made was not valid
+// yet.
+BOOST_AUTO_TEST_CASE(whose_clock_is_held_judges_by_the_time_that_went_by) {
+  constexpr int64_t day = 24 * 3600;
+  for (const int64_t set_by : {-3 * day, 40 * day}) {
+    auto source = held_clock(CertificateSource{path});
+    BOOST_TEST(std::abs(source.now() - CertificateSource{}.now()) <= 1);
+    source.boot_s -= set_by; // it began before the clock was set
+    const auto authority = make_authority(source);
+    const auto text = to_bundle(make_member(authority, worker_1));
+    write_private(path + "/held", text);
+    BOOST_TEST(refusal(path + "/held", worker_1) == "");
+    write_private(path + "/free", text.substr(0, text.find("# boot time")));
+    const auto line = refusal(path + "/free", worker_1);
+    BOOST_TEST(says(line, "is valid from "), line);
+    const auto loaded = load_credentials(path + "/held", worker_1);
+    BOOST_TEST(loaded.source.boot_s == source.boot_s);
+    BOOST_TEST(make_member(authority, worker_1).source.boot_s == source.boot_s);
   }
 }
 

@@ -71,6 +71,31 @@ BOOST_AUTO_TEST_CASE(leaves_in_any_order_give_the_bits_of_the_tree) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(sums_stop_where_others_have_the_rest) {
+  std::mt19937 random(5);
+  for (uint32_t ranks : {1, 3, 5, 8, 13})
+    for (uint32_t lo = 0; lo < ranks; ++lo)
+      for (auto hi = lo + 1; hi <= ranks; ++hi) {
+        std::vector<uint32_t> samples(ranks, 1);
+        samples[random() % ranks] = 0;
+        LeafTree tree{tree_elements};
+        tree.begin(samples, {lo, hi});
+        for (auto rank = hi; rank-- > lo;) {
+          if (samples[rank] == 0)
+            continue;
+          auto* leaf = tree.next();
+          for (size_t i = 0; i < tree_elements; ++i)
+            leaf[i] = leaf_value(rank, i);
+          tree.put(rank);
+        }
+        for (auto node : maximal_nodes({lo, hi}, ranks)) {
+          const auto want = tree_sum(node, samples);
+          BOOST_TEST((want.empty()
+                      || std::equal(want.begin(), want.end(), tree.sum(node))));
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(a_step_that_was_broken_off_leaves_nothing_behind) {
   LeafTree tree{tree_elements};
   tree.begin({1, 1});

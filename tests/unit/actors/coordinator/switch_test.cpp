@@ -1,7 +1,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/launch/local_coordinator.hpp"
-#include "actors/launch/node_supervisor.hpp"
+#include "actors/launch/role_supervisor.hpp"
 #include "actors/launch/run_watch.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
@@ -95,7 +95,7 @@ RunResult run_superseded(const JobOptions& job, const std::string& mode,
   supervise.job = coordinator.job;
   supervise.data = data;
   supervise.job_id = id;
-  auto supervisor = spawn_node_supervisor(system, coordinator.actor,
+  auto supervisor = spawn_role_supervisor(system, coordinator.actor,
                                           std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);

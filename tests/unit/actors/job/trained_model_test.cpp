@@ -114,7 +114,24 @@ BOOST_AUTO_TEST_CASE(each_kind_of_label_has_its_measures) {
                        {}, 1);
   BOOST_TEST(names(numbers) == "loss ");
   BOOST_TEST(numbers.predictions.empty());
-  BOOST_TEST(numbers.scores.size() == 100u);
+  BOOST_TEST(numbers.outputs.size() == 100u);
+}
+
+BOOST_AUTO_TEST_CASE(logits_of_all_classes_are_given_where_they_are_asked_for) {
+  save();
+  const auto trained = load_trained_model(model, {}, path);
+  const auto data = alternating(600);
+  const auto without = score(trained, data, {}, 1);
+  BOOST_TEST(without.outputs.empty());
+  const auto with = score(trained, data, {}, 3, true);
+  BOOST_TEST(with.predictions == without.predictions,
+             boost::test_tools::per_element());
+  BOOST_REQUIRE(with.outputs.size() == 1200u);
+  for (size_t i = 0; i < 600; ++i) {
+    const auto* row = with.outputs.data() + 2 * i;
+    BOOST_REQUIRE_EQUAL(row[1] > row[0] ? 1 : 0, with.predictions[i]);
+    BOOST_REQUIRE_EQUAL(std::fabs(row[1] - row[0]), 2.0f);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused) {

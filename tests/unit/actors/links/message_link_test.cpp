@@ -62,6 +62,7 @@ std::vector<LinkMessage> one_of_each() {
     LeasePush{fence, 9, 4, 8, numbered(1, 3), 0.5f},
     StageValues{fence, 9, 5, StageStream::backward, 70'000, numbered(40, 4)},
     StageValues{fence, 9, 0, StageStream::parameters, 0, {}},
+    StageValues{fence, 9, 3, StageStream::shares, 16, numbered(5, 5)},
   };
 }
 

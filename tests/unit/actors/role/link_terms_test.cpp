@@ -112,6 +112,37 @@ BOOST_AUTO_TEST_CASE(a_stages_window_holds_the_sums_of_all_slices) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_tensor_members_window_holds_two_sums_of_another) {
+  auto options = served();
+  options.strategy = Strategy::tensor;
+  options.model = "mlp:784-3000-3000-10";
+  options.cut.virtual_slices = 4;
+  options.samples = options.global_batch = 20'000;
+  const Job job{options};
+  const auto sum = uint64_t{3000} * job.max_rows() * sizeof(float);
+  BOOST_TEST(link_terms(job, {RoleKind::tensor, 1}).window_bytes
+             >= 2 * 2 * sum);
+}
+
+// Stages of other pipelines send nodes of the gradient and a share of it.
+BOOST_AUTO_TEST_CASE(a_stages_window_holds_what_other_pipelines_sum_up) {
+  auto options = served();
+  options.strategy = Strategy::hybrid;
+  options.model = "mlp:784-4000-4000-10";
+  options.cut.mesh = {2, 2};
+  options.virtual_ranks = 6; // 0-3 are the nodes 0-2 and 2-3 of the tree
+  const Job job{options};
+  for (uint32_t member = 0; member < 4; ++member) {
+    uint64_t elements = 0;
+    for (auto slice : job.plan.role({RoleKind::stage, member}).slices)
+      elements += job.plan.slices[slice].count;
+    BOOST_TEST(link_terms(job, {RoleKind::stage, member}).window_bytes
+               >= 2 * 3 * (elements / 2) * sizeof(float) + max_passing_bytes);
+  }
+  BOOST_TEST(link_terms(job, {RoleKind::stage, 1}).window_bytes
+             == link_terms(job, {RoleKind::stage, 3}).window_bytes);
+}
+
 // Two workers that queue differently may each send first what the other holds
 // back: what passes in front of a slice must not take the room of that slice.
 BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {

@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t round_samples = 48;
 
 /// Variables of several blocks, in several slices.
-std::shared_ptr<const Job> normed_job(uint32_t stages, OptimizerKind kind) {
+JobOptions normed_options(uint32_t stages, OptimizerKind kind) {
   auto options = small_job();
   options.strategy = Strategy::pipeline;
   options.model = "mlp:20-300-64-64-4";
@@ -24,7 +24,12 @@ std::shared_ptr<const Job> normed_job(uint32_t stages, OptimizerKind kind) {
   options.partitioner = "max_size:16384";
   options.rule.kind = kind;
   options.clip_norm = 0.5;
-  return std::make_shared<const Job>(options, *small_data().train);
+  return options;
+}
+
+std::shared_ptr<const Job> normed_job(uint32_t stages, OptimizerKind kind) {
+  return std::make_shared<const Job>(normed_options(stages, kind),
+                                     *small_data().train);
 }
 
 /// Sums of a slice that no other slice has.
@@ -103,6 +108,20 @@ BOOST_AUTO_TEST_CASE(stages_find_the_scalars_of_one_who_holds_all) {
                  boost::test_tools::per_element());
     }
   }
+}
+
+// Each pipeline of several has its own rounds, with the same scalars.
+BOOST_AUTO_TEST_CASE(pipelines_side_by_side_find_the_same_scalars) {
+  const auto options = normed_options(2, OptimizerKind::lamb);
+  auto meshed = options;
+  meshed.strategy = Strategy::hybrid;
+  meshed.cut.mesh = {2, 2};
+  const Job job{meshed, *small_data().train};
+  auto stages = scalars_of_stages(job);
+  BOOST_TEST(stages.size() == 2u);
+  const auto scale = pass_round(job, stages);
+  BOOST_TEST(scale == whole_round(job, ScalarRoundKind::gradient_norm),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_step_that_is_taken_anew_knows_no_scalars) {

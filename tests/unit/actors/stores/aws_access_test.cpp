@@ -128,6 +128,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_without_a_value) {
           {"control character"});
   refused({{"AWS_ENDPOINT_URL", "hidden:9000"}}, {"AWS_ENDPOINT_URL"});
   refused({{"AWS_PROFILE", "process"}}, {"credential_process", "export"});
+  home.folder.put(".aws/credentials", "[lent]\nrole_arn = arn:hidden\n");
+  refused({{"AWS_PROFILE", "lent"}}, {"credentials", "role_arn", "export"});
   home.folder.put(".aws/credentials", "[default]\naws_access_key_id=hidden\n");
   refused({}, {"credentials", "aws_secret_access_key"});
 }

@@ -145,6 +145,29 @@ BOOST_AUTO_TEST_CASE(it_never_takes_more_and_what_was_used_lately_stays) {
   BOOST_TEST(!reads(cache, 1, block_of(1)));
 }
 
+BOOST_AUTO_TEST_CASE(what_others_are_writing_stays_and_takes_no_room) {
+  const Folder folder;
+  const auto dir = folder.path / "cache";
+  BlockCache cache{dir, room};
+  cache.keep(key_of(0), block_of(0));
+  const auto kept = blocks_in(dir).at(0);
+  const auto draft = fs::path{kept.string() + ".tmp-1-0"};
+  const auto old = fs::path{kept.string() + ".tmp-1-1"};
+  for (const auto& file : {draft, old})
+    folder.put(fs::relative(file, folder.path).string(), "half of it");
+  fs::resize_file(draft, 10 * block_bytes);
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(old, now - std::chrono::hours{1});
+  // By its date it would go before all others.
+  fs::last_write_time(draft, now - std::chrono::minutes{5});
+  for (uint64_t i = 1; i < 22; ++i)
+    cache.keep(key_of(i), block_of(i));
+  BOOST_TEST(cache.removed() > 0u);
+  BOOST_TEST(fs::exists(draft));
+  BOOST_TEST(!fs::exists(old)); // whoever wrote it was killed
+  BOOST_TEST(blocks_in(dir).size() > 12u);
+}
+
 BOOST_AUTO_TEST_CASE(a_use_long_after_the_last_is_written_down) {
   const Folder folder;
   BlockCache cache{folder.path / "cache", room};

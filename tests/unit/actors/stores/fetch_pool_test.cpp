@@ -4,7 +4,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 
 using namespace troupe;
 
@@ -87,6 +90,46 @@ BOOST_AUTO_TEST_CASE(a_failure_is_that_of_who_takes_it) {
               []() -> std::vector<std::byte> { throw InputError("nor now"); }),
     InputError);
   BOOST_TEST(pool.take("a", [] { return bytes_of(2); })->size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_failed_before_it_was_wanted_is_tried_again) {
+  FetchPool pool{1, 1'000};
+  pool.begin("a", 10, []() -> std::vector<std::byte> {
+    throw InputError("the store was away for a while");
+  });
+  std::promise<void> next;
+  pool.begin("b", 10, [&] {
+    next.set_value(); // the only thread is done with the first
+    return bytes_of(10);
+  });
+  next.get_future().wait();
+  BOOST_TEST(pool.take("a", [] { return bytes_of(2); })->size() == 2u);
+}
+
+// Symptom: after a pause sixteen fetches that were begun at once were made by
+// the one or two threads that had been idle, one after the other: each of the
+// sixteen was left to them.
+BOOST_AUTO_TEST_CASE(as_many_threads_as_there_may_be_fetch_at_once) {
+  constexpr int threads = 6;
+  FetchPool pool{threads, 1'000};
+  pool.take("first", [] { return bytes_of(1); });
+  pool.begin("second", 1, [] { return bytes_of(1); });
+  pool.take("second", [] { return bytes_of(1); }); // a thread is idle, or soon
+  std::mutex mutex;
+  std::condition_variable came;
+  int there = 0;
+  std::vector<std::promise<bool>> met(threads);
+  for (int i = 0; i < threads; ++i)
+    pool.begin(std::to_string(i), 10, [&, i] {
+      std::unique_lock lock{mutex};
+      ++there;
+      came.notify_all();
+      met[static_cast<size_t>(i)].set_value(came.wait_for(
+        lock, std::chrono::seconds{60}, [&] { return there == threads; }));
+      return bytes_of(10);
+    });
+  for (auto& one : met)
+    BOOST_TEST(one.get_future().get());
 }
 
 BOOST_AUTO_TEST_CASE(it_ends_with_what_nobody_took) {

@@ -212,6 +212,10 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
   BOOST_TEST((crossed.stream == StageStream::backward));
   BOOST_TEST(crossed.begin == 7u);
   BOOST_TEST(crossed.values.size() == 2u);
+  for (auto stream :
+       {StageStream::nodes, StageStream::shares, StageStream::copies})
+    BOOST_TEST(
+      (round_trip(StageValues{fence, 9, 5, stream, 7, {}}).stream == stream));
   BOOST_TEST(round_trip(RowPull{fence, {}, 9, 4, tensor({1})}).slice == 4u);
   BOOST_TEST(
     round_trip(SnapshotSlice{1, 2, 3, tensor({1}), {tensor({2})}}).state.size()
@@ -250,8 +254,9 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);
-  BOOST_TEST(round_trip(EpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
-             == 5);
+  BOOST_TEST(
+    round_trip(DataEpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
+    == 5);
   BOOST_TEST(round_trip(Note{"x"}).line == "x");
   BOOST_TEST(round_trip(Finished{130, "saved", "{}"}).status == 130);
   BOOST_TEST(round_trip(StopRequest{"interrupted"}).why == "interrupted");

@@ -1,6 +1,5 @@
-#include "actors/coordinator/epoch_plan.hpp"
+#include "strategies/epoch_plan.hpp"
 
-#include "actors/job/slice_update.hpp"
 #include "strategies/free_rows.hpp"
 #include "strategies/takeover.hpp"
 
@@ -18,9 +17,25 @@ std::vector<std::vector<uint32_t>> first_chains(const Plan& plan) {
   return out;
 }
 
-/// Whether slice 0's replicas decide on what steps are made of, or on scalars.
-bool decides(const Job& job) {
-  return !rounds_of(job.options).empty() || job.options.backup_workers > 0;
+/// Stages that hold the same layers are a step apart at most (PROTOCOL 9): who
+/// is further behind has lost what it kept.
+void leave_out_lost(std::vector<ChainBook::Held>& held) {
+  uint64_t newest = 0;
+  for (const auto& one : held)
+    newest = std::max(newest, one.newest);
+  std::erase_if(held, [newest](const ChainBook::Held& one) {
+    return one.newest + 1 < newest;
+  });
+}
+
+/// A head serves those behind it; pipelines go on with what each stage has, and
+/// `last` are the tails.
+std::vector<Restorable> restorable(const std::vector<SliceState>& heads,
+                                   const std::vector<SliceState>& last) {
+  std::vector<Restorable> out;
+  for (size_t i = 0; i < heads.size(); ++i)
+    out.push_back({heads[i].oldest, last[i].newest});
+  return out;
 }
 
 LeaseSet leases_of(const SliceState& state) {
@@ -30,50 +45,46 @@ LeaseSet leases_of(const SliceState& state) {
 
 } // namespace
 
-uint64_t bytes_of(const Slice& slice) {
-  return sizeof(float) * (slice.sparse() ? slice.expected : slice.count);
-}
-
 uint32_t owner_key(RoleId owner) {
   const uint32_t workers = uint32_t{1} << 31;
   return owner.index + (owner.kind == RoleKind::worker ? workers : 0);
 }
 
-EpochPlan::EpochPlan(const Job& job, uint32_t min_workers)
-  : job_(job),
-    min_workers_(min_workers),
-    chains_(keeps_slices(job.plan.owner_kind)
-              ? first_chains(job.plan)
+EpochPlan::EpochPlan(const Plan& plan, Options options)
+  : plan_(plan),
+    options_(options),
+    chains_(keeps_slices(plan.owner_kind)
+              ? first_chains(plan)
               : std::vector<std::vector<uint32_t>>{},
-            decides(job)) {}
+            options.decides) {}
 
 bool EpochPlan::viable(const std::set<RoleId>& present) const {
-  const auto least = std::max(1u, min_workers_);
+  const auto least = std::max(1u, options_.min_workers);
   std::set<uint32_t> shards;
   uint32_t workers = 0;
   for (auto role : present) {
     workers += role.kind == RoleKind::worker ? 1 : 0;
-    if (role.kind == job_.plan.owner_kind)
+    if (role.kind == plan_.owner_kind)
       shards.insert(role.index);
   }
-  if (is_staged()) // nobody else has a stage's layers
-    return shards.size() == job_.plan.owners;
+  if (is_staged()) // nobody else computes what a stage or a member does
+    return shards.size() == size_t{plan_.owners} * plan_.chain;
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)
-           : job_.plan.of_kind(RoleKind::worker).size() > 1 && workers >= least;
+           : plan_.of_kind(RoleKind::worker).size() > 1 && workers >= least;
 }
 
 bool EpochPlan::begins(const std::set<RoleId>& present) const {
-  const auto shards = job_.plan.of_kind(RoleKind::shard);
-  return min_workers_ > 0 && viable(present)
+  const auto shards = plan_.of_kind(RoleKind::shard);
+  return options_.min_workers > 0 && viable(present)
          && std::ranges::all_of(shards, [&](const RolePlan& shard) {
               return present.contains(shard.role);
             });
 }
 
 void EpochPlan::spread(const std::map<std::string, std::set<RoleId>>& hosts) {
-  if (job_.options.chain < 2 || hosts.size() < 2)
+  if (plan_.chain < 2 || hosts.size() < 2)
     return;
   std::map<uint32_t, std::string> host_of;
   for (const auto& [host, roles] : hosts)
@@ -84,7 +95,7 @@ void EpochPlan::spread(const std::map<std::string, std::set<RoleId>>& hosts) {
   std::vector<uint64_t> bytes;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
     wanted.push_back(chains_.wanted(slice));
-    bytes.push_back(bytes_of(job_.plan.slices[slice]));
+    bytes.push_back(plan_.slices[slice].bytes());
   }
   const auto apart = spread_over_hosts(wanted, bytes, host_of);
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
@@ -92,7 +103,7 @@ void EpochPlan::spread(const std::map<std::string, std::set<RoleId>>& hosts) {
       chains_.want(slice, apart[slice]);
 }
 
-void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
+void EpochPlan::begin(const Seals& seals, uint64_t epoch) {
   ranks_.clear();
   computed_.clear();
   sums_.clear();
@@ -105,7 +116,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   for (uint32_t i = 0; i < count; ++i) {
     const auto& seal = seals.at(workers[i]);
     ranks_.push_back(
-      {workers[i], ranks_of_worker(i, count, job_.options.virtual_ranks)});
+      {workers[i], ranks_of_worker(i, count, plan_.virtual_ranks)});
     sums_[workers[i]] = {seal.version, seal.nodes};
     if (!seal.slices.empty())
       reduced_[workers[i]] = {seal.slices.front().oldest,
@@ -119,16 +130,21 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   std::vector<std::vector<ChainBook::Held>> held(chains_.slices());
   std::map<std::pair<uint32_t, uint32_t>, const SliceState*> states;
   for (const auto& [role, seal] : seals) {
-    if (role.kind != job_.plan.owner_kind)
+    if (role.kind != plan_.owner_kind)
       continue;
     shards.insert(role.index);
     for (const auto& slice : seal.slices)
       if (slice.slice < held.size()) {
-        held[slice.slice].push_back({role.index, slice.epoch, slice.newest});
+        // A version of a slice has the same bits with all stages that hold it.
+        held[slice.slice].push_back(
+          {role.index, is_staged() ? 0 : slice.epoch, slice.newest});
         states[{slice.slice, role.index}] = &slice;
       }
   }
   stages_ = is_staged() ? shards.size() : 0;
+  for (auto& of_slice : held)
+    if (is_staged())
+      leave_out_lost(of_slice);
   const auto before = chains_;
   chains_.decide(shards, held, epoch);
   auto state = [&](uint32_t slice, uint32_t shard) {
@@ -141,7 +157,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
   tails_.clear();
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
     const auto& replicas = chains_.chain(slice).replicas;
-    if (!job_.plan.on_shards(slice))
+    if (!plan_.on_shards(slice))
       continue;
     if (replicas.empty()) {
       heads_.push_back(state(slice, ~uint32_t{0}));
@@ -157,7 +173,7 @@ void EpochPlan::begin(const std::map<RoleId, Sealed>& seals, uint64_t epoch) {
 /// Nobody is told of a decision before all replicas of slice 0 have it. One
 /// that was learning then, and has not had all as a replica since, may lack it.
 bool EpochPlan::lacks_decision(const ChainBook& before) const {
-  if (!decides(job_))
+  if (!options_.decides)
     return false;
   const auto& replicas = chains_.chain(0).replicas;
   const auto& first = heads_.front();
@@ -167,35 +183,37 @@ bool EpochPlan::lacks_decision(const ChainBook& before) const {
             });
 }
 
-std::set<RoleId> EpochPlan::awaited(const std::map<RoleId, Sealed>& seals,
-                                    const Acknowledged& known) const {
+std::set<RoleId> EpochPlan::awaited(const Seals& seals,
+                                    const Known& known) const {
   std::set<RoleId> out;
   EpochPlan next{*this};
   next.begin(seals, 0);
-  auto version = known.version;
-  if (!known.leases) // of a slice that is past a version it may be gone
+  const bool async = known.period.async;
+  const auto& told_another = known.told_another;
+  auto version = async ? known.period.updates : known.committed;
+  if (!async) // of a slice that is past a version it may be gone
     for (const auto& head : next.heads_)
       version = std::max(version, head.oldest);
+  const auto leases = acknowledged(known);
+  const auto lacks = [&](const SliceState& head) {
+    return async ? lacking(leases, leases_of(head)) > 0
+                 : head.slice == 0 && next.undecided_;
+  };
   for (const auto& head : next.heads_)
-    if (head.newest < version
-        || (known.leases && lacking(*known.leases, leases_of(head)) > 0)
-        || (!known.leases && head.slice == 0 && next.undecided_)
-        || (known.told_another
-            && !lives(head.slice, seals, *known.told_another)))
+    if (head.newest < version || lacks(head)
+        || (told_another && !lives(head.slice, seals, *told_another)))
       for (auto shard : chains_.chain(head.slice).replicas)
-        if (const RoleId role{job_.plan.owner_kind, shard};
-            !seals.contains(role))
+        if (const RoleId role{plan_.owner_kind, shard}; !seals.contains(role))
           out.insert(role);
-  if (known.told_another && (!is_served() || job_.plan.dense_reduced)
-      && !next.keeps_layers(version, seals, *known.told_another))
-    for (const auto& [role, incarnation] : *known.told_another)
+  if (told_another && (!is_served() || plan_.dense_reduced)
+      && !next.keeps_layers(version, seals, *told_another))
+    for (const auto& [role, incarnation] : *told_another)
       if (role.kind == RoleKind::worker && !seals.contains(role))
         out.insert(role);
   return out;
 }
 
-bool EpochPlan::keeps_layers(uint64_t version,
-                             const std::map<RoleId, Sealed>& seals,
+bool EpochPlan::keeps_layers(uint64_t version, const Seals& seals,
                              const std::map<RoleId, uint64_t>& members) const {
   return std::ranges::any_of(members, [&](const auto& member) {
     const auto seal = seals.find(member.first);
@@ -208,11 +226,11 @@ bool EpochPlan::keeps_layers(uint64_t version,
   });
 }
 
-bool EpochPlan::lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
+bool EpochPlan::lives(uint32_t slice, const Seals& seals,
                       const std::map<RoleId, uint64_t>& members) const {
   return std::ranges::any_of(
     chains_.chain(slice).replicas, [&](uint32_t shard) {
-      const RoleId role{job_.plan.owner_kind, shard};
+      const RoleId role{plan_.owner_kind, shard};
       const auto member = members.find(role);
       const auto seal = seals.find(role);
       return member != members.end() && seal != seals.end()
@@ -220,28 +238,53 @@ bool EpochPlan::lives(uint32_t slice, const std::map<RoleId, Sealed>& seals,
     });
 }
 
-void EpochPlan::tell(Activate& message) const {
-  message.ranks = ranks_;
-  message.slices = heads_;
+EpochDecision EpochPlan::decide(const Seals& seals, const Known& known,
+                                uint64_t epoch) {
+  begin(seals, epoch);
+  EpochDecision out;
+  out.ranks = ranks_;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
     const auto& chain = chains_.chain(slice);
-    message.chains.push_back({slice, chain.replicas, chain.learners});
+    out.chains.push_back({slice, chain.replicas, chain.learners});
   }
+  out.mode = mode(known.period.async);
+  out.sealed = sealed(known);
+  out.resume = decide_resume(out.sealed, out.mode);
+  if (out.mode == ResumeMode::leases) { // LeaseAccount counts those
+    out.slices = heads_;
+    return out;
+  }
+  const auto version = out.resume.message.version;
+  out.owners = owners(out.mode, version);
+  if (out.resume.rolls_back())
+    undo();
+  else
+    out.slices = heads_;
+  tell_sums(out, version);
+  if (!out.resume.rolls_back())
+    out.unreported = unreported(version, known.reports_lost);
+  return out;
 }
 
-ResumeMode EpochPlan::resume_mode(bool async) const {
+ResumeMode EpochPlan::mode(bool async) const {
   if (!is_served())
     return ResumeMode::replicas;
-  if (job_.plan.dense_reduced)
+  if (plan_.dense_reduced)
     return async ? ResumeMode::free_rows : ResumeMode::both;
   return async ? ResumeMode::leases : ResumeMode::slices;
 }
 
+LeaseSet EpochPlan::acknowledged(const Known& known) const {
+  return mode(known.period.async) == ResumeMode::leases
+           ? known.leases.acknowledged
+           : leases_before(known.committed, plan_.virtual_ranks);
+}
+
 /// Rows are with shards, the rest with every worker. What shards hold of a step
 /// tells nothing of the dense sums, so the workers' own word counts alone.
-SealedState EpochPlan::sealed(uint64_t committed) const {
+SealedState EpochPlan::sealed(const Known& known) const {
   SealedState out;
-  out.slices = restorable();
+  out.slices = restorable(heads_, is_staged() ? tails_ : heads_);
   out.everywhere = everywhere(std::numeric_limits<uint64_t>::max());
   if (is_served())
     for (const auto& [role, held] : reduced_)
@@ -252,8 +295,8 @@ SealedState EpochPlan::sealed(uint64_t committed) const {
   out.applied = applied_at(tails_);
   out.promised = applied_at(heads_);
   out.undecided = undecided_;
-  out.committed = committed;
-  out.acknowledged = leases_before(committed, job_.options.virtual_ranks);
+  out.committed = known.committed;
+  out.leases = {acknowledged(known), known.leases.counted};
   return out;
 }
 
@@ -262,8 +305,8 @@ std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
   std::map<uint32_t, uint64_t> out;
   switch (mode) {
     case ResumeMode::slices:
-      for (auto tail : tails())
-        out[tail] = everywhere(version);
+      for (auto owner : is_staged() ? keepers() : tails())
+        out[owner] = everywhere(version);
       break;
     case ResumeMode::replicas:
       for (const auto& [role, sums] : sums_)
@@ -279,39 +322,40 @@ std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
   return out;
 }
 
-void EpochPlan::tell_sums(Activate& message) const {
-  if (is_served() && !job_.plan.dense_reduced) {
-    message.missing = missing(message.version);
+void EpochPlan::tell_sums(EpochDecision& decision, uint64_t version) const {
+  if (is_served() && !plan_.dense_reduced) {
+    decision.missing = missing(version);
     return;
   }
-  if (message.rollback)
+  if (decision.resume.rolls_back())
     return;
-  for (auto& worker : message.ranks)
-    if (const auto& [step, nodes] = sums_.at(worker.worker);
-        step == message.version)
+  for (auto& worker : decision.ranks)
+    if (const auto& [step, nodes] = sums_.at(worker.worker); step == version)
       worker.held = nodes;
 }
 
 std::vector<RankRange> EpochPlan::unreported(uint64_t version,
-                                             bool told_another) const {
+                                             bool lost) const {
   if (!is_served() || is_staged()) // stages take a step anew, and tell of it
     return {};
-  if (told_another)
-    return {{0, job_.options.virtual_ranks}};
-  return job_.plan.dense_reduced ? std::vector<RankRange>{} : orphaned(version);
+  if (lost)
+    return {{0, plan_.virtual_ranks}};
+  return plan_.dense_reduced ? std::vector<RankRange>{} : orphaned(version);
 }
 
 void EpochPlan::undo() {
   computed_.clear();
   for (auto& head : heads_)
     head = {head.slice, 0, 0, {}, 0, {}, 0};
+  if (is_staged())
+    tails_ = heads_;
 }
 
-std::vector<Restorable> EpochPlan::restorable() const {
-  std::vector<Restorable> out;
-  for (const auto& head : heads_)
-    out.push_back({head.oldest, head.newest});
-  return out;
+uint64_t EpochPlan::newest_sealed() const {
+  uint64_t newest = 0;
+  for (const auto& slice : restorable(heads_, is_staged() ? tails_ : heads_))
+    newest = std::max(newest, slice.newest);
+  return newest;
 }
 
 /// The tail has the oldest version of a chain's replicas.
@@ -334,14 +378,14 @@ std::map<uint32_t, uint64_t> EpochPlan::steps_held(uint64_t version) const {
   std::map<uint32_t, uint64_t> out;
   for (const auto& [tail, leases] : applied_at(tails_))
     out[owner_key({RoleKind::shard, tail})] =
-      std::min(version, steps_through(leases, job_.options.virtual_ranks));
+      std::min(version, steps_through(leases, plan_.virtual_ranks));
   for (const auto& [role, held] : reduced_)
     out[owner_key(role)] = std::min(held.newest, version);
   return out;
 }
 
 std::vector<RankRange> EpochPlan::missing(uint64_t version) const {
-  const auto ranks = job_.options.virtual_ranks;
+  const auto ranks = plan_.virtual_ranks;
   std::vector<RankRange> held;
   if (auto step = computed_.find(version); step != computed_.end())
     held = step->second;
@@ -366,7 +410,7 @@ std::vector<RankRange> EpochPlan::orphaned(uint64_t version) const {
   auto reported = missing(version);
   if (auto step = computed_.find(version); step != computed_.end())
     reported.insert(reported.end(), step->second.begin(), step->second.end());
-  return missing_ranks(reported, job_.options.virtual_ranks);
+  return missing_ranks(reported, plan_.virtual_ranks);
 }
 
 std::set<uint32_t> EpochPlan::workers() const {
@@ -384,6 +428,16 @@ std::set<uint32_t> EpochPlan::tails() const {
   return out;
 }
 
+std::set<uint32_t> EpochPlan::keepers() const {
+  std::set<uint32_t> out;
+  for (uint32_t slice = 0; slice < chains_.slices(); ++slice) {
+    const auto& chain = chains_.chain(slice);
+    out.insert(chain.replicas.begin(), chain.replicas.end());
+    out.insert(chain.learners.begin(), chain.learners.end());
+  }
+  return out;
+}
+
 bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   using enum StepPhase;
   if (is_staged())
@@ -391,7 +445,7 @@ bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   if (!is_served())
     return phase != pull && phase != forward && phase != copy;
   if (role.kind == RoleKind::worker)
-    return phase != reduce || job_.plan.dense_reduced;
+    return phase != reduce || plan_.dense_reduced;
   if (role.kind != RoleKind::shard
       || (phase != pull && phase != reduce && phase != forward))
     return true;
@@ -428,7 +482,7 @@ std::map<uint32_t, uint64_t> EpochPlan::kept_bytes() const {
   std::map<uint32_t, uint64_t> out;
   for (uint32_t slice = 0; slice < chains_.slices(); ++slice)
     for (auto shard : chains_.chain(slice).replicas)
-      out[shard] += bytes_of(job_.plan.slices[slice]);
+      out[shard] += plan_.slices[slice].bytes();
   return out;
 }
 

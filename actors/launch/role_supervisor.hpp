@@ -12,7 +12,7 @@ namespace troupe {
 
 class KeptCoordinator;
 
-/// What a node supervisor runs: roles as actors of this process, or each as a
+/// What a role supervisor runs: roles as actors of this process, or each as a
 /// process of its own.
 struct SupervisorOptions {
   std::vector<RoleId> roles;
@@ -47,7 +47,7 @@ struct SupervisorOptions {
 /// as long as the restart budget lasts (it refills when steps commit), on this
 /// host or on others (host_processes.hpp), which keep the memory of shards so
 /// that a new process takes it over.
-supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+supervisor_actor spawn_role_supervisor(caf::actor_system& system,
                                        const coordinator_actor& coordinator,
                                        SupervisorOptions options);
 

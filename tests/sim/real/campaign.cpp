@@ -1,8 +1,7 @@
-#include "tests/sim/real/runs.hpp"
+#include "tests/sim/real/campaign.hpp"
 
 #include <csignal>
 #include <cstdio>
-#include <iomanip>
 #include <iostream>
 #include <sstream>
 
@@ -22,7 +21,7 @@ void name_seed(int) {
 
 } // namespace
 
-const Cluster::Result& Runs::undisturbed_of(const Scenario& scenario) {
+const Cluster::Result& Campaign::undisturbed_of(const Scenario& scenario) {
   const auto alone = undisturbed(scenario);
   auto known = undisturbed_.find(alone.job.get());
   if (known == undisturbed_.end())
@@ -32,7 +31,7 @@ const Cluster::Result& Runs::undisturbed_of(const Scenario& scenario) {
   return known->second;
 }
 
-Runs::Verdict Runs::run(uint64_t seed, bool trace) {
+Campaign::Verdict Campaign::run(uint64_t seed, bool trace) {
   const auto scenario = scenario_of(seed);
   seed_in_hand = static_cast<std::sig_atomic_t>(seed);
   std::signal(SIGABRT, name_seed);
@@ -48,10 +47,10 @@ Runs::Verdict Runs::run(uint64_t seed, bool trace) {
     const auto& result = verdict.result;
     if (result.weights_sha256 != expected.weights_sha256
         || result.state_sha256 != expected.state_sha256)
-      verdict.broken = "I3: other weights, or other state of the optimizer, "
-                       "than those of an undisturbed run";
+      verdict.what = "I3: other weights, or other state of the optimizer, "
+                     "than those of an undisturbed run";
   } catch (const std::exception& failure) {
-    verdict.broken = failure.what();
+    verdict.what = failure.what();
   }
   commits_ += verdict.result.commits;
   faults_ += verdict.result.faults;
@@ -59,27 +58,19 @@ Runs::Verdict Runs::run(uint64_t seed, bool trace) {
   messages_ += verdict.result.messages;
   corrupted_ += verdict.result.corrupted;
   changes_ += verdict.result.changes;
-  for (size_t fault = 0; fault < fault_kinds; ++fault)
-    for (size_t phase = 0; phase < phases; ++phase)
-      coverage_[fault][phase] += cluster.coverage[fault][phase];
+  coverage_.add(cluster.coverage);
   return verdict;
 }
 
-std::string Runs::table() const {
-  constexpr const char* names[] = {"forming", "sealing", "linking", "stepping"};
+std::string Campaign::describe(uint64_t seed) {
+  return scenario_of(seed).describe();
+}
+
+std::string Campaign::sums() const {
   std::ostringstream out;
-  out << std::setw(12) << "";
-  for (const auto* name : names)
-    out << std::setw(11) << name;
-  for (uint32_t fault = 0; fault < fault_kinds; ++fault) {
-    out << '\n' << std::setw(12) << to_string(static_cast<Fault>(fault));
-    for (auto count : coverage_[fault])
-      out << std::setw(11) << count;
-  }
-  out << '\n'
-      << commits_ << " commits, " << faults_ << " faults, " << events_
+  out << commits_ << " commits, " << faults_ << " faults, " << events_
       << " events, " << messages_ << " control messages, " << corrupted_
-      << " bytes corrupted, " << changes_ << " changes\n";
+      << " bytes corrupted, " << changes_ << " changes";
   return out.str();
 }
 

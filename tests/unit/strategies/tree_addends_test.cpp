@@ -1,4 +1,4 @@
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -7,7 +7,7 @@
 
 using namespace troupe;
 
-BOOST_AUTO_TEST_SUITE(tree_terms_)
+BOOST_AUTO_TEST_SUITE(tree_addends_)
 
 namespace {
 
@@ -25,14 +25,14 @@ std::string words(RankRange node, const std::vector<bool>& filled) {
   return "(" + a + "+" + b + ")";
 }
 
-/// What a machine with a stack makes of the terms.
-std::string run(const std::vector<TreeTerm>& terms,
+/// What a machine with a stack makes of the addends.
+std::string run(const std::vector<TreeAddend>& addends,
                 const std::vector<std::vector<RankRange>>& nodes,
                 const std::vector<bool>& filled) {
   std::vector<std::string> stack;
-  for (const auto& term : terms) {
-    stack.push_back(words(nodes[term.member][term.node], filled));
-    for (uint32_t i = 0; i < term.merges; ++i) {
+  for (const auto& addend : addends) {
+    stack.push_back(words(nodes[addend.member][addend.node], filled));
+    for (uint32_t i = 0; i < addend.merges; ++i) {
       auto right = stack.back();
       stack.pop_back();
       stack.back() = "(" + stack.back() + "+" + right + ")";
@@ -51,7 +51,7 @@ std::vector<bool> filled_by(uint32_t samples, uint32_t ranks) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(terms_sum_the_fixed_tree_for_any_members_and_samples) {
+BOOST_AUTO_TEST_CASE(addends_sum_the_fixed_tree_for_any_members_and_samples) {
   for (uint32_t ranks = 1; ranks <= max_ranks; ++ranks)
     for (uint32_t members = 1; members <= ranks; ++members)
       for (uint32_t wanted : {1, 2, 3, 4, 16})
@@ -62,15 +62,15 @@ BOOST_AUTO_TEST_CASE(terms_sum_the_fixed_tree_for_any_members_and_samples) {
               maximal_nodes(ranks_of_worker(m, members, ranks), ranks),
               wanted));
           auto filled = filled_by(samples, ranks);
-          BOOST_TEST(run(tree_terms(nodes, filled), nodes, filled)
+          BOOST_TEST(run(tree_addends(nodes, filled), nodes, filled)
                      == words({0, ranks}, filled));
         }
 }
 
 BOOST_AUTO_TEST_CASE(members_may_hold_ranks_in_any_order) {
   std::vector<std::vector<RankRange>> nodes{{{4, 8}}, {{0, 2}, {2, 4}}};
-  std::vector<TreeTerm> expected{{1, 0, 0}, {1, 1, 1}, {0, 0, 1}};
-  BOOST_TEST((tree_terms(nodes, filled_by(8, 8)) == expected));
+  std::vector<TreeAddend> expected{{1, 0, 0}, {1, 1, 1}, {0, 0, 1}};
+  BOOST_TEST((tree_addends(nodes, filled_by(8, 8)) == expected));
 }
 
 BOOST_AUTO_TEST_CASE(a_split_gives_the_wanted_number_or_leaves) {

@@ -1,4 +1,4 @@
-#include "actors/launch/node_supervisor.hpp"
+#include "actors/launch/role_supervisor.hpp"
 
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds pair_patience{1'000};
 
 class SupervisorState {
 public:
-  static inline const char* name = "node supervisor";
+  static inline const char* name = "role supervisor";
 
   SupervisorState(supervisor_actor::pointer self, coordinator_actor coordinator,
                   SupervisorOptions options)
@@ -51,7 +51,7 @@ public:
       start_or_give_up(role);
     return {
       [this](const Progress& x) { budget_.committed(x.step); },
-      [](const EpochEnd&) {},
+      [](const DataEpochEnd&) {},
       [](const Note&) {},
       [this](const Finished&) { over_ = true; },
       [this](const ReplaceRole& x) { on(x); },
@@ -304,7 +304,7 @@ private:
 
 } // namespace
 
-supervisor_actor spawn_node_supervisor(caf::actor_system& system,
+supervisor_actor spawn_role_supervisor(caf::actor_system& system,
                                        const coordinator_actor& coordinator,
                                        SupervisorOptions options) {
   return system.spawn<supervisor_actor::stateful_impl<SupervisorState>>(

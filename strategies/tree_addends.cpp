@@ -1,4 +1,4 @@
-#include "strategies/tree_terms.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include "strategies/require.hpp"
 
@@ -22,7 +22,7 @@ public:
       }
   }
 
-  /// Pushes the terms of `node`; false: there is none.
+  /// Pushes the addends of `node`; false: there is none.
   bool visit(RankRange node) {
     if (auto found = given_.find(node); found != given_.end()) {
       ++used_;
@@ -30,7 +30,7 @@ public:
       const auto last = filled_.begin() + node.hi;
       if (std::find(first, last, true) == last)
         return false;
-      terms_.push_back({found->second.first, found->second.second, 0});
+      addends_.push_back({found->second.first, found->second.second, 0});
       return true;
     }
     strategies::require(node.size() > 1, "no member brings a virtual rank");
@@ -38,27 +38,27 @@ public:
     const bool has_left = visit(left);
     const bool has_right = visit(right);
     if (has_left && has_right)
-      ++terms_.back().merges;
+      ++addends_.back().merges;
     return has_left || has_right;
   }
 
-  std::vector<TreeTerm> take() {
+  std::vector<TreeAddend> take() {
     strategies::require(used_ == given_.size(), "members' nodes overlap");
-    return std::move(terms_);
+    return std::move(addends_);
   }
 
 private:
   const std::vector<bool>& filled_;
   std::map<RankRange, std::pair<uint32_t, uint32_t>> given_;
   size_t used_ = 0;
-  std::vector<TreeTerm> terms_;
+  std::vector<TreeAddend> addends_;
 };
 
 } // namespace
 
-std::vector<TreeTerm>
-tree_terms(const std::vector<std::vector<RankRange>>& nodes,
-           const std::vector<bool>& filled) {
+std::vector<TreeAddend>
+tree_addends(const std::vector<std::vector<RankRange>>& nodes,
+             const std::vector<bool>& filled) {
   Walk walk{nodes, filled};
   walk.visit({0, static_cast<uint32_t>(filled.size())});
   return walk.take();

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "actors/job/job_options.hpp"
+#include "kernels/graph/tensor_part.hpp"
+#include "strategies/tensor_plan.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// A graph in virtual slices as strategies/tensor_plan sees it; one without has
+/// operators of no slice alone.
+std::vector<TensorOp> tensor_ops(const Graph& graph);
+
+/// What each member of --strategy tensor has of the model.
+/// Errors: UsageError for members that cannot have the virtual slices, and for
+/// what the strategy does not have.
+std::vector<TensorShare> tensor_shares(const JobOptions& options,
+                                       const Graph& graph);
+
+/// The part of the graph that a member computes.
+TensorPart tensor_part_of(const Graph& graph, const TensorShare& share);
+
+} // namespace troupe

@@ -1,0 +1,260 @@
+"""Strategy hybrid in real processes and in one: pipelines side by side have the
+bits of one device, whatever the mesh and the schedule; a killed stage of any of
+them goes on, and no step is lost (I3, I9)."""
+# ctest: TIMEOUT 1200
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cluster import ENDLESS, TROUPE, Run, wait_for
+from own_folder import OwnFolder
+from roles import Role, lose_memory
+
+DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
+          "--seed", "7"]
+MLP = ["--model", "mlp:784-64-48-10", *DIGITS]
+# The last step of a data epoch has two samples: most ranks have none, and a
+# whole pipeline may have none.
+UNEVEN = ["--model", "mlp:784-64-48-10", "--data",
+          "synthetic:digits?samples=146", "--global-batch", "48", "--seed", "7"]
+TEXT = ["--model", "transformer:L2-H2-D32-T32-P0.1", "--data",
+        "synthetic:text", "--global-batch", "10", "--virtual-ranks", "5",
+        "--seed", "7"]
+MODELS = {
+    "mlp": [*MLP, "--steps", "25", "--eval-fraction", "0.1"],
+    "uneven": [*UNEVEN, "--steps", "25"],
+    "cnn": ["--model", "cnn", *DIGITS, "--steps", "8"],
+    "transformer": [*TEXT, "--steps", "8"],
+    "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=500",
+             "--global-batch", "50", "--virtual-ranks", "7", "--seed", "7",
+             "--steps", "12"],
+}
+DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
+NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
+
+
+def mesh(data, stages, *more):
+    return ["--strategy", "hybrid", "--mesh", f"data={data},stage={stages}",
+            *more]
+
+
+def summary_of(*arguments):
+    with Run(*arguments) as run:
+        return run.finish()
+
+
+def digests(summary):
+    return {name: summary[name] for name in DIGESTS}
+
+
+def call(*arguments):
+    return subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
+                          timeout=60, check=False)
+
+
+class Mesh(unittest.TestCase):
+    def check_layouts(self, job, layouts):
+        whole = summary_of(*job, "--strategy", "one_device")
+        for layout in layouts:
+            with self.subTest(job=job, layout=layout):
+                summary = summary_of(*job, *layout)
+                self.assertEqual(digests(summary), digests(whole))
+                self.assertEqual(summary["eval"], whole["eval"])
+                self.assertEqual(summary["final_loss"], whole["final_loss"])
+
+    def test_every_mesh_has_the_bits_of_one_device(self):
+        self.check_layouts(MODELS["mlp"], [
+            mesh(data, stages, "--in-process", "--schedule",
+                 ("1f1b", "gpipe")[(data + stages) % 2])
+            for data in range(1, 5) for stages in range(1, 5)])
+
+    def test_processes_have_the_bits_of_one_device(self):
+        self.check_layouts(MODELS["mlp"], [
+            mesh(2, 2, "--processes"),
+            mesh(2, 1, "--processes", "--link", "tcp"),
+            mesh(3, 2, "--processes", "--schedule", "gpipe"),
+            mesh(2, 2, "--processes", "--link", "tcp", "--link-encryption",
+                 "on")])
+
+    def test_other_models_have_the_bits_of_one_device(self):
+        for model in ("cnn", "transformer", "dlrm"):
+            self.check_layouts(MODELS[model], [
+                mesh(2, 2, "--in-process"),
+                mesh(3, 2, "--in-process", "--schedule", "zero_bubble"),
+                mesh(2, 2, "--in-process", "--schedule", "interleaved",
+                     "--recompute", "full"),
+                mesh(2, 3, "--processes")])
+
+    def test_norms_over_all_parameters_are_those_of_one_device(self):
+        for model in ("mlp", "transformer"):
+            self.check_layouts([*MODELS[model], *NORMS], [
+                mesh(2, 2, "--in-process"), mesh(3, 2, "--processes")])
+
+    def test_a_pipeline_without_samples_keeps_pace(self):
+        self.check_layouts(MODELS["uneven"], [
+            mesh(4, 2, "--in-process"), mesh(3, 2, "--in-process"),
+            mesh(4, 2, "--processes"),
+            mesh(2, 2, "--in-process", "--schedule", "interleaved")])
+
+    def test_killed_stages_of_any_pipeline_go_on_and_no_step_is_lost(self):
+        self.check_kills(MLP)
+        self.check_kills(UNEVEN, layout=["--schedule", "gpipe"])
+        self.check_kills([*TEXT, *NORMS], layout=["--schedule", "zero_bubble"])
+
+    def check_kills(self, job, layout=()):
+        roles = ("stage:3", "stage:0", "stage:2", "stage:1")
+        with Run(*job, *ENDLESS, *mesh(2, 2), *layout, "--processes") as run:
+            for role in roles:
+                run.wait_for_step(run.step() + 50)
+                run.kill_and_wait(role, 1)
+            summary = run.end(50)
+        self.check_undisturbed(summary, job)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual([(r["role"], r["kind"])
+                          for r in summary["recoveries"]],
+                         [(role, "stage_restored") for role in roles])
+
+    def check_undisturbed(self, summary, job):
+        """It has the bits of a run that nobody disturbed."""
+        whole = summary_of(*job, "--epochs", "0", "--steps",
+                           str(summary["steps"]), "--strategy", "one_device")
+        self.assertEqual(digests(summary), digests(whole))
+
+    def test_the_coordinator_and_a_pipeline_may_die(self):
+        with Run(*MLP, *ENDLESS, *mesh(2, 2), "--processes") as run:
+            run.wait_for_step(100)
+            run.kill_and_wait("coordinator", 1)
+            run.wait_for_step(run.step() + 50)
+            epoch = run.metric("troupe_membership_epoch")
+            run.kill("stage:2")
+            run.kill("stage:3")
+            run.wait_for_epoch(epoch + 1)
+            summary = run.end(50)
+        self.check_undisturbed(summary, MLP)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_ctrl_c_ends_with_what_all_pipelines_have(self):
+        with Run(*MLP, *ENDLESS, *mesh(2, 2), "--processes") as run:
+            run.wait_for_step(50)
+            run.process.send_signal(signal.SIGINT)
+            summary = run.finish(130, 10)
+        self.check_undisturbed(summary, MLP)
+
+    def test_a_checkpoint_goes_on_under_another_layout(self):
+        whole = digests(summary_of(*MLP, "--steps", "60", "--strategy",
+                                   "one_device"))
+        layouts = (mesh(2, 2), ["--strategy", "one_device"], mesh(3, 1),
+                   ["--strategy", "pipeline", "--stages", "3"])
+        for first, second in zip(layouts, layouts[1:] + layouts[:1]):
+            with self.subTest(first=first, second=second), \
+                    tempfile.TemporaryDirectory() as folder:
+                kept = ["--checkpoint-dir", folder]
+                summary_of(*MLP, "--steps", "30", *first, *kept)
+                summary = summary_of(*MLP, "--steps", "60", *second, *kept,
+                                     "--resume")
+                for name in DIGESTS[:2]:
+                    self.assertEqual(summary[name], whole[name])
+
+    def test_saved_weights_evaluate_as_those_of_one_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = []
+            for layout in (["--strategy", "one_device"], mesh(2, 2)):
+                path = os.path.join(folder, "weights.safetensors")
+                summary_of(*MODELS["mlp"], *layout, "--save", path)
+                done = call("evaluate", "--checkpoint", path, "--model",
+                            "mlp:784-64-48-10", "--data",
+                            "synthetic:digits?samples=100")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found.append(re.search(r"loss +\S+", done.stdout).group())
+            self.assertEqual(*found)
+
+    def test_plan_shows_who_holds_what(self):
+        done = call("plan", *MODELS["mlp"], *mesh(2, 2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for pattern in (r"(?m)^pipeline 0 +stage:0, stage:1$",
+                        r"(?m)^pipeline 1 +stage:2, stage:3$",
+                        r"(?m)^stage:3 +cpu:0 +2-3 ",
+                        r"stage:0, stage:2 +flatten to dense_0",
+                        r"over 2 pipelines by direct exchange, fixed tree",
+                        r"stage:3 needs about"):
+            self.assertRegex(done.stdout, pattern)
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        hybrid = ["--strategy", "hybrid"]
+        for arguments, pattern in (
+                (mesh(2, 9), r"--mesh data=2,stage=9: .* has 4 operators"),
+                (mesh(5, 1), r"--mesh data=5: 5 pipelines need at least 5 "
+                 r"virtual ranks: add --virtual-ranks 5"),
+                ([*hybrid, "--mesh", "data=2,tensor=2"],
+                 r"--mesh data=2,tensor=2: tensor=2 is not available yet"),
+                ([*hybrid, "--mesh", "data=2,rows=2"], r"no axis rows"),
+                ([*hybrid, "--mesh", "2x2"], r"expected AXIS=N"),
+                ([*hybrid, "--sync-data", "parameter_server"],
+                 r"--sync-data parameter_server.*not available yet"),
+                ([*hybrid, "--stages", "2"],
+                 r"--stages has no effect .*use --mesh"),
+                (["--mesh", "data=2,stage=2"],
+                 r"--mesh has no effect .*add --strategy hybrid"),
+                (["--strategy", "pipeline", "--sync-data", "all_reduce"],
+                 r"--sync-data has no effect"),
+                ([*hybrid, "--workers", "2"], r"--workers has no effect"),
+                ([*hybrid, "--async"], r"hybrid is synchronous"),
+                ([*hybrid, "--reduction", "fast"], r"--reduction fast"),
+                ([*hybrid, "--all-reduce", "ring"], r"--all-reduce ring"),
+                ([*hybrid, "--chain", "2"], r"--chain 2")):
+            done = call("train", *MODELS["mlp"], *arguments)
+            with self.subTest(arguments=arguments):
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
+                                          done.stderr), done.stderr)
+
+
+class LostHosts(OwnFolder):
+    """Roles by hand, so that the memory of one can be taken as well."""
+
+    JOB = ["--data", "synthetic:digits?samples=2000", "--model",
+           "mlp:784-48-10", "--global-batch", "64", "--seed", "7", "--epochs",
+           "40"]
+
+    def test_a_stage_that_lost_its_memory_gets_a_copy(self):
+        with Run(*self.JOB, "--strategy", "one_device") as run:
+            expected = run.finish()
+        certificates = self.path("certificates")
+        coordinator = Role(self.addCleanup, "coordinator", "--certificates",
+                           certificates, "--summary",
+                           self.path("summary.json"), *self.JOB, *mesh(2, 2))
+        address = coordinator.address()
+
+        def start(name):
+            return Role(self.addCleanup, name, "--coordinator", address,
+                        "--certificates", certificates)
+
+        members = {f"stage:{k}": start(f"stage:{k}") for k in range(4)}
+        for epochs, name in ((4, "stage:0"), (8, "stage:3")):
+            wait_for(lambda: f"epoch {epochs} " in coordinator.output(),
+                     f"{epochs} epochs")
+            self.assertIsNone(coordinator.process.poll())
+            members[name].process.kill()
+            members[name].process.wait()
+            lose_memory(address, name)
+            members[name] = start(name)
+        coordinator.finish()
+        for member in members.values():
+            member.finish(0, 10)
+        with open(self.path("summary.json")) as file:
+            summary = json.load(file)
+        self.assertEqual(digests(summary), digests(expected))
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual([(r["role"], r["kind"])
+                          for r in summary["recoveries"]],
+                         [("stage:0", "stage_restored"),
+                          ("stage:3", "stage_restored")])
+
+
+if __name__ == "__main__":
+    unittest.main()

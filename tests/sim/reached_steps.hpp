@@ -1,0 +1,60 @@
+#pragma once
+
+#include "tests/sim/runtime_parts.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace troupe::sim {
+
+/// Steps drawn from a seed, at each of which something is to happen: so all of
+/// a run is hit, however long it takes.
+class ReachedSteps {
+public:
+  /// So many below `end`.
+  void draw(Random& random, uint32_t count, uint64_t end) {
+    for (uint32_t i = 0; i < count; ++i)
+      steps_.push_back(random.below(end));
+    std::ranges::sort(steps_, std::greater<>());
+  }
+  /// Calls happen() for each that is reached, once.
+  template <class Happen>
+  void reach(uint64_t step, Happen happen) {
+    while (!steps_.empty() && steps_.back() <= step) {
+      steps_.pop_back();
+      happen();
+    }
+  }
+  /// The next one is not waited for any more.
+  void skip() { steps_.pop_back(); }
+  bool empty() const { return steps_.empty(); }
+
+private:
+  std::vector<uint64_t> steps_; ///< falling
+};
+
+/// A run comes to its end within so long after its last fault, as then nothing
+/// fails any more (I11).
+class Patience {
+public:
+  explicit Patience(uint64_t now) : deadline_(now + longest) {}
+
+  /// `faults`: that have taken effect.
+  bool is_over(uint64_t now, uint32_t faults) {
+    const bool over = now > deadline_;
+    if (std::exchange(faults_, faults) != faults)
+      deadline_ = now + longest;
+    return over;
+  }
+
+private:
+  static constexpr uint64_t longest = 60'000'000;
+
+  uint64_t deadline_;
+  uint32_t faults_ = 0;
+};
+
+} // namespace troupe::sim

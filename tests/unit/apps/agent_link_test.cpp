@@ -1,0 +1,157 @@
+#include "apps/launch/agent_link.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(agent_link)
+
+namespace {
+
+constexpr auto here =
+  R"(echo '{"is":"here","version":"1","host":"b","time_s":1,"address":)"
+  R"("10.0.0.2","client":"10.0.0.1"}'; )";
+
+/// A link whose agent is a shell.
+struct Bench {
+  ChildProcesses processes;
+  std::shared_ptr<AgentLink> link;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<HostProcesses::End> end;
+  std::string line;
+
+  explicit Bench(const std::string& script) {
+    AgentLink::Options options;
+    options.name = "b";
+    options.command = {"/bin/sh", "-c", script};
+    options.why = [](const std::vector<std::string>& said,
+                     const std::string& how) {
+      return (said.empty() ? "" : said.back() + ", ") + how;
+    };
+    options.signer =
+      std::make_shared<MemberSigner>(make_authority(CertificateSource{}));
+    options.processes = &processes;
+    options.deadline = 1ms;
+    link = std::make_shared<AgentLink>(std::move(options));
+  }
+
+  uint64_t start(bool paired = false) {
+    HostProcesses::Order order;
+    order.role = {RoleKind::worker, 3};
+    order.paired = paired;
+    order.coordinator = "0.0.0.0:7000";
+    order.on_line = [this](const std::string& text) {
+      const std::lock_guard guard{mutex};
+      line = text;
+    };
+    order.on_end = [this](const HostProcesses::End& x) {
+      const std::lock_guard guard{mutex};
+      end = x;
+      changed.notify_all();
+    };
+    return link->start(std::move(order));
+  }
+
+  HostProcesses::End wait() {
+    std::unique_lock guard{mutex};
+    BOOST_REQUIRE(
+      changed.wait_for(guard, 20s, [&] { return end.has_value(); }));
+    return *end;
+  }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_role_is_started_once_the_agent_is_here) {
+  // The agent says what it was told as the role's line, and how it ended.
+  Bench bench{std::string{here}
+              + R"(read -r start; )"
+                R"(case "$start" in *'"coordinator":"10.0.0.1:7000"'*) ;; )"
+                R"(*) exit 3;; esac; )"
+                R"(case "$start" in *'"--listen","10.0.0.2:0"'*) ;; )"
+                R"(*) exit 4;; esac; )"
+                R"(echo '{"is":"line","id":1,"text":"hello"}'; )"
+                R"(echo '{"is":"ended","id":1,"how":"signal 9","ms":7,)"
+                R"("by_itself":false,"memory":false,"well":false,)"
+                R"("process":55}'; read -r more)"};
+  bench.link->reach_coordinator_at("10.0.0.1");
+  bench.start();
+  const auto end = bench.wait();
+  BOOST_TEST(end.death.how == "signal 9");
+  BOOST_TEST(end.death.life.ms == 7u);
+  BOOST_TEST(end.process.host == "b");
+  BOOST_TEST(end.process.process == 55u);
+  BOOST_TEST(bench.line == "hello");
+  BOOST_TEST(bench.link->address() == "10.0.0.2");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_is_signed_for_the_role_that_was_started) {
+  const MemberRequest request;
+  auto text = request.request();
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
+    text.replace(at, 1, "\\n");
+  Bench bench{std::string{here} + R"(read -r start; printf '%s\n' ')"
+              + R"({"is":"asks","id":1,"request":")" + text
+              + R"("}'; read -r signed; )"
+                R"(case "$signed" in *CERTIFICATE*'"do":"signed"'*) exit 5;; )"
+                R"(esac; exit 6)"};
+  bench.start();
+  BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_with_its_shard_is_started_as_both) {
+  Bench bench{std::string{here}
+              + R"(read -r start; case "$start" in *'"paired":true'*) ;; )"
+                R"(*) exit 3;; esac; case "$start" in *worker:3*) exit 5;; )"
+                R"(esac; exit 4)"};
+  bench.start(true);
+  BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(roles_end_with_the_way_to_their_host) {
+  Bench bench{std::string{here} + "read -r start; echo cut; exit 255"};
+  bench.start();
+  const auto end = bench.wait();
+  BOOST_TEST(end.death.how
+             == "its host is lost: the connection to b ended with exit status "
+                "255: cut");
+  BOOST_TEST(end.death.life.by_itself);
+  // The next one connects again.
+  {
+    const std::lock_guard guard{bench.mutex};
+    bench.end.reset();
+  }
+  bench.start();
+  BOOST_TEST(bench.wait().death.how == end.death.how);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_never_comes_is_given_up) {
+  Bench bench{"exec sleep 100"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i) {
+    bench.link->pulse();
+    std::this_thread::sleep_for(20ms);
+  }
+  BOOST_TEST(why.find("timed out") != std::string::npos, why);
+  BOOST_TEST(!bench.link->here());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_message_is_kept_as_words) {
+  Bench bench{R"(echo '{"is":"here"}'; echo '{"is":'; echo Banner; exit 9)"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_TEST(why == "Banner, exit status 9");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

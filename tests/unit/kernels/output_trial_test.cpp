@@ -1,0 +1,62 @@
+#include "kernels/base/error.hpp"
+#include "kernels/files/output_trial.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace troupe;
+
+namespace output_trial {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  std::string path{"/tmp/troupe-trials-XXXXXX"};
+
+  Folder() { BOOST_REQUIRE(::mkdtemp(path.data()) != nullptr); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+} // namespace
+} // namespace output_trial
+
+BOOST_FIXTURE_TEST_SUITE(output_trial, output_trial::Folder)
+
+// Symptom: a process that was killed while it tried a place left
+// ".troupe-trial-PID" there. Cause: the file had a name.
+BOOST_AUTO_TEST_CASE(no_name_is_seen_in_a_folder_that_is_tried) {
+  const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  BOOST_REQUIRE(::inotify_add_watch(watch, path.c_str(), IN_CREATE) >= 0);
+  try_output_folder(path, 1000);
+  try_output(path + "/weights", 1000);
+  char events[4096];
+  BOOST_TEST(::read(watch, events, sizeof events) < 0);
+  ::close(watch);
+  BOOST_TEST(fs::is_empty(path));
+}
+
+BOOST_AUTO_TEST_CASE(what_killed_processes_left_is_removed_and_nothing_else) {
+  for (const auto* name :
+       {"/.troupe-trial-123", "/.troupe-trial-9", "/kept", "/.troupe"})
+    std::ofstream{path + name} << "x";
+  try_output_folder(path, 0);
+  BOOST_TEST(!fs::exists(path + "/.troupe-trial-123"));
+  BOOST_TEST(!fs::exists(path + "/.troupe-trial-9"));
+  BOOST_TEST(fs::exists(path + "/kept"));
+  BOOST_TEST(fs::exists(path + "/.troupe"));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused) {
+  BOOST_CHECK_THROW(try_output(path + "/none/weights", 0), InputError);
+  BOOST_CHECK_THROW(try_output("/dev/null/weights", 0), InputError);
+  BOOST_CHECK_THROW(try_output_folder("/proc", 0), InputError);
+  BOOST_CHECK_THROW(try_output_folder(path, uint64_t{1} << 60), InputError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
