@@ -208,7 +208,8 @@ class UsageErrors(unittest.TestCase):
         for flag in ("--chaos",):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
-        for flag, value in (("--strategy", "tpu"), ("--strategy", "tpu")):
+        for flag, value in (("--strategy", "tpu"),
+                            ("--sync-data", "parameter_server")):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):
