@@ -17,7 +17,7 @@ bool parse_axis(const std::string& text, uint32_t& count) {
   const auto* end = text.data() + text.size();
   const auto [at, failure] = std::from_chars(text.data(), end, count);
   return failure == std::errc{} && at == end && count >= 1
-         && count <= Mesh::most;
+         && count <= Mesh::max_members;
 }
 
 } // namespace
@@ -58,7 +58,8 @@ bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
     if (equals == std::string::npos
         || !parse_axis(item.substr(equals + 1), count)) {
       mistake = "'" + item + "': expected AXIS=N with N from 1 to "
-                + std::to_string(Mesh::most) + ", for example data=2,stage=2";
+                + std::to_string(Mesh::max_members)
+                + ", for example data=2,stage=2";
       return false;
     }
     if (!known.insert(axis).second) {
@@ -83,8 +84,9 @@ bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
     mistake = "expected axes, for example data=2,stage=2";
     return false;
   }
-  if (uint64_t{read.data} * read.stages > Mesh::most) {
-    mistake = "there are at most " + std::to_string(Mesh::most) + " members";
+  if (uint64_t{read.data} * read.stages > Mesh::max_members) {
+    mistake = "there are at most " + std::to_string(Mesh::max_members)
+              + " members";
     return false;
   }
   mesh = read;

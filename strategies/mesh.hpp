@@ -14,7 +14,7 @@ namespace troupe {
 /// all of its stages; stages of one number hold the same layers, and add up
 /// their gradients. Stage k of pipeline d is member d stages + k.
 struct Mesh {
-  static constexpr uint32_t most = 4096; ///< members
+  static constexpr uint32_t max_members = 4096;
 
   uint32_t data = 1;
   uint32_t stages = 1;
@@ -36,7 +36,7 @@ struct Mesh {
     return ranks_of_worker(pipeline, data, virtual_ranks);
   }
   /// How many a pipeline has at most: micro-batches of a step.
-  uint32_t most_ranks(uint32_t virtual_ranks) const {
+  uint32_t max_ranks(uint32_t virtual_ranks) const {
     return (virtual_ranks + data - 1) / data;
   }
 

@@ -199,7 +199,7 @@ PipelineShape pipeline_shape(const JobOptions& options,
 }
 
 uint32_t micro_batches(const JobOptions& options) {
-  return mesh_of(options).most_ranks(options.virtual_ranks);
+  return mesh_of(options).max_ranks(options.virtual_ranks);
 }
 
 std::vector<StageLayers> stage_layers(const JobOptions& options,

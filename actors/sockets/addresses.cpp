@@ -155,13 +155,10 @@ void accept_speakers(int descriptor) {
   set(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, 2);
 }
 
-void reset_when_closed(int descriptor) {
-  const linger at_once{1, 0};
-  ::setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-}
-
 void send_away(Descriptor connection) {
-  reset_when_closed(connection.get());
+  const linger at_once{1, 0};
+  ::setsockopt(connection.get(), SOL_SOCKET, SO_LINGER, &at_once,
+               sizeof at_once);
 }
 
 Connecting connect_tcp(const std::string& host, uint16_t port,

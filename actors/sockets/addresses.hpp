@@ -51,10 +51,8 @@ void prepare_tcp(int descriptor);
 /// Of a listening socket: nobody is accepted before it has said something, or
 /// has been silent for some three seconds.
 void accept_speakers(int descriptor);
-/// Whoever closes it tells the other side by a reset, which overtakes what is
-/// lost on the way before it.
-void reset_when_closed(int descriptor);
-/// Closes a connection without a word, and the other side is told so at once.
+/// Closes a connection without a word, and the other side is told so at once:
+/// by a reset, which overtakes what is lost on the way before it.
 void send_away(Descriptor connection);
 
 struct Connecting {

@@ -13,6 +13,7 @@
 #include "actors/stage/tensor_steps.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "monitoring/names.hpp"
 #include "strategies/stage_course.hpp"
@@ -413,8 +414,7 @@ private:
 
   /// All members have the losses; the last one reports them.
   void finish_step() {
-    compute_.observe(
-      std::chrono::duration<double>(Clock::now() - began_).count());
+    compute_.observe(seconds_since(began_));
     if (is_last())
       self_->send(context_.coordinator,
                   LeafReport{gate_.active(), context_.role, course_.version(),

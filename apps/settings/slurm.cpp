@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-constexpr size_t most_hosts = 10'000;
+constexpr size_t max_hosts = 10'000;
 constexpr uint64_t largest_number = 999'999'999;
 
 /// Parts at the commas that no bracket holds.
@@ -33,8 +33,8 @@ void add_numbers(const std::string& range, std::vector<std::string>& numbers) {
   const auto last = dash == std::string::npos ? first : range.substr(dash + 1);
   const auto from = parse_whole(first, 0, largest_number);
   const auto to = parse_whole(last, from, largest_number);
-  if (to - from >= most_hosts)
-    throw UsageError("more than " + std::to_string(most_hosts) + " hosts");
+  if (to - from >= max_hosts)
+    throw UsageError("more than " + std::to_string(max_hosts) + " hosts");
   for (auto number = from; number <= to; ++number) {
     auto text = std::to_string(number);
     if (text.size() < first.size())
@@ -55,8 +55,8 @@ std::vector<std::string> names_of(const std::string& part) {
       std::vector<std::string> numbers;
       for (const auto& range : parts_of(part.substr(at + 1, end - at - 1)))
         add_numbers(range, numbers);
-      if (names.size() * numbers.size() > most_hosts)
-        throw UsageError("more than " + std::to_string(most_hosts) + " hosts");
+      if (names.size() * numbers.size() > max_hosts)
+        throw UsageError("more than " + std::to_string(max_hosts) + " hosts");
       for (const auto& name : names)
         for (const auto& number : numbers)
           next.push_back(name + number);
@@ -80,13 +80,13 @@ std::vector<std::string> counts_of(const std::string& tasks) {
   for (const auto& part : parts_of(tasks)) {
     const auto times = part.find("(x");
     const bool many = times != std::string::npos && part.ends_with(')');
-    const auto count = parse_whole(part.substr(0, times), 1, most_hosts);
+    const auto count = parse_whole(part.substr(0, times), 1, max_hosts);
     const auto hosts =
       many ? parse_whole(part.substr(times + 2, part.size() - times - 3), 1,
-                         most_hosts)
+                         max_hosts)
            : 1;
-    if (out.size() + hosts > most_hosts)
-      throw UsageError("more than " + std::to_string(most_hosts) + " hosts");
+    if (out.size() + hosts > max_hosts)
+      throw UsageError("more than " + std::to_string(max_hosts) + " hosts");
     out.insert(out.end(), hosts, std::to_string(count));
   }
   return out;
@@ -99,8 +99,8 @@ std::vector<std::string> slurm_hosts(const std::string& list) {
     std::vector<std::string> out;
     for (const auto& part : parts_of(list)) {
       auto names = names_of(part);
-      if (out.size() + names.size() > most_hosts)
-        throw UsageError("more than " + std::to_string(most_hosts) + " hosts");
+      if (out.size() + names.size() > max_hosts)
+        throw UsageError("more than " + std::to_string(max_hosts) + " hosts");
       out.insert(out.end(), names.begin(), names.end());
     }
     return out;

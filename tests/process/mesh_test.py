@@ -14,6 +14,7 @@ import unittest
 from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role, lose_memory
+from split_models import DIGESTS, digests, summary_of
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7"]
@@ -34,22 +35,12 @@ MODELS = {
              "--global-batch", "50", "--virtual-ranks", "7", "--seed", "7",
              "--steps", "12"],
 }
-DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
 
 
 def mesh(data, stages, *more):
     return ["--strategy", "hybrid", "--mesh", f"data={data},stage={stages}",
             *more]
-
-
-def summary_of(*arguments):
-    with Run(*arguments) as run:
-        return run.finish()
-
-
-def digests(summary):
-    return {name: summary[name] for name in DIGESTS}
 
 
 def call(*arguments):

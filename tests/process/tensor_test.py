@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import (ENDLESS, TROUPE, Run, resident_bytes, tensors_in,
-                     wait_for)
+from cluster import ENDLESS, TROUPE, Run, resident_bytes, tensors_in, wait_for
+from split_models import DIGESTS, digests, summary_of
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7"]
@@ -29,16 +29,6 @@ JOBS = {
 NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
 TENSOR = ["--strategy", "tensor", "--tensor"]
 ONE = ["--strategy", "one_device", "--virtual-slices", "4"]
-DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
-
-
-def summary_of(*arguments):
-    with Run(*arguments) as run:
-        return run.finish()
-
-
-def digests(summary):
-    return {name: summary[name] for name in DIGESTS}
 
 
 def troupe(*arguments):

@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(ranks_of_pipelines_are_at_most_so_many) {
         most = std::max(most, mesh.ranks(pipeline, ranks).size());
         all += mesh.ranks(pipeline, ranks).size();
       }
-      BOOST_TEST(most == mesh.most_ranks(ranks));
+      BOOST_TEST(most == mesh.max_ranks(ranks));
       BOOST_TEST(all == ranks);
     }
 }
