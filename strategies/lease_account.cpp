@@ -114,8 +114,17 @@ LeaseAccount::begin_epoch(const std::set<uint32_t>& workers, SealedState sealed,
 /// The steps of the checkpoint that the job begins with are counted already.
 void LeaseAccount::skip_begun(LeaseSet& before) {
   before = book_.consumed_leases();
-  window_leases_ =
-    static_cast<uint32_t>(book_.consumed() % terms_.virtual_ranks);
+  count_rest(book_.consumed());
+}
+
+/// So many leases were consumed: what of them does not fill a step, as if they
+/// were the first ones.
+void LeaseAccount::count_rest(uint64_t leases) {
+  window_ = {};
+  window_losses_ = 0;
+  window_leases_ = static_cast<uint32_t>(leases % terms_.virtual_ranks);
+  for (auto lease = leases - window_leases_; lease < leases; ++lease)
+    window_.samples += static_cast<uint32_t>(samples_of(lease));
 }
 
 /// V consumed leases are a step, whichever they are. What the losses of those
@@ -124,9 +133,7 @@ uint64_t LeaseAccount::undo(uint64_t leases, uint64_t step) {
   const uint64_t ranks = terms_.virtual_ranks;
   const auto count = step * ranks + window_leases_;
   const auto left = count - std::min(count, leases);
-  window_ = {};
-  window_losses_ = 0;
-  window_leases_ = static_cast<uint32_t>(left % ranks);
+  count_rest(left);
   return left / ranks;
 }
 

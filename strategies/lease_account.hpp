@@ -86,12 +86,20 @@ public:
   void close() { book_.close(); }
   bool done() const { return book_.done(); }
   uint64_t max_lead() const { return clocks_.max_lead(); }
+  /// Leases that are consumed and do not fill a step. A run that is told to end
+  /// grants no more, so it may end with some, which its weights have.
+  struct Rest {
+    uint32_t leases = 0; ///< less than V
+    uint32_t samples = 0;
+  };
+  Rest rest() const { return {window_leases_, window_.samples}; }
   const LeaseSet& consumed_leases() const { return book_.consumed_leases(); }
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
   Resumed catch_up(uint64_t lost);
   uint64_t samples_of(uint64_t lease) const;
+  void count_rest(uint64_t leases);
 
   void skip_begun(LeaseSet& before);
   uint64_t undo(uint64_t leases, uint64_t step);

@@ -125,6 +125,8 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
   outcome.leaves_recomputed = commits_.leaves_recomputed();
   outcome.ranks_left_out = commits_.ranks_left_out();
   outcome.max_lead = leases_.max_lead();
+  if (async_)
+    outcome.rest = leases_.rest();
   outcome.isa = options_.isa;
   outcome.numeric_class = numeric_class_;
   outcome.checkpoints = checkpoints_.written();

@@ -235,6 +235,9 @@ RunRecord::consistency_json(const Outcome& outcome) const {
   if (async && job_->plan.dense_reduced) {
     json["rows_most_behind"] = max_behind_;
   } else if (async) {
+    if (outcome.rest)
+      json["leases"] = outcome.steps * options.virtual_ranks
+                       + outcome.rest->leases;
     json["max_lead"] = outcome.max_lead;
     json["rejected_too_stale"] = refused_stale_;
     json["leases_rolled_back"] = leases_rolled_back_;
@@ -281,7 +284,7 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["virtual_ranks"] = options.virtual_ranks;
   json["workers"] = job_->plan.of_kind(RoleKind::worker).size();
   json["steps"] = outcome.steps;
-  json["samples"] = samples_;
+  json["samples"] = samples_ + (outcome.rest ? outcome.rest->samples : 0);
   json["epochs"] = static_cast<double>(outcome.steps)
                    / static_cast<double>(job_->sampling.steps_per_epoch());
   json["wall_seconds"] = ms_between(begin_, Clock::now()) / 1000;

@@ -6,6 +6,7 @@
 #include "actors/wire/messages.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "strategies/commit_book.hpp"
+#include "strategies/lease_account.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -85,8 +86,9 @@ public:
     uint64_t leaves_recomputed = 0;
     uint64_t ranks_left_out = 0; ///< k of n: of all steps together
     uint64_t max_lead = 0; ///< async: of a worker over the slowest, in leases
-    uint64_t checkpoints = 0; ///< written
-    TableSizes tables;        ///< sparse
+    std::optional<LeaseAccount::Rest> rest; ///< async: beyond the last step
+    uint64_t checkpoints = 0;               ///< written
+    TableSizes tables;                      ///< sparse
     std::string weights_sha256;
     std::string state_sha256;
     std::string isa;

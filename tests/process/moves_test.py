@@ -18,6 +18,7 @@ TABLES = ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
           "dlrm", "--tables", "sparse", "--lr", "0.05", "--seed", "3",
           "--eval-every", "0"]
 ONE_DEVICE = [*JOB, "--strategy", "one_device"]
+BATCH, RANKS = 64, 4  # by default
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
@@ -136,16 +137,22 @@ class Moves(unittest.TestCase):
         for chain in (1, 2):
             with self.subTest(chain=chain):
                 found = self.everything("--async", chain=chain)
-                epochs, rest = divmod(found["steps"], 32)
-                self.assertEqual(found["samples"],
-                                 epochs * 2000 + samples_of(rest))
+                self.check_samples(found, of=2000)
 
     def test_every_lease_is_consumed_once_where_parts_of_tables_move(self):
         found = self.everything("--async", "--optimizer", "adagrad",
                                 job=TABLES)
-        # 47 steps a data epoch, the last of which is shorter.
-        epochs, rest = divmod(found["steps"], 47)
-        self.assertEqual(found["samples"], epochs * 3000 + min(rest * 64, 3000))
+        self.check_samples(found, of=3000)
+
+    def check_samples(self, found, of):
+        """They are those of the first leases, each once; an epoch has `of`.
+        Told to end, a run may have some leases beyond its last step."""
+        leases = found["consistency"]["leases"]
+        self.assertEqual(found["steps"], leases // RANKS)
+        steps_per_epoch = -(-of // BATCH)
+        self.assertEqual(found["samples"], sum(
+            min(BATCH, of - lease // RANKS % steps_per_epoch * BATCH) // RANKS
+            for lease in range(leases)))
 
     def test_a_role_that_is_asked_to_end_hands_over_first(self):
         with Run(*SERVED) as run:
@@ -196,11 +203,6 @@ class Moves(unittest.TestCase):
             self.change(run, "shards", "remove", "ps:1")
             self.assertIn("last shard",
                           ask(run, "shards", "remove", "ps:0").stderr)
-
-
-def samples_of(steps):
-    """Of the first steps of an epoch of 2000 in batches of 64."""
-    return min(steps * 64, 2000)
 
 
 if __name__ == "__main__":
