@@ -86,6 +86,18 @@ def resident_bytes(pid):
     return total
 
 
+def check_samples(test, summary, of, batch=64, ranks=4):
+    """A run counts each sample once: in order those of its steps, or, where it
+    ended asynchronously, of its first leases, up to V - 1 beyond its last step.
+    A data epoch has `of`; batch and V are the defaults."""
+    steps = summary["steps"]
+    leases = summary["consistency"].get("leases", steps * ranks)
+    test.assertEqual(leases // ranks, steps)
+    test.assertEqual(summary["samples"], sum(
+        min(batch, of - lease // ranks % -(-of // batch) * batch) // ranks
+        for lease in range(leases)))
+
+
 class Run:
     """One run of `troupe train`, with its output read as it comes. `command` is
     what comes before "train"; `options` are those of subprocess.Popen."""

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from cluster import DEADLINE_S, ENDLESS, TROUPE, Run, wait_for
+from cluster import (DEADLINE_S, ENDLESS, TROUPE, Run, check_samples,
+                     wait_for)
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--seed", "5", "--partitioner", "max_size:32768", "--eval-every", "0"]
@@ -18,7 +19,6 @@ TABLES = ["--data", "synthetic:clicks?samples=3000&buckets=2000", "--model",
           "dlrm", "--tables", "sparse", "--lr", "0.05", "--seed", "3",
           "--eval-every", "0"]
 ONE_DEVICE = [*JOB, "--strategy", "one_device"]
-BATCH, RANKS = 64, 4  # by default
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
@@ -137,22 +137,12 @@ class Moves(unittest.TestCase):
         for chain in (1, 2):
             with self.subTest(chain=chain):
                 found = self.everything("--async", chain=chain)
-                self.check_samples(found, of=2000)
+                check_samples(self, found, of=2000)
 
     def test_every_lease_is_consumed_once_where_parts_of_tables_move(self):
         found = self.everything("--async", "--optimizer", "adagrad",
                                 job=TABLES)
-        self.check_samples(found, of=3000)
-
-    def check_samples(self, found, of):
-        """They are those of the first leases, each once; an epoch has `of`.
-        Told to end, a run may have some leases beyond its last step."""
-        leases = found["consistency"]["leases"]
-        self.assertEqual(found["steps"], leases // RANKS)
-        steps_per_epoch = -(-of // BATCH)
-        self.assertEqual(found["samples"], sum(
-            min(BATCH, of - lease // RANKS % steps_per_epoch * BATCH) // RANKS
-            for lease in range(leases)))
+        check_samples(self, found, of=3000)
 
     def test_a_role_that_is_asked_to_end_hands_over_first(self):
         with Run(*SERVED) as run:
