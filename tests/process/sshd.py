@@ -10,9 +10,15 @@ from pathlib import Path
 from cluster import wait_for
 from hosts import skip_unless_possible
 
-PACKAGES = ("openssh-server", "libwrap0")
+PACKAGES = ("openssh-server", "libwrap0", "libwtmpdb0")  # as far as there are
 MADE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
 UNPACKED = MADE / "troupe" / "sshd"
+
+
+def known(package):
+    """Whether Debian has it, in this release."""
+    return subprocess.run(["apt-cache", "show", package], capture_output=True,
+                          timeout=60, check=False).returncode == 0
 
 
 def unpacked():
@@ -26,8 +32,9 @@ def unpacked():
     made = UNPACKED.with_name(f"sshd-{os.getpid()}")
     made.mkdir(parents=True)
     try:
-        done = subprocess.run(["apt-get", "download", *PACKAGES], cwd=made,
-                              capture_output=True, timeout=60, check=False)
+        done = subprocess.run(["apt-get", "download", *filter(known, PACKAGES)],
+                              cwd=made, capture_output=True, timeout=60,
+                              check=False)
         for package in made.glob("*.deb"):
             subprocess.run(["dpkg", "-x", package, made], check=True)
             package.unlink()
@@ -58,6 +65,16 @@ def program():
         print(f"skipped: no sshd here: {why}")
         sys.exit(77)
     return str(found)
+
+
+def helpers_of(program):
+    """Settings of an sshd that was unpacked and, as from OpenSSH 9.8 on, starts
+    programs of its own: where those are."""
+    folder = Path(program).parents[1] / "lib" / "openssh"
+    return "".join(
+        f"{setting} {folder / helper}\n" for setting, helper in
+        (("SshdSessionPath", "sshd-session"), ("SshdAuthPath", "sshd-auth"))
+        if (folder / helper).exists())
 
 
 SETTINGS = """\
@@ -101,7 +118,8 @@ class Sshd:
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                             self.path(name)], check=True)
-        self.write("settings", SETTINGS.format(folder=folder))
+        self.write("settings", SETTINGS.format(folder=folder)
+                   + helpers_of(self.program))
         self.write("shadow", "root:*:19000:0:99999:7:::\n")
         self.write("config", CLIENT.format(folder=folder, hosts="".join(
             f"Host h{host}\n  HostName {hosts.address(host)}\n"
