@@ -1,11 +1,12 @@
 #include "kernels/files/free_memory.hpp"
 
+#include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <fstream>
 #include <limits>
 
@@ -69,13 +70,6 @@ uint64_t left_of_addresses() {
                  pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)));
 }
 
-std::string gibibytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB",
-                static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
-
 } // namespace
 
 uint64_t free_memory() {
@@ -87,8 +81,8 @@ void need_memory(uint64_t bytes, const std::string& what,
   if (bytes <= always_free)
     return;
   if (const auto left = free_memory(); bytes > left)
-    throw InputError(what + " takes " + gibibytes(bytes) + " of memory and "
-                     + gibibytes(left) + " are free; " + advice);
+    throw InputError(what + " takes " + in_units(bytes) + " of memory and "
+                     + in_units(left) + " are free; " + advice);
 }
 
 } // namespace troupe
