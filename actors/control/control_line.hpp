@@ -25,9 +25,9 @@ struct ControlLineOptions {
   /// Ends the connections to the coordinator, which is on another host and does
   /// not answer; empty: they are left to the system.
   std::function<void()> hang_up{};
-  /// Tries whether links can be made to processes (Join::links); calls
-  /// reached(whether all can), from any thread.
-  std::function<void(const std::vector<std::string>& links,
+  /// Tries whether links to others work; calls reached(whether all do) once,
+  /// from any thread.
+  std::function<void(const std::vector<LinkedRole>& others,
                      std::function<void(bool)> reached)>
     probe{};
 };

@@ -29,7 +29,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   // A worker beside shards dials and is dialled by nobody.
   for (auto role : left_out_.links.to_probe(hello.role, present_roles()))
     if (keeps_slices(role.kind) || hello.role.kind == RoleKind::worker)
-      info.probe.push_back(present_.at(role).links);
+      info.probe.push_back({role, present_.at(role).links});
   return info;
 }
 

@@ -245,14 +245,6 @@ bool is_elsewhere(const std::string& coordinator) {
     });
 }
 
-/// Whether a process of the job answers where its links are met.
-bool can_be_linked(const std::string& links) {
-  constexpr std::chrono::milliseconds probe_deadline{500};
-  const auto there = parse_link_endpoint(links);
-  return there && there->port != 0
-         && connect_tcp(there->host, there->port, probe_deadline).socket;
-}
-
 LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
                          std::shared_ptr<const TlsContext> tls) {
   LinkOptions wanted;
@@ -286,6 +278,7 @@ namespace {
 ControlLineOptions line_options(caf::actor_system& system,
                                 const RoleProcessOptions& options, RoleId role,
                                 const std::shared_ptr<TlsContext>& tls,
+                                const std::shared_ptr<LinkTrials>& trials,
                                 const Waiting& waiting) {
   ControlLineOptions line;
   line.first = caf::actor_cast<coordinator_actor>(
@@ -293,11 +286,9 @@ ControlLineOptions line_options(caf::actor_system& system,
   line.address = options.coordinator;
   line.role = role;
   line.revoked = refuse_members(tls);
-  line.probe = [&system](const std::vector<std::string>& where,
-                         std::function<void(bool)> reached) {
-    system.spawn<caf::detached>([where, reached = std::move(reached)] {
-      reached(std::ranges::all_of(where, can_be_linked));
-    });
+  line.probe = [trials, role](const std::vector<LinkedRole>& others,
+                              std::function<void(bool)> reached) {
+    trials->run(role, others, std::move(reached));
   };
   line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
   if (is_elsewhere(options.coordinator))
@@ -348,9 +339,10 @@ std::string open_shard(caf::actor_system& system, const RoleContext& context,
 coordinator_actor
 reach_coordinator(caf::actor_system& system, const RoleProcessOptions& options,
                   RoleId role, const std::shared_ptr<TlsContext>& tls,
+                  const std::shared_ptr<LinkTrials>& trials,
                   const Waiting& waiting) {
-  return spawn_control_line(system,
-                            line_options(system, options, role, tls, waiting));
+  return spawn_control_line(system, line_options(system, options, role, tls,
+                                                 trials, waiting));
 }
 
 /// A role of this process: its line to the coordinator, and its actor. The
@@ -359,10 +351,10 @@ class HostedRole {
 public:
   HostedRole(caf::actor_system& system, const RoleProcessOptions& options,
              RoleId role, const std::shared_ptr<TlsContext>& tls,
-             const Waiting& waiting)
+             const std::shared_ptr<LinkTrials>& trials, const Waiting& waiting)
     : options_(options), state_descriptor_(options.state_descriptor) {
     context_.role = role;
-    context_.coordinator = reach_coordinator(system, options, role, tls,
+    context_.coordinator = reach_coordinator(system, options, role, tls, trials,
                                              waiting);
     line_end_.actor =
       caf::actor_cast<caf::strong_actor_ptr>(context_.coordinator);
@@ -465,8 +457,9 @@ void run_role_process(const RoleProcessOptions& asked) {
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   std::deque<HostedRole> roles;
+  const auto trials = std::make_shared<LinkTrials>();
   for (auto role : roles_of_process(options))
-    roles.emplace_back(system, options, role, config.tls(), waiting);
+    roles.emplace_back(system, options, role, config.tls(), trials, waiting);
   options.listen = listen_of(options);
   for (auto& role : roles)
     role.ask(self, waiting);
@@ -484,7 +477,7 @@ void run_role_process(const RoleProcessOptions& asked) {
     if (options.role.kind != RoleKind::shard)
       data = load_own_data(job->options);
     links.emplace(system, link_options(*job, options, config.tls()),
-                  first.context().metrics);
+                  first.context().metrics, trials);
     for (auto& role : roles) {
       role.begin(system, job, data, *links);
       self->monitor(caf::actor_cast<caf::actor_addr>(role.actor()));

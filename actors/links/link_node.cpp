@@ -1,6 +1,7 @@
 #include "actors/links/link_node.hpp"
 
 #include "actors/links/dial.hpp"
+#include "actors/links/echo.hpp"
 #include "actors/links/group_forming.hpp"
 #include "actors/links/listener.hpp"
 #include "actors/links/waiting_room.hpp"
@@ -20,6 +21,10 @@ namespace {
 constexpr size_t key_bytes = 16;
 constexpr auto greeting_patience = std::chrono::seconds{2};
 constexpr auto silence = std::chrono::seconds{10};
+/// The channel on which links are tried.
+const std::string echo_channel = "echo of a link";
+constexpr size_t max_echoes = 256;
+constexpr auto echo_patience = std::chrono::seconds{5};
 
 bool older(const Fence& one, const Fence& other) {
   return std::tie(one.term, one.epoch) < std::tie(other.term, other.epoch);
@@ -80,6 +85,10 @@ struct LinkNode::Impl {
     own.host = announced();
     endpoint = own.text();
     waiting = std::make_unique<WaitingRoom>(*room.loop);
+    handlers[echo_channel] = [this](ChannelArrival arrival) {
+      add_echo(std::move(arrival.socket), Echo::Side::answers,
+               IoLoop::Clock::now() + echo_patience, [](bool) {});
+    };
     ignore_broken_pipes();
     room.loop->post([this] {
       listener->start(
@@ -113,6 +122,8 @@ struct LinkNode::Impl {
     for (auto& [id, opening] : openings)
       opening.done({"this process ends", nullptr, {}});
     openings.clear();
+    while (!echoes.empty())
+      echoes.front()->end();
     waiting.reset();
     listener.reset();
   }
@@ -263,6 +274,36 @@ struct LinkNode::Impl {
       });
   }
 
+  // --- links that are tried
+  // ---------------------------------------------------
+
+  void try_link(const LinkTrial& trial, std::function<void(bool)> done) {
+    open(
+      {{}, echo_channel, trial.from, trial.endpoint, trial.to, trial.deadline},
+      [this, deadline = trial.deadline,
+       done = std::move(done)](ChannelOutcome outcome) {
+        if (closed || !outcome.socket)
+          done(false);
+        else
+          add_echo(std::move(outcome.socket), Echo::Side::asks, deadline, done);
+      });
+  }
+
+  void add_echo(std::unique_ptr<LinkSocket> socket, Echo::Side side,
+                IoLoop::Clock::time_point deadline,
+                std::function<void(bool)> done) {
+    if (echoes.size() >= max_echoes)
+      echoes.front()->end();
+    const auto place = echoes.emplace(echoes.end());
+    *place =
+      std::make_unique<Echo>(*room.loop, std::move(socket), side, deadline,
+                             [this, place, done = std::move(done)](bool all) {
+                               const auto ended = std::move(*place);
+                               echoes.erase(place);
+                               done(all);
+                             });
+  }
+
   static const char* carrier(bool local, bool encrypted) {
     return local ? "unix" : encrypted ? "tcp+tls" : "tcp";
   }
@@ -339,6 +380,7 @@ struct LinkNode::Impl {
   std::map<GroupKey, Asked> asked_for;
   std::map<uint64_t, Opening> openings;
   uint64_t last_opening = 0;
+  std::list<std::unique_ptr<Echo>> echoes;
   std::map<std::string, std::function<void(ChannelArrival)>> handlers;
   std::list<LinkVisitor> answering;
 };
@@ -368,6 +410,13 @@ void LinkNode::open_channel(ChannelRequest request,
   impl_->room.loop->post([impl = impl_.get(), request = std::move(request),
                           done = std::move(done)]() mutable {
     impl->open(std::move(request), std::move(done));
+  });
+}
+
+void LinkNode::try_link(LinkTrial trial, std::function<void(bool works)> done) {
+  impl_->room.loop->post([impl = impl_.get(), trial = std::move(trial),
+                          done = std::move(done)]() mutable {
+    impl->try_link(trial, std::move(done));
   });
 }
 

@@ -64,6 +64,14 @@ struct ChannelArrival {
   std::vector<Descriptor> passed{};
 };
 
+/// A link that is tried: between whom, and until when.
+struct LinkTrial {
+  std::string from;     ///< who tries it: "worker:1"
+  std::string endpoint; ///< of the other process
+  std::string to;       ///< who that is: "ps:0"
+  IoLoop::Clock::time_point deadline;
+};
+
 /// Who came to the door so far.
 struct LinkCounters {
   uint64_t accepted = 0;  ///< connections of members
@@ -98,6 +106,11 @@ public:
   /// Completion: as form_group.
   void open_channel(ChannelRequest request,
                     std::function<void(ChannelOutcome)> done);
+  /// Tries whether a link to another process would carry what links carry:
+  /// opens a stream, and hears from there what it says on it (Echo). Each node
+  /// answers.
+  /// Completion: as form_group: done(whether it does).
+  void try_link(LinkTrial trial, std::function<void(bool works)> done);
   /// Sets who takes the streams opened under a name; empty: nobody, they wait a
   /// while. Called from the I/O thread.
   void on_channel(std::string channel,

@@ -62,10 +62,10 @@ ControlLineOptions ClusterHosts::line(uint32_t process) const {
   options.hang_up = [&runtime, &cluster = cluster_, process] {
     runtime.cut_control(process, cluster.coordinator_process_);
   };
-  options.probe = [&runtime, process](const std::vector<std::string>& links,
+  options.probe = [&runtime, process](const std::vector<LinkedRole>& others,
                                       std::function<void(bool)> reached) {
-    const bool all = std::ranges::all_of(links, [&](const std::string& link) {
-      const auto peer = static_cast<uint32_t>(std::stoul(link));
+    const bool all = std::ranges::all_of(others, [&](const LinkedRole& other) {
+      const auto peer = static_cast<uint32_t>(std::stoul(other.links));
       return runtime.alive(peer) && !runtime.is_blocked(process, peer)
              && !runtime.is_blocked(peer, process);
     });

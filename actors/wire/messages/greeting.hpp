@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 28;
+inline constexpr uint32_t message_revision = 29;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now, and whether it is a member still.
@@ -26,6 +26,11 @@ struct RevokedMember {
   std::string member;
   int64_t until = 0; ///< Unix time
 };
+/// Whom a role has to reach over a link.
+struct LinkedRole {
+  RoleId role;
+  std::string links; ///< where its links are met (Join::links)
+};
 /// The answer: the job, and as whom the role takes part.
 struct JobInfo {
   uint64_t job = 0;
@@ -38,7 +43,7 @@ struct JobInfo {
   bool supervised = false; ///< somebody starts the role again when it ends
   uint64_t loss_ms = 0;    ///< silence that counts as loss
   /// Links that it has to reach before it joins again.
-  std::vector<std::string> probe{};
+  std::vector<LinkedRole> probe{};
   uint64_t wait_ms = 0; ///< before it may join again
   /// All of the job: told with each answer, so that whoever asks four times a
   /// second knows.
@@ -68,6 +73,7 @@ TROUPE_INSPECT(Hello, TROUPE_FIELD(role), TROUPE_FIELD(revision),
                TROUPE_FIELD(again), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(RevokedMember, TROUPE_FIELD(member), TROUPE_FIELD(until))
+TROUPE_INSPECT(LinkedRole, TROUPE_FIELD(role), TROUPE_FIELD(links))
 TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(options), TROUPE_FIELD(term),
                TROUPE_FIELD(left_out), TROUPE_FIELD(over),

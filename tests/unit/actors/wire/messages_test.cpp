@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
                                        true,
                                        true,
                                        3'000,
-                                       {"there"},
+                                       {{{RoleKind::shard, 4}, "there"}},
                                        7,
                                        {{"worker:1", 9}},
                                        1'250});
@@ -63,7 +63,8 @@ BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
   BOOST_TEST(info.over);
   BOOST_TEST(info.supervised);
   BOOST_TEST(info.loss_ms == 3'000u);
-  BOOST_TEST(info.probe.at(0) == "there");
+  BOOST_TEST((info.probe.at(0).role == RoleId{RoleKind::shard, 4}));
+  BOOST_TEST(info.probe.at(0).links == "there");
   BOOST_TEST(info.wait_ms == 7u);
   BOOST_TEST(info.sign_ms == 1'250u);
   BOOST_TEST(round_trip(Readmit{1, 9}).incarnation == 9u);
