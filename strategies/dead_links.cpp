@@ -147,6 +147,12 @@ std::vector<RoleId> DeadLinks::leave_out(const std::set<RoleId>& present,
   return out;
 }
 
+bool DeadLinks::is_out(RoleId role) const {
+  return std::ranges::any_of(links_, [&](const auto& link) {
+    return link.second.dead && link.second.out == role;
+  });
+}
+
 std::set<RoleId> DeadLinks::to_probe(RoleId role,
                                      const std::set<RoleId>& present) const {
   std::set<RoleId> out;

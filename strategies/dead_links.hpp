@@ -51,6 +51,8 @@ public:
   /// Whoever is returned counts as left out.
   std::vector<RoleId> leave_out(const std::set<RoleId>& present,
                                 const Viable& viable, uint64_t now_ms);
+  /// Whether leave_out() has returned it, and it is not back.
+  bool is_out(RoleId role) const;
   /// Whom this role has to reach before it comes back; empty: it was not left
   /// out by leave_out(), or nobody of them is there.
   std::set<RoleId> to_probe(RoleId role, const std::set<RoleId>& present) const;

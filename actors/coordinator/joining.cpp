@@ -82,7 +82,8 @@ void CoordinatorState::on(const Join& join) {
     remove_member(join.role, known->second.incarnation);
   }
   lost_.erase(join.role);
-  if (left_out_.back(join.role, clock_.ms()) && !supervisor_)
+  const bool unlinked = left_out_.links.is_out(join.role);
+  if (left_out_.back(join.role, clock_.ms()) && (unlinked || !supervisor_))
     note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,

@@ -20,7 +20,9 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   if (options_.revoked)
     info.revoked = options_.revoked();
   const auto* why = left_out_.why(hello.role);
-  if (!info.supervised && !course_.is_over() && hello.incarnation > 0
+  const bool comes_back = !info.supervised
+                          || left_out_.links.is_out(hello.role);
+  if (comes_back && !course_.is_over() && hello.incarnation > 0
       && membership_.is_gone(hello.role, hello.incarnation))
     info.left_out = why == nullptr ? "another one took its place" : *why;
   if (info.left_out.empty())
@@ -95,11 +97,15 @@ void CoordinatorState::perform(const Membership::LeaveOut& leave) {
 }
 
 void CoordinatorState::leave_out(RoleId role, const std::string& reason) {
+  tell_left_out(role, reason);
+  if (supervisor_)
+    self_->send(supervisor_, ReplaceRole{role, reason});
+}
+
+void CoordinatorState::tell_left_out(RoleId role, const std::string& reason) {
   note(to_string(role) + " is left out: " + reason);
   left_out_.left_out(role, reason);
   lost_[role] = Clock::now();
-  if (supervisor_)
-    self_->send(supervisor_, ReplaceRole{role, reason});
 }
 
 void CoordinatorState::watch_silence(Clock::time_point now) {
@@ -113,7 +119,7 @@ void CoordinatorState::watch_silence(Clock::time_point now) {
   }
   const std::chrono::milliseconds back{options_.return_deadline_ms};
   for (auto& [role, since] : lost_)
-    if (supervisor_ && now - since > back)
+    if (supervisor_ && now - since > back && !left_out_.links.is_out(role))
       leave_out(role, "lost and not back");
 }
 
@@ -150,9 +156,11 @@ void CoordinatorState::on(const LinkLost& lost) {
 }
 
 /// Leaves out the fewest members that make every needed link work, where links
-/// are dead for good and nobody starts roles again (PROTOCOL 17).
+/// are dead for good (PROTOCOL 17). Another process on the same host would lack
+/// them as well: a supervisor is not asked for one. On one host no cable can be
+/// cut.
 void CoordinatorState::leave_out_unlinked() {
-  if (supervisor_)
+  if (supervisor_ && hosts_of(present_).size() < 2)
     return;
   const auto out = left_out_.links.leave_out(
     present_roles(),
@@ -163,7 +171,8 @@ void CoordinatorState::leave_out_unlinked() {
     std::string names;
     for (auto peer : left_out_.links.to_probe(role, present_roles()))
       names += (names.empty() ? "" : ", ") + to_string(peer);
-    leave_out(role, "no link to " + names + ", in one epoch after the other");
+    tell_left_out(role,
+                  "no link to " + names + ", in one epoch after the other");
     remove_member(role, incarnation);
   }
 }

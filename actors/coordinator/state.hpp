@@ -72,6 +72,8 @@ private:
   void remove_member(RoleId role, uint64_t incarnation);
   /// Says so, and asks its supervisor for another process.
   void leave_out(RoleId role, const std::string& reason);
+  /// Says so alone.
+  void tell_left_out(RoleId role, const std::string& reason);
   void perform(const Membership::LeaveOut& leave);
   void watch_silence(Clock::time_point now); ///< and for who stays away
   void heard_sender();                       ///< of this message: it is alive

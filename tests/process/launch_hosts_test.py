@@ -221,6 +221,38 @@ class LaunchHosts(OwnFolder):
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.nothing_is_left()
 
+    def check_cable(self, job, out, dead, whole):
+        """A cable between two hosts that both reach the launcher's: the run
+        stood still for as long as it was cut, as roles that somebody starts
+        again were never left out for their links."""
+        run = self.launch(*job, *ENDLESS)
+        self.wait_for_step(run, 20)
+        before = self.roles()
+        dead()
+        wait_for(lambda: re.search(rf"(?m)^{out} is left out: no link to ",
+                                   run.output()), f"{out} is left out")
+        self.wait_for_step(run, self.step(run) + 40)
+        self.assertNotRegex(run.output(), rf"(?m)^{out} is back")
+        whole()
+        wait_for(lambda: re.search(rf"(?m)^{out} is back$", run.output()),
+                 f"{out} is back")
+        self.wait_for_step(run, self.step(run) + 40)
+        self.assertEqual(self.roles(), before)  # no process but those
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
+        self.nothing_is_left()
+
+    def test_a_cut_cable_between_two_hosts_costs_the_fewest_roles(self):
+        self.check_cable(MIRRORED, "worker:2", lambda: self.hosts.cut(1, 2),
+                         lambda: self.hosts.mend(1, 2))
+
+    def test_so_do_large_packets_that_get_lost_between_them(self):
+        self.check_cable(MIRRORED, "worker:2", lambda: self.hosts.narrow(1, 2),
+                         lambda: self.hosts.widen(2))
+
     def test_nothing_outlives_a_killed_launcher(self):
         # At first while hosts are met and the program is copied, then later.
         for wait_s in (0.1, 0.4, 1.0, None):

@@ -210,8 +210,8 @@ PLANTS = [
      "actors/replica/dense_steps.cpp", "  if (any)\n    shares_",
      "  if (any && !PLANTED(53))\n    shares_"),
     (54, "who was left out is not told", "actors/coordinator/silence.cpp",
-     "!info.supervised && !course_.is_over()",
-     "!PLANTED(54) && !info.supervised && !course_.is_over()"),
+     "comes_back && !course_.is_over()",
+     "!PLANTED(54) && comes_back && !course_.is_over()"),
     (55, "who joins again keeps its number", "actors/control/control_line.cpp",
      "  void readmitted(uint64_t incarnation) {\n",
      "  void readmitted(uint64_t incarnation) {\n"

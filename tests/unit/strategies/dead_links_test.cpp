@@ -120,6 +120,8 @@ BOOST_AUTO_TEST_CASE(who_is_left_out_probes_the_other_end_and_comes_back) {
   uint64_t epoch = 0;
   die(links, worker(1), shard(0), epoch);
   links.leave_out(all, one_of_each, 0);
+  BOOST_TEST(links.is_out(worker(1)));
+  BOOST_TEST(!links.is_out(shard(0)));
   const auto probed = links.to_probe(worker(1), all);
   BOOST_TEST((probed == std::set{shard(0)}));
   BOOST_TEST(links.to_probe(worker(0), all).empty());
