@@ -1,13 +1,42 @@
 #include "apps/launch/cluster.hpp"
 #include "apps/launch/node_agent.hpp"
 #include "apps/settings/commands.hpp"
+#include "apps/settings/idle_flags.hpp"
 #include "kernels/base/error.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 namespace troupe {
 namespace {
+
+/// Errors: nullopt where it is refused.
+std::optional<Settings> as_typed(const LaunchFlags& flags,
+                                 const Surroundings& around) {
+  try {
+    return parse_settings(flags.job, around);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+/// Errors: UsageError, of nothing that was not typed.
+Settings parsed(const std::vector<std::string>& arguments,
+                const LaunchFlags& flags, const Surroundings& around) {
+  try {
+    return parse_settings(arguments, around);
+  } catch (const UsageError&) {
+    const auto typed = as_typed(flags, around);
+    if (!typed || may_be_apart(typed->job))
+      throw;
+    throw UsageError("launch: the roles of --strategy "
+                     + to_string(typed->job.strategy)
+                     + " share one process; add --strategy "
+                       "multi_worker_mirrored, parameter_server or another of "
+                       "several, or train on one machine without launch");
+  }
+}
 
 /// The job that follows --, with every role in a process: TF_CONFIG, which says
 /// what this machine is among several, is not asked.
@@ -17,7 +46,7 @@ Settings job_of(const LaunchFlags& flags) {
     arguments.insert(arguments.begin() + 1, "--processes");
   auto around = surroundings_of_process();
   around.tf_config.clear();
-  auto job = parse_settings(arguments, around);
+  auto job = parsed(arguments, flags, around);
   if (job.given.contains("listen"))
     throw UsageError("launch: --listen is of a run on one machine; by which "
                      "address the hosts reach this one is --address A, before "

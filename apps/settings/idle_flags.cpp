@@ -48,11 +48,6 @@ bool is_staged(const JobOptions& job) {
   return has_stages(job.strategy);
 }
 
-/// Its roles may be processes.
-bool may_be_apart(const JobOptions& job) {
-  return has_workers(job) || is_staged(job) || job.strategy == Strategy::tensor;
-}
-
 void check_strategy(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
   const auto with = "with --strategy " + to_string(job.strategy);
@@ -190,6 +185,10 @@ void check_evaluation(const Settings& settings, const Flags& flags) {
 }
 
 } // namespace
+
+bool may_be_apart(const JobOptions& job) {
+  return has_workers(job) || is_staged(job) || job.strategy == Strategy::tensor;
+}
 
 void refuse_idle_flags(const Settings& settings, const Flags& flags) {
   if (settings.command == "bench step"

@@ -14,6 +14,9 @@ namespace troupe {
 void refuse_idle_flags(const Settings& settings,
                        const std::map<std::string, std::string>& flags);
 
+/// Whether roles of the job may be processes, on one host or several.
+bool may_be_apart(const JobOptions& job);
+
 /// The same of flags that say how samples are reached, of every command that
 /// reads some.
 void refuse_idle_data_flags(const Settings& settings,

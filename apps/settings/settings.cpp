@@ -222,6 +222,22 @@ Surroundings surroundings_of_process() {
   return out;
 }
 
+namespace {
+
+/// Tasks of srun are alike but for their numbers.
+RoleId role_of(const std::string& name, const SlurmWords& slurm, bool& paired) {
+  if (name == "coordinator" || name.find(':') != std::string::npos
+      || slurm.process.empty())
+    return parse_process(name, paired);
+  try {
+    return parse_process(name + ':' + slurm.process, paired);
+  } catch (const UsageError& mistake) {
+    throw UsageError(std::string{"SLURM_PROCID: "} + mistake.what());
+  }
+}
+
+} // namespace
+
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings) {
   auto line = parse_command_line(arguments);
@@ -231,13 +247,8 @@ Settings parse_settings(const std::vector<std::string>& arguments,
   settings.chaos.job = settings.launch.job = line.job;
   if (bit_of(line.command) == 0)
     return settings;
-  // Tasks of srun are alike but for their numbers.
-  if (!line.role.empty() && line.role != "coordinator"
-      && line.role.find(':') == std::string::npos
-      && !surroundings.slurm.process.empty())
-    line.role += ':' + surroundings.slurm.process;
   if (!line.role.empty())
-    settings.role = parse_process(line.role, settings.paired);
+    settings.role = role_of(line.role, surroundings.slurm, settings.paired);
   start_from(settings);
   Layer values;
   put_over(values, layer_of_file(line));

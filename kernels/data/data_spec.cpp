@@ -94,6 +94,13 @@ std::string listed(Words words) {
 
 DataSpec parse_data_spec(const std::string& text) {
   const std::string_view view{text};
+  if (is_url(view)) {
+    const auto shown = shown_place(view);
+    throw UsageError("data " + shown
+                     + ": which kind of data is there? Say it "
+                       "before the address, for example csv:"
+                     + shown);
+  }
   const auto question = std::min(view.find('?'), view.size());
   const auto place = view.substr(0, question);
   const auto colon = place.find(':');

@@ -102,11 +102,20 @@ class UsageErrors(unittest.TestCase):
             (["predict", *DIGITS, "--lr", "1"], 2, r"--lr is not a flag"),
         ])
 
+    def test_launch_names_no_flag_that_was_not_typed(self):
+        command = ["launch", "-H", "localhost:2", "--", "train", *DIGITS]
+        self.check(command, 2, r"launch: the roles of --strategy mirrored share "
+                   r"one process.*multi_worker_mirrored")
+        self.check([*command, "--processes"], 2, r"--processes has no effect")
+        self.check([*command, "--lr", "x"], 2, r"--lr x")
+
     def test_data_specifications_are_checked(self):
         self.check_table([
             (["train"], 2, r"needs --data"),
             (["train", "--data", "mnist"], 2, r"mnist"),
             (["train", "--data", "mnst:x"], 2, r"mnst"),
+            (["train", "--data", "https://host/a.csv?sig=hush"], 2,
+             r"data https://host/a\.csv: which kind.*csv:https://host/a\.csv$"),
             (["train", "--data", "synthetic:faces"], 2, r"faces"),
             (["train", "--data", "synthetic:digits?smples=5"], 2,
              r"unknown key.*smples"),

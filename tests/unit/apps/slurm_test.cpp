@@ -70,6 +70,9 @@ BOOST_AUTO_TEST_CASE(a_task_knows_its_number) {
   BOOST_TEST(role("sharded").paired);
   BOOST_TEST(role("sharded").role->index == 3u);
   BOOST_TEST(to_string(*role("worker:1").role) == "worker:1");
+  around.slurm.process = "x";
+  check_has(usage({"role", "worker", "--coordinator", "127.0.0.1:7000"}),
+            "SLURM_PROCID: role worker:x: ");
   around.slurm.process.clear();
   check_has(usage({"role", "worker", "--coordinator", "127.0.0.1:7000"}),
             "expected its number");

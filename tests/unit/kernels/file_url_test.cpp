@@ -115,12 +115,15 @@ BOOST_AUTO_TEST_CASE(specifications_keep_no_secret) {
        {"csv:https://host/a%3Fsig=hush", "csv:https://me:hush@host/a",
         "csv:https://host/a?sig=hush", "csv:https://host/a?b=hush?c",
         "csv:@https://host/a?X-Amz-Signature=hush",
-        "npy:https://host/a?labels=https://me:hush@host/b"})
+        "npy:https://host/a?labels=https://me:hush@host/b",
+        "https://host/a.csv?sig=hush", "https://me:hush@host/a.csv"})
     BOOST_CHECK_EXCEPTION(parse_data_spec(spec), UsageError,
                           [](const InputError& error) {
                             const std::string text = error.what();
                             return text.find("hush") == text.npos;
                           });
+  BOOST_CHECK_EXCEPTION(parse_data_spec("s3://bucket/a.csv"), UsageError,
+                        says({"csv:s3://bucket/a.csv"}));
   BOOST_TEST(parse_data_spec("csv:s3://bucket/a/*.csv?header=true").where
              == "s3://bucket/a/*.csv");
   BOOST_TEST(parse_data_spec("csv:https://host:81/a.csv").where
