@@ -130,9 +130,10 @@ class Cables(unittest.TestCase):
             self.assertEqual(summary[name], expected[name])
 
     def check_cut_off(self, flags, places, role, same_weights,
-                      both_ways=True):
+                      both_ways=True, spared=None):
         """A cut of 4 s between a member and the coordinator: it is left out,
-        says so, and is back within 3 s of the cable."""
+        says so, and is back within 3 s of the cable. It takes part as before:
+        the run goes on without another one that is killed then."""
         self.begin(flags, places)
         self.cut(places[role], 0, LOSS_S + 1, both_ways)
         self.assertRegex(self.coordinator.output(),
@@ -145,10 +146,15 @@ class Cables(unittest.TestCase):
         wait_for(lambda: self.metric("troupe_members", state="present")
                  == len(self.members), "the coordinator shows all of them")
         self.assertEqual(self.metric("troupe_members", state="left_out"), 0)
+        if spared:
+            self.members.pop(spared).process.kill()
+            wait_for(lambda: self.left_out() == {spared}, "it is left out", 20)
+            self.wait_for_steps("steps without it")
         self.end(same_weights)
 
     def test_a_worker_that_was_cut_off_for_a_while_joins_again(self):
-        self.check_cut_off(CHAINS, CHAIN_PLACES, "worker:1", True)
+        self.check_cut_off(CHAINS, CHAIN_PLACES, "worker:1", True,
+                           spared="worker:0")
 
     def test_a_replica_of_a_chain_that_was_cut_off_joins_again(self):
         self.check_cut_off(CHAINS, {**CHAIN_PLACES, "worker:1": 0}, "ps:1",
@@ -158,7 +164,8 @@ class Cables(unittest.TestCase):
         self.check_cut_off(ASYNC, ASYNC_PLACES, "worker:1", False, False)
 
     def test_a_replica_that_was_cut_off_joins_again(self):
-        self.check_cut_off(MIRRORED, MIRRORED_PLACES, "worker:1", True)
+        self.check_cut_off(MIRRORED, MIRRORED_PLACES, "worker:1", True,
+                           spared="worker:0")
 
     def test_a_dead_cable_between_two_members_costs_one_of_them(self):
         """Both reach the coordinator: PROTOCOL 17. It is the only link between
