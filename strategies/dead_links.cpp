@@ -119,18 +119,24 @@ void DeadLinks::lost(RoleId role) {
       known.failures = 0;
 }
 
-std::vector<RoleId> DeadLinks::leave_out(const std::set<RoleId>& present,
-                                         const Viable& viable,
-                                         uint64_t now_ms) {
-  Links dead;
+std::vector<DeadLinks::Link>
+DeadLinks::dead(const std::set<RoleId>& present) const {
+  std::vector<Link> out;
   for (const auto& [link, known] : links_)
     if (!known.dead && known.failures >= options_.failures
         && present.contains(link.first) && present.contains(link.second))
-      dead.push_back(link);
-  if (dead.empty())
+      out.push_back(link);
+  return out;
+}
+
+std::vector<RoleId> DeadLinks::leave_out(const std::set<RoleId>& present,
+                                         const Viable& viable,
+                                         uint64_t now_ms) {
+  const auto links = dead(present);
+  if (links.empty())
     return {};
-  auto out = fewest(dead, present, viable);
-  for (const auto& link : dead)
+  auto out = fewest(links, present, viable);
+  for (const auto& link : links)
     for (auto role : out)
       if (link.first == role || link.second == role) {
         auto& known = links_.at(link);

@@ -45,6 +45,10 @@ public:
   void committed();
   /// That process is lost for another reason: its links are not to blame.
   void lost(RoleId role);
+  /// Two members, the lower one first.
+  using Link = std::pair<RoleId, RoleId>;
+  /// The dead links between those who are present.
+  std::vector<Link> dead(const std::set<RoleId>& present) const;
   /// Returns who has to go, of `present`: as few as can be such that no dead
   /// link is left and the rest is viable; workers before shards, and the
   /// highest numbers first. Empty: no link is dead, or nobody can be spared.
@@ -62,8 +66,6 @@ public:
   void readmitted(RoleId role, uint64_t now_ms);
 
 private:
-  using Link = std::pair<RoleId, RoleId>; ///< the lower one first
-
   struct Known {
     uint32_t failures = 0;      ///< in a row
     uint64_t epoch = 0;         ///< of the newest failure

@@ -63,7 +63,7 @@ void CoordinatorState::committed(
 }
 
 void CoordinatorState::committed(const CommitBook::Commit& commit) {
-  left_out_.links.committed();
+  left_out_.committed();
   const auto now = Clock::now();
   touched_ = now;
   steps_ = commit.step + 1;

@@ -3,7 +3,10 @@
 #include "strategies/dead_links.hpp"
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -34,9 +37,25 @@ public:
     return found == why_.end() ? nullptr : &found->second;
   }
 
+  /// A step was committed: what was told of links is no longer so.
+  void committed() {
+    links.committed();
+    told_.clear();
+    stuck_ = false;
+  }
+  /// Whether it has not been told since the last commit that the role has lost
+  /// its links to those; they fail alike in epoch after epoch.
+  bool is_news(RoleId role, const std::vector<RoleId>& peers) {
+    return told_.emplace(role, peers).second;
+  }
+  /// The same of links that nobody can be spared for.
+  bool stuck_is_news() { return !std::exchange(stuck_, true); }
+
   DeadLinks links;
 
 private:
+  std::set<std::pair<RoleId, std::vector<RoleId>>> told_;
+  bool stuck_ = false;
   std::map<RoleId, std::string> why_;
   bool returned_ = false;
 };

@@ -143,7 +143,8 @@ void CoordinatorState::on(const LinkLost& lost) {
   const bool answers = lost.peers.empty()
                        || !std::ranges::all_of(lost.peers, stands_still);
   const auto verdict = joining_.link_lost(lost, first && answers, clock_.ms());
-  if (!verdict.note.empty())
+  if (!verdict.note.empty()
+      && (first || left_out_.is_news(lost.role, lost.peers)))
     note(verdict.note);
   if (!verdict.fail.empty()) {
     fail(verdict.fail);
@@ -166,6 +167,12 @@ void CoordinatorState::leave_out_unlinked() {
     present_roles(),
     [this](const std::set<RoleId>& x) { return epoch_plan_.viable(x); },
     clock_.ms());
+  const auto dead = left_out_.links.dead(present_roles());
+  if (out.empty() && !dead.empty() && left_out_.stuck_is_news())
+    note(
+      "no link between " + to_string(dead.front().first) + " and "
+      + to_string(dead.front().second)
+      + ", and nobody can be spared: the run stands still until there is one");
   for (auto role : out) {
     const auto incarnation = present_.at(role).incarnation;
     std::string names;

@@ -253,6 +253,26 @@ class LaunchHosts(OwnFolder):
         self.check_cable(MIRRORED, "worker:2", lambda: self.hosts.narrow(1, 2),
                          lambda: self.hosts.widen(2))
 
+    def test_a_run_that_can_spare_nobody_says_so_and_waits(self):
+        """It told of each try, some seven lines a second, and not of that."""
+        run = self.launch(*STAGED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        before = self.roles()
+        self.hosts.cut(1, 2)
+        wait_for(lambda: re.search(
+            r"(?m)^no link between stage:0 and stage:1, and nobody can be "
+            r"spared: .*$", run.output()), "it says so")
+        time.sleep(2)  # the cable's time, not the test's
+        self.assertLessEqual(run.output().count("links to stage:"), 2)
+        self.hosts.mend(1, 2)
+        self.wait_for_step(run, self.step(run) + 40)
+        self.assertEqual(self.roles(), before)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
+        self.nothing_is_left()
+
     def test_nothing_outlives_a_killed_launcher(self):
         # At first while hosts are met and the program is copied, then later.
         for wait_s in (0.1, 0.4, 1.0, None):

@@ -113,6 +113,11 @@ BOOST_AUTO_TEST_CASE(nobody_goes_where_nobody_can_be_spared) {
   const std::set<RoleId> two{worker(0), shard(0)};
   BOOST_TEST(links.leave_out(two, one_of_each, 0).empty());
   BOOST_TEST(links.to_probe(worker(0), two).empty());
+  BOOST_TEST(
+    (links.dead(two) == std::vector<DeadLinks::Link>{{worker(0), shard(0)}}));
+  BOOST_TEST(links.dead({worker(0)}).empty());
+  links.committed();
+  BOOST_TEST(links.dead(two).empty());
 }
 
 BOOST_AUTO_TEST_CASE(who_is_left_out_probes_the_other_end_and_comes_back) {
