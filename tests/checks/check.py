@@ -291,37 +291,31 @@ class Preamble(typing.NamedTuple):
     files: frozenset = frozenset()
 
 
-class HeaderUnits:
-    """Compiles units that include headers and nothing else, and remembers which
-    files made those that compiled: what has not changed is not compiled again,
-    in this build or in another one of this user."""
+class Passed:
+    """What has passed a check of this user, and the files that made it: what has
+    not changed since is not looked at again, in this build or in another one. Of
+    each key the newest states are kept, for trees of several states are checked
+    in turn."""
 
-    def __init__(self, root, build):
-        self.root, self.build = root, build
-        self.folder = build / "tests" / "headers"
-        self.flags = {}
-        for entry in compile_commands(build):
-            file = Path(entry["file"])
-            if file.suffix == ".cpp" and file.is_relative_to(root):
-                room = file.relative_to(root).parts[0]
-                self.flags.setdefault(room, plain_flags(entry["command"]))
+    MAX_STATES = 4
+
+    def __init__(self, root, name):
+        self.root = root
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        self.memory = Path(cache) / "troupe" / "headers.json"
-        try:
-            self.passed = json.loads(self.memory.read_text())
-        except (OSError, ValueError):
-            self.passed = {}
+        self.memory = Path(cache) / "troupe" / name
+        self.states = self.read()  # {key: [{file: sum}, …]}, the newest last
+        self.new = {}
         self.sums = {}
 
-    def remember(self):
-        """Keeps what has passed for the next time, where it can be written."""
+    def read(self):
         try:
-            self.memory.parent.mkdir(parents=True, exist_ok=True)
-            new = self.memory.with_suffix(f".{os.getpid()}")
-            new.write_text(json.dumps(self.passed))
-            new.replace(self.memory)
-        except OSError as failure:
-            print(f"not remembered: {failure}")
+            kept = json.loads(self.memory.read_text())
+            files = kept["files"]
+            return {key: [dict(files[number] for number in state)
+                          for state in states]
+                    for key, states in kept["states"].items()}
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return {}
 
     def file_sum(self, name):
         """Of a file's content; paths of the tree are relative to its root."""
@@ -333,12 +327,68 @@ class HeaderUnits:
             self.sums[name] = hashlib.sha256(data).hexdigest()[:32]
         return self.sums[name]
 
-    def key(self, room, text):
-        """Of a unit: what it is made of besides the files that it includes."""
-        words = [word.replace(str(self.root), ".") for word in self.flags[room]]
-        compiler = shutil.which(words[0]) or words[0]
+    def key(self, words, text):
+        """Of what is checked by a command, besides the files that it reads. Its
+        program counts by its content."""
+        program = shutil.which(words[0]) or words[0]
+        words = [word.replace(str(self.root), ".") for word in words]
         return hashlib.sha256("\0".join(
-            [*words, self.file_sum(compiler), text]).encode()).hexdigest()[:32]
+            [*words, self.file_sum(program), text]).encode()).hexdigest()[:32]
+
+    def has(self, key):
+        return any(all(self.file_sum(name) == known
+                       for name, known in state.items())
+                   for state in self.states.get(key, []))
+
+    def add(self, key, files):
+        self.new[key] = {name: self.file_sum(name) for name in files}
+
+    def remember(self):
+        """Keeps what has passed for the next time, where it can be written."""
+        states = self.read()  # others may have written meanwhile
+        for key, state in self.new.items():
+            others = [x for x in states.get(key, []) if x != state]
+            states[key] = [*others, state][-self.MAX_STATES:]
+        numbers = {}
+        kept = {key: [[numbers.setdefault(item, len(numbers))
+                       for item in state.items()] for state in some]
+                for key, some in states.items()}
+        try:
+            self.memory.parent.mkdir(parents=True, exist_ok=True)
+            new = self.memory.with_suffix(f".{os.getpid()}")
+            new.write_text(json.dumps({"files": list(numbers), "states": kept}))
+            new.replace(self.memory)
+        except OSError as failure:
+            print(f"not remembered: {failure}")
+
+
+def files_read(root, folder, dependencies):
+    """The files that a compiler says it has read (-M), relative to the root where
+    they are in it; `folder` is where it ran."""
+    files = dependencies.split(":", 1)[1].replace("\\\n", " ")
+    paths = {Path(os.path.normpath(folder / name)) for name in files.split()}
+    return {str(path.relative_to(root) if path.is_relative_to(root) else path)
+            for path in paths}
+
+
+class HeaderUnits:
+    """Compiles units that include headers and nothing else, but for those that
+    have passed as they are."""
+
+    def __init__(self, root, build):
+        self.root, self.build = root, build
+        self.folder = build / "tests" / "headers"
+        self.flags = {}
+        for entry in compile_commands(build):
+            file = Path(entry["file"])
+            if file.suffix == ".cpp" and file.is_relative_to(root):
+                room = file.relative_to(root).parts[0]
+                self.flags.setdefault(room, plain_flags(entry["command"]))
+        self.passed = Passed(root, "header_units.json")
+
+    def key(self, headers):
+        return self.passed.key(self.flags[headers[0].parts[0]],
+                               self.text(headers))
 
     def compile(self, room, unit, text, out, *more):
         """The compiler's complaint; empty: none."""
@@ -368,12 +418,9 @@ class HeaderUnits:
 
     def files_of(self, read):
         """The files that a compiler says it has read, but for units."""
-        files = read.read_text().split(":", 1)[1].replace("\\\n", " ")
-        paths = {Path(os.path.normpath(self.build / name))
-                 for name in files.split()}
-        return {str(path.relative_to(self.root)
-                    if path.is_relative_to(self.root) else path)
-                for path in paths if not path.is_relative_to(self.folder)}
+        return {name for name in files_read(self.root, self.build,
+                                            read.read_text())
+                if not (self.root / name).is_relative_to(self.folder)}
 
     @staticmethod
     def text(headers):
@@ -382,10 +429,7 @@ class HeaderUnits:
                        for header in headers)
 
     def has_passed(self, headers):
-        files = self.passed.get(self.key(headers[0].parts[0],
-                                         self.text(headers)))
-        return bool(files) and all(self.file_sum(name) == known
-                                   for name, known in files.items())
+        return self.passed.has(self.key(headers))
 
     def complaint(self, headers, preamble=Preamble()):
         room = headers[0].parts[0]
@@ -395,9 +439,8 @@ class HeaderUnits:
                               *preamble.flags, "-S", "-MD", "-MF", str(read))
         if not failed:
             # The compiler does not say again what was precompiled.
-            self.passed[self.key(room, self.text(headers))] = {
-                name: self.file_sum(name)
-                for name in self.files_of(read) | preamble.files}
+            self.passed.add(self.key(headers),
+                            self.files_of(read) | preamble.files)
         return failed
 
 
@@ -456,7 +499,7 @@ def check_headers(root, build):
             lambda key: units.precompile(*key), wanted)))
         found = [line for lines in pool.map(check, new) for line in lines]
     if new:
-        units.remember()
+        units.passed.remember()
     return found
 
 
@@ -760,15 +803,35 @@ def check_tidy(root, build):
         print(f"{len(entries)} files changed; looking at {TIDY_AT_MOST}")
         entries = entries[:TIDY_AT_MOST]
     (folder / "compile_commands.json").write_text(json.dumps(entries))
+    passed = Passed(root, "tidied.json")
+
+    def key(entry):
+        return passed.key([tool, *shlex.split(entry["command"])],
+                          SOURCE_LOCATION)
 
     def tidy(entry):
         done = subprocess.run(
             [tool, "--quiet", "-p", str(folder), entry["file"]],
             capture_output=True, text=True, cwd=root)
-        return done.stdout.strip() if done.returncode else None
+        if done.returncode:
+            return done.stdout.strip()
+        # What the build's compiler reads, clang-tidy reads, too.
+        read = subprocess.run([*shlex.split(entry["command"]), "-M"],
+                              capture_output=True, text=True,
+                              cwd=entry["directory"])
+        if read.returncode == 0:
+            passed.add(key(entry), {".clang-tidy"} | files_read(
+                root, Path(entry["directory"]), read.stdout))
+        return None
 
+    new = [entry for entry in entries if not passed.has(key(entry))]
+    print(f"{len(entries)} files, {len(entries) - len(new)} of which have passed "
+          "as they are")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [line for line in pool.map(tidy, entries) if line]
+        found = [line for line in pool.map(tidy, new) if line]
+    if new:
+        passed.remember()
+    return found
 
 
 CHECKS = {"includes": check_includes, "headers": check_headers,

@@ -33,6 +33,13 @@ class Planted(unittest.TestCase):
                     for n in names]
         (self.build / "compile_commands.json").write_text(json.dumps(commands))
 
+    def remember_here(self, **environment):
+        """What passes is remembered beside the tree, not for this user."""
+        cache = unittest.mock.patch.dict(
+            os.environ, XDG_CACHE_HOME=str(self.root / "cache"), **environment)
+        cache.start()
+        self.addCleanup(cache.stop)
+
     def assert_found(self, found, *words):
         self.assertTrue(any(all(w in line for w in words) for line in found),
                         f"{words} not in {found}")
@@ -105,11 +112,7 @@ class Includes(Planted):
 class Headers(Planted):
     def setUp(self):
         super().setUp()
-        # What has passed is remembered beside it, not for this user.
-        cache = unittest.mock.patch.dict(
-            os.environ, XDG_CACHE_HOME=str(self.root / "cache"))
-        cache.start()
-        self.addCleanup(cache.stop)
+        self.remember_here()
 
     def test_a_header_that_needs_another_first_is_found(self):
         self.plant("kernels/a.cpp", "")
@@ -165,6 +168,66 @@ class Headers(Planted):
         self.plant("actors/wire/messages.hpp", "#pragma once\n")
         found = check.check_headers(self.root, self.build)
         self.assertEqual(len(found), check.LEAST_UNITS, found)
+
+    def test_a_tree_that_is_as_it_was_before_is_known_again(self):
+        # Trees of several states in turn had each looked at from nothing.
+        texts = ("#pragma once\n", "#pragma once\nint f();\n")
+        self.plant("kernels/a.cpp", "")
+        self.compiled("kernels/a.cpp")
+        for text in texts:
+            self.plant("kernels/a.hpp", text)
+            self.assertEqual(check.check_headers(self.root, self.build), [])
+        with unittest.mock.patch.object(check.HeaderUnits, "compile") as again:
+            for text in texts:
+                self.plant("kernels/a.hpp", text)
+                self.assertEqual(check.check_headers(self.root, self.build), [])
+        again.assert_not_called()
+
+
+class Tidy(Planted):
+    """With a tool that finds the word bad, and notes what it looked at."""
+
+    TOOL = """#!/bin/sh
+for file; do :; done
+echo "$file" >>"$LOOKED_AT"
+! grep bad "$file" "$(dirname "$file")"/*.hpp
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.plant("bin/clang-tidy-14", self.TOOL)
+        (self.root / "bin/clang-tidy-14").chmod(0o755)
+        self.looked_at = self.root / "looked-at"
+        self.remember_here(
+            LOOKED_AT=str(self.looked_at),
+            PATH=f"{self.root / 'bin'}:{os.environ['PATH']}")
+        self.plant("kernels/a.hpp", "#pragma once\n")
+        self.plant("kernels/a.cpp", '#include "a.hpp"\n')
+        self.plant("kernels/b.cpp", "int b;\n")
+        (self.build / "compile_commands.json").write_text(json.dumps([
+            {"directory": str(self.build), "file": str(self.root / name),
+             "command": f"g++ -std=c++20 -o x.o -c {self.root / name}"}
+            for name in ("kernels/a.cpp", "kernels/b.cpp")]))
+
+    def check(self):
+        """What is found, and how many files were looked at."""
+        self.looked_at.write_text("")
+        with unittest.mock.patch.object(
+                check, "changed_files",
+                return_value=["kernels/a.cpp", "kernels/b.cpp"]):
+            found = check.check_tidy(self.root, self.build)
+        return found, len(self.looked_at.read_text().splitlines())
+
+    def test_what_has_passed_is_looked_at_again_when_its_files_change(self):
+        self.assertEqual(self.check(), ([], 2))
+        self.assertEqual(self.check(), ([], 0))
+        self.plant("kernels/a.hpp", "#pragma once // bad\n")
+        for _ in range(2):  # what is found is found again
+            found, looked_at = self.check()
+            self.assert_found(found, "bad")
+            self.assertEqual((len(found), looked_at), (1, 1))
+        self.plant(".clang-tidy", "Checks: '-*'\n")
+        self.assertEqual(self.check()[1], 2)
 
 
 class Format(Planted):

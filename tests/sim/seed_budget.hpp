@@ -9,14 +9,15 @@
 namespace troupe::sim {
 
 /// Says how many seeds a test draws: `min` whatever time they take, then more
-/// until the budget of time is spent, and never more than `max`.
+/// until `budget_s` are spent, and never more than `max`.
 ///
 /// The environment comes first: the variable `count_name` is an exact number
 /// of seeds, and TROUPE_SIM_SECONDS another budget.
 class SeedBudget {
 public:
-  SeedBudget(const char* count_name, uint64_t min, uint64_t max)
-    : min_{min}, max_{max}, begin_s_{now_s()} {
+  SeedBudget(const char* count_name, uint64_t min, uint64_t max,
+             double budget_s)
+    : min_{min}, max_{max}, budget_s_{budget_s}, begin_s_{now_s()} {
     if (const auto* text = std::getenv("TROUPE_SIM_SECONDS"))
       budget_s_ = std::strtod(text, nullptr);
     if (const auto* text = std::getenv(count_name))
@@ -51,7 +52,7 @@ private:
 
   uint64_t min_;
   uint64_t max_;
-  double budget_s_ = 30;
+  double budget_s_;
   double begin_s_;
 };
 

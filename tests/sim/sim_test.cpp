@@ -25,6 +25,7 @@ constexpr uint64_t min_seeds = 1'500;
 constexpr uint64_t host_seeds = 300;
 constexpr uint64_t rough_seeds = 300;
 constexpr uint64_t max_seeds = 20'000; ///< what the nightly test draws
+constexpr double budget_s = 30;
 
 } // namespace
 
@@ -50,7 +51,8 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
 // I1-I6, I11, I12
 BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   sim::Campaign campaign;
-  const sim::SeedBudget budget{"TROUPE_SIM_SEEDS", min_seeds, max_seeds};
+  const sim::SeedBudget budget{"TROUPE_SIM_SEEDS", min_seeds, max_seeds,
+                               budget_s};
   const auto end = sim::check_seeds(
     campaign, "test_sim", 0, [&](uint64_t ran) { return budget.allows(ran); },
     [](const auto& result) {

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t min_seeds = 300;
 constexpr uint64_t min_staged_seeds = 150;
 constexpr uint64_t max_seeds = 2'000; ///< what the nightly test draws
+/// Of each kind of world, of which there are three.
+constexpr double budget_s = 10;
 
 } // namespace
 
@@ -35,7 +37,8 @@ namespace {
 /// Draws worlds from seed `first` on; returns whether there were enough of them
 /// for each kind of fault to have come.
 bool check_worlds(real::Campaign& campaign, uint64_t first, uint64_t min) {
-  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min, max_seeds};
+  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min, max_seeds,
+                               budget_s};
   uint64_t few = 0;
   const auto end = sim::check_seeds(
     campaign, "test_sim_real", first,
