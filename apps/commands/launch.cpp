@@ -66,6 +66,8 @@ Settings job_of(const LaunchFlags& flags) {
 } // namespace
 
 int run_launch(const Settings& settings) {
+  if (settings.launch.kubernetes.asked)
+    return print_kubernetes(settings);
   const auto job = job_of(settings.launch);
   // The plan needs no data: the roles are the same for any number of samples.
   Cluster cluster{settings.launch, Job{job.job, job.job.global_batch}.plan};

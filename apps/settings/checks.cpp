@@ -207,6 +207,23 @@ void check_certificates(const Settings& settings) {
                  "127.0.0.1:7000");
 }
 
+/// Pods are no hosts that ssh reaches, nor the other way round.
+void check_kubernetes(const Settings& settings) {
+  const auto given = [&](const char* flag) {
+    return settings.given.count(flag) > 0;
+  };
+  for (const auto* flag : {"hosts", "hosts-file", "address", "remote-path",
+                           "ssh", "connect-deadline-s", "dry-run"})
+    if (settings.launch.kubernetes.asked && given(flag))
+      refuse("--" + std::string{flag}
+             + " has no effect with --kubernetes, which starts nothing; drop "
+               "one of them");
+  for (const auto* flag : {"name", "namespace", "image", "storage", "claim"})
+    if (!settings.launch.kubernetes.asked && given(flag))
+      refuse("--" + std::string{flag}
+             + " has no effect without --kubernetes; add that, or drop it");
+}
+
 /// Checks the commands that look at, or change, a job that runs elsewhere.
 /// Returns whether it is one of them.
 bool check_observer(const Settings& settings) {
@@ -243,10 +260,12 @@ bool check_observer(const Settings& settings) {
   }
   if (command == "launch") {
     const auto& launch = settings.launch;
-    if (launch.hosts.empty() && launch.hosts_file.empty())
+    check_kubernetes(settings);
+    if (!launch.kubernetes.asked && launch.hosts.empty()
+        && launch.hosts_file.empty())
       refuse("'troupe launch' needs hosts, for example troupe launch -H "
              "host1:2,host2:2 -- train --strategy multi_worker_mirrored, or an "
-             "allocation of Slurm's around it");
+             "allocation of Slurm's around it, or --kubernetes");
     if (launch.job.empty() || launch.job.front() != "train")
       refuse(
         "'troupe launch' takes the job after --, for example troupe launch "

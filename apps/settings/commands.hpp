@@ -11,6 +11,8 @@ class RoleHosts;
 /// `hosts`: that roles are started on; null: this machine.
 int run_train(const Settings& settings, RoleHosts* hosts = nullptr);
 int run_launch(const Settings& settings);
+/// launch --kubernetes
+int print_kubernetes(const Settings& settings);
 int run_node(const Settings& settings);
 int run_role(const Settings& settings);
 int run_voter(const Settings& settings);

@@ -102,11 +102,15 @@ constexpr Purpose purposes[] = {
    "it; "
    "data must be under the same path on each. What hosts cannot reach is said "
    "before the first step. Everything ends with this process, however it "
-   "ends. In an allocation of Slurm's, -H may be left out.",
+   "ends. In an allocation of Slurm's, -H may be left out. With --kubernetes "
+   "it prints the job as kubectl apply takes it instead.",
    "  troupe launch -H host1:2,host2:2 -- train --data mnist:DIR \\\n"
    "    --strategy multi_worker_mirrored --workers 4\n"
    "  troupe launch --hosts-file hosts --dry-run -- train --data mnist:DIR \\\n"
-   "    --strategy parameter_server --workers 6 --ps 2 --chain 2\n"},
+   "    --strategy parameter_server --workers 6 --ps 2 --chain 2\n"
+   "  troupe launch --kubernetes --claim mnist:/data -- train \\\n"
+   "    --data mnist:/data --strategy multi_worker_mirrored --workers 4 \\\n"
+   "    | kubectl apply -f -\n"},
   {"node", "troupe node",
    "Is a host's agent of troupe launch: reads from standard input what to do "
    "there. Nobody starts it by hand.",

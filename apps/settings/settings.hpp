@@ -60,6 +60,16 @@ struct ChaosOptions {
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 
+/// How `troupe launch --kubernetes` describes a job to a cluster.
+struct KubernetesFlags {
+  bool asked = false;
+  std::string name = "troupe";  ///< of the job, and before its objects' names
+  std::string space;            ///< namespace; empty: what kubectl uses
+  std::string image;            ///< empty: troupe and the version
+  std::string storage = "10Gi"; ///< of the volume for what the run writes
+  std::string claim;            ///< CLAIM:PATH; empty: none
+};
+
 /// Where `troupe launch` starts a job.
 struct LaunchFlags {
   std::string hosts;      ///< as parse_hosts() (strategies/placement.hpp)
@@ -69,6 +79,7 @@ struct LaunchFlags {
   std::string address; ///< of this machine, in digits; empty: as hosts see it
   uint64_t connect_deadline_s = 10;
   bool dry_run = false;
+  KubernetesFlags kubernetes;
   std::vector<std::string> job; ///< its arguments: "train", …
 };
 

@@ -44,6 +44,7 @@ LISTED = [
     ("README.md", "troupe launch ", "hosts", "launch_hosts_test"),
     ("README.md", "troupe certificates token ", "beside", "roles by hand"),
     ("README.md", "export TF_CONFIG", "beside", "tasks of TF_CONFIG"),
+    ("docs/operations.md", "cmake", "build", "package_test, operations_test"),
     ("docs/benchmarks.md", "", "hours", "what its figures were taken with"),
     ("docs/cuda.md", "", "gpu", "of a host with a GPU, and hours there"),
     ("docs/data.md", "troupe predict ", "hand",

@@ -27,6 +27,7 @@ SHARES = ["--strategy", "fully_sharded"]
 TENSOR = ["--strategy", "tensor"]
 ENDLESS = ["--epochs", "0", "--steps", "100000000"]
 DRY = ["--dry-run", "--", "train", *DATA, *WORKERS, "--workers", "2"]
+PODS = ["--kubernetes", *DRY[1:]]
 
 
 def free_port():
@@ -820,6 +821,13 @@ OTHERS = {
         "connect-deadline-s": line(r"ConnectTimeout=7 ", "launch -H a:2",
                                    "--connect-deadline-s", "7", *DRY),
         "dry-run": line(r"tried before the first step", "launch -H a:2", *DRY),
+        "kubernetes": line(r"kind: PodMonitor", "launch", *PODS),
+        "name": line(r"name: mine-worker", "launch", "--name", "mine", *PODS),
+        "namespace": line(r"namespace: team", "launch", "--namespace", "team", *PODS),
+        "image": line(r'image: "example/troupe:1"',
+                      "launch", "--image", "example/troupe:1", *PODS),
+        "storage": line(r'storage: "3Gi"', "launch", "--storage", "3Gi", *PODS),
+        "claim": line(r"claimName: mnist", "launch", "--claim", "mnist:/data", *PODS),
     },
     "chaos": {
         "json": line(NO_FOLDER[0], "chaos", "--json", NO_FOLDER[1], "--",
