@@ -25,6 +25,10 @@ install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}"
         COMPONENT program)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright
         COMPONENT program)
+install(FILES docs/operations.md DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+        COMPONENT program)
+install(DIRECTORY cmake/systemd/ DESTINATION lib/systemd/system
+        COMPONENT program)
 install(DIRECTORY monitoring/grafana monitoring/prometheus
         DESTINATION "${CMAKE_INSTALL_DATADIR}/troupe/monitoring"
         COMPONENT program)

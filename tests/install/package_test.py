@@ -41,6 +41,8 @@ class Package(unittest.TestCase):
     def test_it_holds_the_program_and_what_its_users_look_at(self):
         files = run("dpkg-deb", "-c", self.package)
         for name in ("/usr/bin/troupe", "/usr/share/doc/troupe/copyright",
+                     "/usr/share/doc/troupe/operations.md",
+                     "/usr/lib/systemd/system/troupe@.service",
                      "/usr/share/troupe/monitoring/grafana/troupe.json"):
             self.assertIn(f".{name}\n", files)
         self.assertNotIn("/include/", files)
