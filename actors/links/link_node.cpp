@@ -274,8 +274,7 @@ struct LinkNode::Impl {
       });
   }
 
-  // --- links that are tried
-  // ---------------------------------------------------
+  // --- trials of links ------------------------------------------------------
 
   void try_link(const LinkTrial& trial, std::function<void(bool)> done) {
     open(
