@@ -5,15 +5,20 @@
 #include "strategies/mesh.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 namespace troupe {
 
-/// What a stage exchanges in a step with its peers, the stages of other
-/// pipelines that hold the same layers (MeshSum): under which numbers it
-/// travels as StageValues, and how long it is. Pure.
+/// What has come from peers: by number (StagePeers).
+using PeerValues = std::map<uint32_t, TensorView>;
+
+/// What a stage, or a tensor member, exchanges in a step with its peers, those
+/// of other pipelines or groups that hold the same (MeshSum): under which
+/// numbers it travels as StageValues, and how long it is. A tensor member has
+/// one chunk. Pure.
 ///
 ///   nodes   this stage's share of a node's sum, from the pipeline that has the
 ///           node: chunk V + the node's first rank

@@ -704,7 +704,7 @@ private:
   StageSteps steps_;
   std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
   StagePeers data_peers_; ///< the stages of other pipelines with its layers
-  StageSteps::Came came_; ///< from them, until all have
+  PeerValues came_;       ///< from them, until all have
   std::set<uint32_t> missing_; ///< slices that a copy is awaited of
   Clock::time_point summing_;
 };

@@ -3,24 +3,24 @@
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/job/slice_update.hpp"
 #include "actors/job/stage_layers.hpp"
-#include "actors/links/link_memory.hpp"
+#include "actors/stage/lent_floats.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 #include "kernels/numbers/random.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe {
 
-StageSteps::Part::Part(std::unique_ptr<StageReplica> made, bool one_of_several)
+StageSteps::Part::Part(std::unique_ptr<StageReplica> made,
+                       const RoleContext& context, uint32_t chunk)
   : replica(std::move(made)),
     parameters(std::max<size_t>(1, replica->layout().total)),
     sums(std::max<size_t>(1, replica->layout().total)),
-    gradient(one_of_several ? std::max<size_t>(1, replica->layout().total)
-                            : size_t{1}) {
+    of_peers(context, chunk, replica->layout().total) {
   parameters.fill(0);
-  gradient.fill(0);
 }
 
 StageSteps::StageSteps(const RoleContext& context, Executor& executor,
@@ -45,7 +45,7 @@ void StageSteps::add_part(uint32_t index) {
       job_.graph, part_of(job_.graph, {layers.begin, layers.end}),
       parse_device(job_.plan.role(context_.role).device),
       stage_options(job_.options, index, job_.max_rows(), job_.precision())),
-    mesh_.data > 1);
+    context_, chunks());
   part.reads_samples = reads_samples(part.replica->part());
   for (uint32_t i = 0; i < layers.in_flight; ++i)
     part.batches.emplace_back(job_.graph,
@@ -102,25 +102,17 @@ void StageSteps::load(uint64_t version) {
   }
 }
 
-StageSteps::Copy StageSteps::copy(uint32_t slice, uint64_t version) const {
-  const auto count = job_.plan.slices[slice].count;
-  return {{store_, store_->values(slice, version), count},
-          {store_, store_->state(slice, version),
-           copy_elements(slice) - count}};
+PeerCopy StageSteps::copy(uint32_t slice, uint64_t version) const {
+  return copy_of(job_, store_, slice, version);
 }
 
 uint64_t StageSteps::copy_elements(uint32_t slice) const {
-  return job_.plan.slices[slice].count
-         * (1 + state_slots(job_.options.rule.kind));
+  return troupe::copy_elements(job_, slice);
 }
 
 void StageSteps::install(uint32_t slice, uint64_t version,
                          const TensorView& copy) {
-  const auto count = job_.plan.slices[slice].count;
-  const auto target = store_->replace(slice, version);
-  std::copy_n(copy.data(), count, target.values);
-  std::copy_n(copy.data() + count, copy.size() - count, target.state);
-  store_->install(slice, version, {});
+  install_copy(job_, *store_, slice, version, copy);
 }
 
 void StageSteps::begin_step(uint64_t step) {
@@ -148,19 +140,11 @@ TensorView StageSteps::share(uint32_t chunk, const float* shared) {
                                          : shared_on(part, shared);
 }
 
-std::shared_ptr<float> StageSteps::take(size_t count) const {
-  if (const auto memory = context_.memory())
-    if (auto lent = memory->take(count))
-      return lent;
-  auto own = std::make_shared<Buffer>(std::max<size_t>(1, count));
-  return {own, own->data()};
-}
-
 /// Those that no layer of the part uses go on as they came.
 TensorView StageSteps::shared_on(const Part& part, const float* shared) const {
   const auto& crossing = part.replica->part();
   const auto count = parameter_elements(job_.graph, crossing.out);
-  auto values = take(count);
+  auto values = lent_floats(context_, count);
   auto* to = values.get();
   for (auto parameter : crossing.out.parameters) {
     const auto* from = shared;
@@ -209,7 +193,7 @@ StageSteps::Pass StageSteps::forward(Part& part, uint32_t number, uint32_t rank,
   const auto batch = gather(part, number, rank);
   const auto count = forward_elements(job_.graph, part.replica->part().out,
                                       batch.rows);
-  auto out = take(count);
+  auto out = lent_floats(context_, count);
   const auto stats = part.replica->forward(
     part.slot_of(number), part.parameters.data(), batch, in, out.get());
   const auto* first = out.get();
@@ -227,7 +211,7 @@ StageSteps::Pass StageSteps::backward(Part& part, const StageAction& action,
   }
   const auto count = backward_elements(job_.graph, replica.part().in,
                                        sampling_.rank(step_, rank).count);
-  auto out = take(count);
+  auto out = lent_floats(context_, count);
   if (action.pass == StagePass::backward_inputs) {
     replica.backward_inputs(slot, in, out.get());
   } else {
@@ -245,85 +229,26 @@ std::vector<uint64_t> StageSteps::gradient_elements() const {
   return out;
 }
 
-TensorView StageSteps::copy_of(const float* values, uint64_t count) const {
-  auto memory = take(count);
-  std::copy_n(values, count, memory.get());
-  const auto* first = memory.get();
-  return {std::move(memory), first, count};
-}
-
 std::vector<StageSteps::Given> StageSteps::give(const MeshSum::Step& sum) {
   std::vector<Given> out;
-  for (uint32_t chunk = 0; chunk < chunks(); ++chunk) {
-    const auto& part = parts_[chunk];
-    for (auto node : sum.nodes[pipeline_])
-      for (uint32_t to = 0; to < mesh_.data; ++to) {
-        if (to == pipeline_)
-          continue;
-        const auto share = share_of(to, mesh_.data, part.elements());
-        out.push_back(
-          {to, chunk, node,
-           copy_of(part.sums.sum(node) + share.begin, share.size())});
-      }
-  }
+  for (const auto& part : parts_)
+    std::ranges::move(part.of_peers.give(sum, part.sums),
+                      std::back_inserter(out));
   return out;
 }
 
 std::vector<TensorView> StageSteps::add(const MeshSum::Step& sum,
                                         const StagePeers& peers,
-                                        const Came& nodes) {
+                                        const PeerValues& nodes) {
   std::vector<TensorView> out;
-  for (uint32_t chunk = 0; chunk < chunks(); ++chunk)
-    out.push_back(add(sum, chunk, peers, nodes));
+  for (auto& part : parts_)
+    out.push_back(part.of_peers.add(sum, part.sums, peers, nodes));
   return out;
 }
 
-/// With a stack, as the addends say. What others sent is read where it lies.
-TensorView StageSteps::add(const MeshSum::Step& sum, uint32_t chunk,
-                           const StagePeers& peers, const Came& nodes) {
-  auto& part = parts_[chunk];
-  const auto share = share_of(pipeline_, mesh_.data, part.elements());
-  struct Addend {
-    const float* values;
-    std::shared_ptr<float> own; ///< null: it is not to be written to
-  };
-  std::vector<Addend> stack;
-  for (const auto& addend : sum.addends) {
-    const auto node = sum.nodes[addend.member][addend.node];
-    const auto* values = addend.member == pipeline_
-                           ? part.sums.sum(node) + share.begin
-                           : nodes.at(peers.number_of_node(chunk, node)).data();
-    stack.push_back({values, nullptr});
-    for (auto merges = addend.merges; merges > 0; --merges) {
-      const auto right = std::move(stack.back());
-      stack.pop_back();
-      auto& left = stack.back();
-      auto into = left.own    ? left.own
-                  : right.own ? right.own
-                              : take(share.size());
-      troupe::add(left.values, right.values, into.get(), share.size());
-      left.values = into.get();
-      left.own = std::move(into);
-    }
-  }
-  auto& whole = stack.front();
-  std::copy_n(whole.values, share.size(), part.gradient.data() + share.begin);
-  if (!whole.own)
-    return copy_of(whole.values, share.size());
-  return {std::move(whole.own), whole.values, share.size()};
-}
-
-void StageSteps::complete(const StagePeers& peers, const Came& shares) {
-  for (uint32_t chunk = 0; chunk < chunks(); ++chunk) {
-    auto& part = parts_[chunk];
-    for (uint32_t from = 0; from < mesh_.data; ++from) {
-      if (from == pipeline_)
-        continue;
-      const auto share = share_of(from, mesh_.data, part.elements());
-      std::copy_n(shares.at(peers.number_of_share(chunk, from)).data(),
-                  share.size(), part.gradient.data() + share.begin);
-    }
-  }
+void StageSteps::complete(const StagePeers& peers, const PeerValues& shares) {
+  for (auto& part : parts_)
+    part.of_peers.complete(peers, shares);
 }
 
 UpdateMoment StageSteps::moment() const {

@@ -4,7 +4,8 @@
 #include "actors/job/slice_update.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
-#include "actors/stage/peers.hpp"
+#include "actors/stage/peer_copies.hpp"
+#include "actors/stage/peer_sum.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/engine/stage_replica.hpp"
 #include "strategies/mesh.hpp"
@@ -44,17 +45,8 @@ public:
   /// An epoch begins at a version that is held; what is left of a step is gone.
   void enter(uint64_t version, uint64_t epoch);
 
-  /// A slice of a version that is held, where it lies: its values, and its
-  /// optimizer state [state_slots(), slice.count]. Nobody writes there before
-  /// all stages with these layers have the next version.
-  struct Copy {
-    TensorView values;
-    TensorView state;
-  };
-  Copy copy(uint32_t slice, uint64_t version) const;
-  /// Elements of it.
+  PeerCopy copy(uint32_t slice, uint64_t version) const;
   uint64_t copy_elements(uint32_t slice) const;
-  /// Takes a copy's values and state, one after the other.
   void install(uint32_t slice, uint64_t version, const TensorView& copy);
 
   /// A step of the version in hand begins.
@@ -78,22 +70,14 @@ public:
 
   /// Elements of each chunk's gradient.
   std::vector<uint64_t> gradient_elements() const;
-  /// A share of a node's sum.
-  struct Given {
-    uint32_t pipeline = 0; ///< whose share
-    uint32_t chunk = 0;
-    RankRange node;
-    TensorView values;
-  };
+  using Given = PeerSum::Given;
   /// What the others are given of this pipeline's sums.
   std::vector<Given> give(const MeshSum::Step& sum);
-  /// What has come: by number (StagePeers).
-  using Came = std::map<uint32_t, TensorView>;
   /// Adds up this stage's share of each chunk's gradient, and returns them.
   std::vector<TensorView> add(const MeshSum::Step& sum, const StagePeers& peers,
-                              const Came& nodes);
+                              const PeerValues& nodes);
   /// The whole gradient, with the others' shares.
-  void complete(const StagePeers& peers, const Came& shares);
+  void complete(const StagePeers& peers, const PeerValues& shares);
 
   // --- the gradient is summed
   // --------------------------------------------------
@@ -110,7 +94,8 @@ public:
 
 private:
   struct Part {
-    Part(std::unique_ptr<StageReplica> made, bool one_of_several);
+    Part(std::unique_ptr<StageReplica> made, const RoleContext& context,
+         uint32_t chunk);
 
     uint64_t elements() const { return replica->layout().total; }
 
@@ -124,7 +109,7 @@ private:
     std::vector<BatchMemory> batches; ///< by slot
     Buffer parameters; ///< of the version in hand, flat by the part's layout
     LeafTree sums;
-    Buffer gradient; ///< of all pipelines, where there are several
+    PeerSum of_peers;
   };
 
   void add_part(uint32_t index);
@@ -133,16 +118,12 @@ private:
                 const float* in);
   /// The step's, once it is summed.
   const float* gradient(const Part& part) const {
-    return mesh_.data > 1 ? part.gradient.data() : part.sums.root();
+    return part.of_peers.gradient(part.sums);
   }
-  TensorView add(const MeshSum::Step& sum, uint32_t chunk,
-                 const StagePeers& peers, const Came& nodes);
-  TensorView copy_of(const float* values, uint64_t count) const;
   UpdateMoment moment() const;
   /// Points an update, or its sums, at a slice as the step finds it.
   UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;
   Batch gather(Part& part, uint32_t number, uint32_t rank);
-  std::shared_ptr<float> take(size_t count) const;
   void load(uint64_t version);
   TensorView shared_on(const Part& part, const float* shared) const;
   bool reads_samples(const GraphPart& part) const;
