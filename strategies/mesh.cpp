@@ -27,7 +27,10 @@ bool Mesh::are_linked(uint32_t one, uint32_t other, bool round) const {
     return false;
   const auto a = stage_of(one);
   const auto b = stage_of(other);
-  if (pipeline_of(one) != pipeline_of(other))
+  const bool same_pipeline = pipeline_of(one) == pipeline_of(other);
+  if (slice_of(one) != slice_of(other))
+    return same_pipeline && a == b;
+  if (!same_pipeline)
     return a == b;
   const bool ends = round && std::min(a, b) == 0
                     && std::max(a, b) == stages - 1;
@@ -38,13 +41,17 @@ std::vector<uint32_t> Mesh::peers_of(uint32_t own) const {
   std::vector<uint32_t> out;
   for (uint32_t pipeline = 0; pipeline < data; ++pipeline)
     if (pipeline != pipeline_of(own))
-      out.push_back(member(pipeline, stage_of(own)));
+      out.push_back(member(pipeline, stage_of(own), slice_of(own)));
   return out;
 }
 
 std::string to_string(const Mesh& mesh) {
-  return "data=" + std::to_string(mesh.data)
-         + ",stage=" + std::to_string(mesh.stages);
+  const auto data = "data=" + std::to_string(mesh.data);
+  const auto tensor = ",tensor=" + std::to_string(mesh.tensor);
+  if (mesh.tensor > 1 && mesh.stages == 1)
+    return data + tensor;
+  return data + ",stage=" + std::to_string(mesh.stages)
+         + (mesh.tensor > 1 ? tensor : "");
 }
 
 bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
@@ -66,17 +73,15 @@ bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
       mistake = axis + " is named twice";
       return false;
     }
-    if (axis == "tensor" && count > 1) {
-      mistake = "tensor=" + std::to_string(count)
-                + " is not available yet; use tensor=1, or leave it out";
-      return false;
-    }
-    if (axis == "data")
+    if (axis == "data") {
       read.data = count;
-    else if (axis == "stage")
+    } else if (axis == "stage") {
       read.stages = count;
-    else if (axis != "tensor") {
-      mistake = "a mesh has no axis " + axis + ": use data and stage";
+    } else if (axis == "tensor") {
+      read.tensor = count;
+    } else {
+      mistake = "a mesh has no axis " + axis
+                + ": use data with stage or with tensor";
       return false;
     }
   }
@@ -84,7 +89,12 @@ bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
     mistake = "expected axes, for example data=2,stage=2";
     return false;
   }
-  if (uint64_t{read.data} * read.stages > Mesh::max_members) {
+  if (read.stages > 1 && read.tensor > 1) {
+    mistake = "stages of several tensor members are not available yet; use "
+              "stage=1 or tensor=1";
+    return false;
+  }
+  if (uint64_t{read.data} * read.stages * read.tensor > Mesh::max_members) {
     mistake = "there are at most " + std::to_string(Mesh::max_members)
               + " members";
     return false;

@@ -10,26 +10,34 @@
 namespace troupe {
 
 /// How the members of a job are laid out: `data` pipelines side by side, each
-/// of `stages` stages. A pipeline takes its share of the virtual ranks through
-/// all of its stages; stages of one number hold the same layers, and add up
-/// their gradients. Stage k of pipeline d is member d stages + k.
+/// of `stages` stages, each of `tensor` members that share its layers' slices.
+/// A pipeline takes its share of the virtual ranks through all of its stages;
+/// members of one place in their pipelines hold the same, and add up their
+/// gradients. Member j of stage k of pipeline d is
+/// (d stages + k) tensor + j: data first. A group of tensor members is a
+/// pipeline of one stage.
 struct Mesh {
   static constexpr uint32_t max_members = 4096;
 
   uint32_t data = 1;
   uint32_t stages = 1;
+  uint32_t tensor = 1;
 
-  uint32_t members() const { return data * stages; }
-  uint32_t member(uint32_t pipeline, uint32_t stage) const {
-    return pipeline * stages + stage;
+  /// Members of a pipeline.
+  uint32_t each() const { return stages * tensor; }
+  uint32_t members() const { return data * each(); }
+  uint32_t member(uint32_t pipeline, uint32_t stage, uint32_t slice = 0) const {
+    return (pipeline * stages + stage) * tensor + slice;
   }
-  uint32_t pipeline_of(uint32_t member) const { return member / stages; }
-  uint32_t stage_of(uint32_t member) const { return member % stages; }
+  uint32_t pipeline_of(uint32_t member) const { return member / each(); }
+  uint32_t stage_of(uint32_t member) const { return member / tensor % stages; }
+  /// Of its stage's tensor members.
+  uint32_t slice_of(uint32_t member) const { return member % tensor; }
   /// Tells whether two members send each other something: they are beside each
-  /// other in a pipeline, the ends of which are too where it goes `round`; or
-  /// they hold the same layers.
+  /// other in a pipeline, the ends of which are too where it goes `round`; they
+  /// share the slices of a stage; or they hold the same.
   bool are_linked(uint32_t one, uint32_t other, bool round) const;
-  /// Those that hold a member's layers as well, ascending.
+  /// Those that hold the same as a member, ascending.
   std::vector<uint32_t> peers_of(uint32_t member) const;
   /// The virtual ranks that a pipeline takes.
   RankRange ranks(uint32_t pipeline, uint32_t virtual_ranks) const {
@@ -43,13 +51,14 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-/// As on the command line: "data=2,stage=3".
+/// As on the command line: "data=2,stage=3", "data=2,tensor=4".
 std::string to_string(const Mesh& mesh);
 /// Axes in any order, each at most once; one that is not named is 1.
-/// Errors: false, and why in a line that names neither flag nor text.
+/// Errors: false, and why in a line that names neither flag nor text; so for
+/// stages of several tensor members, which are not built.
 bool parse(const std::string& text, Mesh& mesh, std::string& mistake);
 
-/// How the stages that hold the same layers sum the gradients of a step: each
+/// How the members that hold the same sum the gradients of a step: each
 /// has the sums of its own ranks' nodes of the fixed tree, gives the others
 /// their shares of them, adds up its own share, and gives that to the others
 /// (reduce-scatter, then all-gather). So the sum has the bits of the tree

@@ -262,13 +262,15 @@ std::vector<RoleId> Placement::on(size_t host) const {
 }
 
 std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
-  const Mesh mesh{plan.chain, std::max(1u, plan.owners)};
+  const auto places = std::max(1u, plan.owners);
+  const auto mesh = plan.owner_kind == RoleKind::tensor
+                      ? Mesh{plan.chain, 1, places}
+                      : Mesh{plan.chain, places, 1};
   const auto talk = [&](RoleId one, RoleId other) {
-    if (one.kind == RoleKind::stage)
+    if (has_model_part(one.kind))
       return mesh.are_linked(one.index, other.index, true);
-    // Tensor members and replicas reduce among each other; beside shards these
-    // do only where they keep the dense layers. Shards may be in the workers'
-    // own processes.
+    // Replicas reduce among each other; beside shards these do only where they
+    // keep the dense layers. Shards may be in the workers' own processes.
     return plan.paired || one.kind == RoleKind::shard
            || other.kind == RoleKind::shard
            || plan.owner_kind != RoleKind::shard || plan.dense_reduced;

@@ -38,15 +38,25 @@ bool has_shards(const PlanOptions& x) {
          || x.strategy == Strategy::fully_sharded;
 }
 
+/// Slices of layers are with tensor members, of one group or of several.
+bool is_sliced(const PlanOptions& x) {
+  return x.strategy == Strategy::tensor
+         || (x.strategy == Strategy::hybrid && !x.tensor.empty());
+}
+
+/// Layers are on stages, of one pipeline or of several side by side.
+bool is_staged(const PlanOptions& x) {
+  return (x.strategy == Strategy::pipeline || x.strategy == Strategy::hybrid)
+         && !is_sliced(x);
+}
+
 /// Replicas, or workers of a parameter server.
 uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (has_shards(x))
     return x.workers;
-  if (has_stages(x.strategy))
-    return 0; // stages share the ranks of their pipeline
-  if (x.strategy == Strategy::tensor)
-    return 0; // its members share every virtual rank
+  if (is_staged(x) || is_sliced(x))
+    return 0; // they share the ranks of their pipeline, or group
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
 }
@@ -134,12 +144,12 @@ std::string counted(uint64_t n, const std::string& what) {
 }
 
 std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
-  const bool staged = has_stages(x.strategy);
-  if (!staged && x.strategy != Strategy::tensor)
+  const bool staged = is_staged(x);
+  if (!staged && !is_sliced(x))
     return std::nullopt;
   if (x.data > x.virtual_ranks)
     return "--mesh data=" + std::to_string(x.data) + ": "
-           + counted(x.data, "pipeline") + " need at least "
+           + counted(x.data, staged ? "pipeline" : "group") + " need at least "
            + std::to_string(x.data) + " virtual ranks: add --virtual-ranks "
            + std::to_string(x.data);
   if (std::ranges::any_of(x.devices, [](const std::string& device) {
@@ -234,12 +244,14 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")
            + "fixed tree";
-  if (has_stages(x.strategy))
-    return "at each stage, "
-           + (x.data > 1 ? "over " + counted(x.data, "pipeline")
-                             + " by direct exchange, "
-                         : std::string{})
-           + "fixed tree; schedule " + x.schedule;
+  const auto over = [&](const char* what) {
+    return x.data > 1
+             ? "over " + counted(x.data, what) + " by direct exchange, "
+             : std::string{};
+  };
+  if (is_staged(x))
+    return "at each stage, " + over("pipeline") + "fixed tree; schedule "
+           + x.schedule;
   if (x.strategy == Strategy::fully_sharded)
     return "at the workers, fixed tree; each updates its share of the "
            "optimizer state"
@@ -247,9 +259,9 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                          : x.sharding == Sharding::gradients ? ", gradients"
                                                              : ", gradients, "
                                                                "parameters"};
-  if (x.strategy == Strategy::tensor)
-    return "at each member, fixed tree; of slices by direct exchange, fixed "
-           "tree";
+  if (is_sliced(x))
+    return "at each member, " + over("group")
+           + "fixed tree; of slices by direct exchange, fixed tree";
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -331,6 +343,12 @@ const RolePlan& Plan::role(RoleId role) const {
   return *found;
 }
 
+const TensorShare& Plan::share(RoleId member) const {
+  strategies::require(member.kind == RoleKind::tensor && !tensor.empty(),
+                      "a role without a share of slices");
+  return tensor[member.index % tensor.size()];
+}
+
 bool Plan::on_shards(uint32_t slice) const {
   strategies::require(slice < owner.size(), "a slice outside the plan");
   return keeps_slices(owner_kind) && owner[slice] != every_worker;
@@ -357,8 +375,8 @@ bool make_plan(const PlanOptions& options,
   const bool served = has_shards(options);
   const bool paired = options.strategy == Strategy::fully_sharded;
   const auto workers = static_cast<uint32_t>(members_of(options));
-  const bool staged = has_stages(options.strategy);
-  const bool sliced = options.strategy == Strategy::tensor;
+  const bool staged = is_staged(options);
+  const bool sliced = is_sliced(options);
   const auto members = static_cast<uint32_t>(options.tensor.size());
   strategies::require(!sliced || members > 0, "a group without members");
   const auto stages = static_cast<uint32_t>(options.stages.size())
@@ -384,7 +402,7 @@ bool make_plan(const PlanOptions& options,
               : sliced ? owners_of_shares(out.slices, options.tensor)
                        : assign(out.slices, owners);
   out.owners = owners;
-  out.chain = staged ? options.data : options.chain;
+  out.chain = staged || sliced ? options.data : options.chain;
   out.owner_kind = served   ? RoleKind::shard
                    : staged ? RoleKind::stage
                    : sliced ? RoleKind::tensor
@@ -419,11 +437,12 @@ bool make_plan(const PlanOptions& options,
        devices[i % devices.size()],
        ranks_of_worker(i / stages, options.data, options.virtual_ranks),
        owned[i % stages]});
-  for (uint32_t i = 0; sliced && i < members; ++i)
-    out.roles.push_back({{RoleKind::tensor, i},
-                         devices[i % devices.size()],
-                         {0, options.virtual_ranks},
-                         slices_of(out.slices, options.tensor[i].variables)});
+  for (uint32_t i = 0; sliced && i < members * options.data; ++i)
+    out.roles.push_back(
+      {{RoleKind::tensor, i},
+       devices[i % devices.size()],
+       ranks_of_worker(i / members, options.data, options.virtual_ranks),
+       slices_of(out.slices, options.tensor[i % members].variables)});
   plan = std::move(out);
   return true;
 }

@@ -31,11 +31,6 @@ enum class Synchronisation : uint8_t { sync, async };
 /// SC 2020.
 enum class Sharding : uint8_t { optimizer, gradients, parameters };
 
-/// Whether layers are on stages, of one pipeline or of several side by side.
-constexpr bool has_stages(Strategy strategy) {
-  return strategy == Strategy::pipeline || strategy == Strategy::hybrid;
-}
-
 /// What a stage of a pipeline holds, or a chunk of one: operators [begin, end)
 /// of the graph. Bytes that cross are of one sample.
 struct StageLayers {
@@ -76,9 +71,10 @@ struct PlanOptions {
   /// stages with `chunks` each.
   std::vector<StageLayers> stages;
   uint32_t chunks = 1;
-  uint32_t data = 1;    ///< pipelines side by side, with those stages each
+  uint32_t data = 1;    ///< pipelines side by side, with those stages each; or
+                        ///< groups, with those tensor members each
   std::string schedule; ///< of pipelines, in words
-  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
+  std::vector<TensorShare> tensor; ///< of tensor members, of one group
 };
 
 /// What one role of the plan is to do.
@@ -118,11 +114,15 @@ struct Plan {
   /// Of a pipeline: chunk c of stage k is c owners + k. There are `chain`
   /// pipelines, each with all slices: stage k of pipeline d is d owners + k.
   std::vector<StageLayers> stages;
-  std::vector<TensorShare> tensor; ///< of strategy tensor, by member
+  /// Of tensor members, of one group. There are `chain` groups, each with all
+  /// slices: member j of group d is d owners + j.
+  std::vector<TensorShare> tensor;
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
   const RolePlan& role(RoleId role) const;
+  /// Of a tensor member. Errors: another role is a bug and asserts.
+  const TensorShare& share(RoleId member) const;
   /// Tells whether shards, or stages, keep the slice.
   bool on_shards(uint32_t slice) const;
   /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …, or
@@ -144,10 +144,11 @@ struct PlanError {
 /// size] and `shards` shards that own the slices, with `chain` replicas each:
 /// shard c + k * shards is replica k of shard c. pipeline has its stages on
 /// devices[index mod size]; each owns the slices of its chunks' variables and
-/// takes every virtual rank through its layers. hybrid has `data` pipelines,
-/// which take a range of the ranks each. tensor has its members on
+/// takes every virtual rank through its layers. tensor has its members on
 /// devices[index mod size]; the first that has a variable owns its slices, and
-/// each takes every virtual rank through its virtual slices. fully_sharded has
+/// each takes every virtual rank through its virtual slices. hybrid has `data`
+/// pipelines, or groups of tensor members where `tensor` is given, which take a
+/// range of the ranks each. fully_sharded has
 /// `workers` workers and as many shards, paired: slice s of owner c has its
 /// replicas with shards c, c + 1, … of a ring. Errors: returns false and fills
 /// `error` (more workers or devices than virtual ranks, virtual ranks above the

@@ -60,10 +60,11 @@ std::string ranks_of(const RolePlan& role, const Plan& plan) {
   return runs(numbers);
 }
 
+/// The roles of a pipeline, or of a group of tensor members.
 std::string pipeline_of(const Plan& plan, uint32_t pipeline) {
   std::vector<RoleId> roles;
-  for (uint32_t stage = 0; stage < plan.owners; ++stage)
-    roles.push_back({RoleKind::stage, pipeline * plan.owners + stage});
+  for (uint32_t place = 0; place < plan.owners; ++place)
+    roles.push_back({plan.owner_kind, pipeline * plan.owners + place});
   return to_string(roles);
 }
 
@@ -86,7 +87,9 @@ std::string summary_of(const Plan& plan) {
     {"parameters", std::to_string(parameters)},
   };
   for (uint32_t i = 0; plan.strategy == Strategy::hybrid && i < plan.chain; ++i)
-    rows.push_back({"pipeline " + std::to_string(i), pipeline_of(plan, i)});
+    rows.push_back(
+      {(plan.tensor.empty() ? "pipeline " : "group ") + std::to_string(i),
+       pipeline_of(plan, i)});
   return aligned(rows);
 }
 
@@ -103,13 +106,13 @@ std::string roles_of(const Plan& plan) {
   return aligned(rows);
 }
 
-/// Stage k of each pipeline.
-std::string names_of_stage(const Plan& plan, uint32_t stage) {
+/// Those of one place in each pipeline, or group.
+std::string names_of_place(const Plan& plan, uint32_t place) {
   std::string names;
   for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
     names +=
       (pipeline == 0 ? "" : ", ")
-      + to_string(RoleId{RoleKind::stage, pipeline * plan.owners + stage});
+      + to_string(RoleId{plan.owner_kind, pipeline * plan.owners + place});
   return names;
 }
 
@@ -120,7 +123,7 @@ std::string stages_of(const Plan& plan) {
     const auto& stage = plan.stages[i];
     const auto chunk = i / plan.owners;
     const bool several = plan.stages.size() > plan.owners;
-    rows.push_back({names_of_stage(plan, i % plan.owners)
+    rows.push_back({names_of_place(plan, i % plan.owners)
                       + (several ? ", chunk " + std::to_string(chunk) : ""),
                     stage.first == stage.last
                       ? stage.first
@@ -143,7 +146,7 @@ std::string shares_of(const Plan& plan) {
     for (auto slice = share.slices.lo; slice < share.slices.hi; ++slice)
       slices.push_back(slice);
     rows.push_back(
-      {"tensor:" + std::to_string(i), runs(slices), std::to_string(share.flops),
+      {names_of_place(plan, i), runs(slices), std::to_string(share.flops),
        std::to_string(share.forward_sums), std::to_string(share.backward_sums),
        std::to_string(share.bytes)});
   }
@@ -162,11 +165,11 @@ std::string variables_of(const Plan& plan) {
     place.slices.push_back(slice.id);
     if (plan.owner[slice.id] == Plan::every_worker)
       place.every_worker = true;
-    else if (plan.stages.empty())
+    else if (!has_model_part(plan.owner_kind))
       place.owners.insert({plan.owner_kind, plan.owner[slice.id]});
-    else // each pipeline has all
-      for (auto stage : plan.replicas(slice.id))
-        place.owners.insert({plan.owner_kind, stage});
+    else // each pipeline, or group, has all
+      for (auto member : plan.replicas(slice.id))
+        place.owners.insert({plan.owner_kind, member});
   }
   std::vector<Row> rows{{"variable", "shape", "bytes", "slices", "owners"}};
   for (size_t i = 0; i < plan.variables.size(); ++i) {

@@ -14,11 +14,12 @@ RankRange slices_of_member(uint32_t index, uint32_t members, uint32_t slices) {
   return {index * each, (index + 1) * each};
 }
 
-std::optional<std::string> mistake_of_tensor(uint32_t members,
-                                             uint32_t slices) {
+std::optional<std::string> mistake_of_tensor(uint32_t members, uint32_t slices,
+                                             const std::string& layout) {
   if (members == 0)
     return "no member that has slices: add --tensor 1 or more";
-  const auto flags = "--tensor " + std::to_string(members)
+  const auto flags = (layout.empty() ? "--tensor " + std::to_string(members)
+                                     : layout)
                      + " --virtual-slices " + std::to_string(slices);
   // A power of two for each is always a node.
   const auto fits = members * std::bit_ceil((slices + members - 1) / members);

@@ -36,8 +36,11 @@ enum class TensorDuty : uint8_t {
 RankRange slices_of_member(uint32_t index, uint32_t members, uint32_t slices);
 
 /// Says why so many members cannot have so many slices: each has equally many,
-/// and they are one node of the tree. One line, which names the flags.
-std::optional<std::string> mistake_of_tensor(uint32_t members, uint32_t slices);
+/// and they are one node of the tree. One line, which names the flags; `layout`
+/// is the one that says how many members there are, --tensor unless it is
+/// given.
+std::optional<std::string> mistake_of_tensor(uint32_t members, uint32_t slices,
+                                             const std::string& layout = "");
 
 /// What the member that has `own` does with each operator. It computes what is
 /// of its slices, and what is of none; at the root of each tree it exchanges.

@@ -26,7 +26,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
                                    device_memory, sharding, tensor, mesh,
                                    sync_data)
@@ -92,7 +92,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
   check_sharded_parts(options, graph);
-  if (has_stages(options.strategy) && options.virtual_ranks > 0
+  if (has_stages(options) && options.virtual_ranks > 0
       && options.global_batch > 0) {
     const Sampling sampling{options.seed,
                             std::max<uint64_t>(1, options.samples),
@@ -109,8 +109,10 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     if (options.schedule.recompute != "none")
       wanted.schedule += ", activations computed again";
   }
-  if (options.strategy == Strategy::tensor)
+  if (has_tensor_members(options)) {
     wanted.tensor = tensor_shares(options, graph);
+    wanted.data = mesh_of(options).data;
+  }
   PlanError error;
   if (!parse(options.partitioner, wanted.partitioner))
     throw UsageError("--partitioner " + options.partitioner

@@ -36,8 +36,8 @@ struct ModelCut {
   uint64_t device_memory = 0;
   Sharding sharding = Sharding::parameters; ///< of fully_sharded
   uint32_t tensor = 2; ///< members of strategy tensor that share the slices
-  Mesh mesh{2, 2};     ///< of hybrid
-  std::string sync_data = "all_reduce"; ///< of hybrid, between its pipelines
+  Mesh mesh{2, 2, 1};  ///< of hybrid
+  std::string sync_data = "all_reduce"; ///< of hybrid, over its data axis
 };
 
 /// Everything that fixes what a job computes and how it is laid out. Parsed

@@ -108,13 +108,13 @@ std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
 }
 
 /// Two banks of what it keeps, a copy to compute with, a sum that grows by a
-/// leaf for each level of the tree.
+/// leaf for each level of the tree; beside other groups the whole one, too.
 MemoryNeed need_of_member(const Job& job, const RolePlan& member,
                           bool with_step) {
   const uint64_t states = 1 + state_slots(job.options.rule.kind);
-  const uint64_t sums = 1 + std::bit_width(job.options.virtual_ranks);
-  const auto part = tensor_part_of(job.graph,
-                                   job.plan.tensor.at(member.role.index));
+  const uint64_t sums = 1 + std::bit_width(job.options.virtual_ranks)
+                        + (job.plan.chain > 1 ? 1 : 0);
+  const auto part = tensor_part_of(job.graph, job.plan.share(member.role));
   const uint64_t flat = Layout{job.graph, part.parameters}.total;
   uint64_t kept = 0;
   for (auto id : member.slices)

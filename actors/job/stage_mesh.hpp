@@ -5,11 +5,31 @@
 
 namespace troupe {
 
-/// The layout of a job's stages: that of hybrid; of pipeline, one beside no
-/// other.
+/// The layout of a job's stages and tensor members: that of hybrid; of pipeline
+/// and tensor, one group beside no other.
 inline Mesh mesh_of(const JobOptions& options) {
-  return options.strategy == Strategy::hybrid ? options.cut.mesh
-                                              : Mesh{1, options.stages};
+  switch (options.strategy) {
+    case Strategy::hybrid:
+      return options.cut.mesh;
+    case Strategy::tensor:
+      return {1, 1, options.cut.tensor};
+    default:
+      return {1, options.stages, 1};
+  }
+}
+
+/// Whether slices of layers are with tensor members.
+inline bool has_tensor_members(const JobOptions& options) {
+  return options.strategy == Strategy::tensor
+         || (options.strategy == Strategy::hybrid
+             && options.cut.mesh.tensor > 1);
+}
+
+/// Whether layers are on stages, of one pipeline or of several side by side.
+inline bool has_stages(const JobOptions& options) {
+  return options.strategy == Strategy::pipeline
+         || (options.strategy == Strategy::hybrid
+             && !has_tensor_members(options));
 }
 
 } // namespace troupe

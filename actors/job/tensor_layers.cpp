@@ -1,5 +1,6 @@
 #include "actors/job/tensor_layers.hpp"
 
+#include "actors/job/stage_mesh.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
 
@@ -26,17 +27,21 @@ std::vector<TensorOp> tensor_ops(const Graph& graph) {
 
 std::vector<TensorShare> tensor_shares(const JobOptions& options,
                                        const Graph& graph) {
-  const auto& cut = options.cut;
-  if (auto mistake = mistake_of_tensor(cut.tensor, cut.virtual_slices))
+  const auto mesh = mesh_of(options);
+  const auto slices = options.cut.virtual_slices;
+  const bool meshed = options.strategy == Strategy::hybrid;
+  if (auto mistake = mistake_of_tensor(
+        mesh.tensor, slices, meshed ? "--mesh " + to_string(mesh) : ""))
     throw UsageError(*mistake);
   if (options.reduction == "fast")
-    throw UsageError("--reduction fast has no effect with strategy tensor, "
-                     "whose members sum along the fixed tree: drop it");
+    throw UsageError("--reduction fast has no effect with strategy "
+                     + to_string(options.strategy)
+                     + ", whose members sum along the fixed tree: drop it");
   if (sleep_model(graph.text))
     throw UsageError("--model " + options.model
                      + " waits and multiplies nothing that could be cut: use "
                        "another strategy");
-  return tensor_shares(tensor_ops(graph), cut.tensor, cut.virtual_slices);
+  return tensor_shares(tensor_ops(graph), mesh.tensor, slices);
 }
 
 TensorPart tensor_part_of(const Graph& graph, const TensorShare& share) {

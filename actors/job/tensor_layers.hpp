@@ -13,7 +13,7 @@ namespace troupe {
 /// operators of no slice alone.
 std::vector<TensorOp> tensor_ops(const Graph& graph);
 
-/// What each member of --strategy tensor has of the model.
+/// What each tensor member of a group has of the model.
 /// Errors: UsageError for members that cannot have the virtual slices, and for
 /// what the strategy does not have.
 std::vector<TensorShare> tensor_shares(const JobOptions& options,

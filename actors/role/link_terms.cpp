@@ -46,8 +46,8 @@ uint64_t round_bytes(const Job& job) {
   return bytes;
 }
 
-/// What a stage of another pipeline sends of a step at most, of a chunk's
-/// gradient: a share of each of its nodes, and its own share.
+/// What a member of one place in another pipeline, or group, sends of a step at
+/// most, of a gradient: a share of each of its nodes, and its own share.
 uint64_t peer_bytes(const Job& job, uint64_t elements) {
   const auto mesh = mesh_of(job.options);
   if (mesh.data == 1)
@@ -93,16 +93,20 @@ uint64_t stage_window(const Job& job, RoleId role) {
                   2 * (std::max(of_neighbour, of_peer) + max_passing_bytes));
 }
 
-/// All that a tensor member can be sent by another, twice: nobody is further
-/// ahead than the sum after the one that this member takes part in.
+/// All that a tensor member can be sent by another, twice: in its group nobody
+/// is further ahead than the sum after the one that this member takes part in.
+/// Who holds the same in other groups is in no sum of this one.
 uint64_t tensor_window(const Job& job, RoleId role) {
   uint64_t most = 0;
-  const auto part = tensor_part_of(job.graph, job.plan.tensor.at(role.index));
+  const auto part = tensor_part_of(job.graph, job.plan.share(role));
   for (const auto& sum : part.sums)
     most = std::max(most, part.graph.values[sum.value].size());
   const auto bytes = most * job.max_rows() * sizeof(float) + frame_header_bytes;
+  const auto of_member = 2 * bytes + round_bytes(job);
+  const auto of_peer = peer_bytes(job,
+                                  Layout{job.graph, part.parameters}.total);
   return std::max(min_window_bytes,
-                  2 * (2 * bytes + round_bytes(job) + max_passing_bytes));
+                  2 * (std::max(of_member, of_peer) + max_passing_bytes));
 }
 
 } // namespace

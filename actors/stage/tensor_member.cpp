@@ -2,6 +2,7 @@
 
 #include "actors/control/peer_directory.hpp"
 #include "actors/job/beginning.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/links/link_proxy.hpp"
 #include "actors/role/behavior.hpp"
 #include "actors/role/epoch_gate.hpp"
@@ -9,6 +10,7 @@
 #include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/stage/inbox.hpp"
+#include "actors/stage/peers.hpp"
 #include "actors/stage/scalar_rounds.hpp"
 #include "actors/stage/tensor_steps.hpp"
 #include "kernels/base/error.hpp"
@@ -30,7 +32,9 @@ namespace {
 
 /// Does what is due (strategies/stage_course.hpp). A step's passes are the runs
 /// between two sums over the members, `chunk` of an action counting those of a
-/// micro-batch: each but the first waits for all others' partial sums.
+/// micro-batch: each but the first waits for all others' partial sums. Beside
+/// other groups it needs, too, what its peers there sum up, before it knows the
+/// gradient (StagePeers).
 class TensorState {
 public:
   static inline const char* name = "tensor";
@@ -41,16 +45,21 @@ public:
       context_(std::move(context)),
       job_(*context_.job),
       compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+      mesh_(mesh_of(job_.options)),
+      group_(mesh_.pipeline_of(context_.role.index)),
+      own_(mesh_.slice_of(context_.role.index)),
       peers_(self->system(),
              {context_.links, context_.role, link_terms(job_, context_.role)}),
       outbox_(snapshot_window(),
               [this](const SnapshotSlice& x) {
                 self_->send(context_.coordinator, x);
               }),
-      scalars_(job_, context_.role.index),
-      course_(job_.total_steps),
+      scalars_(job_, own_),
+      course_(job_.total_steps, mesh_.data > 1),
       executor_(make_role_executor(context_)),
-      steps_(context_, *executor_, std::move(store)) {}
+      steps_(context_, *executor_, std::move(store)),
+      data_peers_(job_, context_.role.index,
+                  {steps_.replica().layout().total}) {}
 
   ~TensorState() {
     executor_.reset(); // its task uses what is destroyed below
@@ -86,6 +95,7 @@ private:
       return;
     outbox_.seal(proposal.fence);
     inbox_.clear();
+    came_.clear();
     run_on(
       *executor_, self_, [this] { return steps_.held(); },
       [this, fence = proposal.fence](std::vector<SliceState>& held) {
@@ -101,8 +111,9 @@ private:
     if (context_.links)
       keep_links_to(activation);
     auto members = activation.members;
-    std::erase_if(members,
-                  [this](const Member& x) { return x.role == context_.role; });
+    std::erase_if(members, [this](const Member& x) {
+      return !mesh_.are_linked(context_.role.index, x.role.index, false);
+    });
     peers_.connect(
       self_, activation.fence, members, RoleKind::tensor,
       [this, activation] { enter(activation); },
@@ -132,11 +143,62 @@ private:
         if (!trouble.empty())
           return tell_trouble(trouble);
         course_.begin_epoch(activation.version);
+        const auto copies = copy_duties(activation, context_.role.index);
+        missing_.clear();
+        if (copies.learns)
+          missing_.insert(steps_.slices().begin(), steps_.slices().end());
         gate_.open();
-        tell_version();
+        if (missing_.empty())
+          tell_version();
         gate_.replay();
         show_if_wanted();
+        give_copies(copies.learners);
         go_on();
+      });
+  }
+
+  // --- what one has lost, with the memory that was to outlive it ------------
+
+  void give_copies(const std::set<uint32_t>& learners) {
+    for (auto learner : learners)
+      for (auto slice : steps_.slices()) {
+        const auto copy = steps_.copy(slice, course_.version());
+        send(learner, StageStream::copies, slice, copy.values);
+        if (copy.state.size() > 0)
+          send(learner, StageStream::copies, slice, copy.state,
+               copy.values.size());
+      }
+  }
+
+  /// Slice by slice, so that little is held. With the last one it takes part.
+  void install_if_there() {
+    const auto version = course_.version();
+    for (auto slice : missing_) {
+      const auto copy = came(StageStream::copies, slice);
+      if (!copy)
+        continue;
+      run(
+        [this, slice, version, values = *copy] {
+          steps_.install(slice, version, values);
+          return slice;
+        },
+        [this](uint32_t installed) {
+          missing_.erase(installed);
+          if (missing_.empty())
+            take_part();
+        });
+    }
+  }
+
+  void take_part() {
+    run(
+      [this, version = course_.version(), epoch = gate_.active().epoch] {
+        steps_.enter(version, epoch);
+        return true;
+      },
+      [this](bool) {
+        tell_version();
+        show_if_wanted();
       });
   }
 
@@ -169,8 +231,8 @@ private:
     if (values.step != course_.version()
         && values.step != course_.version() + 1)
       return;
-    if (values.virtual_rank < numbers_of(values.stream)
-        && inbox_.put(values, total_of(values)))
+    const auto total = total_of(values);
+    if (total && inbox_.put(values, *total))
       go_on();
     else
       self_->send(context_.coordinator,
@@ -179,7 +241,7 @@ private:
                              + " was sent what does not fit its slices"});
   }
 
-  uint32_t members() const { return job_.plan.owners; }
+  uint32_t members() const { return mesh_.tensor; } ///< of the group
   uint32_t ranks() const { return job_.options.virtual_ranks; }
 
   /// Under which a member's partial sum travels, of one of a rank's sums.
@@ -199,8 +261,18 @@ private:
     }
   }
 
-  uint64_t total_of(const StageValues& values) const {
+  /// Elements of a crossing; nothing where there is none of that number.
+  std::optional<uint64_t> total_of(const StageValues& values) const {
     const auto number = values.virtual_rank;
+    if (values.stream == StageStream::copies)
+      return missing_.contains(number)
+               ? std::optional{copy_elements(job_, number)}
+               : std::nullopt;
+    if (values.stream == StageStream::nodes
+        || values.stream == StageStream::shares)
+      return data_peers_.elements(values.stream, number);
+    if (number >= numbers_of(values.stream))
+      return std::nullopt;
     switch (values.stream) {
       case StageStream::partials:
         return steps_.replica().sum_elements(
@@ -221,30 +293,32 @@ private:
   /// All others' partial sums, by member; nothing as long as one is missing.
   std::optional<std::vector<TensorView>> partials_of(uint32_t sum,
                                                      uint32_t rank) {
-    const auto own = context_.role.index;
     for (uint32_t member = 0; member < members(); ++member)
-      if (member != own
+      if (member != own_
           && !inbox_.has(course_.version(), StageStream::partials,
                          number_of(sum, member, rank)))
         return std::nullopt;
     std::vector<TensorView> partials(members());
     for (uint32_t member = 0; member < members(); ++member)
-      if (member != own)
+      if (member != own_)
         partials[member] = *came(StageStream::partials,
                                  number_of(sum, member, rank));
     return partials;
   }
 
-  bool is_first() const { return context_.role.index == 0; }
-  bool is_last() const { return context_.role.index + 1 == members(); }
+  bool is_first() const { return own_ == 0; }
+  bool is_last() const { return own_ + 1 == members(); }
 
   /// To another member, of the step in hand.
+  /// `begin`: elements of the crossing that were sent before.
   void send(uint32_t peer, StageStream stream, uint32_t number,
-            const TensorView& values) {
+            const TensorView& values, uint64_t begin = 0) {
     const auto to = peers_.at<stage_actor>(peer);
     for (auto& run :
-         runs_of(gate_.active(), course_.version(), stream, number, values))
+         runs_of(gate_.active(), course_.version(), stream, number, values)) {
+      run.begin += begin;
       self_->send(to, std::move(run));
+    }
   }
 
   // --- a step ---------------------------------------------------------------
@@ -264,7 +338,11 @@ private:
   }
 
   void go_on() {
-    if (!gate_.is_active() || !course_.is_due())
+    if (!gate_.is_active())
+      return;
+    if (!missing_.empty())
+      return install_if_there();
+    if (!course_.is_due())
       return;
     switch (course_.phase()) {
       case StageCourse::Phase::waiting:
@@ -277,9 +355,12 @@ private:
         return scale_if_there();
       case StageCourse::Phase::updating:
         return update();
-      case StageCourse::Phase::giving: // of pipelines side by side
+      case StageCourse::Phase::giving:
+        return give();
       case StageCourse::Phase::adding:
+        return add_if_there();
       case StageCourse::Phase::taking:
+        return complete_if_there();
       case StageCourse::Phase::failed:
         return;
     }
@@ -288,13 +369,21 @@ private:
   void begin_step() {
     const auto step = course_.version();
     losses_.clear();
+    came_.clear();
     std::vector<StageAction> actions;
-    for (uint32_t rank = 0; rank < ranks(); ++rank)
+    const auto share = mesh_.ranks(group_, ranks());
+    for (auto rank = share.lo; rank < share.hi; ++rank)
       if (job_.sampling.rank(step, rank).count > 0)
         for (uint32_t sum = 0; sum <= steps_.sums(); ++sum)
           actions.push_back({StagePass::forward, rank, sum});
       else
         losses_.push_back({rank, 0, 0});
+    // A group without samples takes part in one sum of nothing: so its members
+    // know of each other that they have this version.
+    if (actions.empty())
+      actions = {{StagePass::forward, share.lo, 0},
+                 {StagePass::forward, share.lo, 1}};
+    data_peers_.begin(step);
     scalars_.begin();
     course_.begin(std::move(actions), !scalars_.is_done());
     began_ = Clock::now();
@@ -330,15 +419,73 @@ private:
       [this, sum, rank](const TensorSteps::Pass& passed) {
         course_.done();
         if (passed.done) {
-          losses_.push_back(passed.loss);
+          if (passed.loss.samples > 0)
+            losses_.push_back(passed.loss);
           return;
         }
-        const auto own = context_.role.index;
         for (uint32_t member = 0; member < members(); ++member)
-          if (member != own)
-            send(member, StageStream::partials, number_of(sum, own, rank),
-                 passed.partial);
+          if (member != own_)
+            send(mesh_.member(group_, 0, member), StageStream::partials,
+                 number_of(sum, own_, rank), passed.partial);
       });
+  }
+
+  /// Peers add up a share of the gradient each: they are given what this group
+  /// has of theirs ...
+  void give() {
+    summing_ = Clock::now();
+    course_.take();
+    run([this, sum = data_peers_.step()] { return steps_.give(*sum); },
+        [this](const std::vector<PeerSum::Given>& given) {
+          course_.done();
+          for (const auto& one : given)
+            send(mesh_.member(one.pipeline, 0, own_), StageStream::nodes,
+                 data_peers_.number_of_node(0, one.node), one.values);
+        });
+  }
+
+  /// ... this member adds up its own, and gives it to them ...
+  void add_if_there() {
+    if (!have_come(StageStream::nodes, data_peers_.awaited_nodes()))
+      return;
+    course_.take();
+    run(
+      [this, sum = data_peers_.step(), nodes = std::exchange(came_, {})] {
+        return steps_.add(*sum, data_peers_, nodes);
+      },
+      [this](const TensorView& share) {
+        course_.done();
+        for (auto peer : mesh_.peers_of(context_.role.index))
+          send(peer, StageStream::shares,
+               data_peers_.number_of_share(0, group_), share);
+      });
+  }
+
+  /// ... and has all of it with theirs.
+  void complete_if_there() {
+    if (!have_come(StageStream::shares, data_peers_.awaited_shares()))
+      return;
+    course_.take();
+    run(
+      [this, shares = std::exchange(came_, {})] {
+        steps_.complete(data_peers_, shares);
+        return true;
+      },
+      [this](bool) {
+        course_.done();
+        if (context_.flight)
+          context_.flight->record(Activity::reduce, summing_, Clock::now(),
+                                  course_.version() + 1);
+      });
+  }
+
+  /// All of them; what is here is kept until the others are.
+  bool have_come(StageStream stream, const std::vector<uint32_t>& numbers) {
+    for (auto number : numbers)
+      if (!came_.contains(number))
+        if (auto values = came(stream, number))
+          came_.emplace(number, std::move(*values));
+    return came_.size() == numbers.size();
   }
 
   /// A round goes back through the members with sums ...
@@ -412,7 +559,7 @@ private:
     tell_trouble(trouble);
   }
 
-  /// All members have the losses; the last one reports them.
+  /// All members have their group's losses; the last one reports them.
   void finish_step() {
     compute_.observe(seconds_since(began_));
     if (is_last())
@@ -433,8 +580,11 @@ private:
       show(version);
   }
 
-  /// Nothing is updated before it, which the executor would do after it.
+  /// Nothing is updated before it, which the executor would do after it. Other
+  /// groups would show the same.
   void show(uint64_t version) {
+    if (group_ > 0 || !missing_.empty())
+      return;
     run_on(
       *executor_, self_, [this, version] { return steps_.snapshot(version); },
       [this](const std::vector<SnapshotSlice>& slices) {
@@ -444,7 +594,7 @@ private:
   }
 
   void on(const SnapshotRequest& request) {
-    if (request.version > course_.version())
+    if (request.version > course_.version() || !missing_.empty())
       wanted_ = request.version;
     else
       show(request.version);
@@ -470,7 +620,10 @@ private:
   RoleContext context_;
   const Job& job_;
   Histogram& compute_;
-  PeerDirectory peers_; ///< the other members
+  Mesh mesh_;
+  uint32_t group_;      ///< of which it is one
+  uint32_t own_;        ///< place in it
+  PeerDirectory peers_; ///< the members that it is linked to
   EpochGate gate_;
   SnapshotOutbox outbox_;
   StageInbox inbox_;
@@ -481,6 +634,10 @@ private:
   Clock::time_point began_;
   std::shared_ptr<Executor> executor_;
   TensorSteps steps_;
+  StagePeers data_peers_;      ///< the members of other groups with its slices
+  PeerValues came_;            ///< from them, until all have
+  std::set<uint32_t> missing_; ///< slices that a copy is awaited of
+  Clock::time_point summing_;
 };
 
 } // namespace

@@ -1,8 +1,9 @@
 #include "actors/stage/tensor_steps.hpp"
 
 #include "actors/compute/leaf_computer.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/job/tensor_layers.hpp"
-#include "actors/links/link_memory.hpp"
+#include "actors/stage/lent_floats.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/collective/sum_loops.hpp"
 #include "kernels/cpu/vector_loops.hpp"
@@ -19,26 +20,29 @@ TensorSteps::TensorSteps(const RoleContext& context, Executor& executor,
   : context_(context),
     job_(*context.job),
     executor_(executor),
+    mesh_(mesh_of(job_.options)),
+    own_(mesh_.slice_of(context.role.index)),
     store_(std::move(store)),
     slices_(job_.plan.role(context.role).slices),
     sampling_(job_.sampling),
     replica_(make_tensor_replica(
-      tensor_part_of(job_.graph, job_.plan.tensor.at(context.role.index)),
+      tensor_part_of(job_.graph, job_.plan.share(context.role)),
       parse_device(job_.plan.role(context.role).device), job_.max_rows(),
       job_.precision())),
     samples_(job_.graph, job_.max_rows()),
     parameters_(std::max<size_t>(1, replica_->layout().total)),
-    gradients_(std::max<size_t>(1, replica_->layout().total)) {
+    gradients_(std::max<size_t>(1, replica_->layout().total)),
+    of_peers_(context_, 0, replica_->layout().total) {
   parameters_.fill(0);
-  const auto& cut = job_.options.cut;
-  for (const auto& addend : tensor_addends(cut.tensor, cut.virtual_slices)) {
+  for (const auto& addend :
+       tensor_addends(mesh_.tensor, job_.options.cut.virtual_slices)) {
     addends_.push_back(addend.member);
     merges_.push_back(addend.merges);
   }
 }
 
 bool TensorSteps::shows(uint32_t slice) const {
-  return job_.plan.owner[slice] == context_.role.index;
+  return job_.plan.owner[slice] == own_;
 }
 
 /// An update that was cut short leaves some slices at the version before: what
@@ -89,20 +93,16 @@ void TensorSteps::begin_step(uint64_t step) {
   step_ = step;
   std::vector<uint32_t> samples;
   for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
-    samples.push_back(sampling_.rank(step, rank).count);
-  gradients_.begin(samples);
-}
-
-std::shared_ptr<float> TensorSteps::take(size_t count) const {
-  if (const auto memory = context_.memory())
-    if (auto lent = memory->take(count))
-      return lent;
-  auto own = std::make_shared<Buffer>(std::max<size_t>(1, count));
-  return {own, own->data()};
+    samples.push_back(rows_of(rank));
+  gradients_.begin(samples, mesh_.ranks(mesh_.pipeline_of(context_.role.index),
+                                        job_.options.virtual_ranks));
 }
 
 TensorSteps::Pass TensorSteps::begin(uint32_t rank) {
-  const auto rows = sampling_.rank(step_, rank).count;
+  const auto rows = rows_of(rank);
+  place_ = {};
+  if (rows == 0)
+    return {};
   sampling_.indices(step_, rank, rows_);
   context_.data.train->gather(rows_.data(), rows, samples_,
                               DataPass{job_.options.seed,
@@ -116,6 +116,8 @@ TensorSteps::Pass TensorSteps::begin(uint32_t rank) {
 
 TensorSteps::Pass TensorSteps::go_on(uint32_t rank,
                                      const std::vector<TensorView>& partials) {
+  if (rows_of(rank) == 0)
+    return {true, {}, {rank, 0, 0}};
   add_up(partials);
   return advance(rank);
 }
@@ -125,13 +127,10 @@ TensorSteps::Pass TensorSteps::advance(uint32_t rank) {
   if (!place) {
     place_ = {};
     gradients_.put(rank);
-    return {true,
-            {},
-            {rank, replica_->stats().loss_sum,
-             sampling_.rank(step_, rank).count}};
+    return {true, {}, {rank, replica_->stats().loss_sum, rows_of(rank)}};
   }
   place_ = *place;
-  auto lent = take(place_.size());
+  auto lent = lent_floats(context_, place_.size());
   std::copy(place_.begin(), place_.end(), lent.get());
   const auto* first = lent.get();
   return {false, {std::move(lent), first, place_.size()}, {}};
@@ -139,12 +138,11 @@ TensorSteps::Pass TensorSteps::advance(uint32_t rank) {
 
 /// Writes the sum of all members to where the own partial sum lies.
 void TensorSteps::add_up(const std::vector<TensorView>& partials) {
-  kernels::require(partials.size() == job_.options.cut.tensor
-                     && !place_.empty(),
+  kernels::require(partials.size() == mesh_.tensor && !place_.empty(),
                    "partial sums that nobody waits for");
   std::vector<const float*> vectors;
   for (auto member : addends_) {
-    const bool own = member == context_.role.index;
+    const bool own = member == own_;
     kernels::require(own || partials[member].size() == place_.size(),
                      "a partial sum of another size");
     vectors.push_back(own ? place_.data() : partials[member].data());
@@ -162,7 +160,7 @@ UpdateMoment TensorSteps::moment() const {
 UpdateArgs TensorSteps::arguments(const Slice& slice,
                                   const StepScalars& scalars) const {
   auto args = slice_update(job_, slice, moment(), scalars);
-  args.gradient_sum = gradients_.root()
+  args.gradient_sum = of_peers_.gradient(gradients_)
                       + replica_->layout().offsets[slice.variable]
                       + slice.offset;
   args.in = store_->values(slice.id, step_);
@@ -186,7 +184,7 @@ std::vector<double> TensorSteps::block_sums(ScalarRoundKind round,
 }
 
 std::string TensorSteps::update(const StepScalars& scalars) {
-  if (!all_finite(gradients_.root(), replica_->layout().total))
+  if (!all_finite(of_peers_.gradient(gradients_), replica_->layout().total))
     return "the gradient of step " + std::to_string(step_ + 1)
            + " is not finite: lower --lr or look at the data";
   executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {

@@ -1,5 +1,6 @@
 #include "apps/settings/checks.hpp"
 
+#include "actors/job/stage_mesh.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/settings/idle_flags.hpp"
@@ -128,7 +129,7 @@ void check_output(const std::string& flag, const std::string& path,
 /// How much --save writes.
 uint64_t bytes_of_weights(const JobOptions& options) {
   auto whole = options;
-  if (has_stages(options.strategy)
+  if (has_stages(options) || has_tensor_members(options)
       || options.strategy == Strategy::fully_sharded) {
     // As on one device: parts would be asked what they need, which chooses the
     // instruction set.

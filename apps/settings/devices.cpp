@@ -83,7 +83,7 @@ std::vector<std::string> default_devices(const Settings& settings,
     return {around.cuda_devices() > 0 ? "cuda:0" : "cpu:0"};
   if (has_workers(settings)
       || (!single_device(settings)
-          && (has_stages(job.strategy) || job.strategy == Strategy::tensor)))
+          && (has_stages(job) || has_tensor_members(job))))
     return {"cpu:0"};
   auto most = std::max(job.virtual_ranks, 1u);
   if (auto devices = around.cuda_devices(); devices > 0)
@@ -96,10 +96,8 @@ uint32_t default_threads(const Settings& settings, uint32_t cores) {
   auto users = static_cast<uint32_t>(job.devices.size());
   if (job.strategy == Strategy::multi_worker_mirrored)
     users *= job.workers;
-  else if (has_stages(job.strategy))
+  else if (has_stages(job) || has_tensor_members(job))
     users = mesh_of(job).members();
-  else if (job.strategy == Strategy::tensor)
-    users = job.cut.tensor;
   else if (has_workers(settings))
     users = job.workers;
   return std::max(1u, cores / std::max(1u, users));

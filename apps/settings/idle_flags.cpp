@@ -1,5 +1,6 @@
 #include "apps/settings/idle_flags.hpp"
 
+#include "actors/job/stage_mesh.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
@@ -44,10 +45,6 @@ bool has_workers(const JobOptions& job) {
          || job.strategy == Strategy::multi_worker_mirrored;
 }
 
-bool is_staged(const JobOptions& job) {
-  return has_stages(job.strategy);
-}
-
 void check_strategy(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
   const auto with = "with --strategy " + to_string(job.strategy);
@@ -59,9 +56,11 @@ void check_strategy(const Settings& settings, const Flags& flags) {
   refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
   refuse_idle(flags, {"shard"}, !is_sharded(job),
               with + "; add --strategy fully_sharded");
-  refuse_idle(flags, {"schedule", "recompute", "split-at"}, !is_staged(job),
-              with + "; add --strategy pipeline");
   const bool meshed = job.strategy == Strategy::hybrid;
+  refuse_idle(flags, {"schedule", "recompute", "split-at"}, !has_stages(job),
+              meshed ? "with --mesh " + to_string(job.cut.mesh)
+                         + ", which has no stages; leave it out"
+                     : with + "; add --strategy pipeline");
   refuse_idle(flags, {"stages"}, job.strategy != Strategy::pipeline,
               with
                 + (meshed ? "; use --mesh data=D,stage=N"
@@ -70,7 +69,7 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               with + "; add --strategy hybrid");
   refuse_idle(flags, {"tensor"}, job.strategy != Strategy::tensor,
               with
-                + (meshed ? "; with it there are no slices of layers as yet"
+                + (meshed ? "; use --mesh data=D,tensor=N"
                           : "; add --strategy tensor"));
   refuse_idle(flags, {"chunks"}, job.schedule.order != "interleaved",
               "without --schedule interleaved; add it");
@@ -187,7 +186,7 @@ void check_evaluation(const Settings& settings, const Flags& flags) {
 } // namespace
 
 bool may_be_apart(const JobOptions& job) {
-  return has_workers(job) || is_staged(job) || job.strategy == Strategy::tensor;
+  return has_workers(job) || has_stages(job) || has_tensor_members(job);
 }
 
 void refuse_idle_flags(const Settings& settings, const Flags& flags) {

@@ -260,8 +260,9 @@ void add_places(std::vector<Flag>& flags) {
         "multi_worker_mirrored (on each device of each worker), "
         "central_storage (replicas share the host's variables); "
         "parameter_server (workers push to shards); "
-        "pipeline (layers on stages), hybrid (pipelines side by side); "
-        "tensor (slices of layers on members); "
+        "pipeline (layers on stages); tensor (slices of layers on members); "
+        "hybrid (several pipelines, or groups of tensor members, side by "
+        "side); "
         "fully_sharded (workers keep a share of the model each)",
         strategy()}});
   add(flags, group, on_all,
@@ -289,11 +290,12 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.stages), 1, max_roles)},
        {"mesh", "AXIS=N,…", text_flag, "data=2,stage=2",
         "of hybrid, how many pipelines are side by side, with how many stages "
-        "each",
+        "each; or how many groups, with how many tensor members each: "
+        "data=2,tensor=2",
         mesh()},
        {"sync-data", "NAME", text_flag, "all_reduce",
-        "of hybrid, how its pipelines sum gradients: all_reduce (stages that "
-        "hold the same layers exchange them)",
+        "of hybrid, how gradients are summed over the data axis: all_reduce "
+        "(those that hold the same exchange them)",
         choice(FIELD(job.cut.sync_data), {"all_reduce"}, {"parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
         "of pipeline and hybrid, in which order a stage takes micro-batches: "
@@ -385,7 +387,7 @@ void add_steps(std::vector<Flag>& flags) {
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
         whole(FIELD(job.virtual_ranks), 1, max_ranks)},
-       {"virtual-slices", "S", number_flag, "1; with strategy tensor 4",
+       {"virtual-slices", "S", number_flag, "1; with tensor members 4",
         "parts that dense layers and heads of attention are cut into, two "
         "layers at a time; fixes the result, as --virtual-ranks does",
         whole(FIELD(job.cut.virtual_slices), 1, max_slices)},

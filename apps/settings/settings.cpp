@@ -1,6 +1,7 @@
 #include "apps/settings/settings.hpp"
 
 #include "actors/certificates/metrics_token.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "apps/settings/checks.hpp"
 #include "apps/settings/command_line.hpp"
 #include "apps/settings/config_file.hpp"
@@ -177,7 +178,7 @@ void settle(Settings& settings, const Surroundings& surroundings) {
   if (job.reduction == "fast" && job.strategy == Strategy::one_device
       && !given("virtual-ranks"))
     job.virtual_ranks = 1;
-  if (job.strategy == Strategy::tensor && !given("virtual-slices"))
+  if (has_tensor_members(job) && !given("virtual-slices"))
     job.cut.virtual_slices = 4;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;

@@ -24,6 +24,7 @@ PARTS = ["--processes", "--seed", "5", "--epochs", "0",
          "--model", "mlp:784-64-48-10"]
 STAGED = ["--strategy", "pipeline", "--stages", "3", *PARTS]
 TENSOR = ["--strategy", "tensor", "--tensor", "4", *PARTS]
+MESHED = ["--strategy", "hybrid", *PARTS, "--mesh"]
 PLAN = """
 [[strike]]
 at_step = 40
@@ -88,6 +89,20 @@ class ChaosKinds(ChaosRuns):
             self.assertEqual(verdict["steps_rolled_back"], 0)
             self.assertEqual(verdict["weights_sha256"],
                              verdict["undisturbed"]["weights_sha256"])
+
+    # In both of the pipelines, or groups, and in each phase.
+    def test_meshes_bear_deaths_on_both_sides_of_the_data_axis(self):
+        for layout in (["data=2,stage=2"], ["data=2,tensor=2"]):
+            verdict = self.chaos(["--faults", "16", "--seed", "3"],
+                                 [*MESHED, *layout])
+            roles = {x["role"] for x in verdict["recoveries"]}
+            kind = "stage" if "stage" in layout[0] else "tensor"
+            for side in ((0, 1), (2, 3)):
+                self.assertTrue(roles & {f"{kind}:{k}" for k in side}, roles)
+            self.assertEqual(verdict["steps_rolled_back"], 0)
+            for digest in ("weights_sha256", "state_sha256"):
+                self.assertEqual(verdict[digest],
+                                 verdict["undisturbed"][digest])
 
     def test_a_plan_strikes_whom_it_names_where_it_says(self):
         verdict = self.chaos(["--plan", self.path("plan.toml", PLAN)],

@@ -329,6 +329,14 @@ def draw_tensor(draw, job):
             *threads(draw), *maybe(draw, 0.3, "--processes")]
 
 
+def draw_grouped(draw, job):
+    data = draw.randint(1, min(3, job.ranks))
+    members = [n for n in (2, 4) if n <= job.slices]
+    return ["--strategy", "hybrid", "--mesh",
+            f"data={data},tensor={draw.choice(members)}", *threads(draw),
+            *maybe(draw, 0.3, "--processes")]
+
+
 def draw_meshed(draw, job):
     data = draw.randint(1, min(3, job.ranks))
     return ["--strategy", "hybrid", "--mesh",
@@ -350,7 +358,7 @@ def draw_sharded(draw, job):
 def draw_world(draw, job, written_dense=False):
     """A synchronous one, of which the bits are those of one device."""
     if job.slices > 1 and draw.random() < 0.5:
-        return draw_tensor(draw, job)
+        return draw.choice((draw_tensor, draw_grouped))(draw, job)
     kind = draw.choice(("mirrored", "central", "replicas", "replicas",
                         "served", "served", "served", "staged", "meshed",
                         "sharded", "one"))
@@ -458,7 +466,8 @@ ANY = {
                  "pipeline", "hybrid", "fully_sharded", "tensor"],
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
-    "mesh": ["data=2,stage=1", "data=9", "stage=2,tensor=2"],
+    "mesh": ["data=2,stage=1", "data=9", "stage=2,tensor=2",
+             "data=2,tensor=2"],
     "sync-data": ["all_reduce", "parameter_server"],
     "shard": ["optimizer", "gradients", "parameters", "all"],
     "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],

@@ -1,6 +1,6 @@
-"""Strategy hybrid in real processes and in one: pipelines side by side have the
-bits of one device, whatever the mesh and the schedule; a killed stage of any of
-them goes on, and no step is lost (I3, I9)."""
+"""Strategy hybrid in real processes and in one: pipelines, or groups of tensor
+members, side by side have the bits of one device, whatever the mesh and the
+schedule; a killed member of any of them goes on, and no step is lost (I3, I9)."""
 # ctest: TIMEOUT 1200
 
 import json
@@ -36,10 +36,18 @@ MODELS = {
              "--steps", "12"],
 }
 NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
+# A transformer whose heads go into four virtual slices.
+SLICED_TEXT = ["--model", "transformer:L2-H4-D32-T32-P0.1", *TEXT[2:]]
+SLICED = ["--strategy", "one_device", "--virtual-slices", "4"]
 
 
 def mesh(data, stages, *more):
     return ["--strategy", "hybrid", "--mesh", f"data={data},stage={stages}",
+            *more]
+
+
+def groups(data, tensor, *more):
+    return ["--strategy", "hybrid", "--mesh", f"data={data},tensor={tensor}",
             *more]
 
 
@@ -48,7 +56,7 @@ def call(*arguments):
                           timeout=60, check=False)
 
 
-class Mesh(unittest.TestCase):
+class Checks(unittest.TestCase):
     def check_layouts(self, job, layouts):
         whole = summary_of(*job, "--strategy", "one_device")
         for layout in layouts:
@@ -58,6 +66,28 @@ class Mesh(unittest.TestCase):
                 self.assertEqual(summary["eval"], whole["eval"])
                 self.assertEqual(summary["final_loss"], whole["final_loss"])
 
+    def check_undisturbed(self, summary, job):
+        """It has the bits of a run that nobody disturbed."""
+        whole = summary_of(*job, "--epochs", "0", "--steps",
+                           str(summary["steps"]), "--strategy", "one_device")
+        self.assertEqual(digests(summary), digests(whole))
+
+    def check_resumed(self, job, layouts):
+        """A checkpoint of each goes on under the next."""
+        whole = digests(summary_of(*job, "--steps", "60", "--strategy",
+                                   "one_device"))
+        for first, second in zip(layouts, layouts[1:] + layouts[:1]):
+            with self.subTest(first=first, second=second), \
+                    tempfile.TemporaryDirectory() as folder:
+                kept = ["--checkpoint-dir", folder]
+                summary_of(*job, "--steps", "30", *first, *kept)
+                summary = summary_of(*job, "--steps", "60", *second, *kept,
+                                     "--resume")
+                for name in DIGESTS[:2]:
+                    self.assertEqual(summary[name], whole[name])
+
+
+class Mesh(Checks):
     def test_every_mesh_has_the_bits_of_one_device(self):
         self.check_layouts(MODELS["mlp"], [
             mesh(data, stages, "--in-process", "--schedule",
@@ -110,12 +140,6 @@ class Mesh(unittest.TestCase):
                           for r in summary["recoveries"]],
                          [(role, "stage_restored") for role in roles])
 
-    def check_undisturbed(self, summary, job):
-        """It has the bits of a run that nobody disturbed."""
-        whole = summary_of(*job, "--epochs", "0", "--steps",
-                           str(summary["steps"]), "--strategy", "one_device")
-        self.assertEqual(digests(summary), digests(whole))
-
     def test_the_coordinator_and_a_pipeline_may_die(self):
         with Run(*MLP, *ENDLESS, *mesh(2, 2), "--processes") as run:
             run.wait_for_step(100)
@@ -137,19 +161,9 @@ class Mesh(unittest.TestCase):
         self.check_undisturbed(summary, MLP)
 
     def test_a_checkpoint_goes_on_under_another_layout(self):
-        whole = digests(summary_of(*MLP, "--steps", "60", "--strategy",
-                                   "one_device"))
-        layouts = (mesh(2, 2), ["--strategy", "one_device"], mesh(3, 1),
-                   ["--strategy", "pipeline", "--stages", "3"])
-        for first, second in zip(layouts, layouts[1:] + layouts[:1]):
-            with self.subTest(first=first, second=second), \
-                    tempfile.TemporaryDirectory() as folder:
-                kept = ["--checkpoint-dir", folder]
-                summary_of(*MLP, "--steps", "30", *first, *kept)
-                summary = summary_of(*MLP, "--steps", "60", *second, *kept,
-                                     "--resume")
-                for name in DIGESTS[:2]:
-                    self.assertEqual(summary[name], whole[name])
+        self.check_resumed(MLP, [
+            mesh(2, 2), ["--strategy", "one_device"], mesh(3, 1),
+            ["--strategy", "pipeline", "--stages", "3"]])
 
     def test_saved_weights_evaluate_as_those_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -181,8 +195,6 @@ class Mesh(unittest.TestCase):
                 (mesh(2, 9), r"--mesh data=2,stage=9: .* has 4 operators"),
                 (mesh(5, 1), r"--mesh data=5: 5 pipelines need at least 5 "
                  r"virtual ranks: add --virtual-ranks 5"),
-                ([*hybrid, "--mesh", "data=2,tensor=2"],
-                 r"--mesh data=2,tensor=2: tensor=2 is not available yet"),
                 ([*hybrid, "--mesh", "data=2,rows=2"], r"no axis rows"),
                 ([*hybrid, "--mesh", "2x2"], r"expected AXIS=N"),
                 ([*hybrid, "--sync-data", "parameter_server"],
@@ -205,28 +217,148 @@ class Mesh(unittest.TestCase):
                                           done.stderr), done.stderr)
 
 
+class Groups(Checks):
+    """Tensor members side by side: --mesh data=D,tensor=T."""
+
+    def check_layouts(self, job, layouts, slices="4"):
+        super().check_layouts([*job, "--virtual-slices", slices], layouts)
+
+    def test_every_mesh_has_the_bits_of_one_device(self):
+        self.check_layouts(MODELS["mlp"], [
+            groups(data, tensor, "--in-process")
+            for data in range(1, 5) for tensor in (1, 2, 4)])
+        self.check_layouts(MODELS["mlp"], [
+            groups(2, 2), groups(3, 8)], slices="8")
+
+    def test_slices_are_four_unless_they_are_given(self):
+        whole = summary_of(*MODELS["mlp"], *SLICED)
+        summary = summary_of(*MODELS["mlp"], *groups(2, 2))
+        self.assertEqual(digests(summary), digests(whole))
+
+    def test_processes_have_the_bits_of_one_device(self):
+        self.check_layouts(MODELS["mlp"], [
+            groups(2, 2, "--processes"),
+            groups(3, 2, "--processes", "--link", "tcp"),
+            groups(2, 2, "--processes", "--link", "tcp", "--link-encryption",
+                   "on")])
+
+    def test_other_models_have_the_bits_of_one_device(self):
+        for job in (MODELS["cnn"], [*SLICED_TEXT, "--steps", "8"],
+                    MODELS["dlrm"]):
+            self.check_layouts(job, [groups(2, 2, "--in-process"),
+                                     groups(3, 4, "--in-process"),
+                                     groups(2, 2, "--processes")])
+
+    def test_norms_over_all_parameters_are_those_of_one_device(self):
+        for job in (MODELS["mlp"], [*SLICED_TEXT, "--steps", "8"]):
+            self.check_layouts([*job, *NORMS], [
+                groups(2, 2, "--in-process"), groups(3, 2, "--processes")])
+
+    def test_a_group_without_samples_keeps_pace(self):
+        self.check_layouts(MODELS["uneven"], [
+            groups(4, 2, "--in-process"), groups(3, 4, "--in-process"),
+            groups(4, 2, "--processes")])
+
+    def test_killed_members_of_any_group_go_on_and_no_step_is_lost(self):
+        for job in (MLP, UNEVEN, [*SLICED_TEXT, *NORMS]):
+            roles = ("tensor:3", "tensor:0", "tensor:2", "tensor:1")
+            with Run(*job, *ENDLESS, *groups(2, 2), "--processes") as run:
+                for role in roles:
+                    run.wait_for_step(run.step() + 30)
+                    run.kill_and_wait(role, 1)
+                summary = run.end(30)
+            self.check_undisturbed(summary, [*job, "--virtual-slices", "4"])
+            self.assertEqual(summary["steps_rolled_back"], 0)
+            self.assertEqual([(r["role"], r["kind"])
+                              for r in summary["recoveries"]],
+                             [(role, "tensor_restored") for role in roles])
+
+    def test_the_coordinator_and_a_group_may_die(self):
+        with Run(*MLP, *ENDLESS, *groups(2, 2), "--processes") as run:
+            run.wait_for_step(50)
+            run.kill_and_wait("coordinator", 1)
+            run.wait_for_step(run.step() + 30)
+            epoch = run.metric("troupe_membership_epoch")
+            run.kill("tensor:2")
+            run.kill("tensor:3")
+            run.wait_for_epoch(epoch + 1)
+            summary = run.end(30)
+        self.check_undisturbed(summary, [*MLP, "--virtual-slices", "4"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_a_checkpoint_goes_on_under_another_layout(self):
+        job = [*MLP, "--virtual-slices", "4"]
+        self.check_resumed(job, [
+            groups(2, 2), ["--strategy", "one_device"], groups(3, 4),
+            ["--strategy", "tensor", "--tensor", "2"], mesh(2, 2)])
+
+    def test_plan_shows_who_holds_what(self):
+        done = call("plan", *MODELS["mlp"], *groups(2, 2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for pattern in (r"(?m)^group 0 +tensor:0, tensor:1$",
+                        r"(?m)^group 1 +tensor:2, tensor:3$",
+                        r"(?m)^tensor:3 +cpu:0 +2-3 ",
+                        r"(?m)^tensor:1, tensor:3 +2-3 ",
+                        r"dense_0/weight\[2\] +784x16 .*tensor:1,tensor:3",
+                        r"dense_2/weight .*every member",
+                        r"over 2 groups by direct exchange, fixed tree",
+                        r"tensor:3 needs about"):
+            self.assertRegex(done.stdout, pattern)
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        two = groups(2, 2)
+        for arguments, pattern in (
+                (["--strategy", "hybrid", "--mesh", "data=2,stage=2,tensor=2"],
+                 r"stages of several tensor members are not available yet"),
+                (groups(2, 3), r"--mesh data=2,tensor=3 --virtual-slices 4: "
+                 r".*--virtual-slices 6"),
+                (groups(5, 2), r"--mesh data=5: 5 groups need at least 5 "
+                 r"virtual ranks"),
+                ([*two, "--virtual-slices", "1"], r"--virtual-slices 2"),
+                ([*two, "--tensor", "2"], r"--tensor has no effect .*--mesh"),
+                ([*two, "--schedule", "gpipe"],
+                 r"--schedule has no effect with --mesh data=2,tensor=2"),
+                ([*two, "--split-at", "dense_1"], r"--split-at has no effect"),
+                ([*two, "--reduction", "fast"], r"--reduction fast"),
+                ([*two, "--devices", "cuda:0", "--sync-data",
+                  "parameter_server"], r"--sync-data parameter_server"),
+                ([*two, "--async"], r"hybrid is synchronous"),
+                ([*two, "--chain", "2"], r"--chain 2")):
+            done = call("train", *MODELS["mlp"], *arguments)
+            with self.subTest(arguments=arguments):
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
+                                          done.stderr), done.stderr)
+
+
 class LostHosts(OwnFolder):
     """Roles by hand, so that the memory of one can be taken as well."""
 
     JOB = ["--data", "synthetic:digits?samples=2000", "--model",
-           "mlp:784-48-10", "--global-batch", "64", "--seed", "7", "--epochs",
-           "40"]
+           "mlp:784-48-32-10", "--global-batch", "64", "--seed", "7",
+           "--epochs", "40"]
 
     def test_a_stage_that_lost_its_memory_gets_a_copy(self):
-        with Run(*self.JOB, "--strategy", "one_device") as run:
+        self.check_lost("stage", mesh(2, 2), [])
+
+    def test_a_tensor_member_that_lost_its_memory_gets_a_copy(self):
+        self.check_lost("tensor", groups(2, 2), ["--virtual-slices", "4"])
+
+    def check_lost(self, kind, layout, more):
+        with Run(*self.JOB, "--strategy", "one_device", *more) as run:
             expected = run.finish()
         certificates = self.path("certificates")
         coordinator = Role(self.addCleanup, "coordinator", "--certificates",
                            certificates, "--summary",
-                           self.path("summary.json"), *self.JOB, *mesh(2, 2))
+                           self.path("summary.json"), *self.JOB, *layout)
         address = coordinator.address()
 
         def start(name):
             return Role(self.addCleanup, name, "--coordinator", address,
                         "--certificates", certificates)
 
-        members = {f"stage:{k}": start(f"stage:{k}") for k in range(4)}
-        for epochs, name in ((4, "stage:0"), (8, "stage:3")):
+        members = {f"{kind}:{k}": start(f"{kind}:{k}") for k in range(4)}
+        for epochs, name in ((4, f"{kind}:0"), (8, f"{kind}:3")):
             wait_for(lambda: f"epoch {epochs} " in coordinator.output(),
                      f"{epochs} epochs")
             self.assertIsNone(coordinator.process.poll())
@@ -243,8 +375,8 @@ class LostHosts(OwnFolder):
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual([(r["role"], r["kind"])
                           for r in summary["recoveries"]],
-                         [("stage:0", "stage_restored"),
-                          ("stage:3", "stage_restored")])
+                         [(f"{kind}:0", f"{kind}_restored"),
+                          (f"{kind}:3", f"{kind}_restored")])
 
 
 if __name__ == "__main__":

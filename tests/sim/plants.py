@@ -340,9 +340,9 @@ PLANTS = [
      "        && (PLANTED(94) || values.step != course_.version() + 1))\n"),
     (95, "a partial sum goes to the others twice",
      "actors/stage/tensor_member.cpp",
-     "          if (member != own)\n            send(",
+     "          if (member != own_)\n            send(",
      "          for (int i = PLANTED(95) && rank == 2 ? 0 : 1;\n"
-     "               i < 2 && member != own; ++i)\n            send("),
+     "               i < 2 && member != own_; ++i)\n            send("),
     (96, "a member's step is clipped by the norm of the one before",
      "actors/stage/tensor_member.cpp", "    scalars_.begin();\n",
      "    if (!PLANTED(96) || course_.version() == 0)\n"

@@ -54,7 +54,9 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
   if (stages.tied)
     options.data = "synthetic:text?samples=250";
   if (tensor) {
-    options.strategy = Strategy::tensor;
+    options.strategy = stages.pipelines > 1 ? Strategy::hybrid
+                                            : Strategy::tensor;
+    options.cut.mesh = {stages.pipelines, 1, stages.count};
     options.model = stages.tied ? "transformer:L1-H4-D8-T4-P0.2"
                                 : "mlp:4-5-4-4-2";
     options.cut.tensor = stages.count;
@@ -63,7 +65,7 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
   }
   options.strategy = stages.pipelines > 1 ? Strategy::hybrid
                                           : Strategy::pipeline;
-  options.cut.mesh = {stages.pipelines, stages.count};
+  options.cut.mesh = {stages.pipelines, stages.count, 1};
   options.model = stages.tied ? "transformer:L1-H1-D4-T4-P0.2"
                               : "mlp:4-5-4-3-2";
   options.stages = stages.count;
@@ -178,6 +180,9 @@ Scenario tensor_of(sim::Random& draw) {
   out.stages.tied = draw.chance(50);
   out.stages.clips = draw.chance(50);
   out.stages.count = draw.chance(50) ? 2 : 4;
+  if (draw.chance(40)) // small enough for worlds to be fast
+    out.stages.pipelines =
+      out.stages.count == 2 ? static_cast<uint32_t>(draw.between(2, 3)) : 2;
   fill_in(out);
   return out;
 }
@@ -214,10 +219,10 @@ Scenario undisturbed(const Scenario& scenario) {
 
 std::string Scenario::layout() const {
   if (staged())
-    return (kind == Kind::tensor ? "tensor, "
-            : stages.pipelines > 1
-              ? std::to_string(stages.pipelines) + " pipelines, "
-              : "pipeline, ")
+    return (stages.pipelines > 1
+              ? std::to_string(stages.pipelines)
+                  + (kind == Kind::tensor ? " groups, " : " pipelines, ")
+              : (kind == Kind::tensor ? "tensor, " : "pipeline, "))
            + std::string{stages.tied ? "tied weights, " : ""}
            + std::to_string(stages.count)
            + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -56,6 +57,10 @@ BOOST_AUTO_TEST_CASE(a_mesh_reads_back_as_it_is_printed) {
   BOOST_TEST((parsed_mesh("stage=3,data=2,tensor=1") == Mesh{2, 3}));
   BOOST_TEST((parsed_mesh("data=5") == Mesh{5, 1}));
   BOOST_TEST((parsed_mesh("stage=4") == Mesh{1, 4}));
+  BOOST_TEST((parsed_mesh("tensor=4,data=2") == Mesh{2, 1, 4}));
+  BOOST_TEST((parsed_mesh("data=2,stage=1,tensor=4") == Mesh{2, 1, 4}));
+  BOOST_TEST(to_string(Mesh{2, 1, 4}) == "data=2,tensor=4");
+  BOOST_TEST(to_string(Mesh{2, 1}) == "data=2,stage=1");
   for (uint32_t data : {1, 2, 7})
     for (uint32_t stages : {1, 3})
       BOOST_TEST(
@@ -69,9 +74,11 @@ BOOST_AUTO_TEST_CASE(what_is_no_mesh_is_refused_with_why) {
     {"data=0", "'data=0': expected AXIS=N"},
     {"data=x,stage=2", "'data=x': expected"},
     {"data=2,data=2", "data is named twice"},
-    {"data=2,layers=2", "no axis layers: use data and stage"},
-    {"data=2,tensor=2", "tensor=2 is not available yet"},
+    {"data=2,layers=2", "no axis layers: use data with stage or with tensor"},
+    {"stage=2,tensor=2", "stages of several tensor members are not available"},
     {"data=4096,stage=2", "at most 4096 members"},
+    {"data=4096,tensor=2", "at most 4096 members"},
+    {"data=2,tensor=0", "'tensor=0': expected AXIS=N"},
     {"data=99999999999", "expected AXIS=N"},
   };
   for (const auto& [text, words] : wrong)
@@ -100,6 +107,31 @@ BOOST_AUTO_TEST_CASE(each_member_has_one_place_and_its_neighbours) {
     BOOST_TEST(round == 4u);
   }
   BOOST_TEST(!(Mesh{2, 1}).are_linked(0, 0, true));
+}
+
+// Data first, then stages, then members of a stage.
+BOOST_AUTO_TEST_CASE(tensor_members_talk_to_their_group_and_their_peers) {
+  for (const auto& mesh : {Mesh{3, 1, 4}, Mesh{2, 3, 2}, Mesh{1, 1, 2}})
+    for (uint32_t one = 0; one < mesh.members(); ++one) {
+      const auto pipeline = mesh.pipeline_of(one);
+      const auto stage = mesh.stage_of(one);
+      const auto slice = mesh.slice_of(one);
+      BOOST_TEST(mesh.member(pipeline, stage, slice) == one);
+      const auto peers = mesh.peers_of(one);
+      BOOST_TEST(peers.size() == mesh.data - 1);
+      for (uint32_t other = 0; other < mesh.members(); ++other) {
+        const bool group = mesh.pipeline_of(other) == pipeline
+                           && mesh.stage_of(other) == stage;
+        const bool peer = std::ranges::count(peers, other) > 0;
+        const bool beside = mesh.pipeline_of(other) == pipeline
+                            && mesh.slice_of(other) == slice
+                            && (mesh.stage_of(other) == stage + 1
+                                || mesh.stage_of(other) + 1 == stage);
+        BOOST_TEST(mesh.are_linked(one, other, false)
+                   == (one != other && (group || peer || beside)));
+      }
+    }
+  BOOST_TEST((Mesh{2, 1, 2}.peers_of(1) == std::vector<uint32_t>{3}));
 }
 
 // PROTOCOL 3, of any number of pipelines and of ranks without samples.

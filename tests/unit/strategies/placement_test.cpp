@@ -192,6 +192,14 @@ BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
   BOOST_TEST(on(all, 2) == "tensor:3");
   BOOST_TEST(all.links(plan).size() == 3u);
   BOOST_TEST(refused({{"a", 3}}, plan).starts_with("4 roles and 3 slots"));
+  // In two groups, each on two hosts, only peers talk to another group.
+  auto groups = plan;
+  groups.owner_kind = RoleKind::tensor;
+  groups.owners = groups.chain = 2;
+  const auto apart = placed({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}, groups);
+  BOOST_TEST(
+    (apart.links(groups)
+     == std::set<std::pair<size_t, size_t>>{{0, 1}, {2, 3}, {0, 2}, {1, 3}}));
 }
 
 BOOST_AUTO_TEST_CASE(too_few_slots_or_hosts_are_said_with_what_helps) {

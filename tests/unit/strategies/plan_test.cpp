@@ -234,6 +234,56 @@ BOOST_AUTO_TEST_CASE(pipelines_side_by_side_hold_all_layers_each) {
                 "add --virtual-ranks 5");
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_tensor_members_hold_all_slices_each) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  std::vector<uint32_t> all;
+  for (uint32_t i = 0; i < some_variables.size(); ++i)
+    all.push_back(i);
+  options.tensor = {{{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
+                    {{2, 4}, all, {0}, 7, 1, 1, 16}};
+  options.tensor[0].shows = options.tensor[0].variables;
+  options.data = 3;
+  options.virtual_ranks = 4;
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST((plan.owner_kind == RoleKind::tensor));
+  BOOST_TEST(plan.owners == 2u);
+  BOOST_TEST(plan.chain == 3u);
+  BOOST_TEST(plan.of_kind(RoleKind::stage).empty());
+  const auto members = plan.of_kind(RoleKind::tensor);
+  BOOST_REQUIRE(members.size() == 6u);
+  for (uint32_t member = 0; member < 6; ++member) {
+    BOOST_TEST(members[member].role.index == member);
+    BOOST_TEST((members[member].ranks == ranks_of_worker(member / 2, 3, 4)));
+    BOOST_TEST(members[member].slices == members[member % 2].slices);
+    BOOST_TEST(
+      (plan.share(members[member].role) == options.tensor[member % 2]));
+  }
+  for (const auto& slice : plan.slices) {
+    const uint32_t owner = slice.variable == 0 ? 1 : 0;
+    BOOST_TEST((plan.replicas(slice.id)
+                == std::vector<uint32_t>{owner, owner + 2, owner + 4}));
+  }
+  const auto table = to_table(plan);
+  for (const auto* shown :
+       {"group 2          tensor:4, tensor:5\n",
+        "tensor:1, tensor:3, tensor:5  2-3 ",
+        "at each member, over 3 groups by direct exchange, fixed tree; of "
+        "slices by direct exchange",
+        "tensor:1,tensor:3,tensor:5\n", "every member"})
+    BOOST_TEST(table.find(shown) != std::string::npos, table);
+  options.data = 5;
+  BOOST_TEST(refusal(options)
+             == "--mesh data=5: 5 groups need at least 5 virtual ranks: add "
+                "--virtual-ranks 5");
+  options.data = 2;
+  options.devices = {"cuda:0"};
+  BOOST_TEST(refusal(options).find("hybrid has its members on CPUs only")
+             != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   auto options = mirrored(1);
   options.strategy = Strategy::pipeline;

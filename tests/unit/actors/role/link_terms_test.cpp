@@ -143,6 +143,24 @@ BOOST_AUTO_TEST_CASE(a_stages_window_holds_what_other_pipelines_sum_up) {
              == link_terms(job, {RoleKind::stage, 3}).window_bytes);
 }
 
+// Tensor members of another group do the same.
+BOOST_AUTO_TEST_CASE(a_tensor_members_window_holds_what_its_peers_sum_up) {
+  auto options = served();
+  options.strategy = Strategy::hybrid;
+  options.model = "mlp:784-4000-4000-10";
+  options.cut.mesh = {2, 1, 2};
+  options.cut.virtual_slices = 4;
+  const Job job{options};
+  uint64_t elements = 0;
+  for (auto slice : job.plan.role({RoleKind::tensor, 3}).slices)
+    elements += job.plan.slices[slice].count;
+  // A node, and a share.
+  BOOST_TEST(link_terms(job, {RoleKind::tensor, 3}).window_bytes
+             >= 2 * 2 * (elements / 2) * sizeof(float));
+  BOOST_TEST(link_terms(job, {RoleKind::tensor, 1}).window_bytes
+             == link_terms(job, {RoleKind::tensor, 3}).window_bytes);
+}
+
 // Two workers that queue differently may each send first what the other holds
 // back: what passes in front of a slice must not take the room of that slice.
 BOOST_AUTO_TEST_CASE(a_window_has_room_for_what_passes_in_front_of_a_slice) {
