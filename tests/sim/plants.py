@@ -321,6 +321,37 @@ PLANTS = [
      "          send_after(chunk, StageStream::forward, rank, passed.values);\n",
      "          for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
      "            send_after(chunk, StageStream::forward, rank, passed.values);\n"),
+    (80, "the gradients of a peer are added twice", "actors/stage/peer_sum.cpp",
+     "    for (auto merges = addend.merges; merges > 0; --merges) {\n",
+     "    const bool twice = PLANTED(80) && addend.member != pipeline_;\n"
+     "    if (twice)\n      stack.push_back({values, nullptr});\n"
+     "    for (auto merges = addend.merges + (twice ? 1 : 0); merges > 0;\n"
+     "         --merges) {\n"),
+    (81, "a peer's share of the gradient stays that of the step before",
+     "actors/stage/peer_sum.cpp", "    if (from == pipeline_)\n",
+     "    static uint32_t taken = 0;\n"
+     "    if (from == pipeline_ || (PLANTED(81) && ++taken % 50 == 0))\n"),
+    (82, "a copy has the optimizer's state of an older step",
+     "actors/stage/peer_copies.cpp", "store->state(slice, version),",
+     "store->state(slice, PLANTED(82) ? store->oldest(slice) : version),"),
+    (83, "the data axis leaves out what the last pipeline has",
+     "strategies/mesh.cpp", "  return out;\n}\n\nbool MeshSum::has_node",
+     "  if (PLANTED(83) && out.addends.back().merges > 0) {\n"
+     "    const auto merges = out.addends.back().merges - 1;\n"
+     "    out.addends.pop_back();\n"
+     "    out.addends.back().merges += merges;\n  }\n"
+     "  return out;\n}\n\nbool MeshSum::has_node"),
+    (84, "a share goes to a peer twice", "actors/stage/stage.cpp",
+     "            send(peer, StageStream::shares,\n",
+     "            for (int i = PLANTED(84) && peer == 0 ? 0 : 1; i < 2; ++i)\n"
+     "              send(peer, StageStream::shares,\n"),
+    (85, "a member that lost its memory goes on with what it began with",
+     "actors/stage/peer_copies.cpp",
+     "out.learns || learner == own;",
+     "out.learns || (learner == own && !PLANTED(85));"),
+    (86, "a group's ranks are another group's, too",
+     "actors/stage/tensor_member.cpp", "mesh_.ranks(group_, ranks());",
+     "mesh_.ranks(PLANTED(86) ? 0 : group_, ranks());"),
     (90, "a tensor member computes with parameters of before the epoch",
      "actors/stage/tensor_steps.cpp", "  place_ = {};\n  load(version);\n",
      "  place_ = {};\n  if (!PLANTED(90) || step_ == 0)\n    load(version);\n"),

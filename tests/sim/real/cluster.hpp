@@ -83,7 +83,7 @@ private:
   bool kill_some(RoleKind kind, bool with_memory);
   bool may_lose_memory(RoleId shard) const;
   bool fragile();
-  bool stage_may_lose_memory(RoleId stage) const;
+  bool part_may_lose_memory(RoleId lost) const;
   bool is_shard(uint32_t process) const;
   uint32_t some_process(bool with_coordinator);
   bool stand_still(uint64_t low, uint64_t high);

@@ -120,8 +120,7 @@ bool Cluster::inject(Fault fault) {
     case Fault::kill_shard:
       return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:
-      return kill_some(scenario_.staged() ? RoleKind::stage : RoleKind::shard,
-                       true);
+      return kill_some(job_.plan.owner_kind, true);
     case Fault::pause:
       return stand_still(sim::paused_for[0], sim::paused_for[1]);
     case Fault::stop:
@@ -193,8 +192,8 @@ bool Cluster::kill_some(RoleKind kind, bool with_memory) {
 /// up, and hold what this one holds, as replicas of the epoch that lasts.
 bool Cluster::may_lose_memory(RoleId shard) const {
   const auto& own = members_.at(shard);
-  if (shard.kind == RoleKind::stage)
-    return stage_may_lose_memory(shard);
+  if (has_model_part(shard.kind))
+    return part_may_lose_memory(shard);
   if (scenario_.chain < 2 || !own.store || activated_ == 0
       || pulled_epoch_ != activated_ || disturbed_until_ > world_.now())
     return false;
@@ -205,20 +204,22 @@ bool Cluster::may_lose_memory(RoleId shard) const {
   return sim::is_held_elsewhere(job_, members_, chains_, activated_, shard);
 }
 
-/// Its peers have its slices, a step behind at most; it has more than it began
-/// with, by which it is known to have lost them.
-bool Cluster::stage_may_lose_memory(RoleId stage) const {
-  const auto& own = members_.at(stage);
+/// One of its peers has all its slices, a step behind at most; it has more than
+/// it began with, by which it is known to have lost them.
+bool Cluster::part_may_lose_memory(RoleId lost) const {
+  const auto& own = members_.at(lost);
   if (!own.store || activated_ == 0 || pulled_epoch_ != activated_)
     return false;
   const auto slices = own.store->slices();
-  return std::ranges::all_of(slices, [&](uint32_t slice) {
-    const auto newest = own.store->newest(slice);
-    return newest > 3 && std::ranges::any_of(members_, [&](const auto& x) {
-             const auto& [role, member] = x;
-             return role != stage && member.store && member.store->holds(slice)
-                    && member.store->newest(slice) + 1 >= newest;
-           });
+  const auto owners = job_.plan.owners;
+  return std::ranges::any_of(members_, [&](const auto& x) {
+    const auto& [role, member] = x;
+    return role != lost && role.index % owners == lost.index % owners
+           && member.store && std::ranges::all_of(slices, [&](uint32_t slice) {
+                const auto newest = own.store->newest(slice);
+                return newest > 3 && member.store->holds(slice)
+                       && member.store->newest(slice) + 1 >= newest;
+              });
   });
 }
 

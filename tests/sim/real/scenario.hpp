@@ -42,7 +42,7 @@ struct Scenario {
   /// Of a pipeline, or of tensor members.
   struct Stages {
     uint32_t count = 1;
-    uint32_t pipelines = 1;        ///< side by side, each with so many
+    uint32_t pipelines = 1; ///< or groups, side by side, each with so many
     std::string schedule = "1f1b"; ///< of stages, as the next one
     bool recompute = false;
     bool clips = false; ///< each step needs a norm over all of them
