@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int control_port = 7000;
 constexpr int metrics_port = 9400;
@@ -33,15 +33,16 @@ std::string literal(const std::string& text) {
   return out;
 }
 
-Json labels(const KubernetesJob& job, const std::string& kind) {
+OrderedJson labels(const KubernetesJob& job, const std::string& kind) {
   return {{"app.kubernetes.io/name", "troupe"},
           {"app.kubernetes.io/instance", job.flags.name},
           {"app.kubernetes.io/component", kind}};
 }
 
-Json object(const KubernetesJob& job, const char* version, const char* kind,
-            const std::string& name, const std::string& component) {
-  Json metadata{{"name", name}};
+OrderedJson object(const KubernetesJob& job, const char* version,
+                   const char* kind, const std::string& name,
+                   const std::string& component) {
+  OrderedJson metadata{{"name", name}};
   if (!job.flags.space.empty())
     metadata["namespace"] = job.flags.space;
   metadata["labels"] = labels(job, component);
@@ -57,14 +58,14 @@ std::string coordinator_host(const KubernetesJob& job) {
   return name_of(job, "coordinator-0") + '.' + job.flags.name;
 }
 
-Json environment(const char* name, const char* field) {
+OrderedJson environment(const char* name, const char* field) {
   return {{"name", name},
           {"valueFrom", {{"fieldRef", {{"fieldPath", field}}}}}};
 }
 
 /// What a pod's init container and its role read their place from.
-Json environments(bool coordinates) {
-  Json out = Json::array({{{"name", "HOME"}, {"value", "/tmp"}}});
+OrderedJson environments(bool coordinates) {
+  OrderedJson out = OrderedJson::array({{{"name", "HOME"}, {"value", "/tmp"}}});
   out.push_back(environment("TROUPE_NUMBER",
                             "metadata.annotations['batch.kubernetes.io/"
                             "job-completion-index']"));
@@ -75,10 +76,10 @@ Json environments(bool coordinates) {
   return out;
 }
 
-Json own_security() {
+OrderedJson own_security() {
   return {{"allowPrivilegeEscalation", false},
           {"readOnlyRootFilesystem", true},
-          {"capabilities", {{"drop", Json::array({"ALL"})}}}};
+          {"capabilities", {{"drop", OrderedJson::array({"ALL"})}}}};
 }
 
 /// Copies a pod's own certificate, and no other, to where its role alone reads
@@ -113,12 +114,12 @@ std::string life_of_first_process() {
          "echo \"$now\" > /tmp/alive\n";
 }
 
-Json shell(const std::string& text) {
+OrderedJson shell(const std::string& text) {
   return {"sh", "-c", text};
 }
 
-void add_probes(Json& container, bool coordinates) {
-  const Json door{{"port", control_port}};
+void add_probes(OrderedJson& container, bool coordinates) {
+  const OrderedJson door{{"port", control_port}};
   if (!coordinates) {
     container["livenessProbe"] = {
       {"exec", {{"command", shell(life_of_first_process())}}},
@@ -133,62 +134,63 @@ void add_probes(Json& container, bool coordinates) {
   container["readinessProbe"] = {{"tcpSocket", door}, {"periodSeconds", 10}};
   container["livenessProbe"] = {
     {"exec",
-     {{"command", Json::array({"troupe", "status",
-                               "127.0.0.1:" + std::to_string(metrics_port),
-                               "--certificates", certificates})}}},
+     {{"command",
+       OrderedJson::array({"troupe", "status",
+                           "127.0.0.1:" + std::to_string(metrics_port),
+                           "--certificates", certificates})}}},
     {"periodSeconds", 30},
     {"timeoutSeconds", 20},
     {"failureThreshold", 4}};
 }
 
-Json arguments_of(const KubernetesJob& job, const std::string& kind) {
+OrderedJson arguments_of(const KubernetesJob& job, const std::string& kind) {
   const auto port = ":" + std::to_string(control_port);
   if (kind != "coordinator")
     return {"role",           kind + ':' + number_word,
             "--coordinator",  coordinator_host(job) + port,
             "--certificates", certificates};
-  Json out{"role",
-           "coordinator",
-           "--listen",
-           "0.0.0.0" + port,
-           "--certificates",
-           certificates,
-           "--metrics-address",
-           "0.0.0.0:" + std::to_string(metrics_port),
-           "--journal",
-           std::string{kept} + "/journal-$(TROUPE_RUN).db"};
+  OrderedJson out{"role",
+                  "coordinator",
+                  "--listen",
+                  "0.0.0.0" + port,
+                  "--certificates",
+                  certificates,
+                  "--metrics-address",
+                  "0.0.0.0:" + std::to_string(metrics_port),
+                  "--journal",
+                  std::string{kept} + "/journal-$(TROUPE_RUN).db"};
   for (const auto& word : job.job)
     out.push_back(literal(word));
   return out;
 }
 
-Json resources_of(const KubernetesRole& role) {
-  Json out{{"requests",
-            {{"cpu", std::to_string(role.cores)},
-             {"memory", std::to_string(role.memory_mib) + "Mi"}}}};
+OrderedJson resources_of(const KubernetesRole& role) {
+  OrderedJson out{{"requests",
+                   {{"cpu", std::to_string(role.cores)},
+                    {"memory", std::to_string(role.memory_mib) + "Mi"}}}};
   if (role.gpus > 0)
     out["limits"] = {{"nvidia.com/gpu", std::to_string(role.gpus)}};
   return out;
 }
 
-Json mount(const char* name, const std::string& path) {
+OrderedJson mount(const char* name, const std::string& path) {
   return {{"name", name}, {"mountPath", path}};
 }
 
 /// The volumes of a pod, and where its role has them.
 void add_volumes(const KubernetesJob& job, const KubernetesRole& role,
-                 Json& pod, Json& container) {
-  const Json in_memory{{"medium", "Memory"}};
-  pod["volumes"] = Json::array(
+                 OrderedJson& pod, OrderedJson& container) {
+  const OrderedJson in_memory{{"medium", "Memory"}};
+  pod["volumes"] = OrderedJson::array(
     {{{"name", "private"}, {"emptyDir", in_memory}},
      {{"name", "shared-memory"}, {"emptyDir", in_memory}},
-     {{"name", "temporary"}, {"emptyDir", Json::object()}},
+     {{"name", "temporary"}, {"emptyDir", OrderedJson::object()}},
      {{"name", "secret"},
       {"secret",
        {{"secretName", name_of(job, role.kind)}, {"defaultMode", 0440}}}}});
-  container["volumeMounts"] = Json::array({mount("private", private_folder),
-                                           mount("shared-memory", "/dev/shm"),
-                                           mount("temporary", "/tmp")});
+  container["volumeMounts"] = OrderedJson::array(
+    {mount("private", private_folder), mount("shared-memory", "/dev/shm"),
+     mount("temporary", "/tmp")});
   if (role.kind == "coordinator") {
     pod["volumes"].push_back(
       {{"name", "kept"},
@@ -207,54 +209,55 @@ void add_volumes(const KubernetesJob& job, const KubernetesRole& role,
   }
 }
 
-Json pod_of(const KubernetesJob& job, const KubernetesRole& role) {
+OrderedJson pod_of(const KubernetesJob& job, const KubernetesRole& role) {
   const bool coordinates = role.kind == "coordinator";
-  Json container{{"name", "role"},
-                 {"image", job.flags.image},
-                 {"command", Json::array({"troupe"})},
-                 {"args", arguments_of(job, role.kind)},
-                 {"workingDir", coordinates ? kept : "/tmp"},
-                 {"env", environments(coordinates)},
-                 {"resources", resources_of(role)},
-                 {"securityContext", own_security()}};
+  OrderedJson container{{"name", "role"},
+                        {"image", job.flags.image},
+                        {"command", OrderedJson::array({"troupe"})},
+                        {"args", arguments_of(job, role.kind)},
+                        {"workingDir", coordinates ? kept : "/tmp"},
+                        {"env", environments(coordinates)},
+                        {"resources", resources_of(role)},
+                        {"securityContext", own_security()}};
   if (coordinates)
-    container["ports"] =
-      Json::array({{{"name", "control"}, {"containerPort", control_port}},
-                   {{"name", "metrics"}, {"containerPort", metrics_port}}});
+    container["ports"] = OrderedJson::array(
+      {{{"name", "control"}, {"containerPort", control_port}},
+       {{"name", "metrics"}, {"containerPort", metrics_port}}});
   add_probes(container, coordinates);
-  Json pod{{"subdomain", job.flags.name},
-           {"restartPolicy", "OnFailure"},
-           // At SIGTERM a run ends in good order and saves.
-           {"terminationGracePeriodSeconds", 90},
-           {"automountServiceAccountToken", false},
-           {"enableServiceLinks", false},
-           {"securityContext",
-            {{"runAsNonRoot", true},
-             {"runAsUser", user},
-             {"runAsGroup", user},
-             {"fsGroup", user},
-             {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-           {"topologySpreadConstraints",
-            Json::array({{{"maxSkew", 1},
-                          {"topologyKey", "kubernetes.io/hostname"},
-                          {"whenUnsatisfiable", "ScheduleAnyway"},
-                          {"labelSelector",
-                           {{"matchLabels", labels(job, role.kind)}}}}})}};
+  OrderedJson pod{
+    {"subdomain", job.flags.name},
+    {"restartPolicy", "OnFailure"},
+    // At SIGTERM a run ends in good order and saves.
+    {"terminationGracePeriodSeconds", 90},
+    {"automountServiceAccountToken", false},
+    {"enableServiceLinks", false},
+    {"securityContext",
+     {{"runAsNonRoot", true},
+      {"runAsUser", user},
+      {"runAsGroup", user},
+      {"fsGroup", user},
+      {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+    {"topologySpreadConstraints",
+     OrderedJson::array(
+       {{{"maxSkew", 1},
+         {"topologyKey", "kubernetes.io/hostname"},
+         {"whenUnsatisfiable", "ScheduleAnyway"},
+         {"labelSelector", {{"matchLabels", labels(job, role.kind)}}}}})}};
   add_volumes(job, role, pod, container);
-  pod["initContainers"] = Json::array(
+  pod["initContainers"] = OrderedJson::array(
     {{{"name", "certificates"},
       {"image", job.flags.image},
       {"command", shell(preparation(job, role.kind))},
       {"env", environments(false)},
       {"resources", {{"requests", {{"cpu", "10m"}, {"memory", "16Mi"}}}}},
-      {"volumeMounts", Json::array({mount("private", private_folder),
-                                    mount("secret", secret)})},
+      {"volumeMounts", OrderedJson::array({mount("private", private_folder),
+                                           mount("secret", secret)})},
       {"securityContext", own_security()}}});
-  pod["containers"] = Json::array({std::move(container)});
+  pod["containers"] = OrderedJson::array({std::move(container)});
   return pod;
 }
 
-Json job_of(const KubernetesJob& job, const KubernetesRole& role) {
+OrderedJson job_of(const KubernetesJob& job, const KubernetesRole& role) {
   auto out = object(job, "batch/v1", "Job", name_of(job, role.kind), role.kind);
   out["spec"] = {{"completionMode", "Indexed"},
                  {"completions", role.count},
@@ -266,7 +269,8 @@ Json job_of(const KubernetesJob& job, const KubernetesRole& role) {
   return out;
 }
 
-Json secret_of(const KubernetesJob& job, const std::string& part, Json files) {
+OrderedJson secret_of(const KubernetesJob& job, const std::string& part,
+                      OrderedJson files) {
   auto out = object(job, "v1", "Secret", name_of(job, part), part);
   out["type"] = "Opaque";
   out["stringData"] = std::move(files);
@@ -274,14 +278,14 @@ Json secret_of(const KubernetesJob& job, const std::string& part, Json files) {
 }
 
 void add_secrets(const KubernetesJob& job, const KubernetesKeys& keys,
-                 std::vector<Json>& out) {
+                 std::vector<OrderedJson>& out) {
   const auto token = keys.metrics_token + '\n';
   out.push_back(secret_of(job, "coordinator",
                           {{authority_file, keys.authority.authority},
                            {authority_key_file, keys.authority.authority_key},
                            {metrics_token_file, token}}));
   for (const auto& role : job.roles) {
-    Json files{{authority_file, keys.authority.authority}};
+    OrderedJson files{{authority_file, keys.authority.authority}};
     for (const auto& member : keys.members)
       if (const auto stem = file_stem(member.name);
           stem.starts_with(role.kind + '-')) {
@@ -297,37 +301,37 @@ void add_secrets(const KubernetesJob& job, const KubernetesKeys& keys,
                            {metrics_token_file, keys.metrics_token}}));
 }
 
-Json claim_of(const KubernetesJob& job) {
+OrderedJson claim_of(const KubernetesJob& job) {
   auto out = object(job, "v1", "PersistentVolumeClaim", name_of(job, "kept"),
                     "coordinator");
-  out["spec"] = {{"accessModes", Json::array({"ReadWriteOnce"})},
+  out["spec"] = {{"accessModes", OrderedJson::array({"ReadWriteOnce"})},
                  {"resources",
                   {{"requests", {{"storage", job.flags.storage}}}}}};
   return out;
 }
 
-Json service_of(const KubernetesJob& job) {
+OrderedJson service_of(const KubernetesJob& job) {
   auto out = object(job, "v1", "Service", job.flags.name, "coordinator");
   auto members = labels(job, "");
   members.erase("app.kubernetes.io/component");
   // Pods find each other before they are ready: a run begins when all are
   // there.
-  out["spec"] = {
-    {"clusterIP", "None"},
-    {"publishNotReadyAddresses", true},
-    {"selector", members},
-    {"ports", Json::array({{{"name", "control"}, {"port", control_port}}})}};
+  out["spec"] = {{"clusterIP", "None"},
+                 {"publishNotReadyAddresses", true},
+                 {"selector", members},
+                 {"ports", OrderedJson::array(
+                             {{{"name", "control"}, {"port", control_port}}})}};
   return out;
 }
 
-Json monitor_of(const KubernetesJob& job) {
+OrderedJson monitor_of(const KubernetesJob& job) {
   auto out = object(job, "monitoring.coreos.com/v1", "PodMonitor",
                     job.flags.name, "metrics");
   const auto shown = name_of(job, "metrics");
   out["spec"] = {
     {"selector", {{"matchLabels", labels(job, "coordinator")}}},
     {"podMetricsEndpoints",
-     Json::array(
+     OrderedJson::array(
        {{{"port", "metrics"},
          {"scheme", "https"},
          {"interval", "5s"},
@@ -376,7 +380,7 @@ std::vector<KubernetesRole> kubernetes_roles(const Settings& settings) {
 
 std::string kubernetes_manifest(const KubernetesJob& job,
                                 const KubernetesKeys& keys) {
-  std::vector<Json> out;
+  std::vector<OrderedJson> out;
   add_secrets(job, keys, out);
   out.push_back(claim_of(job));
   out.push_back(service_of(job));

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t indent_step = 2;
 
@@ -45,7 +45,7 @@ bool fits_block(const std::string& text) {
             });
 }
 
-std::string scalar(const Json& value, size_t indent) {
+std::string scalar(const OrderedJson& value, size_t indent) {
   if (!value.is_string())
     return value.is_object() ? "{}" : value.is_array() ? "[]" : value.dump();
   const auto& text = value.get_ref<const std::string&>();
@@ -64,12 +64,12 @@ std::string scalar(const Json& value, size_t indent) {
   return out;
 }
 
-bool has_parts(const Json& value) {
+bool has_parts(const OrderedJson& value) {
   return value.is_structured() && !value.empty();
 }
 
 /// Appends the lines of a list or a mapping, each with its end.
-void write(std::string& out, const Json& value, size_t indent) {
+void write(std::string& out, const OrderedJson& value, size_t indent) {
   const std::string blanks(indent, ' ');
   if (value.is_array()) {
     for (const auto& item : value) {
@@ -86,7 +86,7 @@ void write(std::string& out, const Json& value, size_t indent) {
     return;
   }
   for (const auto& [key, item] : value.items()) {
-    out += blanks + (is_plain(key) ? key : Json(key).dump()) + ':';
+    out += blanks + (is_plain(key) ? key : OrderedJson(key).dump()) + ':';
     if (has_parts(item)) {
       out += '\n';
       write(out, item, indent + indent_step);
@@ -98,7 +98,7 @@ void write(std::string& out, const Json& value, size_t indent) {
 
 } // namespace
 
-std::string to_yaml_documents(const std::vector<Json>& values) {
+std::string to_yaml_documents(const std::vector<OrderedJson>& values) {
   std::string out;
   for (const auto& value : values) {
     out += "---\n";
