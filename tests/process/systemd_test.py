@@ -50,16 +50,9 @@ set -e
 mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
-if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then
-  umount -l /sys/fs/cgroup
-  mount -t cgroup2 cgroup2 /sys/fs/cgroup
-else
-  umount -l /sys/fs/cgroup/* /sys/fs/cgroup
-  mount -t tmpfs tmpfs /sys/fs/cgroup
-  mkdir /sys/fs/cgroup/systemd /sys/fs/cgroup/unified
-  mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
-  mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
-fi
+[ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] || umount -l /sys/fs/cgroup/*
+umount -l /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup # systemd 256 and later want no other
 mount -t tmpfs tmpfs /etc/systemd/system
 cp "$1"/units/* /etc/systemd/system/
 exec env -i container=namespaces PATH="$PATH" {systemd} --system \\
