@@ -648,9 +648,11 @@ FOREIGN_FLAGS = {
     "run_test", "log_level",  # Boost's test programs
     "tool", "set", "clock-control", "launch-count",  # CUDA's tools
     "max-restarts",  # torchrun's
-    "ntasks-per-node", "signal"}  # Slurm's
+    "ntasks-per-node", "signal",  # Slurm's
+    "rm", "now"}  # docker's, systemctl's
 
 FOREIGN_NAMES = {
+    "authorized_keys",  # OpenSSH's
     "make_session",  # CAF's
     "eta_min", "count_include_pad", "padding_idx", "batch_size",  # PyTorch's
     "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",

@@ -37,8 +37,7 @@ namespace {
 /// Draws worlds from seed `first` on; returns whether there were enough of them
 /// for each kind of fault to have come.
 bool check_worlds(real::Campaign& campaign, uint64_t first, uint64_t min) {
-  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min, max_seeds,
-                               budget_s};
+  const sim::SeedBudget budget{"TROUPE_REAL_SEEDS", min, max_seeds, budget_s};
   uint64_t few = 0;
   const auto end = sim::check_seeds(
     campaign, "test_sim_real", first,
