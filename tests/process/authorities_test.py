@@ -1,6 +1,6 @@
 """Who signs certificates and takes them away, beyond one coordinator's process: what
 it revokes all members refuse, and what it signed holds after a failover."""
-# ctest: TIMEOUT 900 COST 40
+# ctest: TIMEOUT 900 COST 40 PROCESSORS 1
 
 import os
 import signal

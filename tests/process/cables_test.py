@@ -4,7 +4,7 @@ goes on, and the weights are those of a run without a cut.
 
 TROUPE_CABLES=full takes the full measure: 50 cuts of 0.5 to 30 s and 20 deaths
 of a host for each strategy, which takes hours."""
-# ctest: TIMEOUT 900 COST 40
+# ctest: TIMEOUT 900 COST 40 PROCESSORS 1
 
 import json
 import os

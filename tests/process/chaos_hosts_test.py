@@ -1,7 +1,7 @@
 """troupe chaos strikes whole hosts, which are network namespaces, and their
 cables, under roles that were started by hand: everybody is back, and the weights
 are those of a run without a fault."""
-# ctest: TIMEOUT 900 COST 90
+# ctest: TIMEOUT 900 COST 90 PROCESSORS 1
 
 import tomllib
 import unittest

@@ -1,6 +1,6 @@
 """troupe chaos with more than deaths: roles stand still, compute slowly and lose
 a link, by a seed and by a plan; nothing is lost, and nothing is left behind."""
-# ctest: TIMEOUT 1200 COST 120
+# ctest: TIMEOUT 1200 COST 120 PROCESSORS 1
 
 import os
 import subprocess

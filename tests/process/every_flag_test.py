@@ -1,6 +1,6 @@
 """Each flag of each command does something that can be seen, or is refused with
 one line: ROWS says what, and a flag of a `--help` without a row fails."""
-# ctest: TIMEOUT 1200 COST 40
+# ctest: TIMEOUT 1200 COST 40 PROCESSORS 1
 
 import concurrent.futures
 import json

@@ -4,7 +4,7 @@ files, with its one line, the right status, and what was saved.
 Disks are size-limited tmpfs in a mount namespace of this test's own, so the
 machine's mounts are never touched.
 """
-# ctest: TIMEOUT 1200 COST 45
+# ctest: TIMEOUT 1200 COST 45 PROCESSORS 1
 
 import concurrent.futures
 import contextlib

@@ -2,7 +2,7 @@
 it is linked, or before its main. A launcher may die of it as long as it has begun
 nothing; a role that a launcher starts never does, and is not taken for a failure.
 """
-# ctest: TIMEOUT 1200 COST 40
+# ctest: TIMEOUT 1200 COST 40 PROCESSORS 1
 
 import collections
 import contextlib

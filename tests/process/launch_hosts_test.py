@@ -1,7 +1,7 @@
 """`troupe launch` on hosts that are network namespaces, with a real sshd each: one
 command, the bits of one device, nothing left behind however it ends, and one
 line for what ssh or the network refuses."""
-# ctest: TIMEOUT 600 COST 60
+# ctest: TIMEOUT 600 COST 60 PROCESSORS 1
 
 import functools
 import glob

@@ -3,7 +3,7 @@ whoever computes, resumed as uninterrupted, evaluated as `evaluate`, planned as
 trained, every sample counted and a loss that falls where steps run free;
 success or one line and status 1 or 2, never a signal; and nothing is left.
 
-Draws are made for TROUPE_DRAWS_SECONDS (50), or TROUPE_DRAWS=2000 of them, from
+Draws are made for TROUPE_DRAWS_SECONDS (30), or TROUPE_DRAWS=2000 of them, from
 TROUPE_DRAWS_SEED (1) on; what fails is told with the number that repeats it,
 TROUPE_DRAWS_ONLY=1:37."""
 # ctest: TIMEOUT 1200
@@ -31,7 +31,7 @@ from endings_test import processes_of
 from same_bits_test import instruction_sets
 
 TROUPE = os.path.abspath(PROGRAM)
-SECONDS = float(os.environ.get("TROUPE_DRAWS_SECONDS", "50"))
+SECONDS = float(os.environ.get("TROUPE_DRAWS_SECONDS", "30"))
 COUNT = int(os.environ.get("TROUPE_DRAWS", "0"))
 SEED = int(os.environ.get("TROUPE_DRAWS_SEED", "1"))
 ONLY = os.environ.get("TROUPE_DRAWS_ONLY")

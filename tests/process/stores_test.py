@@ -1,7 +1,7 @@
 """Data at https:// and s3://: the same weights as from files, whoever computes
 and dies, over a store that fails and is slow; what cannot be had is one line;
 keys are written nowhere."""
-# ctest: TIMEOUT 1200 COST 60
+# ctest: TIMEOUT 1200 COST 60 PROCESSORS 1
 
 import os
 import shutil
