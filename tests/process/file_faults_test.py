@@ -446,6 +446,26 @@ class FileFaults(OwnFolder):
         run = self.start(*JOB, *ONE, "--checkpoint-dir", kept, "--resume")
         self.assertEqual(run.finish()["resumed_from"]["step"], 30)
 
+    def test_a_checkpoint_that_may_not_be_read_is_not_passed_over(self):
+        disk = self.disk()
+        kept = self.kept(disk)
+        before = sorted(os.listdir(kept))
+        newest = os.path.join(kept, before[-1])
+        files = [os.path.join(newest, name) for name in os.listdir(newest)]
+        for file in files:
+            os.chmod(file, 0)
+        resumed = [*JOB, *ONE, "--checkpoint-dir", kept, "--resume",
+                   "--checkpoint-keep", "1"]
+        run = self.start(*resumed, disk=disk, fault="forbidden")
+        run.finish(1)
+        self.assertRegex(run.error(), r"\Atroupe: \S+/step-0+30/\S+: "
+                         rf"cannot be .*{FORBIDDEN}.*\n\Z")
+        self.assertEqual(sorted(os.listdir(kept)), before)
+        for file in files:
+            os.chmod(file, 0o600)
+        run = self.start(*resumed, disk=disk, fault="forbidden")
+        self.assertEqual(run.finish()["resumed_from"]["step"], 30)
+
     def test_where_all_are_damaged_only_fresh_begins_and_keeps_them(self):
         disk = self.disk()
         kept = self.kept(disk)
