@@ -14,7 +14,7 @@ import unittest
 
 from cluster import Run, wait_for
 
-ROUNDS = int(os.environ.get("TROUPE_KILL_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("TROUPE_KILL_ROUNDS", "8"))
 SEED = int(os.environ.get("TROUPE_KILL_SEED", "1"))
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
@@ -25,6 +25,10 @@ WAYS = {"served": [*SERVED, "--workers", "2", "--ps", "2"],
         "replicas": ["--strategy", "multi_worker_mirrored", "--workers", "2",
                      "--processes"],
         "mirrored": ["--strategy", "mirrored", "--devices", "cpu:2"],
+        "sharded": ["--strategy", "fully_sharded", "--workers", "2"],
+        "pipeline": ["--strategy", "pipeline", "--stages", "2", "--processes"],
+        "hybrid": ["--strategy", "hybrid", "--mesh", "data=2,stage=2",
+                   "--processes"],
         "one_device": ["--strategy", "one_device"]}
 MOMENTS = ("start", "step", "checkpoint")
 
