@@ -5,13 +5,12 @@ from memory that outlived it, and no step is lost (I3, I9)."""
 
 import os
 import re
-import signal
-import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run, resident_bytes, tensors_in, wait_for
-from split_models import MODELS, ONE, STRUCK, SplitModels, digests, summary_of
+from cluster import Run, tensors_in
+from split_models import (MODELS, ONE, STRUCK, SplitModels, call, digests,
+                          summary_of)
 
 STAGES = ["--strategy", "pipeline", "--stages"]
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -119,65 +118,35 @@ class Pipeline(SplitModels, unittest.TestCase):
                 ["4", "--schedule", "zero_bubble"], ["4", "--processes"]])
 
     def test_a_killed_stage_goes_on_and_no_step_is_lost(self):
-        self.check_kills(*STRUCK)
+        self.check_stage_kills(*STRUCK)
         for job in (STRUCK, MODELS["cnn"][:-2], MODELS["transformer"][:-2]):
             with self.subTest(job=job):
-                self.check_kills(*job, *LAMB, *CLIPPED)
+                self.check_stage_kills(*job, *LAMB, *CLIPPED)
 
     def test_a_stage_killed_between_halves_of_its_backward_pass(self):
         layout = ["--schedule", "zero_bubble"]
-        self.check_kills(*STRUCK, layout=layout)
-        self.check_kills(*MODELS["transformer"][:-2], layout=layout)
+        self.check_stage_kills(*STRUCK, layout=layout)
+        self.check_stage_kills(*MODELS["transformer"][:-2], layout=layout)
 
     def test_a_stage_with_chunks_is_killed(self):
         job = MODELS["transformer"][:-2]
         job[job.index("--virtual-ranks") + 1] = "6"
-        self.check_kills(*job, layout=["--schedule", "interleaved"])
+        self.check_stage_kills(*job, layout=["--schedule", "interleaved"])
 
     def test_a_stage_killed_while_it_computes_activations_again(self):
-        self.check_kills(*MODELS["transformer"][:-2],
+        self.check_stage_kills(*MODELS["transformer"][:-2],
                          layout=["--recompute", "full"])
 
-    def check_kills(self, *job, layout=()):
-        with Run(*job, *ENDLESS, *STAGES, "3", *layout, "--processes") as run:
-            for role in ("stage:1", "stage:0", "stage:2"):
-                run.wait_for_step(run.step() + 50)
-                run.kill_and_wait(role, 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, *job)
-        self.assertEqual([(r["role"], r["kind"])
-                          for r in summary["recoveries"]],
-                         [("stage:1", "stage_restored"),
-                          ("stage:0", "stage_restored"),
-                          ("stage:2", "stage_restored")])
+    def check_stage_kills(self, *job, layout=()):
+        self.check_killed_in_turn(job, [*STAGES, "3", *layout, "--processes"],
+                                  ["stage:1", "stage:0", "stage:2"])
 
     def test_the_coordinator_or_all_stages_may_die(self):
-        with Run(*STRUCK, *ENDLESS, *STAGES, "2", "--processes") as run:
-            run.wait_for_step(150)
-            run.kill_and_wait("coordinator", 1)
-            run.wait_for_step(run.step() + 100)
-            epoch = run.metric("troupe_membership_epoch")
-            run.kill("stage:0")
-            run.kill("stage:1")
-            run.wait_for_epoch(epoch + 1)
-            summary = run.end(100)
-        self.check_undisturbed(summary, *STRUCK)
-        self.assertEqual(sorted((r["role"], r["kind"])
-                                for r in summary["recoveries"]),
-                         [("coordinator", "coordinator_restarted"),
-                          ("stage:0", "stage_restored"),
-                          ("stage:1", "stage_restored")])
+        self.check_deaths_together(STRUCK, [*STAGES, "2", "--processes"],
+                                   ["stage:0", "stage:1"])
 
     def test_a_stopped_stage_is_replaced(self):
-        with Run(*STRUCK, *ENDLESS, *STAGES, "3", "--processes") as run:
-            run.wait_for_step(200)
-            stopped = run.role("stage:1")
-            os.kill(stopped, signal.SIGSTOP)
-            wait_for(lambda: "stage:1 is left out" in run.output()
-                     + run.error() or run.children().get("stage:1")
-                     not in (None, stopped), "the stopped stage is replaced")
-            summary = run.end(100)
-        self.check_undisturbed(summary, *STRUCK)
+        self.check_stopped(STRUCK, [*STAGES, "3", "--processes"], "stage:1")
 
     def test_a_checkpoint_goes_on_under_another_strategy(self):
         layouts = ([*STAGES, "3"], ONE, [*STAGES, "2", "--processes"],
@@ -195,33 +164,20 @@ class Pipeline(SplitModels, unittest.TestCase):
             self.assertEqual(*(tensors_in(file) for file in files))
 
     def test_ctrl_c_ends_with_what_all_stages_have(self):
-        with Run(*STRUCK, *ENDLESS, *STAGES, "3", "--processes") as run:
-            run.wait_for_step(50)
-            run.process.send_signal(signal.SIGINT)
-            summary = run.finish(130, 10)
-        self.check_undisturbed(summary, *STRUCK)
+        self.check_interrupted(STRUCK, [*STAGES, "3", "--processes"])
 
     def test_a_gradient_that_is_not_finite_ends_the_run_with_a_line(self):
-        with Run(*STRUCK, "--steps", "100", *STAGES, "2",
-                 "--lr", "1e30") as run:
-            run.finish(1)
-            self.assertRegex(run.error(),
-                             r"^troupe: (NaN loss at|the gradient of) step \d+ "
-                             r".*lower --lr")
+        self.check_not_finite(STRUCK, [*STAGES, "2"])
 
     def test_plan_shows_who_holds_which_layers(self):
-        done = subprocess.run(
-            [TROUPE, "plan", *MODELS["mlp"], *STAGES, "2"],
-            capture_output=True, text=True, timeout=60, check=False)
+        done = call("plan", *MODELS["mlp"], *STAGES, "2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"stage:0 +flatten to dense_0")
         self.assertRegex(done.stdout, r"stage:1 +dense_1 to loss")
         self.assertIn("schedule 1f1b", done.stdout)
         # A stage that puts weights off keeps as many as the first one.
-        done = subprocess.run(
-            [TROUPE, "plan", *MODELS["mlp"], *STAGES, "2", "--schedule",
-             "zero_bubble"],
-            capture_output=True, text=True, timeout=60, check=False)
+        done = call("plan", *MODELS["mlp"], *STAGES, "2", "--schedule",
+                    "zero_bubble")
         self.assertIn("schedule zero_bubble", done.stdout, done.stderr)
         self.assertEqual(
             re.findall(r"(?m)^stage:\d .* to .* (\d+)$", done.stdout),
@@ -232,10 +188,8 @@ class Pipeline(SplitModels, unittest.TestCase):
                "synthetic:text", "--global-batch", "64"]
         of_one = []
         for recompute in ("none", "full"):
-            done = subprocess.run(
-                [TROUPE, "plan", *job, *STAGES, "4", "--schedule", "gpipe",
-                 "--virtual-ranks", "16", "--recompute", recompute],
-                capture_output=True, text=True, timeout=60, check=False)
+            done = call("plan", *job, *STAGES, "4", "--schedule", "gpipe",
+                 "--virtual-ranks", "16", "--recompute", recompute)
             self.assertEqual(done.returncode, 0, done.stderr)
             number, unit = re.search(r"stage:1 needs .* a step ([\d.]+) (\w+)",
                                      done.stdout).groups()
@@ -264,64 +218,43 @@ class Pipeline(SplitModels, unittest.TestCase):
                                                     *limit)), digests(whole))
 
     def test_stages_take_as_much_memory_as_the_plan_says(self):
-        def resident(*model):
-            job = ["--model", *model, "--data", "synthetic:text",
-                   "--global-batch", "16", "--seed", "7", *STAGES, "4",
-                   "--processes"]
-            with Run(*job, "--steps", "100000") as run:
-                run.wait_for_step(4)
-                found = [resident_bytes(run.role(f"stage:{k}"))
-                         for k in range(4)]
-                run.process.send_signal(signal.SIGINT)
-                run.finish(130, 60)
-            return found
-
-        base = resident("transformer:L4-H1-D8-T32")
-        wide = resident("transformer:L4-H4-D256-T32", "--device-memory",
-                        "48MiB")
-        for alone, with_layers in zip(base, wide):
-            self.assertLess(with_layers - alone, 48 << 20)
-            self.assertGreater(with_layers - alone, 16 << 20)
+        self.check_memory([*STAGES, "4", "--processes"],
+                          [f"stage:{k}" for k in range(4)],
+                          "transformer:L4-H1-D8-T32",
+                          "transformer:L4-H4-D256-T32")
 
     def test_what_cannot_be_is_refused_in_one_line(self):
-        for arguments, pattern in (
-                ([*STAGES, "9"], r"--stages 9: .* has 4 operators.*fewer"),
-                ([*STAGES, "2", "--split-at", "dense_9"],
-                 r"--split-at dense_9: .*no operator dense_9"),
-                ([*STAGES, "2", "--split-at", "dense_0"],
-                 r"--split-at dense_0: .*leave it out"),
-                ([*STAGES, "3", "--split-at", "dense_2,dense_1"],
-                 r"dense_1 is not after the one before it"),
-                ([*STAGES, "3", "--split-at", "dense_1"],
-                 r"makes 2 stages of --stages 3"),
-                ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
-                ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
-                ([*STAGES, "3", "--schedule", "interleaved"],
-                 r"groups of 3, .*--virtual-ranks 6"),
-                ([*STAGES, "1", "--schedule", "interleaved"],
-                 r"goes round several stages"),
-                ([*STAGES, "2", "--schedule", "interleaved", "--chunks", "3"],
-                 r"--chunks 3: .* has 4 operators"),
-                ([*STAGES, "2", "--chunks", "2"],
-                 r"--chunks has no effect without --schedule interleaved"),
-                ([*STAGES, "2", "--schedule", "best"],
-                 r"--schedule best: unknown"),
-                ([*STAGES, "0"], r"--stages 0"),
-                ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
-                (["--stages", "2"], r"--stages has no effect"),
-                ([*STAGES, "2", "--device-memory", "12MB"],
-                 r"--device-memory 12MB: expected bytes"),
-                (["--recompute", "full"], r"--recompute has no effect"),
-                ([*STAGES, "2", "--recompute", "some"],
-                 r"--recompute some: unknown"),
-                (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")):
-            done = subprocess.run(
-                [TROUPE, "train", *MODELS["mlp"], *arguments],
-                capture_output=True, text=True, timeout=60, check=False)
-            with self.subTest(arguments=arguments):
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
-                                          done.stderr), done.stderr)
+        self.check_refusals(MODELS["mlp"], (
+            ([*STAGES, "9"], r"--stages 9: .* has 4 operators.*fewer"),
+            ([*STAGES, "2", "--split-at", "dense_9"],
+             r"--split-at dense_9: .*no operator dense_9"),
+            ([*STAGES, "2", "--split-at", "dense_0"],
+             r"--split-at dense_0: .*leave it out"),
+            ([*STAGES, "3", "--split-at", "dense_2,dense_1"],
+             r"dense_1 is not after the one before it"),
+            ([*STAGES, "3", "--split-at", "dense_1"],
+             r"makes 2 stages of --stages 3"),
+            ([*STAGES, "2", "--reduction", "fast"], r"--reduction fast"),
+            ([*STAGES, "2", "--async"], r"pipeline is synchronous"),
+            ([*STAGES, "3", "--schedule", "interleaved"],
+             r"groups of 3, .*--virtual-ranks 6"),
+            ([*STAGES, "1", "--schedule", "interleaved"],
+             r"goes round several stages"),
+            ([*STAGES, "2", "--schedule", "interleaved", "--chunks", "3"],
+             r"--chunks 3: .* has 4 operators"),
+            ([*STAGES, "2", "--chunks", "2"],
+             r"--chunks has no effect without --schedule interleaved"),
+            ([*STAGES, "2", "--schedule", "best"],
+             r"--schedule best: unknown"),
+            ([*STAGES, "0"], r"--stages 0"),
+            ([*STAGES, "2", "--workers", "2"], r"--workers has no effect"),
+            (["--stages", "2"], r"--stages has no effect"),
+            ([*STAGES, "2", "--device-memory", "12MB"],
+             r"--device-memory 12MB: expected bytes"),
+            (["--recompute", "full"], r"--recompute has no effect"),
+            ([*STAGES, "2", "--recompute", "some"],
+             r"--recompute some: unknown"),
+            (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """Models that are split over members, and what they have in common with one
 device that has all of them; for the tests beside."""
 
+import os
+import signal
+import subprocess
 import tempfile
 
-from cluster import Run
+from cluster import ENDLESS, TROUPE, Run, resident_bytes, wait_for
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7", "--steps", "25"]
@@ -33,12 +36,20 @@ def digests(summary):
     return {name: summary[name] for name in DIGESTS}
 
 
-class SplitModels:
-    """Checks, for a unittest.TestCase."""
+def call(*arguments):
+    """What became of a command that ends by itself."""
+    return subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
+                          timeout=60, check=False)
 
-    def check_layouts(self, job, layouts):
+
+class SplitModels:
+    """Checks, for a unittest.TestCase. `layout`: of several processes."""
+
+    one = ONE  # the layout of one device that has the bits
+
+    def check_layouts(self, job, layouts, one=None):
         """Each has the bits of one device."""
-        whole = summary_of(*job, *ONE)
+        whole = summary_of(*job, *(one or self.one))
         for layout in layouts:
             with self.subTest(job=job, layout=layout):
                 summary = summary_of(*job, *layout)
@@ -49,13 +60,97 @@ class SplitModels:
     def check_undisturbed(self, summary, *job):
         """It has the bits of a run that nobody disturbed."""
         whole = summary_of(*job, "--epochs", "0", "--steps",
-                           str(summary["steps"]), *ONE)
+                           str(summary["steps"]), *self.one)
         self.assertEqual(digests(summary), digests(whole))
         self.assertEqual(summary["steps_rolled_back"], 0)
 
+    def check_killed_in_turn(self, job, layout, roles):
+        """One after the other goes on from its memory, and no step is lost."""
+        with Run(*job, *ENDLESS, *layout) as run:
+            for role in roles:
+                run.wait_for_step(run.step() + 50)
+                run.kill_and_wait(role, 1)
+            summary = run.end(50)
+        self.check_undisturbed(summary, *job)
+        self.assertEqual(
+            [(r["role"], r["kind"]) for r in summary["recoveries"]],
+            [(role, role.split(":")[0] + "_restored") for role in roles])
+
+    def check_deaths_together(self, job, layout, roles):
+        """The coordinator dies, and then these at once."""
+        with Run(*job, *ENDLESS, *layout) as run:
+            run.wait_for_step(100)
+            run.kill_and_wait("coordinator", 1)
+            run.wait_for_step(run.step() + 50)
+            epoch = run.metric("troupe_membership_epoch")
+            for role in roles:
+                run.kill(role)
+            run.wait_for_epoch(epoch + 1)
+            summary = run.end(50)
+        self.check_undisturbed(summary, *job)
+        self.assertEqual(
+            sorted((r["role"], r["kind"]) for r in summary["recoveries"]),
+            [("coordinator", "coordinator_restarted"),
+             *((role, role.split(":")[0] + "_restored") for role in roles)])
+
+    def check_stopped(self, job, layout, role):
+        """It stands still, and is replaced."""
+        with Run(*job, *ENDLESS, *layout) as run:
+            run.wait_for_step(200)
+            stopped = run.role(role)
+            os.kill(stopped, signal.SIGSTOP)
+            wait_for(lambda: role + " is left out" in run.output() + run.error()
+                     or run.children().get(role) not in (None, stopped),
+                     f"{role}, which stands still, is replaced")
+            summary = run.end(100)
+        self.check_undisturbed(summary, *job)
+
+    def check_interrupted(self, job, layout):
+        """Ctrl-C ends with what all have."""
+        with Run(*job, *ENDLESS, *layout) as run:
+            run.wait_for_step(50)
+            run.process.send_signal(signal.SIGINT)
+            summary = run.finish(130, 10)
+        self.check_undisturbed(summary, *job)
+
+    def check_not_finite(self, job, layout):
+        """A gradient that is not finite ends the run with a line."""
+        with Run(*job, "--steps", "100", *layout, "--lr", "1e30") as run:
+            run.finish(1)
+            self.assertRegex(run.error(),
+                             r"^troupe: (NaN loss at|the gradient of) step \d+ "
+                             r".*lower --lr")
+
+    def check_memory(self, layout, roles, narrow, wide):
+        """Roles with 48 MiB for layers take that much beyond a narrow model."""
+        def resident(*model):
+            job = ["--model", *model, "--data", "synthetic:text",
+                   "--global-batch", "16", "--seed", "7", *layout]
+            with Run(*job, "--steps", "100000") as run:
+                run.wait_for_step(4)
+                found = [resident_bytes(run.role(role)) for role in roles]
+                run.process.send_signal(signal.SIGINT)
+                run.finish(130, 60)
+            return found
+
+        base = resident(narrow)
+        for alone, with_layers in zip(
+                base, resident(wide, "--device-memory", "48MiB")):
+            self.assertLess(with_layers - alone, 48 << 20)
+            self.assertGreater(with_layers - alone, 16 << 20)
+
+    def check_refusals(self, job, cases):
+        """Each is refused in one line that has the pattern."""
+        for arguments, pattern in cases:
+            with self.subTest(arguments=arguments):
+                done = call("train", *job, *arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr,
+                                 rf"\Atroupe: .*{pattern}.*\n\Z")
+
     def check_resumed(self, job, pairs, steps):
         """A checkpoint half way goes on under another layout."""
-        whole = summary_of(*job, "--steps", str(steps), *ONE)
+        whole = summary_of(*job, "--steps", str(steps), *self.one)
         for first, second in pairs:
             with self.subTest(first=first, second=second), \
                     tempfile.TemporaryDirectory() as folder:
