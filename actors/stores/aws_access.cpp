@@ -135,10 +135,10 @@ AwsAccess read_aws_access(const Environment& environment) {
   const AwsKeys own{environment("AWS_ACCESS_KEY_ID"),
                     environment("AWS_SECRET_ACCESS_KEY"),
                     environment("AWS_SESSION_TOKEN")};
-  if (named.empty() && own.id.empty() != own.secret.empty())
+  if (own.id.empty() != own.secret.empty())
     throw InputError("one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is "
                      "set alone; set both, or neither");
-  if (named.empty() && !own.empty())
+  if (!own.empty())
     access.keys = own;
   if (!access.has_keys())
     access.keys = keys_of(secrets);

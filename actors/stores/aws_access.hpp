@@ -23,9 +23,9 @@ Environment process_environment();
 
 /// Looks where Amazon's own tools look, the first that says something:
 ///   keys      AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN,
-///             unless AWS_PROFILE names a profile; then the profile in
-///             AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and
-///             AWS_CONFIG_FILE (~/.aws/config)
+///             also beside AWS_PROFILE, as botocore's chain has it; then the
+///             profile (AWS_PROFILE, default) in AWS_SHARED_CREDENTIALS_FILE
+///             (~/.aws/credentials) and AWS_CONFIG_FILE (~/.aws/config)
 ///   region    AWS_REGION, AWS_DEFAULT_REGION, the profile's
 ///   endpoint  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's
 ///             endpoint_url

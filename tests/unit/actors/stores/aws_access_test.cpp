@@ -89,13 +89,24 @@ BOOST_AUTO_TEST_CASE(the_user_s_files_have_a_default_profile) {
   BOOST_TEST(access.region == "eu-west-1");
 }
 
-BOOST_AUTO_TEST_CASE(a_profile_that_is_named_is_stronger_than_keys_beside_it) {
+BOOST_AUTO_TEST_CASE(a_profile_that_is_named_is_read) {
+  const Home home;
+  const auto access = home.read({{"AWS_PROFILE", "other"}});
+  BOOST_TEST(access.keys.id == "OTHER");
+  BOOST_TEST(access.keys.token == "other=token=");
+  BOOST_TEST(access.region == "us-west-2");
+  BOOST_TEST(access.endpoint == "http://127.0.0.1:9000");
+}
+
+// The profile's keys were taken, where Amazon's own tools take those beside it.
+BOOST_AUTO_TEST_CASE(keys_of_the_environment_are_stronger_than_a_named_profile) {
   const Home home;
   const auto access = home.read({{"AWS_PROFILE", "other"},
                                  {"AWS_ACCESS_KEY_ID", "ID"},
                                  {"AWS_SECRET_ACCESS_KEY", "secret"}});
-  BOOST_TEST(access.keys.id == "OTHER");
-  BOOST_TEST(access.keys.token == "other=token=");
+  BOOST_TEST(access.keys.id == "ID");
+  BOOST_TEST(access.keys.secret == "secret");
+  BOOST_TEST(access.keys.token.empty());
   BOOST_TEST(access.region == "us-west-2");
   BOOST_TEST(access.endpoint == "http://127.0.0.1:9000");
 }
@@ -123,6 +134,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_without_a_value) {
   refused({{"AWS_PROFILE", "none"}}, {"AWS_PROFILE", "none"});
   refused({{"AWS_ACCESS_KEY_ID", "hidden"}}, {"AWS_SECRET_ACCESS_KEY"});
   refused({{"AWS_SECRET_ACCESS_KEY", "hidden"}}, {"AWS_ACCESS_KEY_ID"});
+  refused({{"AWS_PROFILE", "other"}, {"AWS_ACCESS_KEY_ID", "hidden"}},
+          {"AWS_SECRET_ACCESS_KEY"});
   refused({{"AWS_ACCESS_KEY_ID", "hid den"},
            {"AWS_SECRET_ACCESS_KEY", "hidden"}},
           {"control character"});
