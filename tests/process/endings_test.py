@@ -38,6 +38,7 @@ JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
        "--virtual-ranks", "4", "--seed", "7"]
 ONE_DEVICE = ["--strategy", "one_device"]
+SLICED = ["--virtual-slices", "2"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
 REPLICAS = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 WAYS = {"served": [*SERVED, "--processes"],
@@ -47,8 +48,15 @@ WAYS = {"served": [*SERVED, "--processes"],
         "standby": [*SERVED, "--processes", "--standby"],
         "one_device": ONE_DEVICE,
         "mirrored": ["--strategy", "mirrored", "--devices", "cpu:2"],
+        "central": ["--strategy", "central_storage", "--devices", "cpu:2"],
+        "pipeline": ["--strategy", "pipeline", "--stages", "2", "--processes"],
+        "sharded": ["--strategy", "fully_sharded", "--workers", "2"],
+        "tensor": ["--strategy", "tensor", "--tensor", "2", *SLICED,
+                   "--processes"],
+        "hybrid": ["--strategy", "hybrid", "--mesh", "data=2,stage=2",
+                   "--processes"],
         "by hand": SERVED}
-ALONE = {"one_device", "mirrored"}
+ALONE = {"one_device", "mirrored", "central"}
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 WORDS = {signal.SIGTERM: "terminated", signal.SIGINT: "interrupted",
          signal.SIGHUP: "hung up"}
@@ -68,6 +76,10 @@ CHOSEN = [
     Ending("one_device", signal.SIGHUP, "all", "step"),
     Ending("by hand", signal.SIGTERM, "all", "step"),
     Ending("replicas", signal.SIGTERM, "role", "end"),
+    Ending("pipeline", signal.SIGTERM, "all", "step"),
+    Ending("sharded", signal.SIGTERM, "half", "step"),
+    Ending("tensor", signal.SIGHUP, "all", "checkpoint"),
+    Ending("hybrid", signal.SIGINT, "role", "step"),
 ]
 
 
@@ -195,15 +207,17 @@ class Endings(OwnFolder):
         self.addCleanup(run.__exit__)
         return run
 
-    def weights_after(self, steps):
+    def weights_after(self, steps, sliced=()):
         """The file that a run of so many steps saves, which nothing disturbs."""
-        if steps not in self.undisturbed:
-            path = os.path.join(self.folder_of_all.name, str(steps))
-            with Run(*JOB, *ONE_DEVICE, "--steps", str(steps), "--save",
-                     path) as run:
+        key = steps, *sliced
+        if key not in self.undisturbed:
+            path = os.path.join(self.folder_of_all.name, str(len(
+                self.undisturbed)))
+            with Run(*JOB, *ONE_DEVICE, *sliced, "--steps", str(steps),
+                     "--save", path) as run:
                 run.finish()
-            self.undisturbed[steps] = contents(path)
-        return self.undisturbed[steps]
+            self.undisturbed[key] = contents(path)
+        return self.undisturbed[key]
 
     def check_nothing_is_left(self, run):
         wait_for(lambda: not processes_of(self.scratch), "all have ended", 10)
@@ -214,26 +228,30 @@ class Endings(OwnFolder):
             with self.assertRaises(OSError):
                 socket.create_connection((host, int(port)), 1).close()
 
-    def check_saved(self, summary, asynchronous):
+    def check_saved(self, summary, way):
         steps = summary["steps"]
+        asynchronous = way == "async"
+        sliced = SLICED if way == "tensor" else []
         self.assertEqual(summary["steps_rolled_back"], 0)
         self.assertEqual(metadata_of(self.saved)["step"], str(steps))
         if steps > 0 and not asynchronous:
-            self.assertEqual(contents(self.saved), self.weights_after(steps))
+            self.assertEqual(contents(self.saved),
+                             self.weights_after(steps, sliced))
         if steps > 0:
-            self.check_resumes(steps, asynchronous)
+            self.check_resumes(steps, asynchronous, sliced)
 
-    def check_resumes(self, steps, asynchronous):
+    def check_resumes(self, steps, asynchronous, sliced):
         further = str(steps + 3)
         strategy = ([*SERVED, "--in-process", "--async"] if asynchronous
-                    else ONE_DEVICE)
+                    else [*ONE_DEVICE, *sliced])
         saved = self.path("resumed.safetensors")
         with Run(*JOB, *strategy, "--steps", further, "--checkpoint-dir",
                  self.kept, "--resume", "--save", saved) as run:
             self.assertEqual(run.finish()["steps"], steps + 3)
             self.assertNotIn("begins at step 0", run.output())
         if not asynchronous:
-            self.assertEqual(contents(saved), self.weights_after(steps + 3))
+            self.assertEqual(contents(saved),
+                             self.weights_after(steps + 3, sliced))
 
     # --- drawn endings --------------------------------------------------------
 
@@ -313,7 +331,8 @@ class Endings(OwnFolder):
             self.assertEqual(summary["steps"], TOTAL, words)
         elif not HEADS & set(told):
             self.assertRegex(run.output() + run.error(),
-                             "all (workers|shards) were told to leave", words)
+                             "all (workers|shards|stages|members) were told to "
+                             "leave", words)
         if HEADS & set(told) and summary and summary["steps"] < TOTAL:
             self.assertEqual(status, stopped, words)
         if summary is None:  # no step was made
@@ -321,7 +340,7 @@ class Endings(OwnFolder):
             self.assertRegex(run.error(), "nothing was saved")
             self.assertFalse(os.path.exists(self.saved))
         else:
-            self.check_saved(summary, ending.way == "async")
+            self.check_saved(summary, ending.way)
         if ending.way == "by hand":
             for name, role in run.roles.items():
                 if name not in told and ending.moment == "start":
