@@ -35,7 +35,7 @@ SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
 MEMBERS = ["ps:0", "ps:1", "worker:0", "worker:1"]
 # What strangers may take of the job's steps, and for how long they are there.
 LEAST = 0.9
-FLOOD_S = 60 if FULL else 8
+FLOOD_S = 60 if FULL else 3
 WINDOW_S = 4
 KINDS = [("idle", 1100), ("idle", 10_000), ("hellos", 256), ("visits", 1000)] \
     if FULL else [("hellos", 256)]
