@@ -11,7 +11,7 @@ class Observers {
 public:
   explicit Observers(coordinator_actor::pointer self) : self_(self) {}
 
-  void add(observer_actor who) { all_.push_back(std::move(who)); }
+  void add(const observer_actor& who) { all_.push_back(who); }
   void drop(const caf::strong_actor_ptr& who) {
     std::erase_if(all_, [&](const observer_actor& x) {
       return caf::actor_cast<caf::strong_actor_ptr>(x) == who;
