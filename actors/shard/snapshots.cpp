@@ -1,5 +1,7 @@
 #include "actors/shard/snapshots.hpp"
 
+#include <utility>
+
 namespace troupe {
 
 SliceHistory history_of(const ShardContext& shard, uint32_t slice,
@@ -14,21 +16,25 @@ SliceHistory history_of(const ShardContext& shard, uint32_t slice,
   return {version, applied.floor(), applied.above()};
 }
 
+SnapshotSlice copy_of(const Job& job, uint64_t job_id, const ShardStore& store,
+                      uint32_t slice, uint64_t version, SliceHistory history) {
+  const auto count = job.plan.slices[slice].count;
+  SnapshotSlice copy{
+    job_id, version,
+    slice,  TensorView::copy({store.values(slice, version), count}),
+    {},     std::move(history)};
+  const auto* state = store.state(slice, version);
+  for (uint32_t i = 0; i < state_slots(job.options.rule.kind); ++i)
+    copy.state.push_back(TensorView::copy({state + i * count, count}));
+  return copy;
+}
+
 SnapshotSlice copy_of(const ShardContext& shard, uint32_t slice,
                       uint64_t version, uint64_t named) {
-  const auto& store = *shard.store;
-  const auto count = shard.job.plan.slices[slice].count;
-  SnapshotSlice snapshot{
-    shard.context.job_id,
-    named,
-    slice,
-    TensorView::copy({store.values(slice, version), count}),
-    {},
-    history_of(shard, slice, version)};
-  const auto* state = store.state(slice, version);
-  for (uint32_t i = 0; i < state_slots(shard.job.options.rule.kind); ++i)
-    snapshot.state.push_back(TensorView::copy({state + i * count, count}));
-  return snapshot;
+  auto copy = copy_of(shard.job, shard.context.job_id, *shard.store, slice,
+                      version, history_of(shard, slice, version));
+  copy.version = named;
+  return copy;
 }
 
 void send_snapshot(ShardContext& shard, uint32_t slice, uint64_t version,

@@ -4,9 +4,12 @@
 
 namespace troupe {
 
-/// A copy of a dense slice that the store holds in `version`, as part of the
-/// snapshot of version `named`. Call where no update can overwrite it: in the
-/// actor of a version that nobody was told of, or on the executor.
+/// A copy of a dense slice that the store holds in `version`, with its history.
+/// Call where no update can overwrite it: in the actor of a version that nobody
+/// was told of, or on the executor.
+SnapshotSlice copy_of(const Job& job, uint64_t job_id, const ShardStore& store,
+                      uint32_t slice, uint64_t version, SliceHistory history);
+/// The same, as part of the snapshot of version `named`.
 SnapshotSlice copy_of(const ShardContext& shard, uint32_t slice,
                       uint64_t version, uint64_t named);
 

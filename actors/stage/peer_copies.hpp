@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -25,6 +26,12 @@ uint64_t copy_elements(const Job& job, uint32_t slice);
 /// Takes a copy's values and state, one after the other.
 void install_copy(const Job& job, ShardStore& store, uint32_t slice,
                   uint64_t version, const TensorView& copy);
+
+/// Copies of slices as an epoch begins.
+struct Copies {
+  std::set<uint32_t> missing;                       ///< that one awaits
+  std::vector<std::pair<uint32_t, uint32_t>> given; ///< learner, slice
+};
 
 /// Who gets copies as an epoch begins, where those that hold the same hold all
 /// of it or nothing: tensor members of other groups.

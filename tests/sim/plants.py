@@ -262,61 +262,64 @@ PLANTS = [
      "strategies/restart_budget.cpp", "life.memory && past.memory &&",
      "life.memory && past.memory && !PLANTED(61) &&"),
     (63, "a stage computes with parameters of before the epoch",
-     "actors/stage/steps.cpp", "  load(version);\n}",
+     "actors/stage/split_steps.cpp", "  load(version);\n}",
      "  if (!PLANTED(63) || step_ == 0)\n    load(version);\n}"),
     (64, "a slice that was updated is updated again when a step is taken anew",
-     "actors/stage/steps.cpp", "    if (store_->newest(id) > step_)\n",
+     "actors/stage/split_steps.cpp", "    if (store_->newest(id) > step_)\n",
      "    if (store_->newest(id) > step_ && !PLANTED(64))\n"),
     (65, "the weight gradient of a micro-batch is missing at the update",
      "actors/stage/steps.cpp",
-     "    replica.backward_weights(slot, part.sums.next());\n",
-     "    replica.backward_weights(slot, part.sums.next());\n"
+     "    replica.backward_weights(slot, sums.next());\n",
+     "    replica.backward_weights(slot, sums.next());\n"
      "    if (PLANTED(65) && rank == 1)\n"
-     "      std::fill_n(part.sums.next(), replica.layout().total, 0.0f);\n"),
+     "      std::fill_n(sums.next(), replica.layout().total, 0.0f);\n"),
     (66, "a micro-batch's samples are overwritten by the next one's",
-     "actors/stage/steps.cpp", "part.batches[part.slot_of(number)];",
-     "part.batches[PLANTED(66) ? 0 : part.slot_of(number)];"),
+     "actors/stage/steps.cpp", "&part.batches[slot]",
+     "&part.batches[PLANTED(66) ? 0 : slot]"),
     (67, "weights that two stages use are updated for the first of them alone",
      "actors/stage/steps.cpp",
-     "    if (at != Layout::nowhere)\n      std::copy_n(from, count, part.",
+     "    if (at != Layout::nowhere)\n      std::copy_n(from, count, own.",
      "    if (at != Layout::nowhere && !(PLANTED(67) && step_ > 0))\n"
-     "      std::copy_n(from, count, part."),
+     "      std::copy_n(from, count, own."),
     (68, "a stage takes its sums of a broken off round for sent",
      "strategies/stage_course.cpp",
      "  phase_ = Phase::waiting;\n  busy_ = paused_ = false;",
      "  if (!PLANTED(68) || phase_ != Phase::scaling)\n"
      "    phase_ = Phase::waiting;\n  busy_ = paused_ = false;"),
     (69, "a step is clipped by the norm of the one before",
-     "actors/stage/stage.cpp", "    scalars_.begin();\n",
-     "    if (!PLANTED(69) || course_.version() == 0)\n      scalars_.begin();\n"),
+     "actors/stage/split_role.cpp", "  scalars_.begin();\n",
+     "  if (!PLANTED(69) || step == 0)\n    scalars_.begin();\n"),
     (70, "the optimizer goes on from an older state",
-     "actors/stage/steps.cpp", "store_->state(slice.id, step_);",
+     "actors/stage/split_steps.cpp", "store_->state(slice.id, step_);",
      "store_->state(slice.id, PLANTED(70) && step_ > 30 ? step_ - 1 : step_);"),
     (71, "a stage does not say that it has the version before, too",
-     "actors/stage/steps.cpp", "                     store_->oldest(slice),\n",
-     "                     PLANTED(71) ? store_->newest(slice)\n"
-     "                                 : store_->oldest(slice),\n"),
+     "actors/stage/split_steps.cpp", "state_of(slice, store_->oldest(slice),",
+     "state_of(slice,\n"
+     "                 PLANTED(71) ? store_->newest(slice)\n"
+     "                             : store_->oldest(slice),"),
     (72, "what comes before an epoch has begun for a stage is dropped",
-     "actors/stage/stage.cpp", "[this](const StageValues& x) { when_active(x); }",
+     "actors/stage/split_role.cpp",
+     "[this](const StageValues& x) { when_active(x); }",
      "[this](const StageValues& x) {\n"
-     "        if (!PLANTED(72) || gate_.is_active(x.fence))\n"
-     "          when_active(x);\n      }"),
+     "      if (!PLANTED(72) || gate_.is_active(x.fence))\n"
+     "        when_active(x);\n    }"),
     (73, "values go round to the chunk that they came from",
      "actors/stage/stage.cpp", "number_of(chunk + (is_last() ? 1 : 0), rank)",
      "number_of(chunk + (is_last() && !PLANTED(73) ? 1 : 0), rank)"),
     (74, "a lost link between stages is not told",
-     "actors/stage/stage.cpp", "if (auto peer = peers_.forget(x.source))",
+     "actors/stage/split_role.cpp", "if (auto peer = links_.forget(x.source))",
      "if (auto peer = peers_.forget(x.source); peer && !PLANTED(74))"),
     (75, "a norm is without the sums of the stages after",
      "actors/stage/scalar_rounds.cpp", "  if (later.size() > 0)\n",
      "  if (later.size() > 0 && !PLANTED(75))\n"),
     (76, "a stage says that it has a version before it is there",
-     "actors/stage/stage.cpp", "    context_.faults->pass(StepPhase::reduce);\n",
-     "    context_.faults->pass(StepPhase::reduce);\n"
-     "    if (PLANTED(76))\n"
-     "      self_->send(context_.coordinator,\n"
-     "                  Applied{gate_.active(), context_.role,\n"
-     "                          course_.version() + 1, 0, 0, 0});\n"),
+     "actors/stage/split_role.cpp",
+     "  context_.faults->pass(StepPhase::reduce);\n",
+     "  context_.faults->pass(StepPhase::reduce);\n"
+     "  if (PLANTED(76))\n"
+     "    self_->send(context_.coordinator,\n"
+     "                Applied{gate_.active(), context_.role,\n"
+     "                        course_.version() + 1, 0, 0, 0});\n"),
     (77, "a micro-batch goes forward twice", "actors/stage/stage.cpp",
      "          send_after(chunk, StageStream::forward, rank, passed.values);\n",
      "          for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
@@ -341,58 +344,33 @@ PLANTS = [
      "    out.addends.pop_back();\n"
      "    out.addends.back().merges += merges;\n  }\n"
      "  return out;\n}\n\nbool MeshSum::has_node"),
-    (84, "a share goes to a peer twice", "actors/stage/stage.cpp",
-     "            send(peer, StageStream::shares,\n",
-     "            for (int i = PLANTED(84) && peer == 0 ? 0 : 1; i < 2; ++i)\n"
-     "              send(peer, StageStream::shares,\n"),
+    (84, "a share goes to a peer twice", "actors/stage/split_role.cpp",
+     "          send(peer, StageStream::shares,\n",
+     "          for (int i = PLANTED(84) && peer == 0 ? 0 : 1; i < 2; ++i)\n"
+     "            send(peer, StageStream::shares,\n"),
     (85, "a member that lost its memory goes on with what it began with",
      "actors/stage/peer_copies.cpp",
      "out.learns || learner == own;",
      "out.learns || (learner == own && !PLANTED(85));"),
     (86, "a group's ranks are another group's, too",
-     "actors/stage/tensor_member.cpp", "mesh_.ranks(group_, ranks());",
-     "mesh_.ranks(PLANTED(86) ? 0 : group_, ranks());"),
-    (90, "a tensor member computes with parameters of before the epoch",
-     "actors/stage/tensor_steps.cpp", "  place_ = {};\n  load(version);\n",
-     "  place_ = {};\n  if (!PLANTED(90) || step_ == 0)\n    load(version);\n"),
-    (91, "a member updates a slice again when a step is taken anew",
-     "actors/stage/tensor_steps.cpp", "    if (store_->newest(id) > step_)\n",
-     "    if (store_->newest(id) > step_ && !PLANTED(91))\n"),
+     "actors/stage/tensor_member.cpp", "mesh_.ranks(pipeline_, ranks());",
+     "mesh_.ranks(PLANTED(86) ? 0 : pipeline_, ranks());"),
     (92, "a member keeps partial sums of a step that was broken off",
-     "actors/stage/tensor_member.cpp", "    inbox_.clear();\n",
-     "    if (!PLANTED(92))\n      inbox_.clear();\n"),
-    (93, "a lost link between members is not told",
-     "actors/stage/tensor_member.cpp",
-     "if (auto peer = peers_.forget(x.source))",
-     "if (auto peer = peers_.forget(x.source); peer && !PLANTED(93))"),
+     "actors/stage/split_role.cpp", "  inbox_.clear();\n",
+     "  if (!PLANTED(92))\n    inbox_.clear();\n"),
     (94, "what a faster member sends of its next step is dropped",
-     "actors/stage/tensor_member.cpp",
-     "        && values.step != course_.version() + 1)\n",
-     "        && (PLANTED(94) || values.step != course_.version() + 1))\n"),
+     "actors/stage/split_role.cpp",
+     " && values.step != course_.version() + 1)\n",
+     "\n      && (PLANTED(94) || values.step != course_.version() + 1))\n"),
     (95, "a partial sum goes to the others twice",
      "actors/stage/tensor_member.cpp",
-     "          if (member != own_)\n            send(",
+     "          if (member != place())\n            send(",
      "          for (int i = PLANTED(95) && rank == 2 ? 0 : 1;\n"
-     "               i < 2 && member != own_; ++i)\n            send("),
-    (96, "a member's step is clipped by the norm of the one before",
-     "actors/stage/tensor_member.cpp", "    scalars_.begin();\n",
-     "    if (!PLANTED(96) || course_.version() == 0)\n"
-     "      scalars_.begin();\n"),
+     "               i < 2 && member != place(); ++i)\n            send("),
     (97, "a member goes on with its own partial sum alone",
      "actors/stage/tensor_steps.cpp", "  auto* sum = place_.data();\n",
      "  auto* sum = place_.data();\n"
      "  if (PLANTED(97) && step_ == 40)\n    return;\n"),
-    (98, "a member's optimizer goes on from an older state",
-     "actors/stage/tensor_steps.cpp", "store_->state(slice.id, step_);",
-     "store_->state(slice.id, PLANTED(98) && step_ > 30 ? step_ - 1 : step_);"),
-    (99, "a member says that it has a version before it is there",
-     "actors/stage/tensor_member.cpp",
-     "    context_.faults->pass(StepPhase::reduce);\n",
-     "    context_.faults->pass(StepPhase::reduce);\n"
-     "    if (PLANTED(99))\n"
-     "      self_->send(context_.coordinator,\n"
-     "                  Applied{gate_.active(), context_.role,\n"
-     "                          course_.version() + 1, 0, 0, 0});\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",
