@@ -76,6 +76,7 @@ public:
 
   /// Trains for `epochs`. Called again with the same samples it goes on from
   /// where it was, optimizer state and all: twice 5 epochs are 10.
+  /// Completion: the calling thread waits until all of it is trained.
   /// Shapes: features [n, inputs of the model] row-major; labels [n] in
   /// [0, outputs of the model).
   /// Errors: InputError (shapes, labels out of range, NaN loss, other samples
@@ -101,8 +102,9 @@ public:
   /// "workers add 2", "workers remove worker:1", "rebalance", "move-slices ps:0
   /// ps:1 3,4" (strategies/reshape.hpp). One after the other, in this order.
   /// Completion: the future has a line that says what became of it, or an
-  /// InputError that says why nothing did.
-  /// Errors: UsageError for other words.
+  /// InputError that says why nothing did. A change that no fit() has begun
+  /// waits for the next one; its future has a std::future_error once the
+  /// Trainer is gone. Errors: UsageError for other words.
   std::future<std::string> reshape(const std::string& change);
 
   struct Prediction {
