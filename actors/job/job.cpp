@@ -215,17 +215,7 @@ void set_dropout(const JobOptions& options, Graph& graph) {
 Graph graph_of(const JobOptions& options) {
   auto graph = make_graph(options.model, options.sample);
   set_dropout(options, graph);
-  const auto slices = options.cut.virtual_slices;
-  if (slices > 1 && sleep_model(graph.text))
-    throw UsageError("--virtual-slices: --model " + options.model
-                     + " waits and multiplies nothing; leave it out");
-  graph = cut_into_slices(graph, slices);
-  if (slices > 1 && graph.wholes.empty())
-    throw UsageError("--virtual-slices " + std::to_string(slices) + ": --model "
-                     + options.model
-                     + " has no two dense layers in a row of so many units, or "
-                       "heads, between them; use fewer, or leave it out");
-  return graph;
+  return in_virtual_slices(graph, options.model, options.cut.virtual_slices);
 }
 
 /// Dense layers are reduced between workers only beside tables on shards.
@@ -315,6 +305,20 @@ uint64_t some(uint64_t samples) {
 }
 
 } // namespace
+
+Graph in_virtual_slices(const Graph& whole, const std::string& model,
+                        uint32_t slices) {
+  if (slices > 1 && sleep_model(whole.text))
+    throw UsageError("--virtual-slices: --model " + model
+                     + " waits and multiplies nothing; leave it out");
+  auto graph = cut_into_slices(whole, slices);
+  if (slices > 1 && graph.wholes.empty())
+    throw UsageError("--virtual-slices " + std::to_string(slices) + ": --model "
+                     + model
+                     + " has no two dense layers in a row of so many units, or "
+                       "heads, between them; use fewer, or leave it out");
+  return graph;
+}
 
 Job::Job(JobOptions given, uint64_t samples)
   : Job(of_samples(std::move(given), samples, {})) {}

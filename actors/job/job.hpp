@@ -38,6 +38,11 @@ JobData load_job_data(const JobOptions& options); ///< text cut into windows
 /// Errors: InputError where the folder to keep them in cannot be used.
 std::shared_ptr<RemoteStore> store_of(const DataAccess& access);
 
+/// The graph of `--model` cut as --virtual-slices says.
+/// Errors: UsageError where nothing of it can be cut so.
+Graph in_virtual_slices(const Graph& whole, const std::string& model,
+                        uint32_t slices);
+
 /// A job's options with all that follows from them; equal in every process.
 struct Job {
   JobOptions options;

@@ -8,6 +8,8 @@
 #include "kernels/files/free_memory.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
+#include "kernels/files/text_lines.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/numbers/auc.hpp"
 
 #include <algorithm>
@@ -37,10 +39,11 @@ uint32_t rows_of(const Graph& graph) {
 /// Bytes of a list of names in a line.
 constexpr size_t max_names = 120;
 
-/// A tensor of the file that the graph has no parameter for.
-std::string stranger_in(const SafetensorsFile& file, const Graph& graph) {
+/// A tensor of the file that no parameter is called as.
+std::string stranger_in(const SafetensorsFile& file,
+                        const std::vector<Parameter>& parameters) {
   for (const auto& tensor : file.tensors)
-    if (std::ranges::none_of(graph.parameters, [&](const Parameter& x) {
+    if (std::ranges::none_of(parameters, [&](const Parameter& x) {
           return x.name == tensor.name;
         }))
       return shown_text(tensor.name);
@@ -222,22 +225,27 @@ bool keep_split(JobOptions& options, const std::string& path) {
 
 TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
-                                const std::string& path) {
-  TrainedModel out{make_graph(model, shape), {}, {}};
+                                const std::string& path, uint32_t slices) {
+  TrainedModel out{
+    in_virtual_slices(make_graph(model, shape), model, slices), {}, {}};
+  const auto& graph = out.graph;
+  const auto& wholes = whole_parameters(graph);
   auto file = read_safetensors(weights_file(path));
   Layout layout{out.graph};
   out.parameters = Buffer{layout.total};
   out.parameters.fill(0);
-  for (size_t i = 0; i < out.graph.parameters.size(); ++i) {
-    const auto& tensor = tensor_of(file, out.graph.parameters[i], path);
-    std::copy(tensor.values.begin(), tensor.values.end(),
-              out.parameters.data() + layout.offsets[i]);
+  for (uint32_t whole = 0; whole < wholes.size(); ++whole) {
+    const auto& tensor = tensor_of(file, wholes[whole], path);
+    for (const auto piece : pieces_of(graph, whole))
+      take_piece(graph, piece, 0, tensor.values.data(),
+                 {out.parameters.data() + layout.offsets[piece],
+                  graph.parameters[piece].size()});
   }
-  if (file.tensors.size() > out.graph.parameters.size())
+  if (file.tensors.size() > wholes.size())
     throw InputError(path + ": holds " + std::to_string(file.tensors.size())
                      + " tensors but the model has "
-                     + std::to_string(out.graph.parameters.size())
-                     + ", without " + stranger_in(file, out.graph)
+                     + std::to_string(wholes.size()) + ", without "
+                     + stranger_in(file, wholes)
                      + "; give the --model it was trained with");
   out.weights_sha256 = tensors_sha256(std::move(file.tensors));
   return out;

@@ -17,17 +17,19 @@ namespace troupe {
 
 /// A model whose weights came from a file.
 struct TrainedModel {
-  Graph graph;
+  Graph graph;       ///< in as many virtual slices as were asked for
   Buffer parameters; ///< flat, by Layout(graph)
   std::string weights_sha256;
 };
 
-/// Reads the weights of a model for samples of a shape from a safetensors file.
-/// Errors: UsageError for the model; InputError for the file, also where its
-/// tensors are not the model's by name and shape.
+/// Reads the weights of a model for samples of a shape from a safetensors file,
+/// which has them whole. What is computed with them has the bits of a run whose
+/// --virtual-slices are `slices`.
+/// Errors: UsageError for the model, or slices that it cannot have; InputError
+/// for the file, also where its tensors are not the model's by name and shape.
 TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
-                                const std::string& path);
+                                const std::string& path, uint32_t slices = 1);
 
 /// What the weights in a file or folder say of the columns of the table that
 /// they were trained on; null where they say nothing.

@@ -56,8 +56,8 @@ public:
 
 private:
   void judge(const FoundCheckpoint& checkpoint) {
-    const auto model = load_trained_model(job_.model, samples_->shape,
-                                          checkpoint.folder);
+    const auto model = load_trained_model(
+      job_.model, samples_->shape, checkpoint.folder, job_.cut.virtual_slices);
     auto device = parse_device(job_.devices.front());
     if (device.kind == DeviceId::Kind::cuda
         && device.index >= cuda_device_count())

@@ -57,7 +57,8 @@ Verdict judge(const Settings& settings) {
   if (data->fitted)
     out.classes = data->fitted->classes();
   take_label_kind(*data, settings.checkpoint);
-  auto model = load_trained_model(job.model, data->shape, settings.checkpoint);
+  auto model = load_trained_model(job.model, data->shape, settings.checkpoint,
+                                  job.cut.virtual_slices);
   cut_windows(*data, model.graph, true);
   const bool predicts = settings.command == "predict";
   if (predicts)

@@ -387,12 +387,13 @@ void add_steps(std::vector<Flag>& flags) {
       {{"virtual-ranks", "V", number_flag, "4",
         "parts a batch is cut into; fixes the result, whatever computes it",
         whole(FIELD(job.virtual_ranks), 1, max_ranks)},
-       {"virtual-slices", "S", number_flag, "1; with tensor members 4",
-        "parts that dense layers and heads of attention are cut into, two "
-        "layers at a time; fixes the result, as --virtual-ranks does",
-        whole(FIELD(job.cut.virtual_slices), 1, max_slices)},
        {"global-batch", "N", number_flag, "64 samples", "samples of a step",
         whole(FIELD(job.global_batch), 1, max_batch)}});
+  add(flags, group, on_all | on_model,
+      {{"virtual-slices", "S", number_flag, "1; with tensor members 4",
+        "parts that dense layers and heads of attention are cut into, two "
+        "layers at a time; fixes the result, as --virtual-ranks does",
+        whole(FIELD(job.cut.virtual_slices), 1, max_slices)}});
   add(
     flags, group, on_jobs,
     {{"epochs", "N", number_flag, "1, or no limit with --steps",

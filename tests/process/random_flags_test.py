@@ -274,8 +274,9 @@ class Trial:
         isa = self.after(job.flags, "--isa")
         status, _, error = self.call(
             "evaluate", "--data", job.data, "--model", job.model,
-            *job.evaluates[:2], *isa, "--checkpoint", files[1], "--summary",
-            path)
+            *job.evaluates[:2], *isa,
+            *self.after(job.flags, "--virtual-slices"), "--checkpoint",
+            files[1], "--summary", path)
         expect(status == 0, "evaluate: status", status, error)
         with open(path) as file:
             found = json.load(file)
@@ -283,12 +284,8 @@ class Trial:
                "other weights")
         measures = {**summary["eval"]}
         expect(measures.pop("samples") == found["samples"], "other samples")
-        # Which computes in one slice, whatever the run had: to the last bits.
-        alike = all(abs(measures[name] - value) <= 1e-6 * abs(value)
-                    for name, value in found["eval"].items()) \
-            if job.slices > 1 else measures == found["eval"]
-        expect(measures.keys() == found["eval"].keys() and alike, "train:",
-               measures, "evaluate:", found["eval"])
+        expect(measures == found["eval"], "train:", measures, "evaluate:",
+               found["eval"])
 
     @staticmethod
     def after(words, name):

@@ -60,6 +60,27 @@ Dataset alternating(uint64_t samples) {
 
 BOOST_FIXTURE_TEST_SUITE(trained_model_suite, Bench)
 
+// The file has whole layers; what is computed in virtual slices is within
+// rounding of that, and a model that cannot be cut so is refused.
+BOOST_AUTO_TEST_CASE(saved_weights_are_cut_into_virtual_slices) {
+  tensors = {{"dense_0/weight", {3, 4}, {1, -1, 2, 3, 0, 4, 5, 0, 6, 0, 0, 7}},
+             {"dense_0/bias", {4}, {0, 1, 2, 3}},
+             {"dense_1/weight", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 9}},
+             {"dense_1/bias", {2}, {1, -1}}};
+  save();
+  const auto whole = load_trained_model("mlp:3-4-2", {}, path);
+  const auto sliced = load_trained_model("mlp:3-4-2", {}, path, 2);
+  BOOST_TEST(sliced.graph.parameters.size() > whole.graph.parameters.size());
+  BOOST_TEST(sliced.weights_sha256 == whole.weights_sha256);
+  const auto data = alternating(300);
+  const auto expected = score(whole, data, DeviceId{}, 1, true);
+  const auto found = score(sliced, data, DeviceId{}, 1, true);
+  BOOST_REQUIRE_EQUAL(found.outputs.size(), expected.outputs.size());
+  for (size_t i = 0; i < found.outputs.size(); ++i)
+    BOOST_REQUIRE_CLOSE(found.outputs[i], expected.outputs[i], 1e-4);
+  BOOST_CHECK_THROW(load_trained_model("mlp:3-4-2", {}, path, 5), UsageError);
+}
+
 BOOST_AUTO_TEST_CASE(saved_weights_predict_whatever_the_number_of_threads) {
   save();
   auto trained = load_trained_model(model, {}, path);
