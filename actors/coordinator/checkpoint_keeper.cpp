@@ -4,6 +4,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/checkpoint_rows.hpp"
 #include "actors/job/job.hpp"
+#include "actors/job/trained_model.hpp"
 #include "actors/process/unix_time.hpp"
 #include "actors/wire/version.hpp"
 #include "kernels/base/crc32c.hpp"
@@ -233,6 +234,11 @@ void check_resumed(const Job& job, const std::string& fingerprint,
       throw InputError(job.beginning->folder()
                        + ": cannot go on from it with this --data, whose "
                          "samples are others; give what it was trained with");
+  // Other texts may have the same numbers.
+  if (const auto other = other_meaning(job, job.beginning->folder());
+      !other.empty())
+    throw InputError(job.beginning->folder() + ": cannot go on from it: its "
+                     + other + " --data; give what it was trained with");
   if (const auto changed = differences(settings_of(job), manifest.settings);
       !changed.empty())
     notes.push_back("note: goes on with " + changed);

@@ -50,6 +50,8 @@ std::map<std::string, std::string> weights_metadata(const Job& job,
     out["classes"] = std::to_string(sample.classes);
   if (!job.columns.empty())
     out["columns"] = job.columns;
+  if (!job.data_fit.empty())
+    out["data_fit"] = job.data_fit;
   return out;
 }
 

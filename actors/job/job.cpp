@@ -326,7 +326,7 @@ Job::Job(JobOptions given, uint64_t samples)
 Job::Job(JobOptions given, const Dataset& train)
   : Job(of_samples(std::move(given), train.samples(), train.shape)) {
   if (train.fitted)
-    columns = to_json(*train.fitted);
+    (train.fitted->of_table() ? columns : data_fit) = to_json(*train.fitted);
 }
 
 Job::Job(JobOptions given)

@@ -27,8 +27,8 @@ struct JobData {
   std::shared_ptr<const Dataset> eval;
 };
 /// The samples that the options name, as they say to hold them. `columns`: what
-/// weights say of the columns of a table; `unlabelled`: its label may be
-/// missing. Errors: those of load_data.
+/// weights say of the data that they were trained on; `unlabelled`: its label
+/// may be missing. Errors: those of load_data.
 SplitData load_samples(const JobOptions& options,
                        const std::shared_ptr<FittedColumns>& columns = nullptr,
                        bool unlabelled = false);
@@ -60,6 +60,9 @@ struct Job {
   /// How the columns of a table became samples, as JSON (fitted_columns.hpp):
   /// kept with weights. Empty: other data, or not known here.
   std::string columns;
+  /// The same of other data: the characters of a text, and what scale=standard
+  /// is by.
+  std::string data_fit;
   /// Null: version 0, which the seed makes.
   std::shared_ptr<const Beginning> beginning;
 

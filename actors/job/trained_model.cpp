@@ -144,15 +144,32 @@ std::string weights_file(const std::string& path) {
 
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
   const auto metadata = read_safetensors_metadata(weights_file(path));
-  const auto found = metadata.find("columns");
-  return found == metadata.end()
-           ? nullptr
-           : std::make_shared<FittedColumns>(
-             fitted_columns_from_json(found->second, path));
+  for (const auto* key : {"columns", "data_fit"})
+    if (const auto found = metadata.find(key); found != metadata.end())
+      return std::make_shared<FittedColumns>(
+        fitted_columns_from_json(found->second, path));
+  return nullptr;
+}
+
+std::string other_meaning(const Job& job, const std::string& path) {
+  const auto& text = job.columns.empty() ? job.data_fit : job.columns;
+  if (text.empty())
+    return {};
+  const auto theirs = kept_columns(path);
+  const auto own = fitted_columns_from_json(text, "--data");
+  if (!theirs || theirs->of_table() != own.of_table())
+    return {};
+  if (const auto column = other_values(*theirs, own); !column.empty())
+    return "column " + in_quotes(column) + " has other values than that of";
+  // One of both by bytes is known by the model's shape.
+  if (!theirs->characters.empty() && !own.characters.empty()
+      && theirs->characters != own.characters)
+    return "text has other characters than that of";
+  return {};
 }
 
 void take_label_kind(Dataset& data, const std::string& path) {
-  if (data.labelled || data.fitted)
+  if (data.labelled || (data.fitted && data.fitted->of_table()))
     return;
   const auto metadata = read_safetensors_metadata(weights_file(path));
   const auto found = metadata.find("label");
@@ -231,7 +248,7 @@ TrainedModel load_trained_model(const std::string& model,
   const auto& graph = out.graph;
   const auto& wholes = whole_parameters(graph);
   auto file = read_safetensors(weights_file(path));
-  Layout layout{out.graph};
+  Layout layout{graph};
   out.parameters = Buffer{layout.total};
   out.parameters.fill(0);
   for (uint32_t whole = 0; whole < wholes.size(); ++whole) {

@@ -31,10 +31,17 @@ TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
                                 const std::string& path, uint32_t slices = 1);
 
-/// What the weights in a file or folder say of the columns of the table that
-/// they were trained on; null where they say nothing.
+/// What the weights in a file or folder say of the data that they were trained
+/// on: the columns of a table, characters of a text, scale=standard; null where
+/// they say nothing.
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
+
+/// How a job's samples differ from those that the weights in a file or folder
+/// were trained on, in what their numbers stand for: "column \"city\" has other
+/// values"; empty where they do not, or one of both says nothing.
+/// Errors: InputError for the file.
+std::string other_meaning(const Job& job, const std::string& path);
 
 /// Gives samples without labels the kind of those that the weights in a file or
 /// folder were trained on, where these say it.

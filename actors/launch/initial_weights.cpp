@@ -1,14 +1,13 @@
 #include "actors/launch/initial_weights.hpp"
 
 #include "actors/coordinator/checkpoint_keeper.hpp"
+#include "actors/coordinator/saved_weights.hpp"
 #include "actors/job/beginning.hpp"
 #include "actors/job/checkpoint_rows.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
-#include "kernels/columns/fitted_columns.hpp"
-#include "kernels/files/text_lines.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
@@ -31,16 +30,12 @@ TensorToWrite tensor_to_write(const Job& job, uint32_t whole, uint32_t run,
 /// Where the weights say which values their ids and classes stand for, these
 /// are the job's.
 void check_values(const Job& job, const std::string& initial) {
-  const auto theirs = kept_columns(initial);
-  if (!theirs || job.columns.empty())
-    return;
-  const auto own = fitted_columns_from_json(job.columns, "--data");
-  if (const auto column = other_values(*theirs, own); !column.empty())
-    throw InputError("--initial-weights " + initial + ": its column "
-                     + in_quotes(column)
-                     + " has other values than that of --data, whose ids or "
-                       "classes would mean others; train on the data that it "
-                       "was trained on, or on ids by buckets=");
+  if (const auto other = other_meaning(job, initial); !other.empty())
+    throw InputError(
+      "--initial-weights " + initial + ": its " + other
+      + " --data, whose ids or classes would mean others; train "
+        "on the data that it was trained on, or on "
+      + (job.columns.empty() ? "text by level=byte" : "ids by buckets="));
 }
 
 } // namespace
@@ -67,7 +62,9 @@ std::string write_initial_weights(const Job& job,
     if (job.plan.variables[pieces_of(job.graph, i).front()].partitions == 0)
       wholes.push_back(i);
   CheckpointToWrite out;
-  out.files.push_back({"parameters.safetensors", {}, {}});
+  const auto metadata = weights_metadata(job, 0);
+  out.files.push_back(
+    {"parameters.safetensors", {}, {metadata.begin(), metadata.end()}});
   for (auto i : wholes)
     out.files.front().tensors.push_back(
       tensor_to_write(job, i, 0, model.parameters.data() + layout.offsets[i]));

@@ -47,6 +47,20 @@ FittedColumn column_from(const FittedJson& json) {
   return column;
 }
 
+std::vector<int32_t> characters_from(const FittedJson& json) {
+  constexpr int64_t last_code_point = 0x10ffff;
+  std::vector<int32_t> characters;
+  int64_t before = -1;
+  for (const auto& one : json) {
+    const auto character = one.is_number_integer() ? one.get<int64_t>() : -1;
+    if (character <= before || character > last_code_point)
+      throw InputError("its characters are not as they were written");
+    characters.push_back(static_cast<int32_t>(character));
+    before = character;
+  }
+  return characters;
+}
+
 } // namespace
 
 uint64_t FittedColumn::ids() const {
@@ -136,6 +150,8 @@ std::string to_json(const FittedColumns& fitted) {
     json["mean"] = fitted.mean;
     json["inverse_deviation"] = fitted.inverse_deviation;
   }
+  if (!fitted.characters.empty())
+    json["characters"] = fitted.characters;
   return json.dump();
 }
 
@@ -159,10 +175,13 @@ FittedColumns fitted_columns_from_json(const std::string& text,
       fitted.inverse_deviation =
         json.at("inverse_deviation").get<std::vector<float>>();
     }
-    check_column_rules(fitted.rules());
+    if (json.contains("characters"))
+      fitted.characters = characters_from(json.at("characters"));
+    if (fitted.of_table() || (fitted.mean.empty() && fitted.characters.empty()))
+      check_column_rules(fitted.rules());
     return fitted;
   } catch (const std::exception& failure) {
-    throw InputError(path + ": what it says of the columns it was trained on "
+    throw InputError(path + ": what it says of the data it was trained on "
                      + "cannot be read (" + shown_text(failure.what())
                      + "); the file is damaged: write it again");
   }

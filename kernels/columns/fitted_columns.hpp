@@ -26,8 +26,9 @@ struct FittedColumn {
   int32_t class_of(std::string_view text) const;
 };
 
-/// How the columns of a table become features, ids and labels: what weights
-/// that were trained on them need with them.
+/// How the columns of a table become features, ids and labels, or what the
+/// training part decided of other data: what weights that were trained on them
+/// need with them.
 struct FittedColumns {
   std::vector<FittedColumn> columns; ///< in the order of the rules
   std::string given;                 ///< columns= as it was typed
@@ -35,7 +36,12 @@ struct FittedColumns {
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<float> mean;              ///< of scale=standard
   std::vector<float> inverse_deviation; ///< [features] each, or empty
+  /// Of text:FILE by characters: the code points that occur, ascending; an id
+  /// is a place among them.
+  std::vector<int32_t> characters;
 
+  /// Whether it is of a table whose columns= say what they are.
+  bool of_table() const { return !columns.empty(); }
   bool operator==(const FittedColumns&) const = default;
 
   std::vector<ColumnRule> rules() const;
@@ -47,14 +53,18 @@ struct FittedColumns {
 /// values in both; empty: there is none.
 std::string other_values(const FittedColumns& a, const FittedColumns& b);
 
+/// Features of scale=standard whose statistics are kept with weights at most:
+/// a file's header may not be larger than 100 MB.
+constexpr uint64_t most_kept_features = 1'000'000;
+
 /// Bytes that they take at most with weights, as a text within JSON.
 uint64_t kept_bytes(const FittedColumns& columns);
 
 /// One line of JSON in UTF-8, whatever bytes values have.
 std::string to_json(const FittedColumns& columns);
 
-/// Errors: InputError naming `path` (no such JSON, values that are not in
-/// order or too many).
+/// Errors: InputError naming `path` (no such JSON, values or characters that
+/// are not in order or too many).
 FittedColumns fitted_columns_from_json(const std::string& text,
                                        const std::string& path);
 

@@ -34,6 +34,10 @@ struct DataKind {
   /// Instead of `read` for kinds that limits matter to, as to all that read
   /// files: samples can be left there, may lack the label, or lie elsewhere.
   Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
+  /// Instead of `fit` where weights have the characters of the text that they
+  /// were trained on: brings a part to these. May be null.
+  void (*apply)(const DataSpec&, const std::shared_ptr<FittedColumns>& kept,
+                Dataset& part) = nullptr;
   /// Of a kind whose samples need no labels where they are to be predicted:
   /// checks that it names some. May be null.
   void (*check_labels)(const DataSpec&) = nullptr;
@@ -50,8 +54,9 @@ void check(const DataSpec& spec);
 /// Errors: UsageError (a key that has to be as there is not).
 DataSpec completed(DataSpec eval, const DataSpec& train);
 
-/// A specification of a table with what weights that were trained on one say
-/// of its columns. Errors: UsageError (it says something else itself).
-DataSpec with_columns(DataSpec spec, const FittedColumns& fitted);
+/// A specification with what weights say of the data that they were trained on:
+/// the columns of a table, and scale=standard where it says no scale= itself.
+/// Errors: UsageError (it says something else of columns).
+DataSpec as_fitted(DataSpec spec, const FittedColumns& fitted);
 
 } // namespace troupe

@@ -85,7 +85,8 @@ struct Dataset {
   std::vector<std::string> columns; ///< names of the features, where known
   /// Of a table whose columns were read and not yet fitted; else null.
   std::shared_ptr<const TableColumns> table;
-  /// How its columns became features, ids and labels; null for other data.
+  /// How its columns became features, ids and labels, which characters a text
+  /// has, or what scale=standard is by; null for other data.
   std::shared_ptr<FittedColumns> fitted;
   bool labelled = true; ///< false: its labels say nothing
   /// Characters or ids of an evaluation part that were left out, since the
@@ -154,9 +155,10 @@ struct ReadLimits {
 /// Loads what a specification names. Vocabulary, classes, widths and
 /// statistics come from the training part alone; the evaluation part is brought
 /// to them, and has the same shape. Of another specification, keys that it
-/// leaves out are those of the first where they say how to read. `fitted`: how
-/// the columns of a table became what a model was trained on; such data are
-/// brought to that, and not fitted again.
+/// leaves out are those of the first where they say how to read. `fitted`: what
+/// weights say of the data that they were trained on, the columns of a table,
+/// characters or scale=standard; such data are brought to that, and not fitted
+/// again.
 /// Errors: InputError naming the file, what is wrong with it and what to do;
 /// UsageError where the two specifications cannot belong together. InputError
 /// where what has to be held is more than `limits.memory`.

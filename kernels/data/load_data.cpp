@@ -1,10 +1,14 @@
 #include "kernels/base/error.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/standard_scale.hpp"
 #include "kernels/data/table_data.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace troupe {
 
@@ -75,13 +79,41 @@ void fit_table(const DataSpec& spec, SplitData& parts,
       apply_columns(columns, *part);
 }
 
+/// The same of other data. `fitted`: null where nothing is known of them.
+void fit_parts(const DataSpec& spec, SplitData& parts,
+               const std::shared_ptr<FittedColumns>& fitted) {
+  const auto& kind = kind_of(spec);
+  if (kind.apply != nullptr && fitted && !fitted->characters.empty()) {
+    for (auto* part : {parts.train.get(), parts.eval.get()})
+      if (part != nullptr)
+        kind.apply(spec, fitted, *part);
+  } else if (kind.fit != nullptr) {
+    kind.fit(spec, *parts.train, parts.eval.get());
+  }
+}
+
+/// What weights need with them of scale=standard; nothing of so many features
+/// that it would not fit beside the weights.
+void keep_scale(SplitData& parts) {
+  const auto& mean = parts.train->mean;
+  if (mean.size() > most_kept_features
+      || !std::all_of(mean.begin(), mean.end(),
+                      [](float x) { return std::isfinite(x); }))
+    return;
+  auto& fitted = parts.train->fitted;
+  if (!fitted)
+    fitted = std::make_shared<FittedColumns>();
+  fitted->mean = mean;
+  fitted->inverse_deviation = parts.train->inverse_deviation;
+  if (parts.eval)
+    parts.eval->fitted = fitted;
+}
+
+/// `fitted`: null where the training part says it.
 void scale_parts(SplitData& parts, const FittedColumns* fitted) {
   if (fitted == nullptr) {
     fit_standard_scale(*parts.train, parts.eval.get());
-    if (const auto& columns = parts.train->fitted) {
-      columns->mean = parts.train->mean;
-      columns->inverse_deviation = parts.train->inverse_deviation;
-    }
+    keep_scale(parts);
     return;
   }
   const auto width = parts.train->features();
@@ -117,7 +149,16 @@ DataSpec completed(DataSpec eval, const DataSpec& train) {
   return eval;
 }
 
-DataSpec with_columns(DataSpec spec, const FittedColumns& fitted) {
+DataSpec as_fitted(DataSpec spec, const FittedColumns& fitted) {
+  if (!fitted.of_table()) {
+    const auto& keys = kind_of(spec).keys;
+    if (!fitted.mean.empty() && !option(spec, "scale")
+        && std::ranges::any_of(keys, [](const DataKey& key) {
+             return std::string_view{key.name} == "scale";
+           }))
+      spec.options.emplace_back("scale", "standard");
+    return spec;
+  }
   if (spec.kind != "csv")
     return spec;
   const auto own = option(spec, "columns");
@@ -135,7 +176,7 @@ DataSpec with_columns(DataSpec spec, const FittedColumns& fitted) {
 SplitData load_data(const DataSpec& given, const HeldOut& held_out,
                     const ReadLimits& limits,
                     const std::shared_ptr<FittedColumns>& fitted) {
-  const auto spec = fitted ? with_columns(given, *fitted) : given;
+  const auto spec = fitted ? as_fitted(given, *fitted) : given;
   if (held_out.fraction == 0 && without_split(spec) != spec)
     refuse(spec, "says which samples are held out, but none are; add "
                  "--eval-fraction F, or leave it out");
@@ -143,7 +184,7 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
   std::optional<DataSpec> eval_spec;
   if (held_out.spec) {
     eval_spec = completed(
-      fitted ? with_columns(*held_out.spec, *fitted) : *held_out.spec, spec);
+      fitted ? as_fitted(*held_out.spec, *fitted) : *held_out.spec, spec);
     if (without_split(*eval_spec) != *eval_spec)
       refuse(*eval_spec,
              "is held out as it is; leave eval= and eval_seed= out");
@@ -160,12 +201,16 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
       throw InputError(parts.eval->name + ": holds no samples");
   }
   const bool is_table = parts.train->table != nullptr;
+  // Weights of before say nothing of what is no table.
+  const bool known = fitted && (fitted->of_table() ? is_table : !is_table);
   if (is_table)
     fit_table(spec, parts, fitted);
-  else if (const auto fit = kind_of(spec).fit)
-    fit(spec, *parts.train, parts.eval.get());
+  else
+    fit_parts(spec, parts, known ? fitted : nullptr);
   if (option(spec, "scale") == "standard")
-    scale_parts(parts, is_table ? fitted.get() : nullptr);
+    scale_parts(parts, known && (is_table || !fitted->mean.empty())
+                         ? fitted.get()
+                         : nullptr);
   if (eval_spec)
     check_fit(*parts.train, *parts.eval, *eval_spec);
   return parts;

@@ -1,6 +1,7 @@
 #include "kernels/data/text.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/files/byte_source.hpp"
 #include "kernels/files/file_list.hpp"
@@ -108,19 +109,42 @@ void add_characters(const DataFile& file, bool bytes_only,
   utf8.end();
 }
 
-/// ids[code point]: its place among those that occur, or -1.
-std::vector<int32_t> numbered(const std::vector<int32_t>& characters,
-                              uint32_t& count) {
-  const auto last = *std::max_element(characters.begin(), characters.end());
-  std::vector<int32_t> result(static_cast<size_t>(last) + 1, -1);
-  for (auto character : characters)
-    result[static_cast<size_t>(character)] = 0;
-  int32_t next = 0;
-  for (auto& id : result)
-    if (id == 0)
-      id = next++;
-  count = static_cast<uint32_t>(next);
-  return result;
+/// The characters that occur, ascending.
+std::vector<int32_t> characters_in(const std::vector<int32_t>& text) {
+  const auto last = *std::max_element(text.begin(), text.end());
+  std::vector<bool> occurs(static_cast<size_t>(last) + 1);
+  for (auto character : text)
+    occurs[static_cast<size_t>(character)] = true;
+  std::vector<int32_t> out;
+  for (int32_t character = 0; character <= last; ++character)
+    if (occurs[static_cast<size_t>(character)])
+      out.push_back(character);
+  return out;
+}
+
+/// Makes ids of a part's characters.
+void number(const std::shared_ptr<FittedColumns>& fitted, Dataset& part,
+            const char* where) {
+  const auto& known = fitted->characters;
+  std::vector<int32_t> ids(static_cast<size_t>(known.back()) + 1, -1);
+  for (size_t id = 0; id < known.size(); ++id)
+    ids[static_cast<size_t>(known[id])] = static_cast<int32_t>(id);
+  auto& tokens = part.tokens;
+  const auto before = tokens.size();
+  for (auto& token : tokens) {
+    const auto character = static_cast<size_t>(token);
+    token = character < ids.size() ? ids[character] : -1;
+  }
+  tokens.erase(std::remove(tokens.begin(), tokens.end(), -1), tokens.end());
+  part.left_out = before - tokens.size();
+  if (part.left_out * known_per_unknown > before)
+    throw InputError(part.name + ": of " + std::to_string(before)
+                     + " characters " + std::to_string(part.left_out)
+                     + " do not occur in " + where
+                     + ", more than one in a hundred; take text of one kind, "
+                       "or train with level=byte");
+  part.shape.vocabulary = static_cast<uint32_t>(known.size());
+  part.fitted = fitted;
 }
 
 } // namespace
@@ -145,26 +169,17 @@ Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
 void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
   if (is_byte_level(spec))
     return;
-  const auto ids = numbered(train.tokens, train.shape.vocabulary);
-  for (auto& token : train.tokens)
-    token = ids[static_cast<size_t>(token)];
-  if (eval == nullptr)
-    return;
-  eval->shape = train.shape;
-  auto& tokens = eval->tokens;
-  const auto before = tokens.size();
-  for (auto& token : tokens) {
-    const auto character = static_cast<size_t>(token);
-    token = character < ids.size() ? ids[character] : -1;
-  }
-  tokens.erase(std::remove(tokens.begin(), tokens.end(), -1), tokens.end());
-  eval->left_out = before - tokens.size();
-  if (eval->left_out * known_per_unknown > before)
-    throw InputError(eval->name + ": of " + std::to_string(before)
-                     + " characters of the evaluation part "
-                     + std::to_string(eval->left_out)
-                     + " do not occur in the training part, more than one in "
-                       "a hundred; take text of one kind, or add level=byte");
+  const auto fitted = std::make_shared<FittedColumns>();
+  fitted->characters = characters_in(train.tokens);
+  for (auto* part : {&train, eval})
+    if (part != nullptr)
+      number(fitted, *part, "the training part");
+}
+
+void number_text(const DataSpec& spec,
+                 const std::shared_ptr<FittedColumns>& kept, Dataset& part) {
+  if (!is_byte_level(spec))
+    number(kept, part, "the text that the weights were trained on");
 }
 
 } // namespace troupe

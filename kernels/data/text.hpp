@@ -6,7 +6,7 @@ namespace troupe {
 
 // text:FILE, plain or .gz. Keys: level=char|byte.
 // char: UTF-8; the vocabulary is the sorted characters (code points) that occur
-// in the training part. byte: 256 ids.
+// in the training part, which are kept with weights. byte: 256 ids.
 
 void check_text(const DataSpec& spec);
 
@@ -19,5 +19,10 @@ Dataset read_text(const DataSpec& spec, const ReadLimits& limits);
 /// that do not occur there are left out.
 /// Errors: InputError when those are more than one in a hundred.
 void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval);
+
+/// Numbers the characters as weights know them, and leaves out others.
+/// Errors: InputError when those are more than one in a hundred.
+void number_text(const DataSpec& spec,
+                 const std::shared_ptr<FittedColumns>& kept, Dataset& part);
 
 } // namespace troupe

@@ -1,11 +1,16 @@
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/data/text.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 
 using namespace troupe::testing;
 using troupe::BatchMemory;
 using troupe::cut_windows;
+using troupe::fitted_columns_from_json;
+using troupe::FittedColumns;
 using troupe::InputError;
 using troupe::LabelKind;
+using troupe::load_data;
+using troupe::parse_data_spec;
 
 BOOST_AUTO_TEST_SUITE(text)
 
@@ -36,6 +41,39 @@ BOOST_AUTO_TEST_CASE(characters_are_numbered_in_sorted_order) {
     BOOST_TEST(set.shape.vocabulary == 6u);
     check_same(set.tokens, {2, 3, 4, 2, 0, 5, 1});
   }
+}
+
+// They were numbered by the text that was read, so a part of the one trained on
+// had other numbers.
+BOOST_AUTO_TEST_CASE(characters_have_the_numbers_that_weights_know) {
+  const Folder folder;
+  const auto trained = *load("text:" + folder.put("all", "abcdü")).train;
+  const auto kept = std::make_shared<FittedColumns>(
+    fitted_columns_from_json(to_json(*trained.fitted), "w"));
+  BOOST_TEST((*kept == *trained.fitted));
+  const auto read = [&](const std::string& text) {
+    return load_data(parse_data_spec("text:" + folder.put("f", text)), {}, {},
+                     kept)
+      .train;
+  };
+  const auto few = read("üdb");
+  BOOST_TEST(few->shape.vocabulary == 5u);
+  check_same(few->tokens, {4, 3, 1});
+  const auto odd = read(std::string(99, 'c') + "x");
+  BOOST_TEST(odd->left_out == 1u);
+  check_same(odd->tokens, Ints(99, 2));
+  BOOST_CHECK_THROW(read("xyz"), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(characters_that_were_damaged_are_refused) {
+  for (const auto* characters :
+       {"[]", "[98,97]", "[97,97]", "[-1]", "[1114112]", "[0.5]", "[\"ab\"]"})
+    BOOST_CHECK_EXCEPTION(
+      fitted_columns_from_json(
+        R"({"given":"","options":[],"columns":[],"characters":)"
+          + std::string{characters} + "}",
+        "w.safetensors"),
+      InputError, says({"w.safetensors", "data it was trained on"}));
 }
 
 BOOST_AUTO_TEST_CASE(bytes_stay_what_they_are) {
