@@ -36,18 +36,20 @@ bool is_ours(int handle) {
   return handle >= 0 && handle < 4096 && ours[handle];
 }
 
-/// Whether this call is to fail; what it says is in errno.
-bool fails() {
+/// Whether this call, by its name, is to fail; what it says is in errno.
+bool fails(const char* call) {
   static const long at = atol(variable("FAIL_AT"));
   static const std::string how = variable("FAIL_HOW");
   if (calls++ != at)
     return false;
-  // Tells the test that there was such a call.
+  // Tells the test which one it was.
   const int seen =
     static_cast<int>(syscall(SYS_openat, AT_FDCWD, variable("FAIL_SEEN"),
                              O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
-  if (seen >= 0)
+  if (seen >= 0) {
+    syscall(SYS_write, seen, call, strlen(call));
     syscall(SYS_close, seen);
+  }
   if (how == "kill")
     kill(getpid(), SIGKILL);
   errno = how == "full" ? ENOSPC : EIO;
@@ -64,7 +66,7 @@ int open_any(const char* name, const char* path, int flags, mode_t mode) {
   const bool changes = inside(path)
                        && ((flags & (O_CREAT | O_WRONLY | O_RDWR)) != 0
                            || (flags & O_DIRECTORY) != 0);
-  if (changes && fails())
+  if (changes && fails("open"))
     return -1;
   const int handle = real(path, flags, mode);
   if (handle >= 0 && handle < 4096)
@@ -94,17 +96,17 @@ int open64(const char* path, int flags, ...) {
 
 ssize_t write(int handle, const void* bytes, size_t size) {
   static const auto real = next<ssize_t(int, const void*, size_t)>("write");
-  return is_ours(handle) && fails() ? -1 : real(handle, bytes, size);
+  return is_ours(handle) && fails("write") ? -1 : real(handle, bytes, size);
 }
 
 int fsync(int handle) {
   static const auto real = next<int(int)>("fsync");
-  return is_ours(handle) && fails() ? -1 : real(handle);
+  return is_ours(handle) && fails("fsync") ? -1 : real(handle);
 }
 
 int close(int handle) {
   static const auto real = next<int(int)>("close");
-  const bool failing = is_ours(handle) && fails();
+  const bool failing = is_ours(handle) && fails("close");
   if (handle >= 0 && handle < 4096)
     ours[handle] = false;
   const int done = real(handle);
@@ -115,22 +117,22 @@ int close(int handle) {
 
 int rename(const char* from, const char* to) noexcept {
   static const auto real = next<int(const char*, const char*)>("rename");
-  return inside(to) && fails() ? -1 : real(from, to);
+  return inside(to) && fails("rename") ? -1 : real(from, to);
 }
 
 int unlink(const char* path) noexcept {
   static const auto real = next<int(const char*)>("unlink");
-  return inside(path) && fails() ? -1 : real(path);
+  return inside(path) && fails("unlink") ? -1 : real(path);
 }
 
 int rmdir(const char* path) noexcept {
   static const auto real = next<int(const char*)>("rmdir");
-  return inside(path) && fails() ? -1 : real(path);
+  return inside(path) && fails("rmdir") ? -1 : real(path);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto real = next<int(const char*, mode_t)>("mkdir");
-  return inside(path) && fails() ? -1 : real(path, mode);
+  return inside(path) && fails("mkdir") ? -1 : real(path, mode);
 }
 
 } // extern "C"
