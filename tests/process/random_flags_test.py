@@ -41,7 +41,7 @@ DEADLINE_S = 120  # of one run
 DIGESTS = ("weights_sha256", "state_sha256")
 KINDS = {"same": 34, "resumed": 20, "evaluated": 10, "free": 10, "fast": 9,
          "limited": 4, "changed": 4, "any": 18}
-# What is known no sooner than when the run is under way.
+# What is known no sooner than when the run is under way; `plan` says the rest.
 LATE = re.compile(r"take both from one set|not a finite number"
                   r"|not local without certificates|--data-memory"
                   r"|holds checkpoints|metrics address|--listen|lacks it")
@@ -453,8 +453,8 @@ class Trial:
             expect(planned == 2 and refusal == error, "train:", error,
                    "plan:", planned, refusal)
         else:
-            expect(LATE.search(error), "status 1, which flags alone reveal:",
-                   error)
+            expect(LATE.search(error) or (planned, refusal) == (1, error),
+                   "status 1, and late:", error, "plan:", planned, refusal)
         self.status = status
         if status == 0:
             self.check_any(flags, path)
