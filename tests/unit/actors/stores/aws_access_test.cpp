@@ -99,7 +99,8 @@ BOOST_AUTO_TEST_CASE(a_profile_that_is_named_is_read) {
 }
 
 // The profile's keys were taken, where Amazon's own tools take those beside it.
-BOOST_AUTO_TEST_CASE(keys_of_the_environment_are_stronger_than_a_named_profile) {
+BOOST_AUTO_TEST_CASE(
+  keys_of_the_environment_are_stronger_than_a_named_profile) {
   const Home home;
   const auto access = home.read({{"AWS_PROFILE", "other"},
                                  {"AWS_ACCESS_KEY_ID", "ID"},
