@@ -5,6 +5,7 @@
 #include "apps/process/role_launch.hpp"
 #include "apps/process/run_display.hpp"
 #include "apps/process/run_folder.hpp"
+#include "apps/process/run_ledger.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/tensorboard/event_log.hpp"
@@ -12,6 +13,7 @@
 #include "kernels/engine/replica.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -64,9 +66,26 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
   return std::make_unique<EventLog>(settings.tensorboard, subject);
 }
 
+/// Unix time from when it is made, in nanoseconds; a clock that is set
+/// meanwhile makes a run no longer.
+class RunTime {
+public:
+  TimeSpan until_now() const {
+    const auto lasted = std::chrono::steady_clock::now() - began_;
+    return {first_.count(), (first_ + lasted).count()};
+  }
+
+private:
+  std::chrono::steady_clock::time_point began_{
+    std::chrono::steady_clock::now()};
+  std::chrono::nanoseconds first_{
+    std::chrono::system_clock::now().time_since_epoch()};
+};
+
 } // namespace
 
 int run_train(const Settings& settings, RoleHosts* hosts) {
+  const RunTime time;
   // What parts of a model need is asked of their operators.
   select_isa(settings.job.isa);
   check_machine(settings, hosts != nullptr);
@@ -101,6 +120,9 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
+    if (!settings.summary.empty())
+      result.summary = with_ledger(result.summary, run.flight,
+                                   time.until_now());
     write_summary(settings, result);
     draw_timeline_of(settings, run.flight, result);
     if (tensorboard)

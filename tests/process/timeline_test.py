@@ -47,12 +47,26 @@ class Timeline(OwnFolder):
         for one, next_ in zip(spans, spans[1:]):
             self.assertLessEqual(one["ts"] + one["dur"], next_["ts"] + 1)
 
+    def check_ledger(self, summary, roles):
+        """Every second of each role has a cause."""
+        ledger = summary["ledger"]
+        self.assertEqual(sorted(ledger["roles"]), roles)
+        self.assertGreater(ledger["seconds"], summary["wall_seconds"] * 0.9)
+        for role, causes in ledger["roles"].items():
+            self.assertAlmostEqual(sum(causes.values()), ledger["seconds"],
+                                   delta=ledger["seconds"] * 1e-6, msg=role)
+            self.assertGreaterEqual(min(causes.values()), 0, role)
+            self.assertGreater(causes["compute"], 0, role)
+            self.assertGreater(causes["start"] + causes["unrecorded"], 0,
+                               role)
+
     def test_a_parameter_server(self):
         for way in ([], ["--processes"]):
             with self.subTest(way=way):
                 trace, summary = self.draw(*SERVED, *way, "--steps", "60")
                 self.assertEqual(trace.roles(), ["ps:0", "worker:0",
                                                  "worker:1"])
+                self.check_ledger(summary, trace.roles())
                 for worker in ("worker:0", "worker:1"):
                     self.check_steps(trace.of(worker, "compute"),
                                      summary["steps"])
@@ -99,6 +113,17 @@ class Timeline(OwnFolder):
                                          "worker:1"])
         self.assertTrue(any(f"{old})" in x for x in trace.names.values()))
         self.assertGreater(len(trace.of("worker:1", "compute")), 20)
+
+    def test_a_death_is_booked_to_recovery(self):
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--log-dir",
+                 self.path("logs")) as run:
+            run.wait_for_step(20)
+            run.kill_and_wait("worker:1", 2)
+            summary = run.end()
+        self.check_ledger(summary, ["ps:0", "worker:0", "worker:1"])
+        roles = summary["ledger"]["roles"]
+        self.assertGreater(roles["worker:1"]["recovery"], 0)
+        self.assertEqual(roles["worker:0"]["recovery"], 0)
 
     def test_the_run_of_a_timeline_leaves_nothing_else(self):
         state = self.path("state")

@@ -1,0 +1,80 @@
+#include "apps/process/run_ledger.hpp"
+
+#include "kernels/base/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+/// A folder keeps these of a role, the running one among them.
+constexpr size_t kept_lives = 3;
+
+bool exchanges(Activity activity) {
+  return activity == Activity::pull || activity == Activity::push
+         || activity == Activity::reduce;
+}
+
+RoleLife life_of(const Flight& flight) {
+  RoleLife out;
+  for (const auto& span : flight.spans)
+    (exchanges(span.activity) ? out.exchange : out.compute)
+      .push_back({static_cast<int64_t>(span.begin_ns) + flight.to_unix_ns,
+                  static_cast<int64_t>(span.end_ns) + flight.to_unix_ns});
+  // A recorder that is full writes over its oldest.
+  out.whole = flight.spans.size() < FlightRecorder::capacity;
+  return out;
+}
+
+double seconds(int64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+
+} // namespace
+
+std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
+                                             TimeSpan run) {
+  std::map<std::string, std::vector<const Flight*>> roles;
+  for (const auto& flight : flights)
+    if (!flight.spans.empty())
+      roles[flight.role].push_back(&flight);
+  std::map<std::string, TimeLedger> out;
+  for (auto& [role, own] : roles) {
+    std::ranges::sort(own, {}, [](const Flight* x) {
+      return static_cast<int64_t>(x->spans.front().begin_ns) + x->to_unix_ns;
+    });
+    std::vector<RoleLife> lives;
+    for (const auto* flight : own)
+      lives.push_back(life_of(*flight));
+    // Where as many are there as are kept, others may have been before them.
+    if (own.size() >= kept_lives)
+      lives.front().whole = false;
+    out[role] = time_ledger(lives, run);
+  }
+  return out;
+}
+
+std::string with_ledger(const std::string& summary, const std::string& folder,
+                        TimeSpan run) {
+  if (folder.empty() || summary.empty())
+    return summary;
+  Flights flights;
+  try {
+    flights = read_flights(folder);
+  } catch (const InputError&) {
+    return summary; // nobody got as far as to record anything
+  }
+  nlohmann::ordered_json roles = nlohmann::ordered_json::object();
+  for (const auto& [role, ledger] : ledgers_of(flights.all, run))
+    for (size_t cause = 0; cause < time_causes; ++cause)
+      roles[role][to_string(static_cast<TimeCause>(cause))] =
+        seconds(ledger[cause]);
+  auto json = nlohmann::ordered_json::parse(summary);
+  json["ledger"] = {{"seconds", seconds(run.end - run.begin)},
+                    {"roles", std::move(roles)}};
+  return json.dump(2) + '\n';
+}
+
+} // namespace troupe
