@@ -26,6 +26,11 @@ Surroundings surroundings_of_pod() {
 /// The job that follows --, as `troupe plan` takes it: files are those of pods.
 Settings job_in_pods(std::vector<std::string> arguments) {
   arguments.front() = "plan";
+  if (std::ranges::any_of(arguments, [](const std::string& word) {
+        return word == "--config" || word.starts_with("--config=");
+      }))
+    throw UsageError("launch: --config names a file of this machine, which "
+                     "pods do not have; give its keys as flags");
   if (std::ranges::find(arguments, "--processes") == arguments.end())
     arguments.insert(arguments.begin() + 1, "--processes");
   auto job = parse_settings(arguments, surroundings_of_pod());
@@ -34,11 +39,6 @@ Settings job_in_pods(std::vector<std::string> arguments) {
     if (job.given.contains(flag))
       throw UsageError("launch: --" + std::string{flag}
                        + " is chosen by --kubernetes; leave it out");
-  if (std::ranges::any_of(arguments, [](const std::string& word) {
-        return word == "--config" || word.starts_with("--config=");
-      }))
-    throw UsageError("launch: --config names a file of this machine, which "
-                     "pods do not have; give its keys as flags");
   if (job.job.data.empty())
     throw UsageError("launch: --data is missing, for example --data "
                      "synthetic:digits");
