@@ -6,15 +6,13 @@ schedule; a killed member of any of them goes on, and no step is lost (I3, I9)."
 import json
 import os
 import re
-import signal
-import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run, wait_for
+from cluster import Run, wait_for
 from own_folder import OwnFolder
 from roles import Role, lose_memory
-from split_models import DIGESTS, digests, summary_of
+from split_models import ONE, SplitModels, call, digests, summary_of
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7"]
@@ -38,7 +36,7 @@ MODELS = {
 NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
 # A transformer whose heads go into four virtual slices.
 SLICED_TEXT = ["--model", "transformer:L2-H4-D32-T32-P0.1", *TEXT[2:]]
-SLICED = ["--strategy", "one_device", "--virtual-slices", "4"]
+SLICED = [*ONE, "--virtual-slices", "4"]
 
 
 def mesh(data, stages, *more):
@@ -51,43 +49,7 @@ def groups(data, tensor, *more):
             *more]
 
 
-def call(*arguments):
-    return subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False)
-
-
-class Checks(unittest.TestCase):
-    def check_layouts(self, job, layouts):
-        whole = summary_of(*job, "--strategy", "one_device")
-        for layout in layouts:
-            with self.subTest(job=job, layout=layout):
-                summary = summary_of(*job, *layout)
-                self.assertEqual(digests(summary), digests(whole))
-                self.assertEqual(summary["eval"], whole["eval"])
-                self.assertEqual(summary["final_loss"], whole["final_loss"])
-
-    def check_undisturbed(self, summary, job):
-        """It has the bits of a run that nobody disturbed."""
-        whole = summary_of(*job, "--epochs", "0", "--steps",
-                           str(summary["steps"]), "--strategy", "one_device")
-        self.assertEqual(digests(summary), digests(whole))
-
-    def check_resumed(self, job, layouts):
-        """A checkpoint of each goes on under the next."""
-        whole = digests(summary_of(*job, "--steps", "60", "--strategy",
-                                   "one_device"))
-        for first, second in zip(layouts, layouts[1:] + layouts[:1]):
-            with self.subTest(first=first, second=second), \
-                    tempfile.TemporaryDirectory() as folder:
-                kept = ["--checkpoint-dir", folder]
-                summary_of(*job, "--steps", "30", *first, *kept)
-                summary = summary_of(*job, "--steps", "60", *second, *kept,
-                                     "--resume")
-                for name in DIGESTS[:2]:
-                    self.assertEqual(summary[name], whole[name])
-
-
-class Mesh(Checks):
+class Mesh(SplitModels, unittest.TestCase):
     def test_every_mesh_has_the_bits_of_one_device(self):
         self.check_layouts(MODELS["mlp"], [
             mesh(data, stages, "--in-process", "--schedule",
@@ -123,47 +85,23 @@ class Mesh(Checks):
             mesh(2, 2, "--in-process", "--schedule", "interleaved")])
 
     def test_killed_stages_of_any_pipeline_go_on_and_no_step_is_lost(self):
-        self.check_kills(MLP)
-        self.check_kills(UNEVEN, layout=["--schedule", "gpipe"])
-        self.check_kills([*TEXT, *NORMS], layout=["--schedule", "zero_bubble"])
-
-    def check_kills(self, job, layout=()):
-        roles = ("stage:3", "stage:0", "stage:2", "stage:1")
-        with Run(*job, *ENDLESS, *mesh(2, 2), *layout, "--processes") as run:
-            for role in roles:
-                run.wait_for_step(run.step() + 50)
-                run.kill_and_wait(role, 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, job)
-        self.assertEqual(summary["steps_rolled_back"], 0)
-        self.assertEqual([(r["role"], r["kind"])
-                          for r in summary["recoveries"]],
-                         [(role, "stage_restored") for role in roles])
+        for job, layout in ((MLP, ()), (UNEVEN, ("--schedule", "gpipe")),
+                            ([*TEXT, *NORMS], ("--schedule", "zero_bubble"))):
+            self.check_killed_in_turn(
+                job, mesh(2, 2, *layout, "--processes"),
+                ["stage:3", "stage:0", "stage:2", "stage:1"])
 
     def test_the_coordinator_and_a_pipeline_may_die(self):
-        with Run(*MLP, *ENDLESS, *mesh(2, 2), "--processes") as run:
-            run.wait_for_step(100)
-            run.kill_and_wait("coordinator", 1)
-            run.wait_for_step(run.step() + 50)
-            epoch = run.metric("troupe_membership_epoch")
-            run.kill("stage:2")
-            run.kill("stage:3")
-            run.wait_for_epoch(epoch + 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, MLP)
-        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.check_deaths_together(MLP, mesh(2, 2, "--processes"),
+                                   ["stage:2", "stage:3"])
 
     def test_ctrl_c_ends_with_what_all_pipelines_have(self):
-        with Run(*MLP, *ENDLESS, *mesh(2, 2), "--processes") as run:
-            run.wait_for_step(50)
-            run.process.send_signal(signal.SIGINT)
-            summary = run.finish(130, 10)
-        self.check_undisturbed(summary, MLP)
+        self.check_interrupted(MLP, mesh(2, 2, "--processes"))
 
     def test_a_checkpoint_goes_on_under_another_layout(self):
-        self.check_resumed(MLP, [
-            mesh(2, 2), ["--strategy", "one_device"], mesh(3, 1),
-            ["--strategy", "pipeline", "--stages", "3"]])
+        layouts = [mesh(2, 2), ONE, mesh(3, 1),
+                   ["--strategy", "pipeline", "--stages", "3"]]
+        self.check_resumed(MLP, zip(layouts, layouts[1:] + layouts[:1]), 60)
 
     def test_saved_weights_evaluate_as_those_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -191,43 +129,42 @@ class Mesh(Checks):
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         hybrid = ["--strategy", "hybrid"]
-        for arguments, pattern in (
-                (mesh(2, 9), r"--mesh data=2,stage=9: .* has 4 operators"),
-                (mesh(5, 1), r"--mesh data=5: 5 pipelines need at least 5 "
-                 r"virtual ranks: add --virtual-ranks 5"),
-                ([*hybrid, "--mesh", "data=2,rows=2"], r"no axis rows"),
-                ([*hybrid, "--mesh", "2x2"], r"expected AXIS=N"),
-                ([*hybrid, "--sync-data", "parameter_server"],
-                 r"--sync-data parameter_server.*not available yet"),
-                ([*hybrid, "--stages", "2"],
-                 r"--stages has no effect .*use --mesh"),
-                (["--mesh", "data=2,stage=2"],
-                 r"--mesh has no effect .*add --strategy hybrid"),
-                (["--strategy", "pipeline", "--sync-data", "all_reduce"],
-                 r"--sync-data has no effect"),
-                ([*hybrid, "--workers", "2"], r"--workers has no effect"),
-                ([*hybrid, "--async"], r"hybrid is synchronous"),
-                ([*hybrid, "--reduction", "fast"], r"--reduction fast"),
-                ([*hybrid, "--all-reduce", "ring"], r"--all-reduce ring"),
-                ([*hybrid, "--chain", "2"], r"--chain 2")):
-            done = call("train", *MODELS["mlp"], *arguments)
-            with self.subTest(arguments=arguments):
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
-                                          done.stderr), done.stderr)
+        self.check_refusals(MODELS["mlp"], (
+            (mesh(2, 9), r"--mesh data=2,stage=9: .* has 4 operators"),
+            (mesh(5, 1), r"--mesh data=5: 5 pipelines need at least 5 "
+             r"virtual ranks: add --virtual-ranks 5"),
+            ([*hybrid, "--mesh", "data=2,rows=2"], r"no axis rows"),
+            ([*hybrid, "--mesh", "2x2"], r"expected AXIS=N"),
+            ([*hybrid, "--sync-data", "parameter_server"],
+             r"--sync-data parameter_server.*not available yet"),
+            ([*hybrid, "--stages", "2"],
+             r"--stages has no effect .*use --mesh"),
+            (["--mesh", "data=2,stage=2"],
+             r"--mesh has no effect .*add --strategy hybrid"),
+            (["--strategy", "pipeline", "--sync-data", "all_reduce"],
+             r"--sync-data has no effect"),
+            ([*hybrid, "--workers", "2"], r"--workers has no effect"),
+            ([*hybrid, "--async"], r"hybrid is synchronous"),
+            ([*hybrid, "--reduction", "fast"], r"--reduction fast"),
+            ([*hybrid, "--all-reduce", "ring"], r"--all-reduce ring"),
+            ([*hybrid, "--chain", "2"], r"--chain 2")))
 
 
-class Groups(Checks):
+class Groups(SplitModels, unittest.TestCase):
     """Tensor members side by side: --mesh data=D,tensor=T."""
 
-    def check_layouts(self, job, layouts, slices="4"):
-        super().check_layouts([*job, "--virtual-slices", slices], layouts)
+    one = SLICED
+
+    def check_groups(self, job, layouts, slices="4"):
+        sliced = ["--virtual-slices", slices]
+        self.check_layouts(job, [[*layout, *sliced] for layout in layouts],
+                           [*ONE, *sliced])
 
     def test_every_mesh_has_the_bits_of_one_device(self):
-        self.check_layouts(MODELS["mlp"], [
+        self.check_groups(MODELS["mlp"], [
             groups(data, tensor, "--in-process")
             for data in range(1, 5) for tensor in (1, 2, 4)])
-        self.check_layouts(MODELS["mlp"], [
+        self.check_groups(MODELS["mlp"], [
             groups(2, 2), groups(3, 8)], slices="8")
 
     def test_slices_are_four_unless_they_are_given(self):
@@ -236,7 +173,7 @@ class Groups(Checks):
         self.assertEqual(digests(summary), digests(whole))
 
     def test_processes_have_the_bits_of_one_device(self):
-        self.check_layouts(MODELS["mlp"], [
+        self.check_groups(MODELS["mlp"], [
             groups(2, 2, "--processes"),
             groups(3, 2, "--processes", "--link", "tcp"),
             groups(2, 2, "--processes", "--link", "tcp", "--link-encryption",
@@ -245,52 +182,35 @@ class Groups(Checks):
     def test_other_models_have_the_bits_of_one_device(self):
         for job in (MODELS["cnn"], [*SLICED_TEXT, "--steps", "8"],
                     MODELS["dlrm"]):
-            self.check_layouts(job, [groups(2, 2, "--in-process"),
-                                     groups(3, 4, "--in-process"),
-                                     groups(2, 2, "--processes")])
+            self.check_groups(job, [groups(2, 2, "--in-process"),
+                                    groups(3, 4, "--in-process"),
+                                    groups(2, 2, "--processes")])
 
     def test_norms_over_all_parameters_are_those_of_one_device(self):
         for job in (MODELS["mlp"], [*SLICED_TEXT, "--steps", "8"]):
-            self.check_layouts([*job, *NORMS], [
+            self.check_groups([*job, *NORMS], [
                 groups(2, 2, "--in-process"), groups(3, 2, "--processes")])
 
     def test_a_group_without_samples_keeps_pace(self):
-        self.check_layouts(MODELS["uneven"], [
+        self.check_groups(MODELS["uneven"], [
             groups(4, 2, "--in-process"), groups(3, 4, "--in-process"),
             groups(4, 2, "--processes")])
 
     def test_killed_members_of_any_group_go_on_and_no_step_is_lost(self):
         for job in (MLP, UNEVEN, [*SLICED_TEXT, *NORMS]):
-            roles = ("tensor:3", "tensor:0", "tensor:2", "tensor:1")
-            with Run(*job, *ENDLESS, *groups(2, 2), "--processes") as run:
-                for role in roles:
-                    run.wait_for_step(run.step() + 30)
-                    run.kill_and_wait(role, 1)
-                summary = run.end(30)
-            self.check_undisturbed(summary, [*job, "--virtual-slices", "4"])
-            self.assertEqual(summary["steps_rolled_back"], 0)
-            self.assertEqual([(r["role"], r["kind"])
-                              for r in summary["recoveries"]],
-                             [(role, "tensor_restored") for role in roles])
+            self.check_killed_in_turn(
+                job, groups(2, 2, "--processes"),
+                ["tensor:3", "tensor:0", "tensor:2", "tensor:1"])
 
     def test_the_coordinator_and_a_group_may_die(self):
-        with Run(*MLP, *ENDLESS, *groups(2, 2), "--processes") as run:
-            run.wait_for_step(50)
-            run.kill_and_wait("coordinator", 1)
-            run.wait_for_step(run.step() + 30)
-            epoch = run.metric("troupe_membership_epoch")
-            run.kill("tensor:2")
-            run.kill("tensor:3")
-            run.wait_for_epoch(epoch + 1)
-            summary = run.end(30)
-        self.check_undisturbed(summary, [*MLP, "--virtual-slices", "4"])
-        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.check_deaths_together(MLP, groups(2, 2, "--processes"),
+                                   ["tensor:2", "tensor:3"])
 
     def test_a_checkpoint_goes_on_under_another_layout(self):
-        job = [*MLP, "--virtual-slices", "4"]
-        self.check_resumed(job, [
-            groups(2, 2), ["--strategy", "one_device"], groups(3, 4),
-            ["--strategy", "tensor", "--tensor", "2"], mesh(2, 2)])
+        layouts = [groups(2, 2), SLICED, groups(3, 4),
+                   ["--strategy", "tensor", "--tensor", "2"],
+                   mesh(2, 2, "--virtual-slices", "4")]
+        self.check_resumed(MLP, zip(layouts, layouts[1:] + layouts[:1]), 60)
 
     def test_plan_shows_who_holds_what(self):
         done = call("plan", *MODELS["mlp"], *groups(2, 2))
@@ -307,28 +227,23 @@ class Groups(Checks):
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         two = groups(2, 2)
-        for arguments, pattern in (
-                (["--strategy", "hybrid", "--mesh", "data=2,stage=2,tensor=2"],
-                 r"stages of several tensor members are not available yet"),
-                (groups(2, 3), r"--mesh data=2,tensor=3 --virtual-slices 4: "
-                 r".*--virtual-slices 6"),
-                (groups(5, 2), r"--mesh data=5: 5 groups need at least 5 "
-                 r"virtual ranks"),
-                ([*two, "--virtual-slices", "1"], r"--virtual-slices 2"),
-                ([*two, "--tensor", "2"], r"--tensor has no effect .*--mesh"),
-                ([*two, "--schedule", "gpipe"],
-                 r"--schedule has no effect with --mesh data=2,tensor=2"),
-                ([*two, "--split-at", "dense_1"], r"--split-at has no effect"),
-                ([*two, "--reduction", "fast"], r"--reduction fast"),
-                ([*two, "--devices", "cuda:0", "--sync-data",
-                  "parameter_server"], r"--sync-data parameter_server"),
-                ([*two, "--async"], r"hybrid is synchronous"),
-                ([*two, "--chain", "2"], r"--chain 2")):
-            done = call("train", *MODELS["mlp"], *arguments)
-            with self.subTest(arguments=arguments):
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertTrue(re.search(rf"^troupe: .*{pattern}.*\n$",
-                                          done.stderr), done.stderr)
+        self.check_refusals(MODELS["mlp"], (
+            (["--strategy", "hybrid", "--mesh", "data=2,stage=2,tensor=2"],
+             r"stages of several tensor members are not available yet"),
+            (groups(2, 3), r"--mesh data=2,tensor=3 --virtual-slices 4: "
+             r".*--virtual-slices 6"),
+            (groups(5, 2), r"--mesh data=5: 5 groups need at least 5 "
+             r"virtual ranks"),
+            ([*two, "--virtual-slices", "1"], r"--virtual-slices 2"),
+            ([*two, "--tensor", "2"], r"--tensor has no effect .*--mesh"),
+            ([*two, "--schedule", "gpipe"],
+             r"--schedule has no effect with --mesh data=2,tensor=2"),
+            ([*two, "--split-at", "dense_1"], r"--split-at has no effect"),
+            ([*two, "--reduction", "fast"], r"--reduction fast"),
+            ([*two, "--devices", "cuda:0", "--sync-data",
+              "parameter_server"], r"--sync-data parameter_server"),
+            ([*two, "--async"], r"hybrid is synchronous"),
+            ([*two, "--chain", "2"], r"--chain 2")))
 
 
 class LostHosts(OwnFolder):
