@@ -1,5 +1,6 @@
 #include "actors/stage/steps.hpp"
 
+#include "actors/compute/leaf_computer.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/stage/lent_floats.hpp"
 

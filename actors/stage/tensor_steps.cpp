@@ -1,5 +1,6 @@
 #include "actors/stage/tensor_steps.hpp"
 
+#include "actors/compute/leaf_computer.hpp"
 #include "actors/job/tensor_layers.hpp"
 #include "actors/stage/lent_floats.hpp"
 #include "kernels/base/require.hpp"

@@ -308,7 +308,7 @@ PLANTS = [
      "number_of(chunk + (is_last() && !PLANTED(73) ? 1 : 0), rank)"),
     (74, "a lost link between stages is not told",
      "actors/stage/split_role.cpp", "if (auto peer = links_.forget(x.source))",
-     "if (auto peer = peers_.forget(x.source); peer && !PLANTED(74))"),
+     "if (auto peer = links_.forget(x.source); peer && !PLANTED(74))"),
     (75, "a norm is without the sums of the stages after",
      "actors/stage/scalar_rounds.cpp", "  if (later.size() > 0)\n",
      "  if (later.size() > 0 && !PLANTED(75))\n"),
