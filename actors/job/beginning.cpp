@@ -203,7 +203,12 @@ Beginning::Beginning(const Job& job, const std::string& folder)
   for (const auto& fact : facts)
     if (const auto first = differences({fact}, known); !first.empty())
       throw InputError(folder + ": cannot go on from it with " + first
-                       + "; give what it was trained with");
+                       + (fact.first == virtual_slices_fact
+                              && job.options.strategy == Strategy::tensor
+                            ? "; go on with another strategy, or begin with "
+                              "its weights (checkpoint export, "
+                              "--initial-weights)"
+                            : "; give what it was trained with"));
   period_ = period_as(first_period(job.options));
   const auto runs = 1 + state_slots(job.options.rule.kind);
   for (uint32_t variable = 0; variable < job.plan.variables.size();

@@ -177,7 +177,17 @@ std::optional<bool> fits(JobOptions options) {
 }
 
 /// As many workers as fully_sharded is tried with for a job that does not fit.
-constexpr uint32_t most_workers_tried = 16;
+uint32_t most_workers_tried(const JobOptions& given) {
+  constexpr uint32_t most = 16;
+  return std::min(most, given.virtual_ranks);
+}
+
+/// Tensor members have virtual slices that others are not given of themselves.
+std::string slices_of(const JobOptions& given) {
+  if (given.strategy != Strategy::tensor || given.cut.virtual_slices == 1)
+    return "";
+  return " --virtual-slices " + std::to_string(given.cut.virtual_slices);
+}
 
 /// The first fully sharded job that fits, as flags; empty: there is none.
 std::string fitting_sharding(const JobOptions& given) {
@@ -186,8 +196,7 @@ std::string fitting_sharding(const JobOptions& given) {
   const bool sharded = given.strategy == Strategy::fully_sharded;
   options.chain = sharded ? given.chain : 1;
   for (auto workers = sharded ? given.workers : 2;
-       workers <= std::min(most_workers_tried, given.virtual_ranks);
-       workers *= 2)
+       workers <= most_workers_tried(given); workers *= 2)
     for (auto sharding :
          {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
       options.workers = workers;
@@ -197,7 +206,7 @@ std::string fitting_sharding(const JobOptions& given) {
         continue;
       return (sharded ? "" : std::string{" --strategy fully_sharded"})
              + " --workers " + std::to_string(workers) + " --shard "
-             + to_string(sharding);
+             + to_string(sharding) + slices_of(given);
     }
   return "";
 }
@@ -242,6 +251,7 @@ std::string fitting_pipeline(const JobOptions& given) {
         flags += " --stages " + std::to_string(stages);
       if (options.schedule.recompute != given.schedule.recompute)
         flags += " --recompute full";
+      flags += slices_of(given);
       return flags.empty() ? " the same without --split-at" : flags;
     }
   return "";
@@ -321,24 +331,27 @@ std::string device_misfit(const Job& job) {
     return "";
   const auto line = "--device-memory " + in_units(limit) + ": "
                     + to_string(need);
-  const bool sharded = job.options.strategy == Strategy::fully_sharded;
-  const auto stages = sharded ? "" : fitting_pipeline(job.options);
-  const bool staged = job.options.strategy == Strategy::pipeline;
-  const auto shares = staged ? "" : fitting_sharding(job.options);
-  const auto members = staged || sharded ? "" : fitting_tensor(job.options);
+  const auto& options = job.options;
+  // More of the same is proposed alone, others where it does not help.
   std::string fitting;
-  for (const auto& flags : {stages, shares, members})
-    if (!flags.empty())
-      fitting += (fitting.empty() ? "" : ", or") + flags;
+  if (options.strategy == Strategy::pipeline)
+    fitting = fitting_pipeline(options);
+  else if (options.strategy == Strategy::fully_sharded)
+    fitting = fitting_sharding(options);
   if (fitting.empty())
-    return line + "; no "
-           + (sharded ? "number of workers up to "
-                          + std::to_string(most_workers_tried)
-                      : "pipeline of up to "
-                          + std::to_string(most_stages_tried(job.options))
-                          + " stages")
-           + " fits, either: use a smaller model or batch, or raise it";
-  return line + "; this fits:" + fitting;
+    for (const auto& flags :
+         {fitting_pipeline(options), fitting_sharding(options),
+          fitting_tensor(options)})
+      if (!flags.empty())
+        fitting += (fitting.empty() ? "" : ", or") + flags;
+  if (!fitting.empty())
+    return line + "; this fits:" + fitting;
+  return line + "; no pipeline of up to "
+         + std::to_string(most_stages_tried(options))
+         + " stages fits, either, no fully_sharded of up to "
+         + std::to_string(most_workers_tried(options))
+         + " workers (the virtual ranks, at most 16) and no tensor members: "
+           "use a smaller model or batch, or raise it";
 }
 
 } // namespace troupe

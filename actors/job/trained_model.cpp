@@ -60,7 +60,8 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
       throw InputError(where + ": tensor " + tensor.name + " is "
                        + to_string(tensor.shape) + " but the model needs "
                        + to_string(parameter.shape)
-                       + "; give the --model it was trained with");
+                       + "; give the --model it was trained with; layouts of "
+                         "other frameworks: docs/from_pytorch.md");
     return tensor;
   }
   std::string there;

@@ -45,10 +45,11 @@ void show_supervision(const Values& values) {
     if (supervisor.empty())
       std::printf("  nobody: a role that ends is not started again\n");
     else
-      std::printf("  %s: %.0f of %.0f restarts left, one more ends the run; a "
-                  "committed step gives all back\n",
-                  supervisor.c_str(), value_of(values, metrics::restarts_left),
-                  value_of(values, metrics::restarts_allowed));
+      std::printf(
+        "  %s: %.0f of %.0f restarts left, more end the run; a committed "
+        "step gives all back\n",
+        supervisor.c_str(), value_of(values, metrics::restarts_left),
+        value_of(values, metrics::restarts_allowed));
     for (const auto& [member, restarts] : members)
       std::printf("    %-12s restarted %.0f times\n", member.c_str(), restarts);
   }

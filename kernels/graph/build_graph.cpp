@@ -118,8 +118,9 @@ private:
     for (const auto& name : op.inputs) {
       const auto found = values_.find(name);
       if (found == values_.end())
-        site.refuse("there is no value " + name + " before it"
-                    + suggestion(name));
+        site.refuse(
+          "there is no value '" + name + "' before it"
+          + (name == "ids" ? ": these data have none" : suggestion(name)));
       result.push_back(found->second);
     }
     if (!result.empty())

@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(a_graph_that_makes_no_sense_is_refused) {
                       loss}),
                 "nothing uses aside");
   check_refused(spec({logits, {"softmax_cross_entropy", "", {"logit"}}}),
-                "there is no value logit before it; did you mean logits?");
+                "there is no value 'logit' before it; did you mean logits?");
   check_refused(spec({{"slice", "s", {}, {{"end", 3}}}, loss}),
                 "has no parameters to train");
   check_refused(spec({{"dense", "logits", {}, {{"units", 2}}}, loss}),

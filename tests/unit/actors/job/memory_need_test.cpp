@@ -83,8 +83,11 @@ BOOST_AUTO_TEST_CASE(a_role_that_needs_more_than_a_device_has_is_named) {
   const auto line = device_misfit(Job{options, 500});
   BOOST_TEST(line.starts_with("--device-memory 1 MiB: worker:0 needs about"),
              line);
-  BOOST_TEST(line.ends_with("no pipeline of up to 16 stages fits, either: use "
-                            "a smaller model or batch, or raise it"),
+  BOOST_TEST(line.ends_with(
+               "no pipeline of up to 16 stages fits, either, no "
+               "fully_sharded of up to 4 workers (the virtual ranks, at "
+               "most 16) and no tensor members: use a smaller model or "
+               "batch, or raise it"),
              line);
 }
 
@@ -104,6 +107,26 @@ BOOST_AUTO_TEST_CASE(a_pipeline_that_fits_is_named) {
   if (line.find("--recompute full") != std::string::npos)
     options.schedule.recompute = "full";
   BOOST_TEST(device_misfit(Job{options, 500}) == "");
+}
+
+// Symptom: a pipeline that does not fit had no other strategy proposed, and a
+// tensor member a pipeline that fits with virtual slices alone, without them.
+BOOST_AUTO_TEST_CASE(what_is_proposed_fits_whatever_was_asked_for) {
+  auto options = wide();
+  options.model = "mlp:20-1024-1024-4"; // a pipeline cuts no layer
+  options.strategy = Strategy::pipeline;
+  options.stages = 2;
+  options.cut.device_memory = 10 * mib;
+  const auto staged = device_misfit(Job{options, 500});
+  BOOST_TEST(staged.find("; this fits: --strategy ") != std::string::npos,
+             staged);
+  options.model = "mlp:20-512-512-512-512-512-512-512-512-4";
+  options.strategy = Strategy::tensor;
+  options.cut.tensor = 2;
+  options.cut.virtual_slices = 4;
+  const auto sliced = device_misfit(Job{options, 500});
+  BOOST_TEST(sliced.find(" --virtual-slices 4, or") != std::string::npos,
+             sliced);
 }
 
 BOOST_AUTO_TEST_CASE(stages_are_cut_so_that_they_keep_to_a_limit) {
