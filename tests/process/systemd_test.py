@@ -55,6 +55,7 @@ umount -l /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup # systemd 256 and later want no other
 mount -t tmpfs tmpfs /etc/systemd/system
 cp "$1"/units/* /etc/systemd/system/
+ln -s /dev/null /etc/systemd/system/tmp.mount # the jobs' folders are below it
 exec env -i container=namespaces PATH="$PATH" {systemd} --system \\
   --unit=all.target --log-target=console --log-level=warning
 """
