@@ -219,7 +219,7 @@ class HostileFiles(OwnFolder):
                 self.refused(
                     troupe("train", "--data", data, "--model", "mlp:1024-10",
                            "--steps", "1", "--in-process",
-                           max_bytes=GIB), ".gz: ", "GiB of memory",
+                           max_bytes=GIB), ".gz: ", "iB of memory",
                     "take a part")
 
     def test_a_model_beyond_the_memory_is_refused_with_a_line(self):
@@ -230,7 +230,7 @@ class HostileFiles(OwnFolder):
                        "--model", "mlp:784-1000000-3000-10", "--strategy",
                        strategy, "--steps", "1", "--in-process",
                        max_bytes=8 * GIB),
-                "needs about", "GiB of memory", "a smaller model")
+                "needs about", "iB of memory", "a smaller model")
         self.refused(
             troupe("role", "coordinator", "--listen", "127.0.0.1:0",
                    "--certificates", self.path("certificates"), "--strategy",
@@ -238,7 +238,7 @@ class HostileFiles(OwnFolder):
                    "synthetic:digits?samples=64", "--model",
                    "mlp:784-1000000-3000-10", "--steps", "1",
                    max_bytes=8 * GIB),
-            "parameters", "GiB of memory", "take a smaller model")
+            "parameters", "iB of memory", "take a smaller model")
 
 
 if __name__ == "__main__":
