@@ -27,9 +27,10 @@ double ms_between(RunRecord::Clock::time_point a,
 double percentile(std::vector<float> values, double share) {
   if (values.empty())
     return 0;
-  const auto at = static_cast<size_t>(share * (values.size() - 1) + 0.5);
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[at];
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = values.begin() + std::lround(share * last);
+  std::ranges::nth_element(values, at);
+  return *at;
 }
 
 /// Null without sparse tables.
@@ -210,11 +211,13 @@ void RunRecord::sent(uint64_t bytes, uint64_t plain_bytes) {
 
 double RunRecord::samples_per_second() const {
   const auto ms = ms_between(measured_from_, last_commit_);
-  return ms > 0 ? measured_samples_ * 1000.0 / ms : 0;
+  return ms > 0 ? static_cast<double>(measured_samples_) * 1000.0 / ms : 0;
 }
 
 double RunRecord::take_epoch_loss() {
-  const auto mean = epoch_samples_ > 0 ? epoch_loss_sum_ / epoch_samples_ : 0;
+  const auto mean = epoch_samples_ > 0
+                      ? epoch_loss_sum_ / static_cast<double>(epoch_samples_)
+                      : 0;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
   return mean;
