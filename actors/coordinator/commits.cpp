@@ -73,7 +73,8 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
     journal_.recovery(row);
   metrics_.steps.add();
   metrics_.samples.add(commit.samples);
-  const auto data_epoch = commit.step / job_->sampling.steps_per_epoch() + 1;
+  const auto per_epoch = job_->sampling.steps_per_epoch();
+  const auto data_epoch = commit.step / per_epoch + 1;
   metrics_.data_epoch.set(static_cast<double>(data_epoch));
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
