@@ -4,6 +4,7 @@
 #include "actors/job/first_period.hpp"
 #include "actors/job/job.hpp"
 #include "actors/job/shard_tables.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/graph/virtual_slices.hpp"
@@ -202,13 +203,13 @@ Beginning::Beginning(const Job& job, const std::string& folder)
   const auto facts = facts_of(job);
   for (const auto& fact : facts)
     if (const auto first = differences({fact}, known); !first.empty())
-      throw InputError(folder + ": cannot go on from it with " + first
-                       + (fact.first == virtual_slices_fact
-                              && job.options.strategy == Strategy::tensor
-                            ? "; go on with another strategy, or begin with "
-                              "its weights (checkpoint export, "
-                              "--initial-weights)"
-                            : "; give what it was trained with"));
+      throw InputError(
+        folder + ": cannot go on from it with " + first
+        + (fact.first == virtual_slices_fact && has_tensor_members(job.options)
+             ? "; go on with another strategy, or begin with "
+               "its weights (checkpoint export, "
+               "--initial-weights)"
+             : "; give what it was trained with"));
   period_ = period_as(first_period(job.options));
   const auto runs = 1 + state_slots(job.options.rule.kind);
   for (uint32_t variable = 0; variable < job.plan.variables.size();

@@ -3,6 +3,7 @@
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/job/tensor_layers.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
@@ -184,7 +185,7 @@ uint32_t most_workers_tried(const JobOptions& given) {
 
 /// Tensor members have virtual slices that others are not given of themselves.
 std::string slices_of(const JobOptions& given) {
-  if (given.strategy != Strategy::tensor || given.cut.virtual_slices == 1)
+  if (!has_tensor_members(given) || given.cut.virtual_slices == 1)
     return "";
   return " --virtual-slices " + std::to_string(given.cut.virtual_slices);
 }

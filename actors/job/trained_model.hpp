@@ -38,8 +38,8 @@ TrainedModel load_trained_model(const std::string& model,
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
 /// How a job's samples differ from those that the weights in a file or folder
-/// were trained on, in what their numbers stand for: "column \"city\" has other
-/// values"; empty where they do not, or one of both says nothing.
+/// were trained on, in what their numbers stand for, up to a line's "--data":
+/// "column \"city\" has other values than that of"; empty where they do not, or one of both says nothing.
 /// Errors: InputError for the file.
 std::string other_meaning(const Job& job, const std::string& path);
 

@@ -4,29 +4,23 @@ and the statistics of scale=standard are those of the training part wherever
 # ctest: TIMEOUT 600
 
 import json
-import os
 import random
 import struct
 import subprocess
-import tempfile
 import unittest
 
 from cluster import TROUPE, Run
+from own_folder import OwnFolder
 from predict_test import write_npy
 
 MODEL = ["--model", "transformer:L1-H1-D8-T8"]
 WINDOW = 8
 
 
-class KeptData(unittest.TestCase):
+class KeptData(OwnFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.file = self.path("w.safetensors")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def put(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:

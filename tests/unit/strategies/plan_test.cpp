@@ -234,15 +234,26 @@ BOOST_AUTO_TEST_CASE(pipelines_side_by_side_hold_all_layers_each) {
                 "add --virtual-ranks 5");
 }
 
-BOOST_AUTO_TEST_CASE(groups_of_tensor_members_hold_all_slices_each) {
-  auto options = mirrored(1);
-  options.strategy = Strategy::hybrid;
+namespace {
+
+/// The first variable is the second member's, the others are everybody's.
+std::vector<TensorShare> two_members() {
   std::vector<uint32_t> all;
   for (uint32_t i = 0; i < some_variables.size(); ++i)
     all.push_back(i);
-  options.tensor = {{{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
-                    {{2, 4}, all, {0}, 7, 1, 1, 16}};
-  options.tensor[0].shows = options.tensor[0].variables;
+  std::vector<TensorShare> out{
+    {{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
+    {{2, 4}, all, {0}, 7, 1, 1, 16}};
+  out[0].shows = out[0].variables;
+  return out;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(groups_of_tensor_members_hold_all_slices_each) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  options.tensor = two_members();
   options.data = 3;
   options.virtual_ranks = 4;
   Plan plan;
@@ -326,13 +337,7 @@ BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
 BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
   auto options = mirrored(1);
   options.strategy = Strategy::tensor;
-  std::vector<uint32_t> all;
-  for (uint32_t i = 0; i < some_variables.size(); ++i)
-    all.push_back(i);
-  // The first variable is the second member's, the others are everybody's.
-  options.tensor = {{{0, 2}, {all.begin() + 1, all.end()}, {}, 7, 1, 1, 16},
-                    {{2, 4}, all, {0}, 7, 1, 1, 16}};
-  options.tensor[0].shows = options.tensor[0].variables;
+  options.tensor = two_members();
   Plan plan;
   PlanError error;
   BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
