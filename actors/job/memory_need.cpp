@@ -18,7 +18,7 @@ namespace troupe {
 namespace {
 
 /// As far as pipelines are tried for a job that does not fit.
-uint32_t most_stages_tried(const JobOptions& given) {
+uint32_t max_stages_tried(const JobOptions& given) {
   constexpr uint32_t most = 16;
   return std::max(given.stages, most);
 }
@@ -178,7 +178,7 @@ std::optional<bool> fits(JobOptions options) {
 }
 
 /// As many workers as fully_sharded is tried with for a job that does not fit.
-uint32_t most_workers_tried(const JobOptions& given) {
+uint32_t max_workers_tried(const JobOptions& given) {
   constexpr uint32_t most = 16;
   return std::min(most, given.virtual_ranks);
 }
@@ -197,7 +197,7 @@ std::string fitting_sharding(const JobOptions& given) {
   const bool sharded = given.strategy == Strategy::fully_sharded;
   options.chain = sharded ? given.chain : 1;
   for (auto workers = sharded ? given.workers : 2;
-       workers <= most_workers_tried(given); workers *= 2)
+       workers <= max_workers_tried(given); workers *= 2)
     for (auto sharding :
          {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
       options.workers = workers;
@@ -239,7 +239,7 @@ std::string fitting_pipeline(const JobOptions& given) {
   options.strategy = Strategy::pipeline;
   const bool staged = given.strategy == Strategy::pipeline;
   const bool again = given.schedule.recompute != "none";
-  const auto most = most_stages_tried(given);
+  const auto most = max_stages_tried(given);
   for (auto stages = staged ? given.stages : 2; stages <= most; stages *= 2)
     for (const auto* recompute : {"none", "full"}) {
       options.stages = stages;
@@ -348,9 +348,9 @@ std::string device_misfit(const Job& job) {
   if (!fitting.empty())
     return line + "; this fits:" + fitting;
   return line + "; no pipeline of up to "
-         + std::to_string(most_stages_tried(options))
+         + std::to_string(max_stages_tried(options))
          + " stages fits, either, no fully_sharded of up to "
-         + std::to_string(most_workers_tried(options))
+         + std::to_string(max_workers_tried(options))
          + " workers (the virtual ranks, at most 16) and no tensor members: "
            "use a smaller model or batch, or raise it";
 }

@@ -39,8 +39,8 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
 /// How a job's samples differ from those that the weights in a file or folder
 /// were trained on, in what their numbers stand for, up to a line's "--data":
-/// "column \"city\" has other values than that of"; empty where they do not, or one of both says nothing.
-/// Errors: InputError for the file.
+/// "column \"city\" has other values than that of"; empty where they do not, or
+/// one of both says nothing. Errors: InputError for the file.
 std::string other_meaning(const Job& job, const std::string& path);
 
 /// Gives samples without labels the kind of those that the weights in a file or

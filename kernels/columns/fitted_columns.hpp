@@ -55,7 +55,7 @@ std::string other_values(const FittedColumns& a, const FittedColumns& b);
 
 /// Features of scale=standard whose statistics are kept with weights at most:
 /// a file's header may not be larger than 100 MB.
-constexpr uint64_t most_kept_features = 1'000'000;
+constexpr uint64_t max_kept_features = 1'000'000;
 
 /// Bytes that they take at most with weights, as a text within JSON.
 uint64_t kept_bytes(const FittedColumns& columns);

@@ -96,7 +96,7 @@ void fit_parts(const DataSpec& spec, SplitData& parts,
 /// that it would not fit beside the weights.
 void keep_scale(SplitData& parts) {
   const auto& mean = parts.train->mean;
-  if (mean.size() > most_kept_features
+  if (mean.size() > max_kept_features
       || !std::all_of(mean.begin(), mean.end(),
                       [](float x) { return std::isfinite(x); }))
     return;
