@@ -334,14 +334,15 @@ std::string device_misfit(const Job& job) {
                     + to_string(need);
   const auto& options = job.options;
   // More of the same is proposed alone, others where it does not help.
-  std::string fitting;
-  if (options.strategy == Strategy::pipeline)
-    fitting = fitting_pipeline(options);
-  else if (options.strategy == Strategy::fully_sharded)
-    fitting = fitting_sharding(options);
+  const bool staged = options.strategy == Strategy::pipeline;
+  const bool sharded = options.strategy == Strategy::fully_sharded;
+  auto fitting = staged    ? fitting_pipeline(options)
+                 : sharded ? fitting_sharding(options)
+                           : std::string{};
   if (fitting.empty())
     for (const auto& flags :
-         {fitting_pipeline(options), fitting_sharding(options),
+         {staged ? std::string{} : fitting_pipeline(options),
+          sharded ? std::string{} : fitting_sharding(options),
           fitting_tensor(options)})
       if (!flags.empty())
         fitting += (fitting.empty() ? "" : ", or") + flags;
