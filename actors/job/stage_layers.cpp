@@ -144,7 +144,7 @@ std::vector<uint32_t> named_cuts(const JobOptions& options, const Graph& graph,
     });
     if (found == graph.ops.end())
       throw UsageError(flag + ": --model " + options.model + " has no operator "
-                       + name + "; see `troupe model`");
+                       + name + "; see `troupe model show`");
     begins.push_back(static_cast<uint32_t>(found - graph.ops.begin()));
     if (begins.back() <= begins[begins.size() - 2])
       throw UsageError(flag + ": " + name

@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '1'};
-constexpr size_t kept_lives = 2;
 constexpr auto suffix = ".flight";
 constexpr int max_lives = 1000;
 
@@ -79,7 +78,7 @@ void remove_old(const std::string& folder, const std::string& name) {
         && file.find('-', name.size() + 1) == std::string::npos)
       lives.emplace_back(entry.last_write_time(ignored), entry.path());
   std::ranges::sort(lives);
-  for (size_t i = 0; i + kept_lives < lives.size(); ++i)
+  for (size_t i = 0; i + FlightRecorder::earlier_lives < lives.size(); ++i)
     fs::remove(lives[i].second, ignored);
 }
 

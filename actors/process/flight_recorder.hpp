@@ -42,9 +42,10 @@ struct Span {
 class FlightRecorder {
 public:
   static constexpr uint64_t capacity = 1 << 15; ///< spans
+  static constexpr size_t earlier_lives = 2; ///< of a role, kept in a folder
 
   /// Makes FOLDER/ROLE-PID.flight (or ROLE-PID.2.flight, … where another one
-  /// has that name), and removes what more than two earlier lives of the role
+  /// has that name), and removes what more than `earlier_lives` of the role
   /// have left there. Errors: InputError naming the file.
   FlightRecorder(const std::string& folder, const std::string& role);
   ~FlightRecorder();

@@ -77,9 +77,10 @@ const char* kind_of(const InputError& failure) {
 }
 
 int list(const std::string& folder) {
+  const auto checkpoints = checkpoints_in(folder);
   std::printf("%-14s %-21s %10s  %-9s %-9s %s\n", "step", "written", "size",
               "why", "optimizer", "model");
-  for (const auto& path : checkpoints_in(folder)) {
+  for (const auto& path : checkpoints) {
     try {
       const CheckpointReader reader{path};
       const auto& manifest = reader.manifest();

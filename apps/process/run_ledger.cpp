@@ -9,9 +9,6 @@
 namespace troupe {
 namespace {
 
-/// A folder keeps these of a role, the running one among them.
-constexpr size_t kept_lives = 3;
-
 bool exchanges(Activity activity) {
   return activity == Activity::pull || activity == Activity::push
          || activity == Activity::reduce;
@@ -49,7 +46,7 @@ std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
     for (const auto* flight : own)
       lives.push_back(life_of(*flight));
     // Where as many are there as are kept, others may have been before them.
-    if (own.size() >= kept_lives)
+    if (own.size() > FlightRecorder::earlier_lives)
       lives.front().whole = false;
     out[role] = time_ledger(lives, run);
   }

@@ -314,7 +314,7 @@ void add_places(std::vector<Flag>& flags) {
         choice(FIELD(job.schedule.recompute), {"none", "full"})},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline and hybrid, the operator that each stage but the first "
-        "begins with; see `troupe model`",
+        "begins with; see `troupe model show`",
         text(FIELD(job.cut.split_at))},
        {"tensor", "N", number_flag, "2",
         "of strategy tensor, members that share the --virtual-slices of layers",

@@ -99,8 +99,7 @@ Cluster::Result Cluster::run(uint32_t faults) {
   plan_faults(faults);
   for (Patience patience{runtime_.now()}; !over_;) {
     if (!runtime_.step() || patience.is_over(runtime_.now(), took_effect_))
-      throw Violation("I11",
-                      "no end is in sight at step " + std::to_string(step_));
+      throw Violation("I11", Patience::breach(step_, last_note_));
     if (!computed_wrong_.empty())
       throw Violation("I3", computed_wrong_);
   }
@@ -320,6 +319,7 @@ void Cluster::supervise(const Letter& letter) {
       record_end();
   } else if (const auto* note = letter.as<Note>()) {
     runtime_.note(note->line);
+    last_note_ = note->line;
   } else if (letter.as<caf::error>() != nullptr) {
     runtime_.note("refused: " + letter.as<caf::error>()->line());
   }

@@ -94,6 +94,7 @@ struct ClusterState {
   std::set<RoleId> leaving_; ///< they are not started again
   std::set<RoleId> gone_;    ///< the same, for good, and nobody was told
   uint64_t step_ = 0;        ///< furthest seen
+  std::string last_note_;    ///< of the coordinator
   uint64_t computed_ = 0;
   uint32_t took_effect_ = 0;
   bool memory_lost_ = false;

@@ -15,15 +15,15 @@ namespace {
 /// Of faults of replicas, which another one follows within so long.
 constexpr uint32_t again_percent = 40;
 constexpr uint64_t again_within = 6'000;
+/// Steps of the calm end, in which no fault begins.
+constexpr uint64_t calm_steps = 3;
 
 } // namespace
 
-/// Faults come some time after certain steps have begun. None is planned for
-/// the last three steps: a world must go on to its end once nothing fails any
-/// more.
+/// Faults come some time after certain steps have begun.
 void Cluster::plan_faults(uint32_t count) {
   auto& draw = runtime_.random();
-  triggers_.draw(draw, count, job_.total_steps - 3);
+  triggers_.draw(draw, count, job_.total_steps - calm_steps);
   changes_.draw(draw, scenario_.changes, job_.total_steps * 3 / 4);
   switches_.draw(draw, scenario_.switches, job_.total_steps * 3 / 4);
 }

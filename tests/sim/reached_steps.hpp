@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,8 @@ private:
   std::vector<uint64_t> steps_; ///< falling
 };
 
-/// A run comes to its end within so long after its last fault, as then nothing
-/// fails any more (I11).
+/// The calm end: a run comes to its end within so long after its last fault, as
+/// then nothing fails any more (I11). No fault is drawn for a run's last steps.
 class Patience {
 public:
   explicit Patience(uint64_t now) : deadline_(now + longest) {}
@@ -48,6 +49,13 @@ public:
     if (std::exchange(faults_, faults) != faults)
       deadline_ = now + longest;
     return over;
+  }
+
+  /// What is wrong where it is over. `last_note`: the coordinator's last line,
+  /// which says who waits for whom where a step stands still.
+  static std::string breach(uint64_t step, const std::string& last_note) {
+    return "no end is in sight at step " + std::to_string(step)
+           + (last_note.empty() ? "" : ", where it was said: " + last_note);
   }
 
 private:

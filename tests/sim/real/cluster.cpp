@@ -21,8 +21,9 @@ namespace {
 
 /// How long the others may take to go after the end.
 constexpr uint64_t leaving = 12'000'000;
-/// In which no fault begins: it would come when all is done.
-constexpr uint64_t last_steps = 12;
+/// Steps of the calm end, in which no fault begins: it would come when all is
+/// done.
+constexpr uint64_t calm_steps = 12;
 constexpr uint64_t silence_ms[] = {2'000, 5'000, 8'000};
 
 } // namespace
@@ -60,13 +61,13 @@ Cluster::Result Cluster::run(uint32_t faults) {
     if (role.role.kind == RoleKind::worker || keeps_slices(role.role.kind))
       start(role.role);
   auto& draw = world_.random();
-  triggers_.draw(draw, faults, job_.total_steps - last_steps);
+  triggers_.draw(draw, faults, job_.total_steps - calm_steps);
   changes_.draw(draw, scenario_.changes, job_.total_steps * 3 / 4);
   for (sim::Patience patience{world_.now()}; !finished_;) {
     if (!broken_.empty())
       throw Broken(broken_);
     if (!world_.step() || patience.is_over(world_.now(), took_effect_))
-      throw Broken("I11: no end is in sight at step " + std::to_string(step_));
+      throw Broken("I11: " + sim::Patience::breach(step_, last_note_));
   }
   const auto until = world_.now() + leaving;
   while (world_.now() < until && world_.step())
@@ -129,7 +130,10 @@ void Cluster::start_supervisor() {
       return {
         [](const Progress&) {},
         [](const DataEpochEnd&) {},
-        [this](const Note& x) { world_.note("note: " + x.line); },
+        [this](const Note& x) {
+          world_.note("note: " + x.line);
+          last_note_ = x.line;
+        },
         [this](const Finished& x) { finished(x); },
         [this](const ReplaceRole& x) {
           if (auto known = members_.find(x.role); known != members_.end())

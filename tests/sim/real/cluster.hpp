@@ -106,6 +106,7 @@ private:
   sim::ReachedSteps triggers_; ///< of faults
   sim::ReachedSteps changes_;  ///< when one is asked for
   uint64_t step_ = 0;
+  std::string last_note_; ///< of the coordinator
   uint32_t took_effect_ = 0;
   uint64_t disturbed_until_ = 0;
   bool memory_lost_ = false;
