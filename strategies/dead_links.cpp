@@ -21,6 +21,16 @@ bool goes_first(RoleId one, RoleId other) {
 
 using Links = std::vector<std::pair<RoleId, RoleId>>;
 
+/// Whether two of them have no end in common.
+bool are_apart(const Links& links) {
+  for (const auto& one : links)
+    for (const auto& other : links)
+      if (one.first != other.first && one.first != other.second
+          && one.second != other.first && one.second != other.second)
+        return true;
+  return false;
+}
+
 bool covers(const std::vector<RoleId>& out, const Links& links) {
   return std::ranges::all_of(links, [&](const auto& link) {
     return std::ranges::find(out, link.first) != out.end()
@@ -119,27 +129,46 @@ void DeadLinks::lost(RoleId role) {
       known.failures = 0;
 }
 
-std::vector<DeadLinks::Link>
-DeadLinks::dead(const std::set<RoleId>& present) const {
-  std::vector<Link> out;
-  for (const auto& [link, known] : links_)
-    if (!known.dead && known.failures >= options_.failures
-        && present.contains(link.first) && present.contains(link.second))
-      out.push_back(link);
-  return out;
+std::vector<DeadLinks::Link> DeadLinks::dead(const std::set<RoleId>& present,
+                                             const CableOf& cable_of) const {
+  std::set<Link> out;
+  std::map<Cable, Links> suspects;
+  std::set<Cable> with_dead;
+  for (const auto& [link, known] : links_) {
+    if (known.dead || known.failures == 0 || !present.contains(link.first)
+        || !present.contains(link.second))
+      continue;
+    const bool is_dead = known.failures >= options_.failures;
+    if (is_dead)
+      out.insert(link);
+    if (const auto cable = cable_of(link.first, link.second)) {
+      suspects[*cable].push_back(link);
+      if (is_dead)
+        with_dead.insert(*cable);
+    }
+  }
+  std::erase_if(with_dead,
+                [&](const Cable& x) { return !are_apart(suspects.at(x)); });
+  if (!with_dead.empty())
+    for (auto one : present)
+      for (auto other : present)
+        if (const auto cable = cable_of(one, other);
+            one < other && cable && with_dead.contains(*cable))
+          out.emplace(one, other);
+  return {out.begin(), out.end()};
 }
 
 std::vector<RoleId> DeadLinks::leave_out(const std::set<RoleId>& present,
-                                         const Viable& viable,
-                                         uint64_t now_ms) {
-  const auto links = dead(present);
+                                         const Viable& viable, uint64_t now_ms,
+                                         const CableOf& cable_of) {
+  const auto links = dead(present, cable_of);
   if (links.empty())
     return {};
   auto out = fewest(links, present, viable);
   for (const auto& link : links)
     for (auto role : out)
       if (link.first == role || link.second == role) {
-        auto& known = links_.at(link);
+        auto& known = links_[link];
         known.dead = true;
         known.out = role;
         const auto again = std::min(known.deaths++, max_doublings);

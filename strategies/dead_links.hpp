@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,14 @@ namespace troupe {
 ///     +------------------ is readmitted when its delay is over <---+
 ///
 /// The delay is 0 at first and grows each time the same link dies again; it is
-/// forgotten once the link has worked for a while. Pure: times are milliseconds
-/// of any steady clock.
+/// forgotten once the link has worked for a while.
+///
+/// An epoch ends at the first links of it that fail, so others are not heard
+/// of. Where two links between the same hosts fail that have no end in common,
+/// and one of them is dead, it is the cable: all links over it are taken for
+/// dead, as whoever is left out for some of them may be whom the others need.
+///
+/// Pure: times are milliseconds of any steady clock.
 class DeadLinks {
 public:
   struct Options {
@@ -32,6 +40,10 @@ public:
     uint64_t max_ms = 60'000;    ///< of a delay
     uint64_t forget_ms = 60'000; ///< that a link has worked since it died
   };
+  /// The two hosts, the lower one first, that a link which two members need
+  /// leads between. nullopt: they need none, or it is not known.
+  using Cable = std::pair<std::string, std::string>;
+  using CableOf = std::function<std::optional<Cable>(RoleId, RoleId)>;
   /// Whether these members can go on without the others.
   using Viable = std::function<bool(const std::set<RoleId>&)>;
 
@@ -48,13 +60,15 @@ public:
   /// Two members, the lower one first.
   using Link = std::pair<RoleId, RoleId>;
   /// The dead links between those who are present.
-  std::vector<Link> dead(const std::set<RoleId>& present) const;
+  std::vector<Link> dead(const std::set<RoleId>& present,
+                         const CableOf& cable_of = no_cable) const;
   /// Returns who has to go, of `present`: as few as can be such that no dead
   /// link is left and the rest is viable; workers before shards, and the
   /// highest numbers first. Empty: no link is dead, or nobody can be spared.
   /// Whoever is returned counts as left out.
   std::vector<RoleId> leave_out(const std::set<RoleId>& present,
-                                const Viable& viable, uint64_t now_ms);
+                                const Viable& viable, uint64_t now_ms,
+                                const CableOf& cable_of = no_cable);
   /// Whether leave_out() has returned it, and it is not back.
   bool is_out(RoleId role) const;
   /// Whom this role has to reach before it comes back; empty: it was not left
@@ -66,6 +80,8 @@ public:
   void readmitted(RoleId role, uint64_t now_ms);
 
 private:
+  static std::optional<Cable> no_cable(RoleId, RoleId) { return std::nullopt; }
+
   struct Known {
     uint32_t failures = 0;      ///< in a row
     uint64_t epoch = 0;         ///< of the newest failure

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -35,6 +37,20 @@ inline bool is_apart(const std::map<RoleId, PresentRole>& present,
     const auto& mark = other.second.host_mark;
     return !mark.empty() && mark != own;
   });
+}
+
+/// The hosts of two that are present and need a link, the lower mark first.
+/// `served`: workers need none to each other. nullopt: they are on one host, or
+/// their links do not tell, or they need none.
+inline std::optional<std::pair<std::string, std::string>>
+cable_between(const std::map<RoleId, PresentRole>& present, RoleId one,
+              RoleId other, bool served) {
+  const auto& mark = present.at(one).host_mark;
+  const auto& of_other = present.at(other).host_mark;
+  if (mark.empty() || of_other.empty() || mark == of_other
+      || (served && !keeps_slices(one.kind) && !keeps_slices(other.kind)))
+    return std::nullopt;
+  return std::minmax(mark, of_other);
 }
 
 } // namespace troupe

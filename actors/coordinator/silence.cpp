@@ -163,11 +163,14 @@ void CoordinatorState::on(const LinkLost& lost) {
 void CoordinatorState::leave_out_unlinked() {
   if (supervisor_ && hosts_of(present_).size() < 2)
     return;
+  const auto cable_of = [this](RoleId one, RoleId other) {
+    return cable_between(present_, one, other, keeps_slices(job_->plan.owner_kind));
+  };
   const auto out = left_out_.links.leave_out(
     present_roles(),
     [this](const std::set<RoleId>& x) { return epoch_plan_.viable(x); },
-    clock_.ms());
-  const auto dead = left_out_.links.dead(present_roles());
+    clock_.ms(), cable_of);
+  const auto dead = left_out_.links.dead(present_roles(), cable_of);
   if (out.empty() && !dead.empty() && left_out_.stuck_is_news())
     note(
       "no link between " + to_string(dead.front().first) + " and "

@@ -248,6 +248,28 @@ class LaunchHosts(OwnFolder):
         self.check_cable(MIRRORED, "worker:2", lambda: self.hosts.cut(1, 2),
                          lambda: self.hosts.mend(1, 2))
 
+    def test_a_cut_cable_between_the_hosts_of_chains_costs_one_side(self):
+        """Two replicas went first, for the links that had failed twice; then
+        the rest had dead links too, nobody of it could be spared, and the run
+        stood still until the cable was whole."""
+        run = self.launch(*SERVED, *ENDLESS)
+        self.wait_for_step(run, 20)
+        before = self.roles()
+        self.hosts.cut(1, 2)
+        wait_for(lambda: run.output().count("is left out: no link to ") >= 3,
+                 "one side is left out")
+        self.wait_for_step(run, self.step(run) + 40)
+        out = re.findall(r"(?m)^(\S+) is left out: no link to ", run.output())
+        self.assertEqual(len(out), 3, run.output())
+        self.assertNotIn("nobody can be spared", run.output())
+        self.hosts.mend(1, 2)
+        for role in out:
+            wait_for(lambda: re.search(rf"(?m)^{role} is back$", run.output()),
+                     f"{role} is back")
+        self.wait_for_step(run, self.step(run) + 40)
+        self.assertEqual(self.roles(), before)
+        self.end_undisturbed(run)
+
     def test_so_do_large_packets_that_get_lost_between_them(self):
         self.check_cable(MIRRORED, "worker:2", lambda: self.hosts.narrow(1, 2),
                          lambda: self.hosts.widen(2))

@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -187,6 +189,71 @@ BOOST_AUTO_TEST_CASE(the_fewest_of_any_dead_links_among_five_members_go) {
     }
     BOOST_REQUIRE(out.size() == least);
   }
+}
+
+/// A worker, the head of one chain and the tail of the other on each host.
+const std::set<RoleId> on_two_hosts{worker(0), worker(1), shard(0),
+                                    shard(1),  shard(2),  shard(3)};
+
+std::optional<DeadLinks::Cable> cable(RoleId one, RoleId other) {
+  const auto host = [](RoleId x) {
+    return x == worker(0) || x == shard(0) || x == shard(3) ? "a" : "b";
+  };
+  if (host(one) == std::string{host(other)}
+      || (one.kind == RoleKind::worker && other.kind == RoleKind::worker))
+    return std::nullopt;
+  return DeadLinks::Cable{"a", "b"};
+}
+
+/// A worker, and a member of each chain: 0 with 2, and 1 with 3.
+bool of_each_chain(const std::set<RoleId>& x) {
+  return (x.contains(worker(0)) || x.contains(worker(1)))
+         && (x.contains(shard(0)) || x.contains(shard(2)))
+         && (x.contains(shard(1)) || x.contains(shard(3)));
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_cable_costs_one_side_of_it) {
+  // The chains fail first, then they and the workers. Without the rule of
+  // cables two shards go, each of which the others need soon after.
+  DeadLinks links;
+  links.failed(shard(0), shard(2), 1, 0);
+  links.failed(shard(1), shard(3), 1, 0);
+  BOOST_TEST(links.leave_out(on_two_hosts, of_each_chain, 0, cable).empty());
+  for (auto [one, other] : {std::pair{shard(0), shard(2)},
+                            {shard(1), shard(3)},
+                            {worker(0), shard(1)},
+                            {worker(1), shard(0)}})
+    links.failed(one, other, 2, 0);
+  const auto out = links.leave_out(on_two_hosts, of_each_chain, 0, cable);
+  BOOST_TEST(equal(out, {worker(1), shard(1), shard(2)}));
+  const std::set<RoleId> rest{worker(0), shard(0), shard(3)};
+  BOOST_TEST(links.dead(rest, cable).empty());
+  BOOST_TEST(
+    (links.to_probe(worker(1), rest) == std::set<RoleId>{shard(0), shard(3)}));
+  BOOST_TEST((links.to_probe(shard(1), rest) == rest));
+  BOOST_TEST(links.delay_ms(shard(1), 0) == 0u);
+  for (auto role : out)
+    links.readmitted(role, 10);
+  BOOST_TEST(links.dead(on_two_hosts, cable).empty());
+}
+
+BOOST_AUTO_TEST_CASE(links_with_an_end_in_common_are_no_cable) {
+  // One port that nobody reaches.
+  DeadLinks links;
+  for (uint64_t epoch : {1, 2})
+    for (auto other : {worker(0), shard(0), shard(3)})
+      links.failed(other, shard(1), epoch, 0);
+  BOOST_TEST(links.dead(on_two_hosts, cable).size() == 3u);
+  BOOST_TEST(
+    equal(links.leave_out(on_two_hosts, of_each_chain, 0, cable), {shard(1)}));
+}
+
+BOOST_AUTO_TEST_CASE(two_links_that_failed_once_are_no_cable) {
+  DeadLinks links;
+  links.failed(shard(0), shard(2), 1, 0);
+  links.failed(shard(1), shard(3), 1, 0);
+  links.failed(worker(0), shard(1), 2, 0);
+  BOOST_TEST(links.dead(on_two_hosts, cable).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
