@@ -6,6 +6,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/files/shown_text.hpp"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -118,8 +119,17 @@ int fail(const std::string& what, int status) {
   return status;
 }
 
+/// A standard stream that is closed would be the next file that is opened.
+void fill_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0
+        && open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0)
+      return; // nor would anything else be opened
+}
+
 /// What a process of this program is like, whoever started it, and how.
 void settle_in() {
+  fill_standard_streams();
   // One that was started from an open file would be called by its descriptor.
   prctl(PR_SET_NAME, "troupe");
   // A file that grows beyond ulimit -f is an error of that file.
@@ -139,7 +149,7 @@ bool adopts(const Settings& settings) {
 
 /// Whether it watches for signals, and ends in good order.
 bool watches(const char* command) {
-  for (const auto* one : {"train", "role", "voter", "launch"})
+  for (const auto* one : {"train", "role", "voter", "launch", "node"})
     if (std::strcmp(command, one) == 0)
       return true;
   return false;

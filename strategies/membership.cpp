@@ -198,7 +198,8 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
                   + all + " roles that did")
          + ": look at the last output there, start what is missing with "
            "`troupe role "
-         + to_string(late.front())
+         + (options_.paired ? "sharded:" + std::to_string(late.front().index)
+                            : to_string(late.front()))
          + "`, or give more time with --join-deadline-ms"});
   return out;
 }

@@ -79,6 +79,8 @@ public:
     /// anybody knows. The epoch does not begin while one of those is absent;
     /// empty: nobody ever is awaited.
     std::function<std::set<RoleId>()> awaited;
+    /// Worker and shard of a number are one process, `sharded:N`.
+    bool paired = false;
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
     /// Of an earlier coordinator's membership: its newest epoch (0: there was

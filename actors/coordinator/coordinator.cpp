@@ -44,6 +44,7 @@ membership_options(const Job& job, const EpochPlan& plan,
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
   };
+  options.paired = job.plan.paired;
   options.join_deadline_ms = job.options.join_deadline_ms;
   options.roles = members_of(job.plan);
   if (past) {

@@ -161,6 +161,7 @@ void CoordinatorState::roll_back(Activate& message, const std::string& reason) {
   message.rollback = true;
   checkpoints_.go_back(message, switch_);
   const auto undone = commits_.rollback(message.version);
+  steps_ = message.version; // a run may be told to end before the next commit
   record_.rolled_back(message.version, undone);
   journal_.rolled_back(message.version, undone, reason,
                        record_.counts(commits_));

@@ -135,7 +135,8 @@ void CoordinatorState::on(const LinkLost& lost) {
   if (!current(lost.fence) || course_.is_over()
       || (!lost.peers.empty() && std::ranges::none_of(lost.peers, is_present)))
     return; // this epoch does without them
-  const bool first = steps_ == job_->first_step();
+  const bool first = steps_ == job_->first_step()
+                     && record_.counts(commits_).rolled_back == 0;
   // Who is silent to everybody says nothing of its address.
   const auto stands_still = [&, now_ms = steady_ms()](RoleId x) {
     return 2 * silence_.silent_ms(x, now_ms) > silence_.limit_ms(now_ms);

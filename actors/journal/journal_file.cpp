@@ -103,12 +103,33 @@ uint32_t check_of(uint32_t before, const JournalEvent& event) {
   return crc32c(before, text.data(), text.size());
 }
 
+/// Whether it is a database without anything in it: its maker was killed before
+/// its first transaction was whole.
+bool is_unborn(const std::string& path) {
+  sqlite3* database = nullptr;
+  bool empty = false;
+  if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE, nullptr)
+      == SQLITE_OK)
+    try {
+      sqlite3_busy_timeout(database, busy_ms);
+      Statement tables{database, "SELECT COUNT(*) FROM sqlite_master"};
+      Statement id{database, "PRAGMA application_id"};
+      empty = tables.step() && tables.number(0) == 0 && id.step()
+              && id.number(0) == 0;
+    } catch (const InputError&) {
+      empty = false; // whoever opens it says what is wrong
+    }
+  sqlite3_close_v2(database);
+  return empty;
+}
+
 } // namespace
 
 bool journal_is_at(const std::string& path) {
   std::error_code failure;
   const auto bytes = std::filesystem::file_size(path, failure);
-  return failure ? failure != std::errc::no_such_file_or_directory : bytes > 0;
+  return failure ? failure != std::errc::no_such_file_or_directory
+                 : bytes > 0 && !is_unborn(path);
 }
 
 struct JournalFile::Impl {

@@ -62,7 +62,8 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether a journal is there; an empty file is none yet.
+/// Whether a journal is there; an empty file, or a database with nothing in it,
+/// is none yet.
 bool journal_is_at(const std::string& path);
 
 } // namespace troupe

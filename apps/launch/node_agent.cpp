@@ -9,6 +9,7 @@
 #include "apps/launch/trial_door.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/settings/checks.hpp"
+#include "apps/terminal/interrupt.hpp"
 #include "kernels/base/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -42,6 +44,8 @@ constexpr std::chrono::seconds silence_deadline{30};
 /// How long a way may take: a packet that is dropped is sent again by then.
 constexpr std::chrono::milliseconds way_deadline{2'500};
 constexpr uint64_t end_deadline_ms = 1'000;
+/// How soon a signal is heard of.
+constexpr int look_ms = 100;
 
 /// Writes a line at once, from any thread.
 class Report {
@@ -128,14 +132,16 @@ public:
               [this](const MemberName& name) { return files_.path(name); },
               std::make_shared<RoleDeaths>()}) {}
 
-  int run() {
+  int run(const Interrupt& interrupt) {
     greet();
     std::string partial;
     auto heard = Clock::now();
     std::array<char, 65536> bytes{};
     while (!over_) {
       pollfd input{STDIN_FILENO, POLLIN, 0};
-      ::poll(&input, 1, 1000);
+      ::poll(&input, 1, look_ms);
+      if (!interrupt.reason().empty() && is_done_after_signal())
+        return 0;
       if (input.revents == 0) {
         if (!stands_ && Clock::now() - heard > silence_deadline)
           Report::leave();
@@ -159,6 +165,18 @@ public:
   }
 
 private:
+  /// A host that goes down tells its agent and their roles at once: these hand
+  /// over, and the job may end. Whoever is not told yet is told now; by SIGHUP,
+  /// of which a second one ends nothing at once. Returns whether there were any
+  /// and all are gone.
+  bool is_done_after_signal() {
+    const std::lock_guard guard{mutex_};
+    if (!std::exchange(told_, true))
+      for (const auto& [id, number] : numbers_)
+        processes_->signal(static_cast<int>(number), SIGHUP);
+    return had_roles_ && numbers_.empty() && wanted_.empty();
+  }
+
   void greet() {
     const auto ssh = words_of_ssh();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -263,6 +281,7 @@ private:
       files_.write(wanted.order.name(), wanted.key.complete(certificate));
       const auto number = roles_.start(std::move(wanted.order));
       const std::lock_guard guard{mutex_};
+      had_roles_ = true;
       if (ended_.erase(id) == 0)
         numbers_[id] = number;
     } catch (const std::exception& failure) {
@@ -295,6 +314,8 @@ private:
   std::set<uint64_t> ended_;             ///< before their numbers were known
   std::optional<TrialDoor> door_;
   bool stands_ = false;
+  bool had_roles_ = false;
+  bool told_ = false; ///< its roles, of a signal
   bool over_ = false;
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;
@@ -308,7 +329,8 @@ int play_agent() {
       "'troupe node' is what troupe launch starts on a host, and "
       "reads from standard input what to do; run troupe launch "
       "-H HOST:SLOTS -- train …");
-  return Agent{}.run();
+  const Interrupt interrupt{true};
+  return Agent{}.run(interrupt);
 }
 
 } // namespace troupe

@@ -87,9 +87,9 @@ void sync_folder(const std::string& path, const fs::path& target) {
 fs::path written_file(const std::string& path) {
   std::error_code error;
   fs::path target{path};
+  const auto status = fs::status(target, error); // /dev/stdout may be a pipe
   if (fs::is_symlink(target, error))
     target = fs::weakly_canonical(target, error);
-  const auto status = fs::status(target, error);
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw InputError(path + ": is not a regular file; name a file to write");
   return target;

@@ -183,16 +183,25 @@ class Run:
         self.process.send_signal(signal.SIGTERM)
         return self.finish(143)
 
-    def role_processes(self):
-        """The id and the command's words of each role's process."""
-        for pid in children_of(self.process.pid):
+    def processes(self):
+        """The id and the command's words of each role's process, and of the
+        agent that a launcher has on this host."""
+        waiting = children_of(self.process.pid)
+        while waiting:
+            pid = waiting.pop(0)
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
                     words = file.read().decode().split("\0")
             except (OSError, ValueError):
                 continue
-            if words[1:2] == ["role"]:
+            if words[1:2] == ["node"]:
+                waiting += children_of(pid)
+            if words[1:2] in (["role"], ["node"]):
                 yield pid, words
+
+    def role_processes(self):
+        """The id and the command's words of each role's process."""
+        return (x for x in self.processes() if x[1][1] == "role")
 
     def children(self):
         """Maps each role ("worker:0") to the id of its process."""

@@ -360,6 +360,18 @@ BOOST_AUTO_TEST_CASE(an_empty_file_is_a_name_that_was_taken) {
   BOOST_TEST(journal_is_at(path));
 }
 
+BOOST_AUTO_TEST_CASE(a_database_without_anything_is_a_name_that_was_taken) {
+  // As kill -9 leaves it in the maker's first moment.
+  sqlite3* database = nullptr;
+  BOOST_TEST(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  BOOST_TEST(std::filesystem::file_size(path) > 0u);
+  BOOST_TEST(!journal_is_at(path));
+  write_three();
+  BOOST_TEST(journal_is_at(path));
+}
+
 BOOST_AUTO_TEST_CASE(events_that_were_not_decided_are_cut) {
   write_three();
   JournalFile file{path, JournalFile::Open::resume};
