@@ -165,7 +165,8 @@ void CoordinatorState::leave_out_unlinked() {
   if (supervisor_ && hosts_of(present_).size() < 2)
     return;
   const auto cable_of = [this](RoleId one, RoleId other) {
-    return cable_between(present_, one, other, keeps_slices(job_->plan.owner_kind));
+    return cable_between(present_, one, other,
+                         keeps_slices(job_->plan.owner_kind));
   };
   const auto out = left_out_.links.leave_out(
     present_roles(),

@@ -42,7 +42,7 @@ struct Span {
 class FlightRecorder {
 public:
   static constexpr uint64_t capacity = 1 << 15; ///< spans
-  static constexpr size_t earlier_lives = 2; ///< of a role, kept in a folder
+  static constexpr size_t earlier_lives = 2;    ///< of a role, kept in a folder
 
   /// Makes FOLDER/ROLE-PID.flight (or ROLE-PID.2.flight, … where another one
   /// has that name), and removes what more than `earlier_lives` of the role
