@@ -224,6 +224,7 @@ private:
   /// hold up the others.
   void try_ways(const std::vector<std::string>& places) {
     std::vector<std::future<Reach>> ways;
+    ways.reserve(places.size());
     for (const auto& place : places)
       ways.push_back(std::async(std::launch::async, [place] {
         return reach_host(parse_endpoint(place).value_or(Endpoint{}),
