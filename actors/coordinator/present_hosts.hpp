@@ -2,6 +2,7 @@
 
 #include "actors/links/link_endpoint.hpp"
 #include "actors/role/present_role.hpp"
+#include "strategies/dead_links.hpp"
 #include "strategies/membership.hpp"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 namespace troupe {
 
@@ -39,10 +39,10 @@ inline bool is_apart(const std::map<RoleId, PresentRole>& present,
   });
 }
 
-/// The hosts of two that are present and need a link, the lower mark first.
-/// `served`: workers need none to each other. nullopt: they are on one host, or
-/// their links do not tell, or they need none.
-inline std::optional<std::pair<std::string, std::string>>
+/// The hosts of two that are present and need a link, by their marks. `served`:
+/// workers need none to each other. nullopt: they are on one host, or their
+/// links do not tell, or they need none.
+inline std::optional<DeadLinks::Cable>
 cable_between(const std::map<RoleId, PresentRole>& present, RoleId one,
               RoleId other, bool served) {
   const auto& mark = present.at(one).host_mark;

@@ -116,8 +116,7 @@ bool is_unborn(const std::string& path) {
       Statement id{database, "PRAGMA application_id"};
       empty = tables.step() && tables.number(0) == 0 && id.step()
               && id.number(0) == 0;
-    } catch (const InputError&) {
-      empty = false; // whoever opens it says what is wrong
+    } catch (const InputError&) { // whoever opens it says what is wrong
     }
   sqlite3_close_v2(database);
   return empty;
