@@ -34,7 +34,9 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 def children_of(pid):
-    """Ids of its children, also of one that has not begun its program yet."""
+    """Ids of its children, in the order in which one thread began them (numbers
+    begin anew at some point), also of one that has not begun its program yet.
+    """
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), \
@@ -114,7 +116,7 @@ class FirstMoments(OwnFolder):
                 run = self.start(*SERVED, *LONG)
                 wait_for(lambda: len(children_of(run.process.pid)) >= nth,
                          "a role begins")
-                newest = max(children_of(run.process.pid))
+                newest = children_of(run.process.pid)[-1]
                 time.sleep(moment)
                 os.kill(newest, signal.SIGTERM)
                 if nth > 1:  # it leaves, and the others go on
