@@ -42,8 +42,12 @@ public:
   const std::string& why() const;
   /// All who begin steps pause after this one.
   void end_at(uint64_t step);
-  /// Members of a new epoch have to be told where they end.
-  bool ends_early() const { return stage_ == Stage::ending && end_ != total_; }
+  /// Members of a new epoch have to be told where they end, also of one that
+  /// begins while the last checkpoint is written.
+  bool ends_early() const {
+    return (stage_ == Stage::ending || stage_ == Stage::concluding)
+           && end_ != total_;
+  }
 
   // --- the last version of all slices ---------------------------------------
 

@@ -50,6 +50,9 @@ BOOST_AUTO_TEST_CASE(a_run_that_pauses_has_another_end) {
   BOOST_TEST(run.ends_early()); // a new epoch's members are told
   BOOST_TEST(!run.awaits_evaluation());
   BOOST_TEST(run.conclude(true));
+  // Symptom: a run that was told to end after step 86 made all 600, and hung.
+  // Cause: an epoch that began while its checkpoint was written was not told.
+  BOOST_TEST(run.ends_early());
 
   RunCourse all{10};
   all.stop("terminated", 9);
