@@ -29,7 +29,7 @@ bool Mesh::are_linked(uint32_t one, uint32_t other, bool round) const {
   const auto b = stage_of(other);
   const bool same_pipeline = pipeline_of(one) == pipeline_of(other);
   if (slice_of(one) != slice_of(other))
-    return same_pipeline && a == b;
+    return same_pipeline && (a == b || one + 1 == other || other + 1 == one);
   if (!same_pipeline)
     return a == b;
   const bool ends = round && std::min(a, b) == 0
@@ -80,18 +80,12 @@ bool parse(const std::string& text, Mesh& mesh, std::string& mistake) {
     } else if (axis == "tensor") {
       read.tensor = count;
     } else {
-      mistake = "a mesh has no axis " + axis
-                + ": use data with stage or with tensor";
+      mistake = "a mesh has no axis " + axis + ": use data, stage and tensor";
       return false;
     }
   }
   if (known.empty()) {
     mistake = "expected axes, for example data=2,stage=2";
-    return false;
-  }
-  if (read.stages > 1 && read.tensor > 1) {
-    mistake = "stages of several tensor members are not available yet; use "
-              "stage=1 or tensor=1";
     return false;
   }
   if (uint64_t{read.data} * read.stages * read.tensor > Mesh::max_members) {

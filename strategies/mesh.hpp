@@ -15,7 +15,7 @@ namespace troupe {
 /// members of one place in their pipelines hold the same, and add up their
 /// gradients. Member j of stage k of pipeline d is
 /// (d stages + k) tensor + j: data first. A group of tensor members is a
-/// pipeline of one stage.
+/// pipeline of one stage. Its place is that of a member in its pipeline.
 struct Mesh {
   static constexpr uint32_t max_members = 4096;
 
@@ -30,12 +30,15 @@ struct Mesh {
     return (pipeline * stages + stage) * tensor + slice;
   }
   uint32_t pipeline_of(uint32_t member) const { return member / each(); }
+  uint32_t place_of(uint32_t member) const { return member % each(); }
   uint32_t stage_of(uint32_t member) const { return member / tensor % stages; }
   /// Of its stage's tensor members.
   uint32_t slice_of(uint32_t member) const { return member % tensor; }
-  /// Tells whether two members send each other something: they are beside each
-  /// other in a pipeline, the ends of which are too where it goes `round`; they
-  /// share the slices of a stage; or they hold the same.
+  /// Tells whether two members send each other something: they have the same
+  /// slices of stages beside each other in a pipeline, the ends of which are
+  /// too where it goes `round`; they share the slices of a stage; their places
+  /// follow each other, which is the way of sums over all of a pipeline; or
+  /// they hold the same.
   bool are_linked(uint32_t one, uint32_t other, bool round) const;
   /// Those that hold the same as a member, ascending.
   std::vector<uint32_t> peers_of(uint32_t member) const;
@@ -51,11 +54,11 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-/// As on the command line: "data=2,stage=3", "data=2,tensor=4".
+/// As on the command line: "data=2,stage=3", "data=2,tensor=4",
+/// "data=2,stage=2,tensor=2".
 std::string to_string(const Mesh& mesh);
 /// Axes in any order, each at most once; one that is not named is 1.
-/// Errors: false, and why in a line that names neither flag nor text; so for
-/// stages of several tensor members, which are not built.
+/// Errors: false, and why in a line that names neither flag nor text.
 bool parse(const std::string& text, Mesh& mesh, std::string& mistake);
 
 /// How the members that hold the same sum the gradients of a step: each

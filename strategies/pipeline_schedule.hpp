@@ -34,6 +34,9 @@ struct StageAction {
   StagePass pass = StagePass::forward;
   uint32_t micro_batch = 0;
   uint32_t chunk = 0;
+  /// Of a pass that comes in several, with sums over the stage's tensor members
+  /// between them; no schedule tells them apart.
+  uint32_t run = 0;
 
   friend bool operator==(const StageAction&, const StageAction&) = default;
 };

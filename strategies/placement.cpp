@@ -262,10 +262,7 @@ std::vector<RoleId> Placement::on(size_t host) const {
 }
 
 std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
-  const auto places = std::max(1u, plan.owners);
-  const auto mesh = plan.owner_kind == RoleKind::tensor
-                      ? Mesh{plan.chain, 1, places}
-                      : Mesh{plan.chain, places, 1};
+  const auto mesh = plan.mesh();
   const auto talk = [&](RoleId one, RoleId other) {
     if (has_model_part(one.kind))
       return mesh.are_linked(one.index, other.index, true);

@@ -38,7 +38,7 @@ bool has_shards(const PlanOptions& x) {
          || x.strategy == Strategy::fully_sharded;
 }
 
-/// Slices of layers are with tensor members, of one group or of several.
+/// Slices of layers are with tensor members, of groups or of stages.
 bool is_sliced(const PlanOptions& x) {
   return x.strategy == Strategy::tensor
          || (x.strategy == Strategy::hybrid && !x.tensor.empty());
@@ -46,8 +46,9 @@ bool is_sliced(const PlanOptions& x) {
 
 /// Layers are on stages, of one pipeline or of several side by side.
 bool is_staged(const PlanOptions& x) {
-  return (x.strategy == Strategy::pipeline || x.strategy == Strategy::hybrid)
-         && !is_sliced(x);
+  return x.strategy == Strategy::pipeline
+         || (x.strategy == Strategy::hybrid
+             && (!is_sliced(x) || !x.stages.empty()));
 }
 
 /// Replicas, or workers of a parameter server.
@@ -156,7 +157,7 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
         return !device.starts_with("cpu");
       }))
     return "strategy " + to_string(x.strategy) + " has its "
-           + (staged ? "stages" : "members")
+           + (is_sliced(x) ? "members" : "stages")
            + " on CPUs only as yet: name them with --devices cpu:0";
   return std::nullopt;
 }
@@ -249,9 +250,10 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
              ? "over " + counted(x.data, what) + " by direct exchange, "
              : std::string{};
   };
-  if (is_staged(x))
-    return "at each stage, " + over("pipeline") + "fixed tree; schedule "
-           + x.schedule;
+  const auto schedule = is_staged(x) ? "; schedule " + x.schedule
+                                     : std::string{};
+  if (is_staged(x) && !is_sliced(x))
+    return "at each stage, " + over("pipeline") + "fixed tree" + schedule;
   if (x.strategy == Strategy::fully_sharded)
     return "at the workers, fixed tree; each updates its share of the "
            "optimizer state"
@@ -260,8 +262,8 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                                                              : ", gradients, "
                                                                "parameters"};
   if (is_sliced(x))
-    return "at each member, " + over("group")
-           + "fixed tree; of slices by direct exchange, fixed tree";
+    return "at each member, " + over(is_staged(x) ? "pipeline" : "group")
+           + "fixed tree; of slices by direct exchange, fixed tree" + schedule;
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -379,13 +381,15 @@ bool make_plan(const PlanOptions& options,
   const bool sliced = is_sliced(options);
   const auto members = static_cast<uint32_t>(options.tensor.size());
   strategies::require(!sliced || members > 0, "a group without members");
-  const auto stages = static_cast<uint32_t>(options.stages.size())
-                      / std::max(1u, options.chunks);
-  strategies::require(!staged || stages > 0, "a pipeline without stages");
+  const auto stages = staged ? static_cast<uint32_t>(options.stages.size())
+                                 / std::max(1u, options.chunks)
+                             : 1;
+  strategies::require(stages > 0 && members % stages == 0,
+                      "a pipeline without stages, or with uneven ones");
   const auto owners = paired   ? workers
                       : served ? options.shards
-                      : staged ? stages
                       : sliced ? members
+                      : staged ? stages
                                : workers;
   Plan out;
   out.strategy = options.strategy;
@@ -398,14 +402,15 @@ bool make_plan(const PlanOptions& options,
   out.dense_reduced = options.dense_reduced;
   out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
-              : staged ? owners_of_layers(out.slices, options.stages, stages)
               : sliced ? owners_of_shares(out.slices, options.tensor)
+              : staged ? owners_of_layers(out.slices, options.stages, stages)
                        : assign(out.slices, owners);
   out.owners = owners;
+  out.group = sliced ? members / stages : 1;
   out.chain = staged || sliced ? options.data : options.chain;
   out.owner_kind = served   ? RoleKind::shard
-                   : staged ? RoleKind::stage
                    : sliced ? RoleKind::tensor
+                   : staged ? RoleKind::stage
                             : RoleKind::worker;
   if (staged)
     out.stages = options.stages;
@@ -431,7 +436,7 @@ bool make_plan(const PlanOptions& options,
                          "cpu",
                          {},
                          paired ? slices_with(out, i) : owned[i % owners]});
-  for (uint32_t i = 0; staged && i < stages * options.data; ++i)
+  for (uint32_t i = 0; staged && !sliced && i < stages * options.data; ++i)
     out.roles.push_back(
       {{RoleKind::stage, i},
        devices[i % devices.size()],

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/membership.hpp"
+#include "strategies/mesh.hpp"
 #include "strategies/rank_tree.hpp"
 #include "strategies/slicing.hpp"
 #include "strategies/tensor_plan.hpp"
@@ -74,7 +75,9 @@ struct PlanOptions {
   uint32_t data = 1;    ///< pipelines side by side, with those stages each; or
                         ///< groups, with those tensor members each
   std::string schedule; ///< of pipelines, in words
-  std::vector<TensorShare> tensor; ///< of tensor members, of one group
+  /// Of tensor members, of one group; or of one pipeline, stage after stage,
+  /// each with as many.
+  std::vector<TensorShare> tensor;
 };
 
 /// What one role of the plan is to do.
@@ -103,7 +106,8 @@ struct Plan {
   uint32_t chain = 1;
   RoleKind owner_kind = RoleKind::worker; ///< shard for parameter_server,
                                           ///< stage where layers are on
-                                          ///< them, tensor
+                                          ///< them, tensor where slices of
+                                          ///< layers are on members
   std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
@@ -111,12 +115,15 @@ struct Plan {
   /// Worker K and shard K are one process, which computes and keeps slices: it
   /// dies as a whole. A slice's replicas are with shards that follow.
   bool paired = false;
-  /// Of a pipeline: chunk c of stage k is c owners + k. There are `chain`
-  /// pipelines, each with all slices: stage k of pipeline d is d owners + k.
+  /// Of a pipeline: chunk c of stage k is c S + k, of S stages. There are
+  /// `chain` pipelines, each with all slices, and mesh() says who is who.
   std::vector<StageLayers> stages;
-  /// Of tensor members, of one group. There are `chain` groups, each with all
-  /// slices: member j of group d is d owners + j.
+  uint32_t group = 1; ///< tensor members of a stage
+  /// Of tensor members, of one group or pipeline: of each of its places.
   std::vector<TensorShare> tensor;
+
+  /// Of stages and tensor members.
+  Mesh mesh() const { return {chain, owners / group, group}; }
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
@@ -145,16 +152,15 @@ struct PlanError {
 /// shard c + k * shards is replica k of shard c. pipeline has its stages on
 /// devices[index mod size]; each owns the slices of its chunks' variables and
 /// takes every virtual rank through its layers. tensor has its members on
-/// devices[index mod size]; the first that has a variable owns its slices, and
+/// devices[index mod size]; who shows a variable owns its slices, and
 /// each takes every virtual rank through its virtual slices. hybrid has `data`
 /// pipelines, or groups of tensor members where `tensor` is given, which take a
-/// range of the ranks each. fully_sharded has
-/// `workers` workers and as many shards, paired: slice s of owner c has its
-/// replicas with shards c, c + 1, … of a ring. Errors: returns false and fills
-/// `error` (more workers or devices than virtual ranks, virtual ranks above the
-/// global batch, async without
-/// parameter_server, zero counts, an all-reduce that the strategy or the
-/// reduction does not have).
+/// range of the ranks each; with both, each stage is such a group.
+/// fully_sharded has `workers` workers and as many shards, paired: slice s of
+/// owner c has its replicas with shards c, c + 1, … of a ring. Errors: returns
+/// false and fills `error` (more workers or devices than virtual ranks, virtual
+/// ranks above the global batch, async without parameter_server, zero counts,
+/// an all-reduce that the strategy or the reduction does not have).
 bool make_plan(const PlanOptions& options,
                const std::vector<Variable>& variables, Plan& plan,
                PlanError& error);

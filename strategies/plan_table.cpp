@@ -88,7 +88,7 @@ std::string summary_of(const Plan& plan) {
   };
   for (uint32_t i = 0; plan.strategy == Strategy::hybrid && i < plan.chain; ++i)
     rows.push_back(
-      {(plan.tensor.empty() ? "pipeline " : "group ") + std::to_string(i),
+      {(plan.stages.empty() ? "group " : "pipeline ") + std::to_string(i),
        pipeline_of(plan, i)});
   return aligned(rows);
 }
@@ -107,23 +107,32 @@ std::string roles_of(const Plan& plan) {
 }
 
 /// Those of one place in each pipeline, or group.
-std::string names_of_place(const Plan& plan, uint32_t place) {
-  std::string names;
+std::vector<RoleId> roles_of_place(const Plan& plan, uint32_t place) {
+  std::vector<RoleId> roles;
   for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
-    names +=
-      (pipeline == 0 ? "" : ", ")
-      + to_string(RoleId{plan.owner_kind, pipeline * plan.owners + place});
-  return names;
+    roles.push_back({plan.owner_kind, pipeline * plan.owners + place});
+  return roles;
+}
+
+/// The members of a stage, in each pipeline.
+std::vector<RoleId> roles_of_stage(const Plan& plan, uint32_t stage) {
+  std::vector<RoleId> roles;
+  for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
+    for (uint32_t member = 0; member < plan.group; ++member)
+      roles.push_back(
+        {plan.owner_kind, plan.mesh().member(pipeline, stage, member)});
+  return roles;
 }
 
 std::string stages_of(const Plan& plan) {
+  const auto stages = plan.mesh().stages;
   std::vector<Row> rows{{"stage", "layers", "FLOPs a sample", "bytes in",
                          "bytes back", "in flight"}};
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const auto& stage = plan.stages[i];
-    const auto chunk = i / plan.owners;
-    const bool several = plan.stages.size() > plan.owners;
-    rows.push_back({names_of_place(plan, i % plan.owners)
+    const auto chunk = i / stages;
+    const bool several = plan.stages.size() > stages;
+    rows.push_back({to_string(roles_of_stage(plan, i % stages))
                       + (several ? ", chunk " + std::to_string(chunk) : ""),
                     stage.first == stage.last
                       ? stage.first
@@ -137,18 +146,24 @@ std::string stages_of(const Plan& plan) {
 }
 
 std::string shares_of(const Plan& plan) {
+  const bool staged = !plan.stages.empty();
   std::vector<Row> rows{{"member", "virtual slices", "FLOPs a sample",
                          "sums forward", "sums backward",
                          "bytes a sample to each"}};
+  if (staged)
+    rows.front().insert(rows.front().begin() + 1, "stage");
   for (uint32_t i = 0; i < plan.tensor.size(); ++i) {
     const auto& share = plan.tensor[i];
     std::vector<uint32_t> slices;
     for (auto slice = share.slices.lo; slice < share.slices.hi; ++slice)
       slices.push_back(slice);
     rows.push_back(
-      {names_of_place(plan, i), runs(slices), std::to_string(share.flops),
-       std::to_string(share.forward_sums), std::to_string(share.backward_sums),
-       std::to_string(share.bytes)});
+      {to_string(roles_of_place(plan, i)), runs(slices),
+       std::to_string(share.flops), std::to_string(share.forward_sums),
+       std::to_string(share.backward_sums), std::to_string(share.bytes)});
+    if (staged)
+      rows.back().insert(rows.back().begin() + 1,
+                         std::to_string(plan.mesh().stage_of(i)));
   }
   return aligned(rows);
 }
@@ -177,15 +192,18 @@ std::string variables_of(const Plan& plan) {
     std::string shape;
     for (auto extent : variable.shape)
       shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    const auto holders =
-      std::ranges::count_if(plan.tensor, [i](const TensorShare& share) {
-        return std::ranges::binary_search(share.variables, i);
-      });
-    std::string owners = places[i].every_worker ? "every worker"
-                         : holders > 1          ? "every member"
-                                                : "";
-    if (holders > 1)
+    std::string owners = places[i].every_worker ? "every worker" : "";
+    const auto keeps = [i](const TensorShare& share) {
+      return std::ranges::binary_search(share.variables, i);
+    };
+    if (std::ranges::count_if(plan.tensor, keeps) > 1) {
+      const auto place = std::ranges::find_if(plan.tensor, keeps)
+                         - plan.tensor.begin();
+      owners = "every member";
+      if (!plan.stages.empty())
+        owners += " of stage " + std::to_string(place / plan.group);
       places[i].owners.clear();
+    }
     for (auto role : places[i].owners)
       owners += (owners.empty() ? "" : ",") + to_string(role);
     if (variable.partitions > 0)

@@ -2,8 +2,11 @@
 
 #include "strategies/require.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
+#include <span>
 
 namespace troupe {
 
@@ -55,33 +58,96 @@ std::vector<TreeAddend> tensor_addends(uint32_t members, uint32_t slices) {
   return tree_addends(nodes, std::vector<bool>(slices, true));
 }
 
-std::vector<TensorShare> tensor_shares(const std::vector<TensorOp>& ops,
-                                       uint32_t members, uint32_t slices) {
-  strategies::require(!mistake_of_tensor(members, slices),
-                      "members that cannot have the virtual slices");
-  std::vector<TensorShare> shares;
-  std::set<uint32_t> shown;
-  for (uint32_t index = 0; index < members; ++index) {
-    TensorShare share;
-    share.slices = slices_of_member(index, members, slices);
-    std::set<uint32_t> variables;
-    const auto duties = tensor_duties(ops, share.slices, slices);
-    for (size_t i = 0; i < ops.size(); ++i) {
-      const auto& op = ops[i];
-      if (duties[i] == TensorDuty::compute) {
-        variables.insert(op.variables.begin(), op.variables.end());
-        share.flops += op.flops;
-      } else if (duties[i] == TensorDuty::exchange) {
-        const bool forward = op.kind == TensorOp::Kind::sums;
-        ++(forward ? share.forward_sums : share.backward_sums);
-        share.bytes += op.bytes;
-      }
+namespace {
+
+/// By operator: the stage that it is with.
+std::vector<uint32_t> stage_of_ops(const std::vector<OpRun>& runs, size_t ops) {
+  std::vector<uint32_t> stages(ops, 0);
+  for (const auto& run : runs)
+    for (auto op = run.begin; op < run.end; ++op)
+      stages[op] = run.stage;
+  return stages;
+}
+
+/// By variable: the stage that keeps it.
+std::map<uint32_t, uint32_t> keepers(const std::vector<TensorOp>& ops,
+                                     const std::vector<uint32_t>& stages) {
+  std::map<uint32_t, uint32_t> out;
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (auto variable : ops[i].variables)
+      out.try_emplace(variable, stages[i]);
+  return out;
+}
+
+TensorShare member_share(const std::vector<TensorOp>& ops, RankRange own,
+                         uint32_t slices, const std::vector<uint32_t>& stages,
+                         uint32_t stage) {
+  TensorShare share;
+  share.slices = own;
+  std::set<uint32_t> variables;
+  const auto keeper = keepers(ops, stages);
+  const auto duties = tensor_duties(ops, own, slices);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (stages[i] != stage)
+      continue;
+    const auto& op = ops[i];
+    if (duties[i] == TensorDuty::compute) {
+      for (auto variable : op.variables)
+        if (keeper.at(variable) == stage)
+          variables.insert(variable);
+      share.flops += op.flops;
+    } else if (duties[i] == TensorDuty::exchange) {
+      const bool forward = op.kind == TensorOp::Kind::sums;
+      ++(forward ? share.forward_sums : share.backward_sums);
+      share.bytes += op.bytes;
     }
-    share.variables.assign(variables.begin(), variables.end());
+  }
+  share.variables.assign(variables.begin(), variables.end());
+  return share;
+}
+
+/// A seal tells what a member has by what it shows, so each shows something:
+/// one that is left with nothing gets what another of its group shows beside
+/// more.
+void show_variables(std::span<TensorShare> group) {
+  std::set<uint32_t> shown;
+  for (auto& share : group)
     for (auto variable : share.variables)
       if (shown.insert(variable).second)
         share.shows.push_back(variable);
-    shares.push_back(std::move(share));
+  for (auto& share : group) {
+    const auto richest = std::ranges::max_element(
+      group, {}, [](const TensorShare& x) { return x.shows.size(); });
+    if (!share.shows.empty() || richest->shows.size() < 2)
+      continue;
+    const auto found =
+      std::ranges::find_if(richest->shows, [&](uint32_t variable) {
+        return std::ranges::binary_search(share.variables, variable);
+      });
+    if (found == richest->shows.end())
+      continue;
+    share.shows.push_back(*found);
+    richest->shows.erase(found);
+  }
+}
+
+} // namespace
+
+std::vector<TensorShare> tensor_shares(const std::vector<TensorOp>& ops,
+                                       uint32_t members, uint32_t slices,
+                                       const std::vector<OpRun>& runs) {
+  strategies::require(!mistake_of_tensor(members, slices),
+                      "members that cannot have the virtual slices");
+  const auto stages = stage_of_ops(runs, ops.size());
+  uint32_t count = 1;
+  for (const auto& run : runs)
+    count = std::max(count, run.stage + 1);
+  std::vector<TensorShare> shares;
+  for (uint32_t stage = 0; stage < count; ++stage) {
+    for (uint32_t index = 0; index < members; ++index)
+      shares.push_back(member_share(
+        ops, slices_of_member(index, members, slices), slices, stages, stage));
+    show_variables(std::span{shares}.last(members));
   }
   return shares;
 }

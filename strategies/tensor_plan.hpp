@@ -53,11 +53,18 @@ std::vector<TensorDuty> tensor_duties(const std::vector<TensorOp>& ops,
 /// the fixed tree over the slices (PROTOCOL 3).
 std::vector<TreeAddend> tensor_addends(uint32_t members, uint32_t slices);
 
+/// Operators [begin, end) of a model, with a stage.
+struct OpRun {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  uint32_t stage = 0;
+};
+
 /// What a member of the group holds and does.
 struct TensorShare {
   RankRange slices;
   std::vector<uint32_t> variables; ///< that it keeps and updates, ascending
-  std::vector<uint32_t> shows;     ///< of those: no member before has them
+  std::vector<uint32_t> shows;     ///< of those: no other member shows them
   uint64_t flops = 0;              ///< of a sample
   uint32_t forward_sums = 0;       ///< exchanges of a micro-batch
   uint32_t backward_sums = 0;
@@ -66,8 +73,14 @@ struct TensorShare {
   friend bool operator==(const TensorShare&, const TensorShare&) = default;
 };
 
-/// Shares all operators out. Errors: a mistake_of_tensor() is a bug here.
+/// Shares all operators out: to one group or, with `runs`, to one for each of
+/// the stages, whose members follow each other in the result. A variable that
+/// operators of several stages use is kept by the first of them (runs are in
+/// the model's order); of those that keep one the first shows it, or else who
+/// would show none. Errors: a mistake_of_tensor() is a bug here; shares that
+/// show nothing are those of stages with fewer variables than members.
 std::vector<TensorShare> tensor_shares(const std::vector<TensorOp>& ops,
-                                       uint32_t members, uint32_t slices);
+                                       uint32_t members, uint32_t slices,
+                                       const std::vector<OpRun>& runs = {});
 
 } // namespace troupe

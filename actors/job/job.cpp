@@ -110,7 +110,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
       wanted.schedule += ", activations computed again";
   }
   if (has_tensor_members(options)) {
-    wanted.tensor = tensor_shares(options, graph);
+    wanted.tensor = tensor_shares(options, graph, wanted.stages);
     wanted.data = mesh_of(options).data;
   }
   PlanError error;

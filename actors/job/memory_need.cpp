@@ -1,10 +1,10 @@
 #include "actors/job/memory_need.hpp"
 
+#include "actors/job/role_parts.hpp"
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
 #include "actors/job/stage_mesh.hpp"
-#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/listing.hpp"
@@ -115,20 +115,20 @@ MemoryNeed need_of_member(const Job& job, const RolePlan& member,
   const uint64_t states = 1 + state_slots(job.options.rule.kind);
   const uint64_t sums = 1 + std::bit_width(job.options.virtual_ranks)
                         + (job.plan.chain > 1 ? 1 : 0);
-  const auto part = tensor_part_of(job.graph, job.plan.share(member.role));
-  const uint64_t flat = Layout{job.graph, part.parameters}.total;
+  const RoleParts parts{job, member.role};
   uint64_t kept = 0;
   for (auto id : member.slices)
     kept += job.plan.slices[id].count;
-  MemoryNeed need{member.role, (2 * states * kept + flat) * sizeof(float),
-                  sums * flat * sizeof(float), 0};
-  const auto ops = static_cast<uint32_t>(part.graph.ops.size());
-  StageOptions one;
-  one.max_rows = job.max_rows();
-  one.precision = job.precision();
-  if (with_step)
-    need.step = stage_memory_bytes(part.graph, part_of(part.graph, {0, ops}),
-                                   one);
+  MemoryNeed need{member.role, 2 * states * kept * sizeof(float), 0, 0};
+  for (uint32_t chunk = 0; chunk < parts.chunks().size(); ++chunk) {
+    const auto& part = parts.chunks()[chunk].part;
+    const uint64_t flat = Layout{job.graph, part.parameters}.total;
+    need.variables += flat * sizeof(float);
+    need.gradients += sums * flat * sizeof(float);
+    if (with_step)
+      need.step += stage_memory_bytes(parts.graph(), part,
+                                      parts.options(chunk));
+  }
   return need;
 }
 
@@ -279,7 +279,7 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   if (!job.plan.paired)
     for (const auto& role : job.plan.of_kind(RoleKind::shard))
       needs.push_back(need_of_shard(job, role.role));
-  if (!job.plan.stages.empty())
+  if (job.plan.owner_kind == RoleKind::stage)
     for (const auto& need : needs_of_stages(job, with_steps))
       needs.push_back(need);
   for (const auto& role : job.plan.of_kind(RoleKind::tensor))

@@ -1,13 +1,16 @@
 #include "actors/job/stage_layers.hpp"
 
 #include "actors/job/stage_memory.hpp"
+#include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
 #include "kernels/graph/stages.hpp"
 #include "strategies/stage_cuts.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -96,22 +99,81 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> ends_;
 };
 
-/// Where stages begin, by what they take.
-std::vector<uint32_t> found_cuts(const JobOptions& options, const Graph& graph,
-                                 const PipelineShape& shape, uint32_t rows) {
-  auto problem = problem_of(shape.stages * shape.chunks, graph, rows);
-  if (options.cut.device_memory > 0) {
-    FittingRanges fitting{options, graph, rows,
-                          options.cut.device_memory / shape.chunks};
-    auto limited = problem;
-    limited.memory_limit = 0;
-    limited.memory = [&](uint32_t part, uint32_t begin, uint32_t end) {
-      return fitting.has(part, {begin, end}) ? 0 : 1;
-    };
-    if (auto cuts = cut_stages(limited))
+/// The operator that a name is of; the graph's operators, if none. A layer in
+/// slices begins with what is named after its first ones.
+uint32_t op_named(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find_if(graph.ops, [&](const Op& op) {
+    return op.name == name || op.name.starts_with(name + '[');
+  });
+  return static_cast<uint32_t>(found - graph.ops.begin());
+}
+
+/// Whether the name of an operator says where a cut before it is.
+bool has_name_of_its_own(const Graph& graph, uint32_t op) {
+  return graph.virtual_slices == 1 || op_named(graph, graph.ops[op].name) == op;
+}
+
+/// Where stages begin, by what they take; nothing where there are none. A range
+/// that `may` not be is no stage's.
+std::optional<std::vector<uint32_t>>
+found_cuts(const JobOptions& options, const Graph& graph,
+           const PipelineShape& shape, uint32_t rows, CutProblem problem,
+           const std::function<bool(OpRange)>& may) {
+  std::optional<FittingRanges> fitting;
+  if (options.cut.device_memory > 0)
+    fitting.emplace(options, graph, rows,
+                    options.cut.device_memory / shape.chunks);
+  // Of stages that fit nowhere the fastest are named for what they need.
+  for (bool fits : {true, false}) {
+    if (fitting || may) {
+      problem.memory_limit = 0;
+      problem.memory = [&](uint32_t part, uint32_t begin, uint32_t end) {
+        const OpRange ops{begin, end};
+        return (may && !may(ops))
+                   || (fits && fitting && !fitting->has(part, ops))
+                 ? 1
+                 : 0;
+      };
+    }
+    if (auto cuts = cut_stages(problem))
       return cuts->begins;
   }
-  return cut_stages(problem)->begins;
+  return std::nullopt;
+}
+
+std::optional<std::vector<uint32_t>>
+cuts_of_stages(const JobOptions& options, const Graph& graph,
+               const PipelineShape& shape, uint32_t rows) {
+  auto problem = problem_of(shape.stages * shape.chunks, graph, rows);
+  for (uint32_t op = 0; op < graph.ops.size(); ++op)
+    problem.cuts[op].allowed = has_name_of_its_own(graph, op);
+  return found_cuts(options, graph, shape, rows, std::move(problem), {});
+}
+
+/// The same of stages of tensor members: by what the first member of each
+/// takes. Each member has something of its own to show (tensor_shares()).
+std::optional<std::vector<uint32_t>>
+cuts_of_groups(const JobOptions& options, const Graph& graph,
+               const PipelineShape& shape, uint32_t rows) {
+  const auto members = mesh_of(options).tensor;
+  const auto slices = slices_of_member(0, members, options.cut.virtual_slices);
+  const auto member = tensor_part(graph, {slices.lo, slices.hi});
+  const auto& own = member.graph;
+  auto problem = problem_of(shape.stages * shape.chunks, own, rows);
+  for (size_t op = 0; op < own.ops.size(); ++op)
+    problem.cuts[op].allowed = may_cut_before(graph, member.places[op])
+                               && has_name_of_its_own(graph, member.places[op]);
+  const auto may = [&](OpRange ops) {
+    for (auto op = ops.begin; op < ops.end; ++op)
+      if (own.ops[op].slices)
+        return true;
+    return part_of(own, ops).kept.size() >= members;
+  };
+  auto cuts = found_cuts(options, own, shape, rows, std::move(problem), may);
+  if (cuts)
+    for (auto& begin : *cuts)
+      begin = member.places[begin];
+  return cuts;
 }
 
 /// The flag that says how many stages there are.
@@ -132,20 +194,33 @@ std::string layout_flag(const JobOptions& options) {
     + " needs one; use fewer stages" + (several ? " or chunks" : ""));
 }
 
+[[noreturn]] void too_few_for_groups(const JobOptions& options,
+                                     const PipelineShape& shape) {
+  const bool several = shape.chunks > 1;
+  throw UsageError(
+    layout_flag(options)
+    + (several ? " --chunks " + std::to_string(shape.chunks) : "")
+    + ": --model " + options.model + " cannot be cut so, as each "
+    + (several ? "chunk" : "stage")
+    + " needs a layer in virtual slices, or as many variables as members; use "
+      "fewer stages"
+    + (several ? " or chunks" : ""));
+}
+
 std::vector<uint32_t> named_cuts(const JobOptions& options, const Graph& graph,
                                  const PipelineShape& shape) {
   std::vector<uint32_t> begins{0};
   std::istringstream names{options.cut.split_at};
   const auto flag = "--split-at " + options.cut.split_at;
   for (std::string name; std::getline(names, name, ',');) {
-    // A layer in slices begins with what is named after its first ones.
-    const auto found = std::ranges::find_if(graph.ops, [&](const Op& op) {
-      return op.name == name || op.name.starts_with(name + '[');
-    });
-    if (found == graph.ops.end())
+    begins.push_back(op_named(graph, name));
+    if (begins.back() == graph.ops.size())
       throw UsageError(flag + ": --model " + options.model + " has no operator "
                        + name + "; see `troupe model show`");
-    begins.push_back(static_cast<uint32_t>(found - graph.ops.begin()));
+    if (has_tensor_members(options) && !may_cut_before(graph, begins.back()))
+      throw UsageError(flag + ": " + name
+                       + " is within layers that tensor members share; name "
+                         "the first of those, or one after them");
     if (begins.back() <= begins[begins.size() - 2])
       throw UsageError(flag + ": " + name
                        + (begins.back() == 0
@@ -205,15 +280,23 @@ uint32_t micro_batches(const JobOptions& options) {
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows) {
   check_stages(options, graph);
+  const bool grouped = has_tensor_members(options);
+  if (grouped)
+    check_tensor(options, graph);
   const auto shape = pipeline_shape(options, micro_batches(options));
   if (auto mistake = mistake_of(shape))
     throw UsageError(*mistake);
   const auto parts = shape.stages * shape.chunks;
   if (parts > graph.ops.size())
     too_few(options, graph, shape);
-  const auto begins = options.cut.split_at.empty()
-                        ? found_cuts(options, graph, shape, rows)
-                        : named_cuts(options, graph, shape);
+  auto found = !options.cut.split_at.empty() ? named_cuts(options, graph, shape)
+               : grouped ? cuts_of_groups(options, graph, shape, rows)
+                         : cuts_of_stages(options, graph, shape, rows);
+  if (!found && grouped)
+    too_few_for_groups(options, shape);
+  if (!found)
+    too_few(options, graph, shape);
+  const auto& begins = *found;
   std::vector<StageLayers> stages;
   for (uint32_t k = 0; k < begins.size(); ++k) {
     StageLayers stage;

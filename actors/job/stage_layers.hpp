@@ -22,7 +22,8 @@ uint32_t micro_batches(const JobOptions& options);
 /// together: where `split_at` says, or so that the slowest stage is fastest by
 /// FLOPs and, among those cuts, least crosses (cut_stages); of the cuts that
 /// keep to `cut.device_memory` (each chunk to its share of it), where there are
-/// any. A virtual rank has up to `rows` samples.
+/// any. Stages of tensor members are cut where all of them have what crosses.
+/// A virtual rank has up to `rows` samples.
 /// Errors: UsageError for names that no operator has, that are out of order or
 /// not one less than the stages; for more stages than operators; for a schedule
 /// that cannot be; for a model or rule that stages cannot train.

@@ -25,11 +25,12 @@ inline bool has_tensor_members(const JobOptions& options) {
              && options.cut.mesh.tensor > 1);
 }
 
-/// Whether layers are on stages, of one pipeline or of several side by side.
+/// Whether layers are on stages, of one pipeline or of several side by side;
+/// each may be a group of tensor members.
 inline bool has_stages(const JobOptions& options) {
   return options.strategy == Strategy::pipeline
          || (options.strategy == Strategy::hybrid
-             && !has_tensor_members(options));
+             && (options.cut.mesh.stages > 1 || !has_tensor_members(options)));
 }
 
 } // namespace troupe

@@ -25,8 +25,7 @@ std::vector<TensorOp> tensor_ops(const Graph& graph) {
   return ops;
 }
 
-std::vector<TensorShare> tensor_shares(const JobOptions& options,
-                                       const Graph& graph) {
+void check_tensor(const JobOptions& options, const Graph& graph) {
   const auto mesh = mesh_of(options);
   const auto slices = options.cut.virtual_slices;
   const bool meshed = options.strategy == Strategy::hybrid;
@@ -41,7 +40,26 @@ std::vector<TensorShare> tensor_shares(const JobOptions& options,
     throw UsageError("--model " + options.model
                      + " waits and multiplies nothing that could be cut: use "
                        "another strategy");
-  return tensor_shares(tensor_ops(graph), mesh.tensor, slices);
+}
+
+std::vector<TensorShare> tensor_shares(const JobOptions& options,
+                                       const Graph& graph,
+                                       const std::vector<StageLayers>& stages) {
+  check_tensor(options, graph);
+  const auto mesh = mesh_of(options);
+  std::vector<OpRun> runs;
+  for (uint32_t i = 0; i < stages.size(); ++i)
+    runs.push_back({stages[i].begin, stages[i].end, i % mesh.stages});
+  auto shares = tensor_shares(tensor_ops(graph), mesh.tensor,
+                              options.cut.virtual_slices, runs);
+  for (uint32_t place = 0; place < shares.size(); ++place)
+    if (shares[place].shows.empty())
+      throw UsageError("--mesh " + to_string(mesh) + ": stage "
+                       + std::to_string(mesh.stage_of(place))
+                       + " has no layer in virtual slices, and fewer variables "
+                         "than members; use fewer stages, or cut elsewhere "
+                         "with --split-at");
+  return shares;
 }
 
 TensorPart tensor_part_of(const Graph& graph, const TensorShare& share) {

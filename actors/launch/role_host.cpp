@@ -20,7 +20,6 @@
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/cut_connections.hpp"
 #include "actors/stage/stage.hpp"
-#include "actors/stage/tensor_member.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
 #include "actors/worker/dense_reduced_worker.hpp"
@@ -53,12 +52,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     if (context.links && context.links->memory() && state_descriptor >= 0)
       context.links->memory()->add(store->memory().data(),
                                    store->memory().size(), state_descriptor);
-    if (context.role.kind == RoleKind::stage)
+    if (has_model_part(context.role.kind))
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_stage(system, context, std::move(store)));
-    else if (context.role.kind == RoleKind::tensor)
-      actor = caf::actor_cast<caf::strong_actor_ptr>(
-        spawn_tensor_member(system, context, std::move(store)));
     else
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_shard(system, context, std::move(store)));

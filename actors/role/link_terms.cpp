@@ -1,8 +1,8 @@
 #include "actors/role/link_terms.hpp"
 
+#include "actors/job/role_parts.hpp"
 #include "actors/job/slice_update.hpp"
-#include "actors/job/stage_layers.hpp"
-#include "actors/job/tensor_layers.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "kernels/graph/stages.hpp"
 
 #include <algorithm>
@@ -63,50 +63,37 @@ uint64_t peer_bytes(const Job& job, uint64_t elements) {
   return (most + 1) * (share * sizeof(float) + frames * frame_header_bytes);
 }
 
-/// All that a stage can be sent of a step by one other, twice: credit comes
-/// back when half of a window is free. Of two stages with several chunks one is
-/// both neighbours. The stages of other pipelines that hold the same layers are
-/// nobody's neighbours.
-uint64_t stage_window(const Job& job, RoleId role) {
+/// All that a stage, or a tensor member, can be sent of a step by one other,
+/// twice: credit comes back when half of a window is free. Of two stages with
+/// several chunks one is both neighbours. A member of the same stage is in no
+/// crossing of this one, and no further ahead than the sum after the one that
+/// both take part in. Who holds the same in another pipeline is in neither.
+uint64_t part_window(const Job& job, RoleId role) {
   const auto ranks = uint64_t{job.options.virtual_ranks};
   const auto rows = job.max_rows();
-  const auto& plan = job.plan;
+  const RoleParts parts{job, role};
   uint64_t forward = 0;
   uint64_t back = 0;
   uint64_t crossings = 0;
   uint64_t of_peer = 0;
-  for (auto i = role.index % plan.owners; i < plan.stages.size();
-       i += plan.owners) {
-    const auto part = part_of(job.graph,
-                              {plan.stages[i].begin, plan.stages[i].end});
+  uint64_t of_sum = 0;
+  for (const auto& [number, part] : parts.chunks()) {
     forward += ranks * forward_elements(job.graph, part.in, rows)
                + parameter_elements(job.graph, part.in);
     back += ranks * backward_elements(job.graph, part.out, rows);
     crossings += ranks;
     of_peer += peer_bytes(job, Layout{job.graph, part.parameters}.total);
+    for (const auto& sum : part.sums)
+      of_sum = std::max(of_sum, rows * job.graph.values[sum.value].size());
   }
-  const bool both = plan.owners == 2 && plan.stages.size() > 2;
+  const bool both = job.plan.mesh().stages == 2 && parts.chunks().size() > 1;
   const auto elements = both ? forward + back : std::max(forward, back);
-  const auto of_neighbour = elements * sizeof(float) + round_bytes(job)
+  const auto of_neighbour = elements * sizeof(float)
                             + (both ? 2 : 1) * crossings * frame_header_bytes;
+  const auto of_member = 2 * (of_sum * sizeof(float) + frame_header_bytes);
+  const auto of_place = std::max(of_neighbour, of_member) + round_bytes(job);
   return std::max(min_window_bytes,
-                  2 * (std::max(of_neighbour, of_peer) + max_passing_bytes));
-}
-
-/// All that a tensor member can be sent by another, twice: in its group nobody
-/// is further ahead than the sum after the one that this member takes part in.
-/// Who holds the same in other groups is in no sum of this one.
-uint64_t tensor_window(const Job& job, RoleId role) {
-  uint64_t most = 0;
-  const auto part = tensor_part_of(job.graph, job.plan.share(role));
-  for (const auto& sum : part.sums)
-    most = std::max(most, part.graph.values[sum.value].size());
-  const auto bytes = most * job.max_rows() * sizeof(float) + frame_header_bytes;
-  const auto of_member = 2 * bytes + round_bytes(job);
-  const auto of_peer = peer_bytes(job,
-                                  Layout{job.graph, part.parameters}.total);
-  return std::max(min_window_bytes,
-                  2 * (std::max(of_member, of_peer) + max_passing_bytes));
+                  2 * (std::max(of_place, of_peer) + max_passing_bytes));
 }
 
 } // namespace
@@ -140,10 +127,8 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
              MessageKind::ask_shares, MessageKind::row_pull},
             shard_window(job),
             ranks_of(job)};
-  if (role.kind == RoleKind::stage)
-    return {{MessageKind::stage_values}, stage_window(job, role)};
-  if (role.kind == RoleKind::tensor)
-    return {{MessageKind::stage_values}, tensor_window(job, role)};
+  if (has_model_part(role.kind))
+    return {{MessageKind::stage_values}, part_window(job, role)};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 

@@ -1,9 +1,11 @@
 #include "actors/stage/stage.hpp"
 
 #include "actors/job/stage_layers.hpp"
+#include "actors/stage/peer_copies.hpp"
 #include "actors/stage/split_role.hpp"
 #include "actors/stage/steps.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,7 +21,9 @@ Activity activity_of(StagePass pass) {
 
 /// A role of a split model (SplitRole) whose passes need what crosses from the
 /// stages beside it: others' parameters before a chunk's first one, where it
-/// uses some, and values or gradients before each.
+/// uses some, and values or gradients before each. Between two runs of a pass
+/// are sums over the tensor members of its stage, for which it needs all
+/// others' partial sums.
 class StageState : public SplitRole {
 public:
   static inline const char* name = "stage";
@@ -27,9 +31,13 @@ public:
   StageState(stage_actor::pointer self, const RoleContext& context,
              std::shared_ptr<ShardStore> store)
     : SplitRole(self, context),
+      stage_(mesh_.stage_of(context_.role.index)),
       steps_(context_, *executor_, std::move(store)),
       shared_(steps_.chunks()) {
     take_steps(steps_);
+    for (uint32_t chunk = 0; chunk < steps_.chunks(); ++chunk)
+      max_sums_ = std::max(
+        max_sums_, static_cast<uint32_t>(sums_of_batch(chunk, 1).size()));
   }
 
   ~StageState() override { end_tasks(); }
@@ -37,11 +45,22 @@ public:
 private:
   bool goes_round() const override { return steps_.chunks() > 1; }
 
-  /// The first who holds a slice gives it to those that do not.
+  /// The first who holds a slice gives it to those that do not; of a tensor
+  /// member, which shows a part of what it keeps, all of that or nothing.
   Copies copies_of(const Activate& activation) const override {
     Copies out;
     if (activation.rollback)
       return out;
+    if (context_.role.kind == RoleKind::tensor) {
+      const auto duties = copy_duties(activation, context_.role.index);
+      for (auto slice : steps_.slices()) {
+        if (duties.learns)
+          out.missing.insert(slice);
+        for (auto learner : duties.learners)
+          out.given.emplace_back(learner, slice);
+      }
+      return out;
+    }
     for (const auto& chain : activation.chains)
       for (auto learner : chain.learners) {
         if (learner == context_.role.index)
@@ -58,11 +77,13 @@ private:
   std::optional<uint64_t>
   elements_of(const StageValues& values) const override {
     const auto number = values.virtual_rank;
+    const auto rows = rows_of(values.step, number % ranks());
+    if (values.stream == StageStream::partials)
+      return elements_of_sum(number / ranks(), rows);
     const auto chunk = number / ranks();
     if (chunk >= steps_.chunks())
       return std::nullopt;
     const auto& part = steps_.part(chunk);
-    const auto rows = rows_of(values.step, number % ranks());
     switch (values.stream) {
       case StageStream::forward:
         return forward_elements(job_.graph, part.in, rows);
@@ -70,20 +91,21 @@ private:
         return rows == 0 ? 0 : backward_elements(job_.graph, part.out, rows);
       case StageStream::parameters:
         return parameter_elements(job_.graph, part.in);
-      default: // of tensor members
+      default:
         return std::nullopt;
     }
   }
 
-  /// The stages beside this one in its pipeline; those at the ends are beside
-  /// each other.
-  uint32_t after() const {
-    return is_last() ? mesh_.member(pipeline_, 0) : context_.role.index + 1;
-  }
+  /// The same slices of the stages beside this one in its pipeline; those at
+  /// the ends are beside each other.
+  uint32_t after() const { return beside((stage_ + 1) % mesh_.stages); }
   uint32_t before() const {
-    return is_first() ? mesh_.member(pipeline_, mesh_.stages - 1)
-                      : context_.role.index - 1;
+    return beside((stage_ + mesh_.stages - 1) % mesh_.stages);
   }
+  uint32_t beside(uint32_t stage) const {
+    return mesh_.member(pipeline_, stage, slice());
+  }
+  uint32_t slice() const { return mesh_.slice_of(context_.role.index); }
 
   /// Under which a rank's values travel, to a chunk of a stage.
   uint32_t number_of(uint32_t chunk, uint32_t rank) const {
@@ -92,11 +114,70 @@ private:
   /// To the part after a chunk's: its next one where the pipeline begins again.
   void send_after(uint32_t chunk, StageStream stream, uint32_t rank,
                   const TensorView& values) {
-    send(after(), stream, number_of(chunk + (is_last() ? 1 : 0), rank), values);
+    const bool ends = stage_ + 1 == mesh_.stages;
+    send(after(), stream, number_of(chunk + (ends ? 1 : 0), rank), values);
   }
   void send_before(uint32_t chunk, uint32_t rank, const TensorView& values) {
     send(before(), StageStream::backward,
-         number_of(chunk - (is_first() ? 1 : 0), rank), values);
+         number_of(chunk - (stage_ == 0 ? 1 : 0), rank), values);
+  }
+
+  // --- sums over the members of a stage -------------------------------------
+
+  /// Of a micro-batch, in the order of its passes.
+  std::vector<uint64_t> sums_of_batch(uint32_t chunk, uint32_t rows) const {
+    auto out = steps_.sums_of(StagePass::forward, chunk, rows);
+    const auto back = steps_.sums_of(StagePass::backward, chunk, rows);
+    out.insert(out.end(), back.begin(), back.end());
+    return out;
+  }
+
+  /// Under which a member's partial sum travels, to one of a chunk's sums of a
+  /// rank.
+  uint32_t number_of(const StageAction& action, uint32_t sum, uint32_t member,
+                     uint32_t rank) const {
+    if (action.pass != StagePass::forward)
+      sum += static_cast<uint32_t>(
+        steps_.sums_of(StagePass::forward, action.chunk, 1).size());
+    const auto place = action.chunk * max_sums_ + sum;
+    return (place * mesh_.tensor + member) * ranks() + rank;
+  }
+
+  /// `number`: without the rank.
+  std::optional<uint64_t> elements_of_sum(uint32_t number,
+                                          uint32_t rows) const {
+    const auto place = number / mesh_.tensor;
+    if (place >= steps_.chunks() * max_sums_)
+      return std::nullopt;
+    const auto sums = sums_of_batch(place / max_sums_, rows);
+    const auto sum = place % max_sums_;
+    return sum < sums.size() ? std::optional{sums[sum]} : std::nullopt;
+  }
+
+  /// All others' partial sums, by member; nothing as long as one is missing.
+  std::optional<std::vector<TensorView>> partials_of(const StageAction& action,
+                                                     uint32_t rank) {
+    const auto number = [&](uint32_t member) {
+      return number_of(action, action.run - 1, member, rank);
+    };
+    for (uint32_t member = 0; member < mesh_.tensor; ++member)
+      if (member != slice()
+          && !inbox_.has(course_.version(), StageStream::partials,
+                         number(member)))
+        return std::nullopt;
+    std::vector<TensorView> partials(mesh_.tensor);
+    for (uint32_t member = 0; member < mesh_.tensor; ++member)
+      if (member != slice())
+        partials[member] = *came(StageStream::partials, number(member));
+    return partials;
+  }
+
+  void give_partial(const StageAction& action, uint32_t rank,
+                    const TensorView& partial) {
+    for (uint32_t member = 0; member < mesh_.tensor; ++member)
+      if (member != slice())
+        send(mesh_.member(pipeline_, stage_, member), StageStream::partials,
+             number_of(action, action.run, slice(), rank), partial);
   }
 
   // --- a step ---------------------------------------------------------------
@@ -120,7 +201,15 @@ private:
     }
     const auto shape = pipeline_shape(job_.options,
                                       micro_batches(job_.options));
-    return step_actions(shape, place(), static_cast<uint32_t>(ranks_.size()));
+    std::vector<StageAction> runs;
+    for (auto action :
+         step_actions(shape, stage_, static_cast<uint32_t>(ranks_.size()))) {
+      const auto rows = rows_of(step, ranks_[action.micro_batch]);
+      const auto sums = steps_.sums_of(action.pass, action.chunk, rows).size();
+      for (action.run = 0; action.run <= sums; ++action.run)
+        runs.push_back(action);
+    }
+    return runs;
   }
 
   void pass_if_there(const StageAction& action) override {
@@ -128,10 +217,17 @@ private:
       hand_on_if_there(action.chunk);
       return;
     }
+    const auto rank = ranks_[action.micro_batch];
+    if (action.run > 0)
+      go_on_if_there(action, rank);
+    else
+      begin_if_there(action, rank);
+  }
+
+  void begin_if_there(const StageAction& action, uint32_t rank) {
     const bool forward = action.pass == StagePass::forward;
     const bool for_weights = action.pass == StagePass::backward_weights;
     const auto chunk = action.chunk;
-    const auto rank = ranks_[action.micro_batch];
     const auto stream = forward ? StageStream::forward : StageStream::backward;
     const bool ends = forward ? steps_.is_first(chunk) : steps_.is_last(chunk);
     TensorView input;
@@ -144,22 +240,52 @@ private:
     course_.take();
     if (!for_weights)
       context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    run_pass(action, rank, [this, action, rank, input] {
+      return steps_.pass(action, rank, input);
+    });
+  }
+
+  void go_on_if_there(const StageAction& action, uint32_t rank) {
+    auto partials = partials_of(action, rank);
+    if (!partials)
+      return;
+    course_.take();
+    context_.faults->pass(StepPhase::push);
+    run_pass(action, rank, [this, partials = std::move(*partials)] {
+      return steps_.go_on(partials);
+    });
+  }
+
+  template <class Work>
+  void run_pass(const StageAction& action, uint32_t rank, Work work) {
     run(
-      [this, action, rank, input, version = course_.version()] {
+      [this, action, rank, work = std::move(work),
+       version = course_.version()] {
         const SpanTimer timer{context_.flight.get(), activity_of(action.pass),
                               version + 1, rank};
-        return steps_.pass(action, rank, input.data());
+        return work();
       },
-      [this, forward, for_weights, chunk,
-       rank](const StageSteps::Pass& passed) {
+      [this, action, rank](const StageSteps::Pass& passed) {
         course_.done();
-        if (forward && steps_.is_last(chunk))
-          add_loss(passed.loss);
-        else if (forward)
-          send_after(chunk, StageStream::forward, rank, passed.values);
-        else if (!for_weights && !steps_.is_first(chunk))
-          send_before(chunk, rank, passed.values);
+        if (passed.waits)
+          give_partial(action, rank, passed.values);
+        else
+          end_pass(action, rank, passed);
       });
+  }
+
+  void end_pass(const StageAction& action, uint32_t rank,
+                const StageSteps::Pass& passed) {
+    const auto chunk = action.chunk;
+    if (action.pass == StagePass::forward) {
+      if (steps_.is_last(chunk))
+        add_loss(passed.loss);
+      else
+        send_after(chunk, StageStream::forward, rank, passed.values);
+    } else if (action.pass != StagePass::backward_weights
+               && !steps_.is_first(chunk)) {
+      send_before(chunk, rank, passed.values);
+    }
   }
 
   void add_loss(const LeafLoss& loss) {
@@ -188,8 +314,10 @@ private:
   }
 
   std::vector<uint32_t> ranks_; ///< of the step that have samples
+  uint32_t stage_;              ///< of its pipeline
   StageSteps steps_;
   std::vector<uint8_t> shared_; ///< by chunk: it has others' parameters
+  uint32_t max_sums_ = 0;       ///< over members, of a micro-batch and a chunk
 };
 
 } // namespace

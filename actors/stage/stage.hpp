@@ -13,6 +13,13 @@ namespace troupe {
 /// neighbours, in the order of the job's schedule (pipeline_schedule). A stage
 /// sums its leaves along the fixed tree and updates its own parameters.
 ///
+/// Or a tensor member: some of the virtual slices of its stage's layers, of all
+/// where there are no stages, and a copy of what is not cut. The members of a
+/// stage take each micro-batch through it at the same time, each with what
+/// crosses of its own from the member with its slices beside it. Where a sum
+/// over slices is due each sends its partial sum to all others, and adds up
+/// what came along the fixed tree (strategies/tensor_plan).
+///
 /// A step that is broken off is taken anew by all stages, from the newest
 /// version that all have: each keeps the one before as well, in memory that
 /// outlives its process (ShardStore), and overwrites it only when every stage

@@ -1,18 +1,22 @@
 #pragma once
 
+#include "actors/job/role_parts.hpp"
 #include "actors/stage/split_steps.hpp"
 #include "kernels/engine/stage_replica.hpp"
 #include "strategies/pipeline_schedule.hpp"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace troupe {
 
-/// A stage without its actor: the passes of its layers, which are one part of
-/// the model or, of an interleaved schedule, a part for each chunk; and their
-/// updates. All calls from tasks of the executor, or while it is idle, but
-/// chunks() and part().
+/// A stage, or a tensor member, without its actor: the passes of its layers, or
+/// of its slices of them, which are one part of the model or, of an interleaved
+/// schedule, a part for each chunk; and their updates. A tensor member keeps
+/// the slices of its pieces, and those of what nobody cuts, which every member
+/// of its stage updates alike. All calls from tasks of the executor, or while
+/// it is idle, but chunks(), part() and sums_of().
 class StageSteps : public SplitSteps {
 public:
   StageSteps(const RoleContext& context, Executor& executor,
@@ -25,23 +29,38 @@ public:
   /// Whether a chunk begins, or ends, the model.
   bool is_first(uint32_t chunk) const { return part(chunk).ops.begin == 0; }
   bool is_last(uint32_t chunk) const {
-    return part(chunk).ops.end == job_.graph.ops.size();
+    return part(chunk).ops.end == role_.graph().ops.size();
   }
+
+  /// Of a tensor member no more than it has of all that it needs: of what all
+  /// members of its stage keep one shows it.
+  std::vector<SliceState> held() const override;
 
   /// Takes the parameters that come from the part before a chunk's,
   /// [parameter_elements of its part().in], before its first pass. Returns
   /// those for the part after; empty where nothing crosses.
   TensorView share(uint32_t chunk, const float* shared);
 
-  /// What became of a pass.
+  /// Elements of the sums over a stage's tensor members that a pass waits for,
+  /// in order, of a micro-batch with `rows` samples. One that goes forward has
+  /// one, if of nothing: so members know of each other that they have the
+  /// version. Who has no such members has none.
+  std::vector<uint64_t> sums_of(StagePass pass, uint32_t chunk,
+                                uint32_t rows) const;
+
+  /// What became of a pass, as far as it goes without the other members.
   struct Pass {
-    TensorView values; ///< for the neighbour; of weights none
-    LeafLoss loss;     ///< of the last part's forward pass
+    bool waits = false; ///< for a sum, of which `values` is this member's part
+    TensorView values;  ///< for the neighbour; of weights none
+    LeafLoss loss;      ///< of the last part's forward pass
   };
   /// Does what the schedule says, with a micro-batch of a virtual rank; with
   /// one that has no samples, nothing.
   /// Shapes: in, what comes from a neighbour, as StageReplica has it.
-  Pass pass(const StageAction& action, uint32_t rank, const float* in);
+  Pass pass(const StageAction& action, uint32_t rank, const TensorView& in);
+  /// Takes the pass that waits on. Shapes: partials [members], each of the sum
+  /// that the last call told of; the own one may be empty.
+  Pass go_on(const std::vector<TensorView>& partials);
 
 private:
   struct Part {
@@ -55,15 +74,37 @@ private:
     std::vector<BatchMemory> batches; ///< by slot
   };
 
-  void abandon() override;
+  /// The pass in hand.
+  struct UnderWay {
+    StageAction action;
+    uint32_t rank = 0;
+    TensorView in;
+    std::shared_ptr<float> out; ///< for the neighbour
+    uint64_t elements = 0;      ///< of it
+    bool sums_nothing = false;  ///< it has no sum but one of nothing, to come
+    LeafStats stats;
+  };
 
-  void add_part(uint32_t index);
-  Pass forward(const StageAction& action, uint32_t rank, const float* in);
-  Pass backward(const StageAction& action, uint32_t rank, const float* in);
+  void abandon() override;
+  bool shows(uint32_t slice) const override {
+    return !role_.is_sliced()
+           || job_.plan.owner[slice] == mesh_.place_of(context_.role.index);
+  }
+
+  void add_part(uint32_t chunk);
+  void forward(Part& part);
+  void backward(Part& part);
+  void lend_out(uint64_t elements);
+  void add_up(const std::vector<TensorView>& partials, std::span<float> place);
+  Pass outcome();
   TensorView shared_on(uint32_t chunk, const float* shared) const;
   bool reads_samples(const GraphPart& part) const;
 
-  std::vector<Part> parts_; ///< by chunk
+  RoleParts role_;
+  std::vector<Part> parts_;       ///< by chunk
+  std::vector<uint32_t> addends_; ///< members, in the order of their sum
+  std::vector<uint32_t> merges_;  ///< after each of them
+  UnderWay now_;
 };
 
 } // namespace troupe

@@ -291,7 +291,8 @@ void add_places(std::vector<Flag>& flags) {
        {"mesh", "AXIS=N,…", text_flag, "data=2,stage=2",
         "of hybrid, how many pipelines are side by side, with how many stages "
         "each; or how many groups, with how many tensor members each: "
-        "data=2,tensor=2",
+        "data=2,tensor=2; or pipelines whose stages are such groups: "
+        "data=2,stage=2,tensor=2",
         mesh()},
        {"sync-data", "NAME", text_flag, "all_reduce",
         "of hybrid, how gradients are summed over the data axis: all_reduce "

@@ -24,7 +24,7 @@ class CpuStageReplica final : public StageReplica {
 public:
   CpuStageReplica(const Graph& graph, GraphPart part,
                   const StageOptions& options)
-    : StageReplica(graph, std::move(part)),
+    : StageReplica(graph, std::move(part), options.recompute),
       graph_(graph),
       device_(make_cpu_device(options.precision)),
       recompute_(options.recompute),
@@ -53,39 +53,29 @@ public:
     slot.pass = cpu_pass(parameters, slot.batch);
     slot.pass.training = true;
     slot.pass.totals = &slot.totals;
-    auto& workspace = take_workspace(at);
-    run_forward(slot, workspace, in);
-    give_values(*workspace.engine, in, out, batch.rows);
-    if (recompute_) {
-      std::copy_n(in, forward_elements(graph_, part_.in, batch.rows),
-                  slot.in.data());
-      workspace.taken = false;
-    }
-    return {slot.totals.loss, slot.totals.correct};
+    under_way_ = {&slot, &take_workspace(at), Pass::forward, in, nullptr, out};
+    begin_forward(in);
+    return take_on();
   }
 
   void backward(uint32_t at, const float* from_next, float* gradient,
                 float* to_previous) override {
     auto& slot = next_pass(at, &SlotCourse::backward);
-    auto& workspace = forward_again(at);
-    const auto rows = slot.batch.rows;
-    take_gradients(*workspace.engine, from_next, rows, gradient, layout_);
-    workspace.engine->backward(slot.pass, gradient);
-    give_gradients(*workspace.engine, from_next, rows, gradient, layout_,
-                   to_previous);
-    workspace.taken = false;
+    go_back(at,
+            {&slot, nullptr, Pass::backward, from_next, gradient, to_previous});
   }
 
   void backward_inputs(uint32_t at, const float* from_next,
                        float* to_previous) override {
     auto& slot = next_pass(at, &SlotCourse::backward_inputs);
-    auto& workspace = forward_again(at);
-    const auto rows = slot.batch.rows;
-    auto* early = workspace.early.data();
-    take_gradients(*workspace.engine, from_next, rows, early, early_layout_);
-    workspace.engine->backward_inputs(slot.pass, early);
-    give_gradients(*workspace.engine, from_next, rows, early, early_layout_,
-                   to_previous);
+    go_back(at, {&slot, nullptr, Pass::backward_inputs, from_next, nullptr,
+                 to_previous});
+  }
+
+  LeafStats go_on() override {
+    require(!awaited_.empty(), "no pass that waits for a sum");
+    prepare_compute_thread();
+    return take_on();
   }
 
   void backward_weights(uint32_t at, float* gradient) override {
@@ -108,6 +98,7 @@ public:
   }
 
   void abandon() override {
+    awaited_ = {};
     for (auto& slot : slots_)
       slot.course.abandon();
     for (auto& workspace : workspaces_)
@@ -159,20 +150,137 @@ private:
     return workspace;
   }
 
-  /// Where the activations of a slot's micro-batch are.
-  Workspace& forward_again(uint32_t at) {
-    auto& slot = slots_[at];
-    if (!recompute_)
-      return workspaces_[slot.workspace];
-    auto& workspace = take_workspace(at);
-    run_forward(slot, workspace, slot.in.data());
-    return workspace;
+  enum class Pass : uint8_t { forward, backward, backward_inputs };
+
+  /// The pass in hand, from sum to sum.
+  struct UnderWay {
+    Slot* slot = nullptr;
+    Workspace* workspace = nullptr;
+    Pass pass = Pass::forward;
+    const float* in = nullptr; ///< from the stage before, or after
+    float* gradient = nullptr; ///< of a whole backward pass
+    float* out = nullptr;
+    bool goes_forward = true; ///< also where activations are computed again
+    uint32_t at = 0; ///< the next operator, or the one after it going backward
+    size_t sum = 0;  ///< the next one of the pass
+  };
+
+  /// Backward, from where the activations of a slot's micro-batch are.
+  void go_back(uint32_t at, UnderWay pass) {
+    under_way_ = pass;
+    if (recompute_) {
+      under_way_.workspace = &take_workspace(at);
+      begin_forward(under_way_.slot->in.data());
+    } else {
+      under_way_.workspace = &workspaces_[under_way_.slot->workspace];
+      begin_backward();
+    }
+    take_on();
   }
 
-  void run_forward(Slot& slot, const Workspace& workspace, const float* in) {
-    slot.totals = {};
-    take_values(*workspace.engine, in, slot.batch.rows);
-    workspace.engine->forward(slot.pass);
+  void begin_forward(const float* in) {
+    auto& pass = under_way_;
+    pass.slot->totals = {};
+    take_values(*pass.workspace->engine, in, pass.slot->batch.rows);
+    pass.goes_forward = true;
+    pass.at = part_.ops.begin;
+  }
+
+  void begin_backward() {
+    auto& pass = under_way_;
+    take_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
+                   gradient_of(pass), layout_of(pass));
+    pass.goes_forward = false;
+    pass.at = part_.ops.end;
+  }
+
+  /// Up to the next sum of the pass in hand, or to its end.
+  LeafStats take_on() {
+    auto& pass = under_way_;
+    awaited_ = {};
+    if (pass.goes_forward) {
+      if (!runs_forward())
+        return {};
+      if (pass.pass == Pass::forward)
+        return end_forward();
+      begin_backward();
+    }
+    if (runs_backward())
+      end_backward();
+    return {};
+  }
+
+  /// The sum that comes next, if it is one of this direction.
+  const TensorSum* next_sum() const {
+    const auto& sums = under_way_.pass == Pass::forward ? forward_sums_
+                                                        : backward_sums_;
+    const bool is_next = under_way_.sum < sums.size()
+                         && sums[under_way_.sum].forward
+                              == under_way_.goes_forward;
+    return is_next ? &sums[under_way_.sum] : nullptr;
+  }
+
+  void await(float* place, uint32_t value) {
+    awaited_ = {place, size(value, under_way_.slot->batch.rows)};
+    ++under_way_.sum;
+  }
+
+  /// False: it stopped before a sum.
+  bool runs_forward() {
+    auto& pass = under_way_;
+    auto& engine = *pass.workspace->engine;
+    const auto* sum = next_sum();
+    const auto end = sum != nullptr ? sum->op : part_.ops.end;
+    engine.forward(pass.slot->pass, {pass.at, end});
+    pass.at = end;
+    if (sum != nullptr)
+      await(engine.value(sum->value), sum->value);
+    return sum == nullptr;
+  }
+
+  bool runs_backward() {
+    auto& pass = under_way_;
+    auto& engine = *pass.workspace->engine;
+    const auto* sum = next_sum();
+    const OpRange ops{sum != nullptr ? sum->op + 1 : part_.ops.begin, pass.at};
+    if (pass.pass == Pass::backward)
+      engine.backward(pass.slot->pass, ops, pass.gradient);
+    else
+      engine.backward_inputs(pass.slot->pass, ops, gradient_of(pass));
+    pass.at = ops.begin;
+    if (sum != nullptr)
+      await(engine.gradient(sum->value), sum->value);
+    return sum == nullptr;
+  }
+
+  LeafStats end_forward() {
+    const auto& pass = under_way_;
+    auto& slot = *pass.slot;
+    give_values(*pass.workspace->engine, pass.in, pass.out, slot.batch.rows);
+    if (recompute_) {
+      std::copy_n(pass.in, forward_elements(graph_, part_.in, slot.batch.rows),
+                  slot.in.data());
+      pass.workspace->taken = false;
+    }
+    return {slot.totals.loss, slot.totals.correct};
+  }
+
+  void end_backward() {
+    const auto& pass = under_way_;
+    give_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
+                   gradient_of(pass), layout_of(pass), pass.out);
+    if (pass.pass == Pass::backward)
+      pass.workspace->taken = false;
+  }
+
+  /// What a pass gives parameters, and how it lies: the half for inputs has
+  /// memory of its own for what the other half adds to.
+  static float* gradient_of(const UnderWay& pass) {
+    return pass.pass == Pass::backward ? pass.gradient
+                                       : pass.workspace->early.data();
+  }
+  const Layout& layout_of(const UnderWay& pass) const {
+    return pass.pass == Pass::backward ? layout_ : early_layout_;
   }
 
   uint64_t size(uint32_t value, uint32_t rows) const {
@@ -255,6 +363,7 @@ private:
   std::vector<Slot> slots_;
   std::vector<Workspace> workspaces_;
   Layout early_layout_; ///< of what the half for inputs gives parameters
+  UnderWay under_way_;
 };
 
 class CpuPartMemory final : public PartMemory {

@@ -5,13 +5,11 @@
 #include "kernels/cpu/onednn_pin.hpp"
 #include "kernels/cpu/replica.hpp"
 #include "kernels/cpu/stage_replica.hpp"
-#include "kernels/cpu/tensor_replica.hpp"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/devices/sleeping_layers.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
-#include "kernels/engine/tensor_replica.hpp"
 
 #include <utility>
 
@@ -85,15 +83,6 @@ std::unique_ptr<PartMemory> make_part_memory(const Graph& graph,
 uint64_t stage_memory_bytes(const Graph& graph, const GraphPart& part,
                             const StageOptions& options) {
   return make_part_memory(graph, options)->bytes(part, options);
-}
-
-std::unique_ptr<TensorReplica>
-make_tensor_replica(TensorPart part, DeviceId device, uint32_t max_rows,
-                    Precision precision) {
-  if (device.kind != DeviceId::Kind::cpu)
-    throw InputError(to_string(device)
-                     + " computes no slices of a graph yet; use cpu:0");
-  return kernels::make_cpu_tensor_replica(std::move(part), max_rows, precision);
 }
 
 namespace kernels {

@@ -1,5 +1,6 @@
 #include "kernels/devices/sleeping_layers.hpp"
 
+#include "kernels/base/require.hpp"
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/engine/slot_course.hpp"
@@ -104,7 +105,7 @@ class SleepingStage final : public StageReplica {
 public:
   SleepingStage(const Graph& graph, GraphPart part, const SleepModel& sleep,
                 const StageOptions& options)
-    : StageReplica(graph, std::move(part)),
+    : StageReplica(graph, std::move(part), options.recompute),
       graph_(graph),
       values_(graph_, sleep, part_.ops, layout_),
       recompute_(options.recompute),
@@ -144,6 +145,11 @@ public:
     slots_.at(slot).course.backward_weights();
     values_.wait(1);
     give(slot, gradient);
+  }
+
+  LeafStats go_on() override {
+    require(false, "layers that wait have no slices to sum over");
+    return {};
   }
 
   void move_parameters(uint32_t slot, const float* parameters) override {

@@ -164,9 +164,14 @@ void Engine::backward(const Pass& pass, OpRange ops, float* gradient) {
 }
 
 void Engine::backward_inputs(const Pass& pass, float* early) {
+  backward_inputs(pass, part_.ops, early);
+}
+
+void Engine::backward_inputs(const Pass& pass, OpRange ops, float* early) {
   require(in_halves_, "a backward pass that is not in halves");
-  begin_backward(pass);
-  run_backward(pass, part_.ops, BackwardHalf::inputs, early, early_layout_, {});
+  if (ops.end == part_.ops.end)
+    begin_backward(pass);
+  run_backward(pass, ops, BackwardHalf::inputs, early, early_layout_, {});
 }
 
 void Engine::backward_weights(const Pass& pass, float* gradient) {

@@ -71,6 +71,7 @@ public:
   /// holds what the next stage gave, as above, and is to be copied to the
   /// gradient before the half for weights adds to it.
   void backward_inputs(const Pass& pass, float* early);
+  void backward_inputs(const Pass& pass, OpRange ops, float* early);
   void backward_weights(const Pass& pass, float* gradient);
   const BackwardHalves& halves() const { return halves_; }
 

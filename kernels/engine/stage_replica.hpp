@@ -4,6 +4,8 @@
 #include "kernels/graph/stages.hpp"
 
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -31,6 +33,12 @@ struct StageOptions {
 /// What crosses is flat: each value, or gradient, of a crossing as [rows, its
 /// shape], one after the other; then the gradients of parameters that cross.
 /// What no operator of the part has is handed on as it came.
+///
+/// Of a tensor member's share of a part (TensorPart) a pass stops before each
+/// of its sums, and is taken on by go_on(): forward() and the calls that go
+/// backward begin it, and what they return or write is there once it is done,
+/// for which their pointers must live so long. The members' gradients together
+/// are those of the whole if each sum is that of the tree.
 class StageReplica {
 public:
   virtual ~StageReplica() = default;
@@ -56,6 +64,18 @@ public:
                                float* to_previous) = 0;
   virtual void backward_weights(uint32_t slot, float* gradient) = 0;
 
+  /// Where this member's partial sum lies that the pass in hand waits for: the
+  /// sum of all is to stand there before go_on(). Empty: no pass waits.
+  std::span<float> awaited() const { return awaited_; }
+  /// Takes the pass that waits on, to its next sum or its end. Returns loss and
+  /// hits of a forward pass that is done, else zeros.
+  virtual LeafStats go_on() = 0;
+  /// The sums that a pass stops before, in order: of forward(), and of what
+  /// goes backward but the half for weights, which has none. Where activations
+  /// are computed again that begins with those of the forward pass.
+  const std::vector<TensorSum>& forward_sums() const { return forward_sums_; }
+  const std::vector<TensorSum>& backward_sums() const { return backward_sums_; }
+
   /// The parameters of a micro-batch that has gone forward lie elsewhere since
   /// then, with the same values: where `parameters` points, flat by layout().
   virtual void move_parameters(uint32_t slot, const float* parameters) = 0;
@@ -70,11 +90,23 @@ public:
   virtual uint64_t memory_bytes() const = 0;
 
 protected:
-  StageReplica(const Graph& graph, GraphPart part)
-    : part_(std::move(part)), layout_(graph, part_.parameters) {}
+  StageReplica(const Graph& graph, GraphPart part, bool recompute)
+    : part_(std::move(part)), layout_(graph, part_.parameters) {
+    for (const auto& sum : part_.sums)
+      if (sum.forward)
+        forward_sums_.push_back(sum);
+    if (recompute)
+      backward_sums_ = forward_sums_;
+    for (const auto& sum : part_.sums)
+      if (!sum.forward)
+        backward_sums_.push_back(sum);
+  }
 
   GraphPart part_;
   Layout layout_;
+  std::vector<TensorSum> forward_sums_;
+  std::vector<TensorSum> backward_sums_;
+  std::span<float> awaited_;
 };
 
 /// Makes the part of a graph on a device.

@@ -33,6 +33,19 @@ struct Crossing {
 /// Nothing crosses at the ends.
 Crossing crossing_before(const Graph& graph, uint32_t op);
 
+/// A sum over the members of a group that each have some of a graph's virtual
+/// slices. Every member has a partial sum of a value, or of its gradient, in
+/// the place where the sum of all shall be.
+struct TensorSum {
+  bool forward = true;
+  /// Forward: the sum comes before this operator, of its input. Backward:
+  /// before its backward pass, of its output's gradient.
+  uint32_t op = 0;
+  uint32_t value = 0; ///< whose place it is
+
+  bool operator==(const TensorSum&) const = default;
+};
+
 /// A stage's operators, and what it exchanges with the stages beside it.
 struct GraphPart {
   OpRange ops;
@@ -40,6 +53,8 @@ struct GraphPart {
   Crossing out;
   std::vector<uint32_t> parameters; ///< of its operators, ascending
   std::vector<uint32_t> kept;       ///< of those: no stage before has them
+  /// Of a tensor member's graph: in the order of a micro-batch's two passes.
+  std::vector<TensorSum> sums;
 };
 
 /// Errors: an empty range, or one outside the graph, is a bug and asserts.

@@ -31,7 +31,7 @@ public:
       if (!op.slices || covers(own_, *op.slices))
         keep(i);
       else if (*op.slices == SliceNode{0, graph_.virtual_slices})
-        exchange(op);
+        exchange(i);
     }
     // Those of the backward pass come in its order.
     std::reverse(backward_.begin(), backward_.end());
@@ -57,7 +57,12 @@ private:
     // nobody's.
     if (op.slices == own_ && op.kind == OpKind::reshape)
       op.inputs[0] = root_above(op.inputs[0]);
+    add(std::move(op), at);
+  }
+
+  void add(Op op, uint32_t place) {
     part_.graph.ops.push_back(std::move(op));
+    part_.places.push_back(place);
   }
 
   uint32_t root_above(uint32_t value) const {
@@ -72,7 +77,8 @@ private:
 
   /// The root of a tree is an alias: of the input whose gradients are summed,
   /// or of the own slices' partial sum, in whose place that of all will be.
-  void exchange(const Op& root) {
+  void exchange(uint32_t place) {
+    const auto& root = graph_.ops[place];
     auto op = root;
     const auto at = static_cast<uint32_t>(part_.graph.ops.size());
     if (op.kind == OpKind::add) {
@@ -85,7 +91,7 @@ private:
       require(op.kind == OpKind::reshape, "the root of no tree over slices");
       backward_.push_back({false, at, op.output});
     }
-    part_.graph.ops.push_back(std::move(op));
+    add(std::move(op), place);
   }
 
   /// The value that the own slices' operators add up to.
@@ -113,6 +119,40 @@ TensorPart tensor_part(const Graph& graph, SliceNode own) {
   require(own.lo < own.hi && own.hi <= graph.virtual_slices,
           "slices that the graph has not");
   return Taker{graph, own}.take();
+}
+
+bool may_cut_before(const Graph& graph, uint32_t op) {
+  if (op == 0 || op >= graph.ops.size())
+    return true;
+  const auto& last = graph.ops[op - 1];
+  if (!last.slices)
+    return true;
+  const auto& next = graph.ops[op];
+  const bool whole = last.kind == OpKind::add
+                     && *last.slices == SliceNode{0, graph.virtual_slices};
+  // The activation of the layer whose sum that is has its name.
+  return whole
+         && !(next.kind == OpKind::activation && !next.slices
+              && next.inputs.front() == last.output);
+}
+
+GraphPart part_of(const TensorPart& member, OpRange ops) {
+  const auto& own = member.graph.ops;
+  const auto place_of = [&](uint32_t op) {
+    const auto found = std::ranges::lower_bound(member.places, op);
+    const auto place = static_cast<uint32_t>(found - member.places.begin());
+    require(place == 0 || place == own.size() || !own[place - 1].slices
+              || own[place - 1].slices
+                   == SliceNode{0, member.graph.virtual_slices},
+            "a cut within layers that a group of members shares");
+    return place;
+  };
+  auto part = part_of(member.graph,
+                      OpRange{place_of(ops.begin), place_of(ops.end)});
+  for (const auto& sum : member.sums)
+    if (part.ops.begin <= sum.op && sum.op < part.ops.end)
+      part.sums.push_back(sum);
+  return part;
 }
 
 } // namespace troupe

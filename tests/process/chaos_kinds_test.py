@@ -90,13 +90,14 @@ class ChaosKinds(ChaosRuns):
             self.assertEqual(verdict["weights_sha256"],
                              verdict["undisturbed"]["weights_sha256"])
 
-    # In both of the pipelines, or groups, and in each phase.
-    def test_meshes_bear_deaths_on_both_sides_of_the_data_axis(self):
-        for layout in (["data=2,stage=2"], ["data=2,tensor=2"]):
+    # In both of the pipelines, groups or stages of one, and in each phase.
+    def test_meshes_bear_deaths_on_both_sides_of_an_axis(self):
+        for layout in (["data=2,stage=2"], ["data=2,tensor=2"],
+                       ["stage=2,tensor=2"]):
             verdict = self.chaos(["--faults", "16", "--seed", "3"],
                                  [*MESHED, *layout])
             roles = {x["role"] for x in verdict["recoveries"]}
-            kind = "stage" if "stage" in layout[0] else "tensor"
+            kind = "tensor" if "tensor" in layout[0] else "stage"
             for side in ((0, 1), (2, 3)):
                 self.assertTrue(roles & {f"{kind}:{k}" for k in side}, roles)
             self.assertEqual(verdict["steps_rolled_back"], 0)

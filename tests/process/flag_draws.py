@@ -99,6 +99,7 @@ class Job:
         self.precision = "float32"
         self.stages = 1         # of a pipeline, at most
         self.slices = 1         # virtual ones
+        self.grouped = 1        # stages of two tensor members, at most
         self.most_steps = 0     # that are quick
 
     def words(self):
@@ -140,6 +141,8 @@ WEIGHTS = {"mlp": 6, "deep": 3, "dlrm": 4, "wide_deep": 2, "logreg": 2,
 # Virtual slices, of those that have two dense layers in a row.
 SLICES = {"mlp": (2, 4), "deep": (2, 4), "dlrm": (2, 4), "numbers": (2, 4),
           "cnn": (2, 4), "text": (2,)}
+# Of those: with layers enough for two stages of tensor members.
+GROUPED = ("deep", "dlrm", "cnn", "text")
 
 
 def maybe(draw, share, *words):
@@ -189,6 +192,7 @@ def draw_job(draw, files, machine, kinds=None, plain=False):
                  str(draw.randrange(5))]
     if name in SLICES and draw.random() < 0.2:
         job.slices = draw.choice(SLICES[name])
+        job.grouped = 2 if name in GROUPED else 1
         job.flags += ["--virtual-slices", str(job.slices)]
     if plain:
         job.flags += ["--optimizer", "adam", "--lr", "0.003"]
@@ -346,6 +350,13 @@ def draw_meshed(draw, job):
             *maybe(draw, 0.3, "--processes")]
 
 
+def draw_members(draw, job):
+    data = draw.randint(1, min(2, job.ranks))
+    return ["--strategy", "hybrid", "--mesh",
+            f"data={data},stage={job.grouped},tensor=2", *threads(draw),
+            *maybe(draw, 0.3, "--processes")]
+
+
 def draw_sharded(draw, job):
     workers = draw.randint(1, min(4, job.ranks))
     return ["--strategy", "fully_sharded", "--workers", str(workers),
@@ -358,7 +369,8 @@ def draw_sharded(draw, job):
 def draw_world(draw, job, written_dense=False):
     """A synchronous one, of which the bits are those of one device."""
     if job.slices > 1 and draw.random() < 0.5:
-        return draw.choice((draw_tensor, draw_grouped))(draw, job)
+        return draw.choice((draw_tensor, draw_grouped, draw_members))(draw,
+                                                                      job)
     kind = draw.choice(("mirrored", "central", "replicas", "replicas",
                         "served", "served", "served", "staged", "meshed",
                         "sharded", "one"))
@@ -467,7 +479,7 @@ ANY = {
     "workers": ["1", "2", "3", "1:2", "0", "9"], "ps": ["1", "2"],
     "chain": ["1", "2"], "stages": ["1", "2", "40"],
     "mesh": ["data=2,stage=1", "data=9", "stage=2,tensor=2",
-             "data=2,tensor=2"],
+             "data=2,tensor=2", "stage=2,tensor=3"],
     "sync-data": ["all_reduce", "parameter_server"],
     "shard": ["optimizer", "gradients", "parameters", "all"],
     "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],

@@ -228,8 +228,6 @@ class Groups(SplitModels, unittest.TestCase):
     def test_what_cannot_be_is_refused_in_one_line(self):
         two = groups(2, 2)
         self.check_refusals(MODELS["mlp"], (
-            (["--strategy", "hybrid", "--mesh", "data=2,stage=2,tensor=2"],
-             r"stages of several tensor members are not available yet"),
             (groups(2, 3), r"--mesh data=2,tensor=3 --virtual-slices 4: "
              r".*--virtual-slices 6"),
             (groups(5, 2), r"--mesh data=5: 5 groups need at least 5 "

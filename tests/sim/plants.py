@@ -304,8 +304,8 @@ PLANTS = [
      "      if (!PLANTED(72) || gate_.is_active(x.fence))\n"
      "        when_active(x);\n    }"),
     (73, "values go round to the chunk that they came from",
-     "actors/stage/stage.cpp", "number_of(chunk + (is_last() ? 1 : 0), rank)",
-     "number_of(chunk + (is_last() && !PLANTED(73) ? 1 : 0), rank)"),
+     "actors/stage/stage.cpp", "number_of(chunk + (ends ? 1 : 0), rank)",
+     "number_of(chunk + (ends && !PLANTED(73) ? 1 : 0), rank)"),
     (74, "a lost link between stages is not told",
      "actors/stage/split_role.cpp", "if (auto peer = links_.forget(x.source))",
      "if (auto peer = links_.forget(x.source); peer && !PLANTED(74))"),
@@ -321,9 +321,9 @@ PLANTS = [
      "                Applied{gate_.active(), context_.role,\n"
      "                        course_.version() + 1, 0, 0, 0});\n"),
     (77, "a micro-batch goes forward twice", "actors/stage/stage.cpp",
-     "          send_after(chunk, StageStream::forward, rank, passed.values);\n",
-     "          for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
-     "            send_after(chunk, StageStream::forward, rank, passed.values);\n"),
+     "        send_after(chunk, StageStream::forward, rank, passed.values);\n",
+     "        for (int i = 0; i < (PLANTED(77) && rank == 2 ? 2 : 1); ++i)\n"
+     "          send_after(chunk, StageStream::forward, rank, passed.values);\n"),
     (80, "the gradients of a peer are added twice", "actors/stage/peer_sum.cpp",
      "    for (auto merges = addend.merges; merges > 0; --merges) {\n",
      "    const bool twice = PLANTED(80) && addend.member != pipeline_;\n"
@@ -353,7 +353,7 @@ PLANTS = [
      "out.learns || learner == own;",
      "out.learns || (learner == own && !PLANTED(85));"),
     (86, "a group's ranks are another group's, too",
-     "actors/stage/tensor_member.cpp", "mesh_.ranks(pipeline_, ranks());",
+     "actors/stage/stage.cpp", "mesh_.ranks(pipeline_, ranks());",
      "mesh_.ranks(PLANTED(86) ? 0 : pipeline_, ranks());"),
     (92, "a member keeps partial sums of a step that was broken off",
      "actors/stage/split_role.cpp", "  inbox_.clear();\n",
@@ -363,14 +363,21 @@ PLANTS = [
      " && values.step != course_.version() + 1)\n",
      "\n      && (PLANTED(94) || values.step != course_.version() + 1))\n"),
     (95, "a partial sum goes to the others twice",
-     "actors/stage/tensor_member.cpp",
-     "          if (member != place())\n            send(",
-     "          for (int i = PLANTED(95) && rank == 2 ? 0 : 1;\n"
-     "               i < 2 && member != place(); ++i)\n            send("),
+     "actors/stage/stage.cpp",
+     "      if (member != slice())\n        send(",
+     "      for (int i = PLANTED(95) && rank == 2 ? 0 : 1;\n"
+     "           i < 2 && member != slice(); ++i)\n        send("),
     (97, "a member goes on with its own partial sum alone",
-     "actors/stage/tensor_steps.cpp", "  auto* sum = place_.data();\n",
-     "  auto* sum = place_.data();\n"
+     "actors/stage/steps.cpp", "  auto* sum = place.data();\n",
+     "  auto* sum = place.data();\n"
      "  if (PLANTED(97) && step_ == 40)\n    return;\n"),
+    (98, "members of a stage that have no sum do not wait for each other",
+     "actors/stage/steps.cpp", "  if (out.empty() && forward)\n",
+     "  if (out.empty() && forward && !PLANTED(98))\n"),
+    (99, "sums of a pass backward go under the numbers of those forward",
+     "actors/stage/stage.cpp",
+     "    if (action.pass != StagePass::forward)\n      sum +=",
+     "    if (action.pass != StagePass::forward && !PLANTED(99))\n      sum +="),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

@@ -4,7 +4,6 @@
 #include "actors/role/link_terms.hpp"
 #include "actors/shard/shard.hpp"
 #include "actors/stage/stage.hpp"
-#include "actors/stage/tensor_member.hpp"
 #include "actors/worker/worker.hpp"
 #include "tests/sim/delays.hpp"
 
@@ -254,12 +253,9 @@ void Cluster::spawn(RoleId role, uint32_t process, const JobInfo& info) {
         first = known.slices;
     member.store = std::make_shared<ShardStore>(job_, first, job_id_,
                                                 member.memory);
-    if (role.kind == RoleKind::stage)
+    if (has_model_part(role.kind))
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_stage(system, context, member.store));
-    else if (role.kind == RoleKind::tensor)
-      actor = caf::actor_cast<caf::strong_actor_ptr>(
-        spawn_tensor_member(system, context, member.store));
     else
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_shard(system, context, member.store));

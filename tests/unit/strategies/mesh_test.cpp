@@ -59,7 +59,10 @@ BOOST_AUTO_TEST_CASE(a_mesh_reads_back_as_it_is_printed) {
   BOOST_TEST((parsed_mesh("stage=4") == Mesh{1, 4}));
   BOOST_TEST((parsed_mesh("tensor=4,data=2") == Mesh{2, 1, 4}));
   BOOST_TEST((parsed_mesh("data=2,stage=1,tensor=4") == Mesh{2, 1, 4}));
+  BOOST_TEST((parsed_mesh("stage=2,tensor=2") == Mesh{1, 2, 2}));
+  BOOST_TEST((parsed_mesh("tensor=4,stage=3,data=2") == Mesh{2, 3, 4}));
   BOOST_TEST(to_string(Mesh{2, 1, 4}) == "data=2,tensor=4");
+  BOOST_TEST(to_string(Mesh{2, 3, 4}) == "data=2,stage=3,tensor=4");
   BOOST_TEST(to_string(Mesh{2, 1}) == "data=2,stage=1");
   for (uint32_t data : {1, 2, 7})
     for (uint32_t stages : {1, 3})
@@ -74,8 +77,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_mesh_is_refused_with_why) {
     {"data=0", "'data=0': expected AXIS=N"},
     {"data=x,stage=2", "'data=x': expected"},
     {"data=2,data=2", "data is named twice"},
-    {"data=2,layers=2", "no axis layers: use data with stage or with tensor"},
-    {"stage=2,tensor=2", "stages of several tensor members are not available"},
+    {"data=2,layers=2", "no axis layers: use data, stage and tensor"},
+    {"data=16,stage=16,tensor=17", "at most 4096 members"},
     {"data=4096,stage=2", "at most 4096 members"},
     {"data=4096,tensor=2", "at most 4096 members"},
     {"data=2,tensor=0", "'tensor=0': expected AXIS=N"},
@@ -127,8 +130,12 @@ BOOST_AUTO_TEST_CASE(tensor_members_talk_to_their_group_and_their_peers) {
                             && mesh.slice_of(other) == slice
                             && (mesh.stage_of(other) == stage + 1
                                 || mesh.stage_of(other) + 1 == stage);
+        const bool follows =
+          mesh.pipeline_of(other) == pipeline
+          && (mesh.place_of(other) + 1 == mesh.place_of(one)
+              || mesh.place_of(one) + 1 == mesh.place_of(other));
         BOOST_TEST(mesh.are_linked(one, other, false)
-                   == (one != other && (group || peer || beside)));
+                   == (one != other && (group || peer || beside || follows)));
       }
     }
   BOOST_TEST((Mesh{2, 1, 2}.peers_of(1) == std::vector<uint32_t>{3}));

@@ -29,6 +29,7 @@ Plan of(RoleKind kind, uint32_t count) {
   Plan plan;
   plan.owner_kind = kind;
   plan.owners = count;
+  plan.group = kind == RoleKind::tensor ? count : 1;
   for (uint32_t i = 0; i < count; ++i)
     plan.roles.push_back({{kind, i}, "cpu:0", {}, {}});
   return plan;
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
   // In two groups, each on two hosts, only peers talk to another group.
   auto groups = plan;
   groups.owner_kind = RoleKind::tensor;
-  groups.owners = groups.chain = 2;
+  groups.owners = groups.group = groups.chain = 2;
   const auto apart = placed({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}, groups);
   BOOST_TEST(
     (apart.links(groups)

@@ -295,6 +295,52 @@ BOOST_AUTO_TEST_CASE(groups_of_tensor_members_hold_all_slices_each) {
              != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(stages_of_tensor_members_are_named_by_their_places) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  options.virtual_ranks = 4;
+  options.data = 2;
+  StageLayers first;
+  first.end = 2;
+  StageLayers last{2, 3, "head", "loss", {}, 7, 16, 8, 1};
+  options.stages = {first, last};
+  options.schedule = "1f1b";
+  std::vector<uint32_t> rest;
+  for (uint32_t i = 1; i < some_variables.size(); ++i)
+    rest.push_back(i);
+  options.tensor = {{{0, 2}, {0}, {0}, 7, 1, 1, 16},
+                    {{2, 4}, {}, {}, 7, 1, 1, 16},
+                    {{0, 2}, rest, {}, 7, 1, 1, 16},
+                    {{2, 4}, rest, rest, 7, 1, 1, 16}};
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+  BOOST_TEST((plan.owner_kind == RoleKind::tensor));
+  BOOST_TEST((plan.mesh() == Mesh{2, 2, 2}));
+  BOOST_TEST(plan.owners == 4u);
+  BOOST_TEST(plan.of_kind(RoleKind::stage).empty());
+  const auto members = plan.of_kind(RoleKind::tensor);
+  BOOST_REQUIRE(members.size() == 8u);
+  for (uint32_t member = 0; member < 8; ++member) {
+    BOOST_TEST((members[member].ranks == ranks_of_worker(member / 4, 2, 4)));
+    BOOST_TEST(
+      (plan.share(members[member].role) == options.tensor[member % 4]));
+  }
+  for (const auto& slice : plan.slices) {
+    const uint32_t owner = slice.variable == 0 ? 0 : 3;
+    BOOST_TEST(
+      (plan.replicas(slice.id) == std::vector<uint32_t>{owner, owner + 4}));
+  }
+  const auto table = to_table(plan);
+  for (const auto* shown :
+       {"pipeline 1       tensor:4 to tensor:7\n",
+        "tensor:2, tensor:3, tensor:6, tensor:7  head to loss",
+        "tensor:3, tensor:7  1      2-3 ", "every member of stage 1\n",
+        "at each member, over 2 pipelines by direct exchange, fixed tree; of "
+        "slices by direct exchange, fixed tree; schedule 1f1b"})
+    BOOST_TEST(table.find(shown) != std::string::npos, table);
+}
+
 BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   auto options = mirrored(1);
   options.strategy = Strategy::pipeline;

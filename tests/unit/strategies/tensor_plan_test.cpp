@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -164,6 +165,71 @@ BOOST_AUTO_TEST_CASE(all_slices_and_layers_are_shared_out) {
     }
   // All divisors but 2 of 6, whose halves are no nodes of the tree.
   BOOST_TEST(groups == 19u);
+}
+
+// Stages of members: what the members of all stages have is what those of one
+// group have, and a variable of two stages is kept by the first.
+BOOST_AUTO_TEST_CASE(stages_of_members_have_what_one_group_has) {
+  auto model = transformer_in_slices(4);
+  const auto tied = *model.whole.begin();
+  model.ops.back().variables.push_back(tied);
+  const auto ops = static_cast<uint32_t>(model.ops.size());
+  for (uint32_t members : {1, 2, 4}) {
+    const auto group = tensor_shares(model.ops, members, 4);
+    const auto cut = ops / 2;
+    const auto shares = tensor_shares(
+      model.ops, members, 4,
+      {{0, 1, 0}, {1, cut, 1}, {cut, cut + 1, 0}, {cut + 1, ops, 1}});
+    BOOST_REQUIRE(shares.size() == 2 * members);
+    std::set<uint32_t> shown;
+    for (uint32_t member = 0; member < members; ++member) {
+      const auto& whole = group[member];
+      const auto& first = shares[member];
+      const auto& last = shares[members + member];
+      BOOST_TEST((first.slices == whole.slices));
+      BOOST_TEST((last.slices == whole.slices));
+      BOOST_TEST(first.flops + last.flops == whole.flops);
+      BOOST_TEST(first.bytes + last.bytes == whole.bytes);
+      BOOST_TEST(first.forward_sums + last.forward_sums == whole.forward_sums);
+      auto all = first.variables;
+      all.insert(all.end(), last.variables.begin(), last.variables.end());
+      std::ranges::sort(all);
+      BOOST_TEST(all == whole.variables, boost::test_tools::per_element());
+      BOOST_TEST(std::ranges::binary_search(first.variables, tied));
+      for (const auto* share : {&first, &last})
+        for (auto variable : share->shows)
+          BOOST_TEST(shown.insert(variable).second);
+    }
+    BOOST_TEST(shown.size() == [&] {
+      std::set<uint32_t> kept;
+      for (const auto& share : group)
+        kept.insert(share.variables.begin(), share.variables.end());
+      return kept.size();
+    }());
+  }
+}
+
+// A seal tells what a member has by what it shows.
+BOOST_AUTO_TEST_CASE(members_of_a_stage_without_slices_show_something_each) {
+  SlicedOps model{4};
+  model.add_pair(false);
+  for (int layer = 0; layer < 4; ++layer)
+    model.add_whole();
+  const auto ops = static_cast<uint32_t>(model.ops.size());
+  const auto shares = tensor_shares(model.ops, 4, 4,
+                                    {{0, ops - 4, 0}, {ops - 4, ops, 1}});
+  std::set<uint32_t> shown;
+  for (uint32_t member = 4; member < 8; ++member) {
+    BOOST_TEST(shares[member].variables.size() == 4u);
+    BOOST_TEST(shares[member].shows.size() == 1u);
+    shown.insert(shares[member].shows.front());
+  }
+  BOOST_TEST(shown.size() == 4u);
+  // One variable for two members: there is nothing for the second.
+  const auto few = tensor_shares(model.ops, 2, 4,
+                                 {{0, ops - 1, 0}, {ops - 1, ops, 1}});
+  BOOST_TEST(few[2].shows.size() == 1u);
+  BOOST_TEST(few[3].shows.empty());
 }
 
 BOOST_AUTO_TEST_CASE(members_sums_are_added_as_the_whole_tree_is) {

@@ -1,7 +1,8 @@
 #include "actors/job/memory_need.hpp"
+#include "actors/job/role_parts.hpp"
 #include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
-#include "kernels/engine/tensor_replica.hpp"
+#include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/models.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 #include "tests/unit/actors/small_job.hpp"
@@ -23,6 +24,14 @@ JobOptions tensor_job(uint32_t members, uint32_t slices) {
   options.strategy = Strategy::tensor;
   options.cut.tensor = members;
   options.cut.virtual_slices = slices;
+  return options;
+}
+
+/// Stages of tensor members, side by side.
+JobOptions meshed_job(const Mesh& mesh) {
+  auto options = tensor_job(1, 4);
+  options.strategy = Strategy::hybrid;
+  options.cut.mesh = mesh;
   return options;
 }
 
@@ -98,11 +107,91 @@ BOOST_AUTO_TEST_CASE(a_member_needs_the_working_memory_that_it_allocates) {
   const Job job{options, 64};
   const auto needs = memory_needs(job);
   for (uint32_t member = 0; member < 2; ++member) {
-    const auto replica =
-      make_tensor_replica(tensor_part_of(job.graph, job.plan.tensor[member]),
-                          {}, job.max_rows(), Precision::float32);
+    const RoleParts parts{job, {RoleKind::tensor, member}};
+    const auto replica = make_stage_replica(
+      parts.graph(), parts.chunks()[0].part, {}, parts.options(0));
     BOOST_TEST(needs[member].step == replica->memory_bytes());
   }
+}
+
+// A stage may have no layer in slices, as the last of four; each member shows
+// some of what it keeps.
+BOOST_AUTO_TEST_CASE(members_of_stages_have_all_of_the_model_between_them) {
+  for (const auto& mesh : {Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{1, 2, 4}}) {
+    auto options = meshed_job(mesh);
+    options.model = "mlp:20-32-24-16-16-8-8-4";
+    const Job job{options, 64};
+    BOOST_TEST((job.plan.mesh() == mesh));
+    const auto members = job.plan.of_kind(RoleKind::tensor);
+    BOOST_REQUIRE(members.size() == mesh.members());
+    std::vector<uint32_t> shown(job.plan.slices.size(), 0);
+    std::vector<uint32_t> kept(job.plan.slices.size(), 0);
+    uint64_t ops = 0;
+    for (const auto& member : members) {
+      const RoleParts parts{job, member.role};
+      BOOST_REQUIRE(parts.chunks().size() == 1u);
+      ops += parts.chunks()[0].part.ops.end - parts.chunks()[0].part.ops.begin;
+      BOOST_TEST(parts.kept(0) == member.slices,
+                 boost::test_tools::per_element());
+      BOOST_TEST(!job.plan.share(member.role).shows.empty());
+      for (auto slice : member.slices) {
+        ++kept[slice];
+        shown[slice] +=
+          job.plan.owner[slice] == mesh.place_of(member.role.index) ? 1 : 0;
+      }
+    }
+    for (auto count : shown)
+      BOOST_TEST(count == mesh.data);
+    for (auto count : kept)
+      BOOST_TEST((count == mesh.data || count == mesh.data * mesh.tensor));
+    BOOST_TEST(ops >= mesh.data * job.graph.ops.size() / 2);
+    BOOST_TEST(memory_needs(job).size() == mesh.members());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_members_train_to_the_weights_of_one_device) {
+  auto options = meshed_job({2, 2, 2});
+  options.model = "mlp:20-32-24-16-16-8-8-4";
+  const auto whole = weights(alone(options));
+  for (std::string schedule : {"auto", "gpipe", "zero_bubble"})
+    for (bool recompute : {false, true})
+      for (const auto& mesh : {Mesh{1, 2, 2}, Mesh{2, 2, 2}, Mesh{1, 4, 2},
+                               Mesh{3, 2, 4}, Mesh{2, 2, 1}}) {
+        options.cut.mesh = mesh;
+        options.schedule.order = schedule;
+        options.schedule.recompute = recompute ? "full" : "none";
+        BOOST_TEST(weights(options) == whole,
+                   to_string(mesh) << ' ' << schedule << ' ' << recompute);
+      }
+  options = meshed_job({2, 2, 2});
+  options.model = "mlp:20-32-24-16-16-16-16-8-4";
+  options.schedule.order = "interleaved";
+  options.rule.kind = OptimizerKind::lamb;
+  options.clip_norm = 0.05;
+  options.global_batch = 62; // the last step of an epoch has 4 samples
+  options.virtual_ranks = 6;
+  BOOST_TEST(weights(options) == weights(alone(options)));
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_members_are_cut_where_all_have_what_crosses) {
+  const auto line = [](const char* model, const Mesh& mesh,
+                       const char* split_at) {
+    auto options = meshed_job(mesh);
+    options.model = model;
+    options.cut.split_at = split_at;
+    return tensor_mistake(options);
+  };
+  const auto* deep = "mlp:20-32-24-16-16-8-4";
+  BOOST_TEST(line(deep, {1, 2, 2}, "dense_2") == "none");
+  BOOST_TEST(line(deep, {1, 2, 2}, "dense_1")
+               .find("dense_1 is within layers that tensor members share")
+             != std::string::npos);
+  BOOST_TEST(line(deep, {1, 2, 4}, "loss").find("fewer variables than members")
+             != std::string::npos);
+  BOOST_TEST(line("mlp:20-32-4", {1, 2, 2}, "").find("cannot be cut so")
+             != std::string::npos);
+  BOOST_TEST(line(deep, {1, 2, 3}, "").find("use --virtual-slices 6")
+             != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(members_that_fit_a_limit_are_named) {
