@@ -30,7 +30,9 @@ IdPages pages_of_all(std::vector<int32_t> ids) {
 } // namespace
 
 EvaluatedRows::EvaluatedRows(const Job& job, const Dataset& data)
-  : job_(job), pages_(pages_of_all(data.ids)), count_(count_ids(pages_)) {
+  : job_(job),
+    pages_(pages_of_all(data.tokens.empty() ? data.ids : data.tokens)),
+    count_(count_ids(pages_)) {
   uint32_t place = 0;
   for (const auto& page : pages_) {
     first_.push_back(place);

@@ -15,11 +15,16 @@
 namespace troupe {
 namespace {
 
-/// Calls visit(id) for each id of these samples.
+/// Calls visit(id) for each id of these samples; of text, of their windows.
 template <class Visit>
 void for_ids(const Dataset& data, const StepRows::Indices& samples,
              Visit visit) {
   for (uint64_t row : samples) {
+    if (!data.tokens.empty()) {
+      const auto* window = data.tokens.data() + row * data.stride;
+      std::for_each(window, window + data.window, visit);
+      continue;
+    }
     const auto wide = uint64_t{data.shape.ids};
     const auto begin = data.starts.empty() ? row * wide : data.starts[row];
     const auto end = data.starts.empty() ? begin + wide : data.starts[row + 1];

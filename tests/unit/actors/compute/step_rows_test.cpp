@@ -82,6 +82,36 @@ BOOST_AUTO_TEST_CASE(a_worker_asks_for_the_ids_of_its_samples_and_no_others) {
   BOOST_TEST(asked == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_asks_for_the_ids_of_its_windows_of_text) {
+  // Symptom: a model of text whose table of tokens only ids read ended every
+  // worker of a parameter server, which took the step to have no ids.
+  auto options = options_of(8);
+  options.model = R"({"name": "own", "sample": {"ids": 6, "vocabulary": 27,
+    "label": "tokens"}, "operators": [{"kind": "embedding", "width": 4},
+    {"kind": "dense", "units": "vocabulary"},
+    {"kind": "softmax_cross_entropy"}]})";
+  options.data = "synthetic:text?samples=300";
+  auto data = load_dataset(parse_data_spec(options.data));
+  cut_windows(data, make_graph(options.model, data.shape), false);
+  Job job{options, data};
+  BOOST_TEST_REQUIRE(job.tables.size() == 1u);
+  const std::vector<RankRange> nodes{{0, 1}, {1, 4}};
+  const auto samples = samples_of(job.sampling, 2, nodes);
+  const StepRows rows{job, data, nodes, samples};
+  std::set<int32_t> expected;
+  for (const auto& node : samples)
+    for (auto row : node)
+      for (size_t i = 0; i < 6; ++i)
+        expected.insert(data.tokens[row + i]);
+  BOOST_TEST(rows.count() == expected.size());
+  std::set<int32_t> places;
+  for (auto id : expected) {
+    rows.renumber(&id, 1);
+    places.insert(id);
+  }
+  BOOST_TEST(places.size() == expected.size());
+}
+
 BOOST_AUTO_TEST_CASE(
   pulled_rows_lie_where_renumbered_ids_say_and_go_back_pushed) {
   Case x;
