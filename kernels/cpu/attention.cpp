@@ -16,13 +16,9 @@ constexpr size_t attention_block = 64;
 class Attention final : public Operator {
 public:
   explicit Attention(const CpuOpSite& site)
-    : shape_{site.output().at(0), site.output().at(1), site.op.attributes.heads,
-             site.op.attributes.causal, 1.0f} {
-    require(site.input(0) == Shape{shape_.length, 3 * shape_.width},
-            "attention takes [t, 3 d]");
-    require(shape_.heads > 0 && shape_.width % shape_.heads == 0,
-            "heads of attention");
-    shape_.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head()));
+    : shape_(attention_shape(site.op.attributes, site.output())) {
+    require(site.input(0) == Shape{shape_.length, shape_.stride()},
+            "attention takes [t, queries, keys and values]");
   }
 
   Needs needs() const override {
@@ -38,7 +34,7 @@ public:
   void forward(const OpArgs& args) override {
     for (size_t r = 0; r < args.rows; ++r)
       attention_table().forward(
-        shape_, {args.inputs[0] + 3 * r * sample(), args.output + r * sample(),
+        shape_, {args.inputs[0] + r * given(), args.output + r * sample(),
                  args.saved + r * kept(), args.scratch});
   }
 
@@ -47,13 +43,14 @@ public:
       return;
     for (size_t r = 0; r < args.rows; ++r)
       attention_table().backward(
-        shape_, {args.inputs[0] + 3 * r * sample(), args.output + r * sample(),
+        shape_, {args.inputs[0] + r * given(), args.output + r * sample(),
                  args.output_gradient + r * sample(), args.saved + r * kept(),
-                 args.input_gradients[0] + 3 * r * sample(),
+                 args.input_gradients[0] + r * given(),
                  args.accumulate_inputs[0] != 0, args.scratch});
   }
 
 private:
+  size_t given() const { return shape_.length * shape_.stride(); }
   size_t sample() const { return shape_.length * shape_.width; }
   size_t kept() const { return 2 * shape_.heads * shape_.length; }
 
@@ -62,12 +59,40 @@ private:
 
 } // namespace
 
+AttentionShape attention_shape(const OpAttributes& attributes,
+                               const Shape& output) {
+  AttentionShape shape{output.at(0),      output.at(1),
+                       attributes.heads,  attributes.key_heads(),
+                       attributes.causal, 1.0f};
+  require(shape.heads > 0 && shape.width % shape.heads == 0
+            && shape.heads % shape.key_heads == 0,
+          "heads of attention");
+  shape.scale = 1.0f / std::sqrt(static_cast<float>(shape.head()));
+  return shape;
+}
+
+namespace {
+
+size_t rounded_up(size_t count, size_t to) {
+  return (count + to - 1) / to * to;
+}
+
+} // namespace
+
+size_t key_cache_size(const AttentionShape& shape) {
+  return shape.key_width() * rounded_up(shape.length, attention_block);
+}
+
+size_t value_cache_size(const AttentionShape& shape) {
+  return shape.key_heads * rounded_up(shape.length, attention_block)
+         * rounded_up(shape.head(), 16);
+}
+
 size_t attention_scratch(const AttentionShape& shape) {
   // Three packed operands of a head's length and what a block takes: eight
   // squares or operands, and rounding.
-  const auto row = (shape.head() + 15) / 16 * 16;
-  const auto length = (shape.length + attention_block - 1) / attention_block
-                      * attention_block;
+  const auto row = rounded_up(shape.head(), 16);
+  const auto length = rounded_up(shape.length, attention_block);
   return 3 * length * row + length + 2 * attention_block * attention_block
          + 5 * attention_block * row + 2 * attention_block;
 }
@@ -81,5 +106,5 @@ OperatorPtr make_attention(const CpuOpSite& site) {
 #define LEAF "kernels/cpu/attention_leaf.inc"
 #define TABLE_TYPE AttentionTable
 #define TABLE_NAME attention_table
-#define TABLE_ENTRIES forward, backward
+#define TABLE_ENTRIES forward, backward, step
 #include "kernels/cpu/per_isa.inc"

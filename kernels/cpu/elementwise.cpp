@@ -126,6 +126,38 @@ private:
   size_t size_;
 };
 
+class Gate final : public Operator {
+public:
+  explicit Gate(const CpuOpSite& site)
+    : columns_(site.output().back()),
+      repeats_(elements(site.output()) / columns_) {
+    require(site.input(0).back() == 2 * columns_, "swiglu takes [..., 2 n]");
+  }
+
+  Needs needs() const override {
+    Needs needs;
+    needs.backward_reads_inputs = 1;
+    needs.accumulates = true;
+    return needs;
+  }
+
+  void forward(const OpArgs& args) override {
+    elementwise_loops().gate(
+      {args.inputs[0], args.output, args.rows * repeats_, columns_});
+  }
+
+  void backward(const OpArgs& args) override {
+    if (args.input_gradients[0] != nullptr)
+      elementwise_loops().gate_back(
+        {args.inputs[0], args.output_gradient, args.input_gradients[0],
+         args.rows * repeats_, columns_, args.accumulate_inputs[0] != 0});
+  }
+
+private:
+  size_t columns_; ///< of the output
+  size_t repeats_; ///< vectors of a sample
+};
+
 class Bias final : public Operator {
 public:
   explicit Bias(const CpuOpSite& site) : size_(elements(site.output())) {}
@@ -222,6 +254,8 @@ OperatorPtr make_elementwise(const CpuOpSite& site) {
       return std::make_unique<Multiply>(site);
     case OpKind::bias:
       return std::make_unique<Bias>(site);
+    case OpKind::swiglu:
+      return std::make_unique<Gate>(site);
     default:
       require(site.op.kind == OpKind::dropout, "an element-wise operator");
       return std::make_unique<Dropout>(site);

@@ -11,7 +11,8 @@ namespace troupe::kernels {
 /// Tells whether the slope of an activation is worked out from what it was
 /// given (gelu, silu) rather than from what it gave.
 inline bool slope_reads_input(Activation kind) {
-  return kind == Activation::gelu || kind == Activation::silu;
+  return kind == Activation::gelu || kind == Activation::silu
+         || kind == Activation::gelu_tanh;
 }
 
 /// y = activation(x + bias) of rows without gaps between them.
@@ -42,6 +43,24 @@ struct SlopeArgs {
   bool accumulate;
 };
 
+/// Rows [2 columns] to rows [columns]: silu of the first half times the second.
+struct GateArgs {
+  const float* x;
+  float* y;
+  size_t rows;
+  size_t columns;
+};
+
+/// The gradient of x, (+)=.
+struct GateBackArgs {
+  const float* x;
+  const float* d; ///< [rows, columns], of y
+  float* gradient;
+  size_t rows;
+  size_t columns;
+  bool accumulate;
+};
+
 /// y (+)= x where element e of the stream is kept, times scale, else 0.
 struct DropoutArgs {
   const float* x;
@@ -62,6 +81,8 @@ struct ElementwiseLoops {
   void (*multiply)(const float* a, const float* b, float* out, size_t count,
                    bool accumulate);
   void (*dropout)(const DropoutArgs& args);
+  void (*gate)(const GateArgs& args);
+  void (*gate_back)(const GateBackArgs& args);
   /// Rounds to the nearest bfloat16, ties to even; a NaN stays one.
   void (*to_bfloat16)(const float* in, uint16_t* out, size_t count);
 };

@@ -23,6 +23,7 @@ OperatorPtr make_cpu_operator(const CpuOpSite& site) {
     case OpKind::add:
     case OpKind::multiply:
     case OpKind::bias:
+    case OpKind::swiglu:
       return make_elementwise(site);
     case OpKind::softmax:
       return make_softmax(site);
@@ -31,6 +32,8 @@ OperatorPtr make_cpu_operator(const CpuOpSite& site) {
       return make_embedding(site);
     case OpKind::attention:
       return make_attention(site);
+    case OpKind::rotary:
+      return make_rotary(site);
     case OpKind::interaction:
     case OpKind::factorization:
       return make_interaction(site);

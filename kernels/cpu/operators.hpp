@@ -35,7 +35,8 @@ OperatorPtr make_batch_norm(const CpuOpSite& site);  // batch_norm.cpp
 OperatorPtr make_layer_norm(const CpuOpSite& site);  // layer_norm.cpp
 OperatorPtr make_elementwise(const CpuOpSite& site); // elementwise.cpp:
                                                      // activation, add,
-                                                     // multiply, bias, dropout
+                                                     // multiply, bias,
+                                                     // dropout, swiglu
 OperatorPtr make_softmax(const CpuOpSite& site);     // softmax.cpp
 OperatorPtr make_loss(const CpuOpSite& site);        // loss.cpp
 OperatorPtr make_movement(const CpuOpSite& site);    // movement.cpp: concat,
@@ -43,6 +44,7 @@ OperatorPtr make_movement(const CpuOpSite& site);    // movement.cpp: concat,
                                                      // transpose
 OperatorPtr make_embedding(const CpuOpSite& site);   // embedding.cpp
 OperatorPtr make_attention(const CpuOpSite& site);   // attention.cpp
+OperatorPtr make_rotary(const CpuOpSite& site);      // rotary.cpp
 OperatorPtr make_interaction(const CpuOpSite& site); // interaction.cpp:
                                                      // interaction,
                                                      // factorization

@@ -320,6 +320,10 @@ public:
     args_.heads = site.op().attributes.heads;
     require(args_.heads > 0 && args_.width % args_.heads == 0,
             "heads of attention");
+    if (site.op().attributes.key_heads() != args_.heads)
+      throw InputError("operator " + name_ + ": " + site.context.name()
+                       + " has no kernel for key_value_heads fewer than heads; "
+                         "use --devices cpu:N");
     args_.scale = 1.0f / std::sqrt(static_cast<float>(args_.head()));
     args_.causal = site.op().attributes.causal;
     args_.half_x = site.half_input(0);

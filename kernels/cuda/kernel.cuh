@@ -84,6 +84,11 @@ void launch_each(uint64_t count, const F& f, cudaStream_t stream) {
 
 // -- activations --------------------------------------------------------------
 
+/// What gelu_tanh(z) is z times of.
+__device__ inline float logistic(float z) {
+  return 1.0f / (1.0f + expf(-z * (1.59576912f + 0.0713548163f * z * z)));
+}
+
 __device__ inline float activate(Activation kind, float z) {
   switch (kind) {
     case Activation::none:
@@ -98,12 +103,14 @@ __device__ inline float activate(Activation kind, float z) {
       return tanhf(z);
     case Activation::sigmoid:
       return 1.0f / (1.0f + expf(-z));
+    case Activation::gelu_tanh:
+      return z * logistic(z);
   }
   return z;
 }
 
-/// The gradient d before the activation; `at` is what it gave, of gelu and silu
-/// what it was given.
+/// The gradient d before the activation; `at` is what it gave, of gelu,
+/// gelu_tanh and silu what it was given.
 __device__ inline float activate_back(Activation kind, float at, float d) {
   switch (kind) {
     case Activation::none:
@@ -123,6 +130,12 @@ __device__ inline float activate_back(Activation kind, float at, float d) {
       return d * (1.0f - at * at);
     case Activation::sigmoid:
       return d * (at * (1.0f - at));
+    case Activation::gelu_tanh: {
+      const float z = fminf(fmaxf(at, -1e4f), 1e4f);
+      const float s = logistic(z);
+      const float slope = 1.59576912f + 0.214064449f * z * z;
+      return d * (s * (1.0f + z * (1.0f - s) * slope));
+    }
   }
   return d;
 }

@@ -1,6 +1,8 @@
 #include "kernels/cuda/operators.cuh"
 
+#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/graph/model_spec.hpp"
 
 #include <algorithm>
 
@@ -67,6 +69,11 @@ OperatorPtr make_cuda_operator(const CudaOpSite& site) {
       return make_cuda_embedding(site);
     case OpKind::attention:
       return make_cuda_attention(site);
+    case OpKind::rotary:
+    case OpKind::swiglu:
+      throw InputError("operator " + site.op().name + ": " + site.context.name()
+                       + " has no kernel for " + to_string(site.op().kind)
+                       + "; use --devices cpu:N");
     case OpKind::interaction:
     case OpKind::factorization:
       return make_cuda_interaction(site);

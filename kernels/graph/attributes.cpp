@@ -9,8 +9,8 @@ namespace troupe {
 
 namespace {
 
-constexpr std::string_view activation_names[] = {"none", "relu", "gelu",
-                                                 "silu", "tanh", "sigmoid"};
+constexpr std::string_view activation_names[] = {
+  "none", "relu", "gelu", "silu", "tanh", "sigmoid", "gelu_tanh"};
 constexpr std::string_view initializer_names[] = {
   "zeros", "ones", "he_uniform", "uniform", "normal", "fan_in_uniform"};
 constexpr std::string_view mode_names[] = {"sum", "mean"};
@@ -97,7 +97,7 @@ struct Given {
   }
 
   static std::string shown(double number) {
-    return number == 0 ? "0" : number == 1 ? "1" : "1000000";
+    return std::to_string(static_cast<uint64_t>(number));
   }
 
   const Shape& list() const { return as<Shape>("a list of whole numbers"); }
@@ -148,6 +148,9 @@ void set_epsilon(const Given& given, Out& out) {
 void set_momentum(const Given& given, Out& out) {
   out.momentum = static_cast<float>(given.real(0, 1, true));
 }
+void set_base(const Given& given, Out& out) {
+  out.base = given.real(1, 1e9, true);
+}
 void set_weight(const Given& given, Out&) {
   given.site.weight.shared = given.as<std::string>("the name of a parameter");
 }
@@ -191,6 +194,9 @@ constexpr AttributeRule attribute_rules[] = {
   {"vocabulary", set_count<&Out::vocabulary, 1>},
   {"mode", set_mode},
   {"heads", set_count<&Out::heads, 1>},
+  {"key_value_heads", set_count<&Out::key_value_heads, 1>},
+  {"base", set_base},
+  {"interleaved", set_flag<&Out::interleaved>},
   {"causal", set_flag<&Out::causal>},
   {"axis", set_count<&Out::axis, 0>},
   {"begin", set_count<&Out::begin, 0>},

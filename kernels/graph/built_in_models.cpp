@@ -12,6 +12,10 @@ std::optional<ModelSpec> built_in_model(const std::string& model,
     return mlp(text, sample);
   if (text.kind == "transformer")
     return transformer(text, sample);
+  if (text.kind == "gpt2")
+    return gpt2(text, sample);
+  if (text.kind == "llama")
+    return llama(text, sample);
   constexpr std::pair<const char*,
                       ModelSpec (*)(const ModelText&, const SampleShape&)>
     plain[] = {
@@ -35,9 +39,9 @@ std::optional<ModelSpec> built_in_model(const std::string& model,
 
 std::string built_in_names() {
   return "mlp:784-512-256-10, cnn, resnet8, resnet20, "
-         "transformer:L4-H4-D128-T64, dlrm, wide_deep, logreg, sleep:20ms, "
-         "FILE.json or "
-         "FILE.toml";
+         "transformer:L4-H4-D128-T64, gpt2:L4-H4-D128-T64, "
+         "llama:L4-H4-K2-D128-T64, dlrm, wide_deep, logreg, sleep:20ms, "
+         "FILE.json or FILE.toml";
 }
 
 } // namespace troupe

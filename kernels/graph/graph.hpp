@@ -48,13 +48,16 @@ struct Parameter {
 };
 
 /// What a parameter is of one that is cut into virtual slices. Along `axis` the
-/// whole has `groups` blocks of one length, and this is [begin, end) of each.
+/// whole has `groups` blocks, and this is [begin, end) of each. They are of one
+/// length, but the first may be `wide` times as long, of which this has
+/// [wide begin, wide end): queries, of which several share a key.
 struct ParameterPiece {
   uint32_t whole = 0; ///< of Graph::wholes
   uint32_t axis = 0;
   uint64_t begin = 0;
   uint64_t end = 0; ///< 0: it is the whole
   uint32_t groups = 1;
+  uint32_t wide = 1;
 
   bool cut() const { return end > 0; }
 };
@@ -71,8 +74,17 @@ struct SliceNode {
 // -- operators ----------------------------------------------------------------
 
 /// gelu(x) = x times the normal distribution up to x, not approximated
-/// (Hendrycks and Gimpel, 2016); silu(x) = x sigmoid(x).
-enum class Activation : uint8_t { none, relu, gelu, silu, tanh, sigmoid };
+/// (Hendrycks and Gimpel, 2016); silu(x) = x sigmoid(x); gelu_tanh(x) = x (1 +
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, the same paper's approximation.
+enum class Activation : uint8_t {
+  none,
+  relu,
+  gelu,
+  silu,
+  tanh,
+  sigmoid,
+  gelu_tanh,
+};
 
 /// What an operator computes. Shapes leave out the rows; [..., n] is any shape
 /// that ends in n. Parameters in this order, where the operator has them.
@@ -101,10 +113,23 @@ enum class OpKind : uint8_t {
   /// ids [n] (and weights [n], a second input) -> [width]: sum or mean over the
   /// present ids. Parameters: table [vocabulary, width].
   embedding_bag,
-  /// Scaled dot-product attention: x [t, 3 d] holds query, key and value side
-  /// by side, each of `heads` heads side by side -> [t, d]. causal or full.
-  /// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.
+  /// Scaled dot-product attention: x [t, (heads + 2 key_value_heads) n] holds
+  /// the heads of queries, keys and values side by side, each of n elements ->
+  /// [t, heads n]. causal or full. With fewer heads of keys and values than of
+  /// queries each is for as many queries' heads that follow one another.
+  /// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2;
+  /// Ainslie et al., "GQA", 2023.
   attention,
+  /// Turns queries and keys by their place: x as attention takes it -> same.
+  /// Of a head of n elements at place p pair i, elements i and i + n / 2 (2 i
+  /// and 2 i + 1 where `interleaved`), is a point that is turned by the angle
+  /// p base^(-2 i / n). Values stay.
+  /// Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position
+  /// Embedding", 2021, section 3.2.2.
+  rotary,
+  /// x [..., 2 n] -> [..., n]: silu of the first half times the second.
+  /// Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+  swiglu,
   /// x [n, d] -> [n (n - 1) / 2]: the dot product of each pair i > j, by i,
   /// then j (DLRM).
   interaction,
@@ -145,12 +170,20 @@ struct OpAttributes {
   uint64_t vocabulary = 0;
   BagMode mode = BagMode::sum;
   uint32_t heads = 1;
+  uint32_t key_value_heads = 0; ///< 0: as many as heads
   bool causal = false;
+  double base = 10000; ///< of rotary angles
+  bool interleaved = false;
   uint32_t axis = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
   Shape shape;
   std::vector<uint32_t> permutation;
+
+  /// Heads that keys have, and values.
+  uint32_t key_heads() const {
+    return key_value_heads == 0 ? heads : key_value_heads;
+  }
 };
 
 enum class ValueType : uint8_t { float32, int32 };

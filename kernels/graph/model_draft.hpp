@@ -47,6 +47,8 @@ ModelSpec mlp(const ModelText& text, const SampleShape& sample);
 ModelSpec cnn(const ModelText& text, const SampleShape& sample);
 ModelSpec resnet(const ModelText& text, int blocks, const SampleShape& sample);
 ModelSpec transformer(const ModelText& text, const SampleShape& sample);
+ModelSpec gpt2(const ModelText& text, const SampleShape& sample);
+ModelSpec llama(const ModelText& text, const SampleShape& sample);
 ModelSpec dlrm(const ModelText& text, const SampleShape& sample);
 ModelSpec wide_deep(const ModelText& text, const SampleShape& sample);
 ModelSpec logreg(const ModelText& text, const SampleShape& sample);

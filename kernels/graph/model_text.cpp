@@ -55,7 +55,8 @@ std::vector<uint64_t> ModelText::widths() const {
 }
 
 const std::string* ModelText::part(char letter) const {
-  asked_ += letter;
+  if (asked_.find(letter) == asked_.npos)
+    asked_ += letter;
   for (const auto& part : parts)
     if (!part.empty() && part.front() == letter)
       return &part;
@@ -64,17 +65,28 @@ const std::string* ModelText::part(char letter) const {
 
 uint64_t ModelText::letter(char letter, uint64_t lowest,
                            uint64_t highest) const {
+  if (part(letter) == nullptr)
+    refuse(std::string{letter} + " and its number are missing" + example());
+  return letter_or(letter, lowest, highest, 0);
+}
+
+uint64_t ModelText::letter_or(char letter, uint64_t lowest, uint64_t highest,
+                              uint64_t fallback) const {
   const auto* found = part(letter);
-  const std::string example = "; write e.g. transformer:L4-H4-D128-T64";
   if (found == nullptr)
-    refuse(std::string{letter} + " and its number are missing" + example);
+    return fallback;
   uint64_t number = 0;
   if (!read(std::string_view{*found}.substr(1), number) || number < lowest
       || number > highest)
     refuse("'" + *found + "' is not " + letter + " and a number from "
            + std::to_string(lowest) + " to " + std::to_string(highest)
-           + example);
+           + example());
   return number;
+}
+
+std::string ModelText::example() const {
+  return "; write e.g. " + kind
+         + (kind == "llama" ? ":L4-H4-K2-D128-T64" : ":L4-H4-D128-T64");
 }
 
 double ModelText::fraction(char letter) const {

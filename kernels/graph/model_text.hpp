@@ -20,6 +20,9 @@ struct ModelText {
   std::vector<uint64_t> widths() const;
   /// The number of the part that starts with a letter; there must be one.
   uint64_t letter(char letter, uint64_t lowest, uint64_t highest) const;
+  /// Likewise, `fallback` where there is none.
+  uint64_t letter_or(char letter, uint64_t lowest, uint64_t highest,
+                     uint64_t fallback) const;
   /// Likewise a fraction in [0, 1); 0 where there is none.
   double fraction(char letter) const;
   /// Refuses parts that nobody asked for, and those that come twice.
@@ -28,6 +31,7 @@ struct ModelText {
 private:
   [[noreturn]] void refuse(const std::string& what) const;
   const std::string* part(char letter) const;
+  std::string example() const;
 
   mutable std::string asked_; ///< letters
 };

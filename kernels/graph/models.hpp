@@ -13,6 +13,8 @@ namespace troupe {
 ///                            flattened
 ///   cnn, resnet8, resnet20   images
 ///   transformer:L4-H4-D128-T64[-P0.1]  GPT-style; tokens
+///   gpt2:L4-H4-D128-T64[-P0.1]  the same with GPT-2's biases and activation
+///   llama:L4-H4-K2-D128-T64[-F352][-P0.1]  Llama-style; tokens
 ///   dlrm, wide_deep          ids, with or without features
 ///   logreg                   ids with features as their weights, or features
 ///   sleep:20ms[-N]           waits instead of computing; sleep_model.hpp

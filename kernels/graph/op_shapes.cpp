@@ -178,16 +178,52 @@ Shape embedding_bag(OpSite& site) {
   return {site.op.attributes.width};
 }
 
-Shape attention(OpSite& site) {
+namespace {
+
+/// Elements of a head, of vectors that hold those of queries, keys and values.
+uint64_t head_of(OpSite& site) {
   const auto& x = site.shape();
-  const auto heads = std::to_string(site.op.attributes.heads);
-  site.check(x.size() == 2 && x[1] % 3 == 0,
-             "attention takes [t, 3 d], query, key and value side by side, not "
-               + to_string(x));
-  site.check(x[1] / 3 % site.op.attributes.heads == 0,
-             heads + " heads do not divide the width "
-               + std::to_string(x[1] / 3));
-  return {x[0], x[1] / 3};
+  const auto& attributes = site.op.attributes;
+  const auto kind = to_string(site.op.kind);
+  const uint64_t heads = attributes.heads;
+  const uint64_t keys = attributes.key_heads();
+  site.check(heads % keys == 0, std::to_string(keys)
+                                  + " key_value_heads do not divide "
+                                  + std::to_string(heads) + " heads");
+  if (keys == heads) {
+    site.check(x.size() == 2 && x[1] % 3 == 0,
+               kind + " takes [t, 3 d], query, key and value side by side, not "
+                 + to_string(x));
+    site.check(x[1] / 3 % heads == 0, std::to_string(heads)
+                                        + " heads do not divide the width "
+                                        + std::to_string(x[1] / 3));
+  }
+  site.check(x.size() == 2 && x[1] % (heads + 2 * keys) == 0,
+             kind + " of " + std::to_string(heads) + " heads of queries and "
+               + std::to_string(keys) + " of keys and values takes [t, "
+               + std::to_string(heads + 2 * keys) + " n], not " + to_string(x));
+  return x[1] / (heads + 2 * keys);
+}
+
+} // namespace
+
+Shape attention(OpSite& site) {
+  return {site.shape()[0], site.op.attributes.heads * head_of(site)};
+}
+
+Shape rotary(OpSite& site) {
+  const auto head = head_of(site);
+  site.check(head % 2 == 0, "rotary turns pairs of elements, but heads have "
+                              + std::to_string(head));
+  return site.shape();
+}
+
+Shape swiglu(OpSite& site) {
+  site.need_extents(1, "vectors [..., 2 n]");
+  const auto width = site.shape().back();
+  site.check(width % 2 == 0,
+             "swiglu takes vectors [..., 2 n], not " + to_string(site.shape()));
+  return with_last(site.shape(), width / 2);
 }
 
 Shape interaction(OpSite& site) {

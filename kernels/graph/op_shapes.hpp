@@ -17,6 +17,8 @@ Shape dropout(OpSite& site);
 Shape embedding(OpSite& site);
 Shape embedding_bag(OpSite& site);
 Shape attention(OpSite& site);
+Shape rotary(OpSite& site);
+Shape swiglu(OpSite& site);
 Shape interaction(OpSite& site);
 Shape factorization(OpSite& site);
 Shape concat(OpSite& site);

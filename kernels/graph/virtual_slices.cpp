@@ -21,7 +21,18 @@ struct Pair {
   std::vector<uint32_t> between;
   uint64_t units = 0; ///< that are cut, of the width of the row-cut one's input
   uint64_t unit = 1;  ///< elements that stay together: a head's width
-  uint32_t groups = 1; ///< query, key and value, side by side
+  /// Side by side in the column-cut one's output: query, key and value, or the
+  /// halves of swiglu.
+  uint32_t groups = 1;
+  uint32_t wide = 1; ///< heads of queries to one of keys
+
+  /// Heads decide what is cut together.
+  bool by_heads() const { return groups == 3; }
+  uint32_t heads(uint64_t width) const {
+    return static_cast<uint32_t>(width / unit);
+  }
+  /// Elements that the column-cut layer gives for `width` of a narrow group.
+  uint64_t columns(uint64_t width) const { return (groups - 1 + wide) * width; }
 };
 
 /// Units [begin, end) of a slice, as ranks are dealt to workers.
@@ -86,24 +97,47 @@ private:
     Pair pair;
     pair.column = at;
     pair.units = graph_.ops[at].attributes.units;
+    bool turned = false; // queries and keys are, and attention has to follow
     for (auto next = only_consumer(at); next; next = only_consumer(*next)) {
       const auto& op = graph_.ops[*next];
       if (op.kind == OpKind::dense) {
         pair.row = *next;
-        return may_be_cut(*next) && pair.units >= slices_
+        return may_be_cut(*next) && pair.units >= slices_ && !turned
                  ? std::optional{std::move(pair)}
                  : std::nullopt;
       }
-      if (op.kind == OpKind::attention && pair.groups == 1) {
-        pair.groups = 3;
-        pair.units = op.attributes.heads;
-        pair.unit = graph_.values[op.output].shape.back() / pair.units;
-      } else if (op.kind != OpKind::activation && op.kind != OpKind::dropout) {
+      const bool plain = op.kind == OpKind::activation
+                         || op.kind == OpKind::dropout;
+      if (op.kind == OpKind::rotary && pair.groups == 1) {
+        cut_by_heads(pair, op);
+        turned = true;
+      } else if (op.kind == OpKind::attention
+                 && (pair.groups == 1 || (turned && has_heads(pair, op)))) {
+        cut_by_heads(pair, op);
+        turned = false;
+      } else if (op.kind == OpKind::swiglu && pair.groups == 1) {
+        pair.groups = 2;
+        pair.units = graph_.values[op.output].shape.back();
+      } else if (!plain) {
         return std::nullopt;
       }
       pair.between.push_back(*next);
     }
     return std::nullopt;
+  }
+
+  void cut_by_heads(Pair& pair, const Op& op) const {
+    const auto& attributes = op.attributes;
+    pair.groups = 3;
+    pair.units = attributes.key_heads();
+    pair.wide = attributes.heads / attributes.key_heads();
+    pair.unit = graph_.values[op.inputs[0]].shape.back()
+                / pair.columns(pair.units);
+  }
+
+  static bool has_heads(const Pair& pair, const Op& op) {
+    return pair.units == op.attributes.key_heads()
+           && pair.units * pair.wide == op.attributes.heads;
   }
 
   const Graph& graph_;
@@ -175,7 +209,7 @@ private:
       const auto* pair = by_column[i] != nullptr ? by_column[i] : by_row[i];
       if (pair == nullptr) {
         out_.parameters.push_back(graph_.parameters[i]);
-        out_.pieces.push_back({i, 0, 0, 0, 1});
+        out_.pieces.push_back({i});
         continue;
       }
       const bool column = by_column[i] != nullptr;
@@ -184,18 +218,22 @@ private:
       // A weight lies [inputs, units], a bias [units].
       const bool last = column != op.attributes.transposed && !bias;
       for (uint32_t slice = 0; slice < slices_; ++slice)
-        add_piece(i, *pair, slice, last ? 1 : 0, column ? pair->groups : 1);
+        add_piece(i, *pair, slice, last ? 1 : 0, column);
     }
   }
 
+  /// Of the row-cut layer's inputs there is what the wide group gives.
   void add_piece(uint32_t whole, const Pair& pair, uint32_t slice,
-                 uint32_t axis, uint32_t groups) {
+                 uint32_t axis, bool column) {
     const auto [begin, end] = range_of(pair, slice, slices_);
     auto parameter = graph_.parameters[whole];
     parameter.name = numbered(parameter.name, {slice, slice + 1});
-    parameter.shape[axis] = groups * (end - begin);
+    parameter.shape[axis] = column ? pair.columns(end - begin)
+                                   : pair.wide * (end - begin);
     out_.parameters.push_back(std::move(parameter));
-    out_.pieces.push_back({whole, axis, begin, end, groups});
+    out_.pieces.push_back(
+      column ? ParameterPiece{whole, axis, begin, end, pair.groups, pair.wide}
+             : ParameterPiece{whole, axis, pair.wide * begin, pair.wide * end});
   }
 
   // -- operators --------------------------------------------------------------
@@ -270,15 +308,20 @@ private:
     const auto [begin, end] = range_of(pair, slice, slices_);
     const auto width = end - begin;
     auto last = add_layer(graph_.ops[pair.column], slice, node, input,
-                          pair.groups * width);
+                          pair.columns(width));
     for (auto at : pair.between) {
       auto op = graph_.ops[at];
       op.inputs = {last};
-      if (op.kind == OpKind::attention)
-        op.attributes.heads = static_cast<uint32_t>(width / pair.unit);
+      const bool narrows = op.kind == OpKind::attention
+                           || op.kind == OpKind::swiglu;
+      if (pair.by_heads()
+          && (op.kind == OpKind::attention || op.kind == OpKind::rotary)) {
+        op.attributes.heads = pair.wide * pair.heads(width);
+        op.attributes.key_value_heads = pair.heads(width);
+      }
       auto shape = graph_.values[op.output].shape;
-      shape.back() =
-        op.kind == OpKind::attention ? width : out_.values[last].shape.back();
+      shape.back() = narrows ? pair.wide * width
+                             : out_.values[last].shape.back();
       auto name = numbered(op.name, node);
       last = add(std::move(op), std::move(name), std::move(shape), node);
     }
@@ -361,13 +404,21 @@ void for_runs(const Graph& graph, uint32_t parameter, uint64_t offset,
   uint64_t inner = 1;
   for (auto axis = piece.axis + 1; axis < shape.size(); ++axis)
     inner *= shape[axis];
-  const auto block = shape[piece.axis] / piece.groups * inner;
+  // A row of blocks is as long as so many narrow ones, and so is its part here.
+  const uint64_t narrow = piece.groups - 1 + piece.wide;
+  const auto block = shape[piece.axis] / narrow * inner;
   const auto length = (piece.end - piece.begin) * inner;
   for (uint64_t at = 0; at < count;) {
-    const auto number = (offset + at) / length; // of blocks, in order
-    const auto within = (offset + at) % length;
-    const auto elements = std::min(length - within, count - at);
-    run(at, number * block + piece.begin * inner + within, elements);
+    const auto row = (offset + at) / (narrow * length);
+    const auto in_row = (offset + at) % (narrow * length);
+    const bool first = in_row < piece.wide * length;
+    const auto number = first ? 0 : in_row / length;
+    const auto times = first ? piece.wide : 1;
+    const auto within = in_row - number * length;
+    const auto elements = std::min(times * length - within, count - at);
+    run(at,
+        (row * narrow + number) * block + times * piece.begin * inner + within,
+        elements);
     at += elements;
   }
 }

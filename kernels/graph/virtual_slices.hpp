@@ -12,8 +12,9 @@ namespace troupe {
 
 /// Cuts pairs of dense layers into virtual slices: the first by columns (its
 /// units), the second by rows (its inputs), with what lies between them slice
-/// by slice: activations, dropout, or attention, which is cut by heads. The
-/// sums that are cut by that, of the second layer's products and of the
+/// by slice: activations, dropout, swiglu, or attention and rotary before it,
+/// which are cut by heads of keys, whose queries stay with them. The sums that
+/// are cut by that, of the second layer's products and of the
 /// gradient of the first one's input, are added along the fixed tree over the
 /// slices; so their bits depend on how many there are, and not on who computes
 /// which.
@@ -23,7 +24,8 @@ namespace troupe {
 ///
 /// Each slice has a part of the parameters of its own; the second layer's bias
 /// is that of slice 0. Layers without a partner stay whole, as do those that
-/// share a parameter or have fewer units, or heads, than there are slices.
+/// share a parameter or have fewer units, or heads of keys, than there are
+/// slices.
 /// With one slice, or no such pair, the graph stays as it is.
 /// Source: Shoeybi et al., "Megatron-LM", 2019, section 3.
 Graph cut_into_slices(const Graph& graph, uint32_t slices);

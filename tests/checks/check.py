@@ -654,8 +654,8 @@ FOREIGN_FLAGS = {
 FOREIGN_NAMES = {
     "authorized_keys",  # OpenSSH's
     "make_session",  # CAF's
-    "eta_min", "count_include_pad", "padding_idx", "batch_size",  # PyTorch's
-    "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",
+    "eta_min", "count_include_pad", "padding_idx", "batch_size", "enable_gqa",
+    "lr_scheduler", "bucket_cap_mb", "state_dict", "load_state_dict",  # PyTorch's
     "use_deterministic_algorithms",
     "predict_proba",  # scikit-learn's
     "l2_regularization_strength", "global_clipnorm", "mask_zero",  # Keras's

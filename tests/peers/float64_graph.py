@@ -8,7 +8,8 @@ from torch.nn import functional
 
 ACTIVATIONS = {"none": lambda x: x, "relu": torch.relu, "gelu": functional.gelu,
                "silu": functional.silu, "tanh": torch.tanh,
-               "sigmoid": torch.sigmoid}
+               "sigmoid": torch.sigmoid,
+               "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh")}
 LOSSES = ("softmax_cross_entropy", "sigmoid_cross_entropy",
           "mean_squared_error")
 
@@ -138,14 +139,44 @@ class Graph:
     def attention(self, op, _, __, x):
         n, t, width = x.shape
         heads = op.get("heads", 1)
-        query, key, value = (part.reshape(n, t, heads, -1).transpose(1, 2)
-                             for part in x.split(width // 3, dim=2))
+        shared = op.get("key_value_heads", heads)
+        head = width // (heads + 2 * shared)
+        query, key, value = (
+            part.reshape(n, t, -1, head).transpose(1, 2)
+            for part in x.split([heads * head, shared * head, shared * head],
+                                dim=2))
+        key, value = (part.repeat_interleave(heads // shared, dim=1)
+                      for part in (key, value))
         scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
         if op.get("causal"):
             mask = torch.ones(t, t, dtype=torch.bool).tril()
             scores = scores.masked_fill(~mask, float("-inf"))
         mixed = torch.softmax(scores, -1) @ value
-        return mixed.transpose(1, 2).reshape(n, t, width // 3)
+        return mixed.transpose(1, 2).reshape(n, t, heads * head)
+
+    def rotary(self, op, _, __, x):
+        n, t, width = x.shape
+        heads = op.get("heads", 1)
+        shared = op.get("key_value_heads", heads)
+        head = width // (heads + 2 * shared)
+        turned, kept = x.split([(heads + shared) * head, shared * head], dim=2)
+        pairs = turned.reshape(n, t, heads + shared, head)
+        between = op.get("interleaved", False)
+        a, b = ((pairs[..., ::2], pairs[..., 1::2]) if between
+                else pairs.split(head // 2, dim=3))
+        angles = torch.outer(
+            torch.arange(t, dtype=torch.float64),
+            op.get("base", 10000) ** -(torch.arange(
+                0, head, 2, dtype=torch.float64) / head)).unsqueeze(1)
+        cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        parts = a * cosine - b * sine, b * cosine + a * sine
+        pairs = (torch.stack(parts, dim=4).flatten(3) if between
+                 else torch.cat(parts, dim=3))
+        return torch.cat([pairs.reshape(n, t, -1), kept], dim=2)
+
+    def swiglu(self, _, __, ___, x):
+        gate, up = x.chunk(2, dim=-1)
+        return functional.silu(gate) * up
 
     def interaction(self, _, __, ___, x):
         products = x @ x.transpose(1, 2)

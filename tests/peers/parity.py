@@ -236,6 +236,14 @@ ON_IMAGES = {
 ON_THIRDS = {
     "attention": [op("attention", heads=h, causal=h % 2 == 1)
                   for h in (1, 2, 3, 4, 8)],
+    "shared keys": [op("attention", heads=h, key_value_heads=k,
+                       causal=h % 4 == 0)
+                    for h, k in ((4, 1), (2, 1), (4, 1), (8, 4), (8, 2))],
+    "rotary": [op("rotary", heads=h, key_value_heads=k, interleaved=k == h,
+                  base=100.0 * h)
+               for h, k in ((1, 1), (4, 1), (4, 1), (2, 1), (8, 2))],
+    "swiglu": [op("swiglu")] * 5,
+    "gelu_tanh": [op("activation", activation="gelu_tanh")] * 5,
 }
 
 

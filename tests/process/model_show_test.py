@@ -10,7 +10,8 @@ import unittest
 
 TROUPE = os.environ["TROUPE"]
 MODELS = ["mlp:784-512-256-10", "cnn", "resnet8", "resnet20",
-          "transformer:L4-H4-D128-T64", "dlrm", "wide_deep", "logreg"]
+          "transformer:L4-H4-D128-T64", "gpt2:L2-H4-D64-T32",
+          "llama:L2-H4-K2-D64-T32", "dlrm", "wide_deep", "logreg"]
 
 
 class ModelShow(unittest.TestCase):

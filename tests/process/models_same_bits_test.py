@@ -54,7 +54,7 @@ class ModelsSameBits(unittest.TestCase):
         write_text(cls.text)
         write_clicks(cls.clicks)
 
-    def check(self, job, measures, steps="12"):
+    def check(self, job, measures, steps="12", layouts=None):
         def train(layout):
             with Run(*BATCH, "--steps", steps, *job, "--seed", "3",
                      "--eval-fraction", "0.1", *layout) as run:
@@ -63,7 +63,7 @@ class ModelsSameBits(unittest.TestCase):
         self.assertEqual(set(expected["eval"]), {*measures, "samples"})
         for name in measures:
             self.assertIsNotNone(expected["eval"][name], name)
-        for layout in LAYOUTS:
+        for layout in layouts or LAYOUTS:
             with self.subTest(layout=" ".join(layout)):
                 summary = train(layout)
                 for name in DIGESTS:
@@ -85,6 +85,22 @@ class ModelsSameBits(unittest.TestCase):
                     "--optimizer", "adamw", "--clip-norm", "0.5",
                     "--weight-decay", "0.1"],
                    {"loss", "perplexity", "accuracy"})
+
+    def test_a_transformer_with_rotary_positions_and_shared_keys(self):
+        self.check(["--data", f"text:{self.text}", "--model",
+                    "llama:L2-H4-K2-D16-T16-P0.1", "--dropout", "0.2",
+                    "--optimizer", "adamw", "--clip-norm", "0.5"],
+                   {"loss", "perplexity", "accuracy"})
+
+    def test_a_table_of_tokens_by_rows(self):
+        served = ["--strategy", "parameter_server", "--tables", "sparse"]
+        self.check(["--data", f"text:{self.text}", "--model",
+                    "llama:L1-H2-D16-T16", "--optimizer", "adagrad"],
+                   {"loss", "perplexity", "accuracy"},
+                   layouts=[[*served, "--in-process", "--workers", "3", "--ps",
+                             "2"],
+                            [*served, "--processes", "--workers", "2", "--ps",
+                             "2"]])
 
     def test_logistic_regression_on_sparse_ids(self):
         self.check(["--data", f"libsvm:{self.clicks}", "--model", "logreg",

@@ -26,6 +26,8 @@ JOBS = {
                 "synthetic:digits?samples=640"],
     "transformer": ["--model", "transformer:L2-H2-D32-T16", "--data",
                     "synthetic:text?samples=2000"],
+    "llama": ["--model", "llama:L2-H4-K2-D32-T16", "--data",
+              "synthetic:text?samples=2000"],
     "dlrm": ["--model", "dlrm", "--data", "synthetic:clicks?samples=2000",
              "--optimizer", "sgd"],
 }

@@ -7,8 +7,9 @@
 namespace troupe::test {
 
 constexpr Activation all_activations[] = {
-  Activation::none, Activation::relu, Activation::gelu,
-  Activation::silu, Activation::tanh, Activation::sigmoid,
+  Activation::none,      Activation::relu, Activation::gelu,
+  Activation::silu,      Activation::tanh, Activation::sigmoid,
+  Activation::gelu_tanh,
 };
 
 /// An activation in float64.
@@ -26,6 +27,11 @@ inline double activated(Activation kind, double z) {
       return std::tanh(z);
     case Activation::sigmoid:
       return 1 / (1 + std::exp(-z));
+    case Activation::gelu_tanh:
+      return z / 2
+             * (1
+                + std::tanh(std::sqrt(2 / std::acos(-1.0))
+                            * (z + 0.044715 * z * z * z)));
   }
   return z;
 }

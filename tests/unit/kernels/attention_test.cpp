@@ -1,9 +1,16 @@
+#include "kernels/base/buffer.hpp"
+#include "kernels/cpu/attention_loops.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/operators.hpp"
+#include "kernels/cpu/rotary_loops.hpp"
 #include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -16,29 +23,57 @@ struct Size {
   uint64_t length;
   uint64_t head;
   uint32_t heads;
+  uint32_t key_heads = 0; ///< 0: as many
 };
 
 OperatorCase attention(uint32_t rows, Size size, bool causal) {
-  const auto d = size.head * size.heads;
   OperatorCase given;
   given.kind = OpKind::attention;
   given.attributes.heads = size.heads;
+  given.attributes.key_value_heads = size.key_heads;
   given.attributes.causal = causal;
+  const PackedHeads of{size.length, size.head, size.heads,
+                       given.attributes.key_heads()};
   given.rows = rows;
-  given.inputs = {{size.length, 3 * d}};
-  given.output = {size.length, d};
+  given.inputs = {{of.length, of.stride()}};
+  given.output = {of.length, of.width()};
   given.same_bits = SameBits::with_fma;
   given.differences = 30;
   given.name = std::to_string(size.length) + " x " + std::to_string(size.heads)
                + " x " + std::to_string(size.head)
+               + (size.key_heads > 0
+                    ? " of " + std::to_string(size.key_heads) + " keys"
+                    : "")
                + (causal ? " causal" : " full");
   given.reference = [=](const Operands& x) {
-    std::vector<double> y(rows * size.length * d);
+    std::vector<double> y(rows * of.length * of.width());
     for (size_t r = 0; r < rows; ++r)
-      for (size_t h = 0; h < size.heads; ++h)
-        attend(&x.inputs[0][r * size.length * 3 * d + h * size.head],
-               &y[r * size.length * d + h * size.head], size.length, size.head,
-               d, causal);
+      for (size_t h = 0; h < of.queries; ++h)
+        attend(of, h, &x.inputs[0][r * of.length * of.stride()],
+               &y[r * of.length * of.width()], causal);
+    return y;
+  };
+  return given;
+}
+
+OperatorCase rotary(uint32_t rows, Size size, double base, bool interleaved) {
+  OperatorCase given;
+  given.kind = OpKind::rotary;
+  given.attributes.heads = size.heads;
+  given.attributes.key_value_heads = size.key_heads;
+  given.attributes.base = base;
+  given.attributes.interleaved = interleaved;
+  const PackedHeads of{size.length, size.head, size.heads,
+                       given.attributes.key_heads()};
+  given.rows = rows;
+  given.inputs = {{of.length, of.stride()}};
+  given.output = given.inputs[0];
+  given.name = "rotary of " + std::to_string(size.length) + " x "
+               + std::to_string(size.heads) + " x " + std::to_string(size.head);
+  given.reference = [=](const Operands& x) {
+    auto y = x.inputs[0];
+    for (size_t r = 0; r < rows; ++r)
+      turn_heads(of, &y[r * of.length * of.stride()], base, interleaved);
     return y;
   };
   return given;
@@ -55,6 +90,98 @@ BOOST_AUTO_TEST_CASE(attention_follows_its_reference) {
       if (size.length < 100)
         check_operator(attention(3, size, causal));
     }
+}
+
+BOOST_AUTO_TEST_CASE(heads_of_queries_share_those_of_keys_and_values) {
+  for (bool causal : {true, false})
+    for (auto size : {Size{1, 2, 2, 1}, Size{7, 5, 6, 3}, Size{64, 32, 4, 2},
+                      Size{65, 17, 2, 1}, Size{72, 16, 4, 1}}) {
+      check_operator(attention(1, size, causal));
+      check_operator(attention(2, size, causal));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_their_own_are_keys_that_nobody_shares) {
+  // The same operator by both spellings: the same bits.
+  const uint64_t length = 70;
+  std::vector<std::vector<float>> outputs;
+  for (uint32_t key_heads : {0u, 2u}) {
+    OpAttributes attributes;
+    attributes.heads = 2;
+    attributes.key_value_heads = key_heads;
+    attributes.causal = true;
+    const auto shape = kernels::attention_shape(attributes, {length, 48});
+    std::vector<float> x(length * shape.stride());
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(i % 23) / 11 - 1;
+    std::vector<float> y(length * 48);
+    std::vector<float> saved(2 * 2 * length);
+    Buffer scratch(kernels::attention_scratch(shape));
+    kernels::attention_table().forward(shape, {x.data(), y.data(), saved.data(),
+                                               scratch.data()});
+    outputs.push_back(y);
+  }
+  BOOST_TEST(outputs[0] == outputs[1], boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(place_by_place_attention_has_the_bits_of_the_whole) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> unit(-2, 2);
+  for (auto size : {Size{1, 4, 1}, Size{9, 5, 2}, Size{64, 16, 2, 1},
+                    Size{150, 24, 4, 2}, Size{131, 64, 3}}) {
+    OpAttributes attributes;
+    attributes.heads = size.heads;
+    attributes.key_value_heads = size.key_heads;
+    attributes.causal = true;
+    const auto shape = kernels::attention_shape(
+      attributes, {size.length, size.heads * size.head});
+    std::vector<float> x(size.length * shape.stride());
+    for (auto& value : x)
+      value = unit(random);
+    std::vector<float> whole(size.length * shape.width);
+    std::vector<float> saved(2 * size.heads * size.length);
+    Buffer scratch(kernels::attention_scratch(shape));
+    kernels::attention_table().forward(shape, {x.data(), whole.data(),
+                                               saved.data(), scratch.data()});
+    Buffer keys(kernels::key_cache_size(shape));
+    Buffer values(kernels::value_cache_size(shape));
+    keys.fill(0);
+    values.fill(0);
+    std::vector<float> steps(whole.size());
+    for (size_t p = 0; p < size.length; ++p)
+      kernels::attention_table().step(
+        shape, {x.data() + p * shape.stride(), steps.data() + p * shape.width,
+                p, keys.data(), values.data(), scratch.data()});
+    BOOST_TEST((steps == whole), size.length << " places differ");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rotary_turns_queries_and_keys_and_leaves_values) {
+  for (bool interleaved : {false, true}) {
+    for (auto size :
+         {Size{1, 2, 1}, Size{7, 6, 3}, Size{5, 34, 4, 2}, Size{33, 64, 2, 1}})
+      check_operator(rotary(2, size, 10000, interleaved));
+    check_operator(rotary(1, {300, 8, 1}, 500000, interleaved));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(angles_are_exact_at_far_places) {
+  OpAttributes attributes;
+  const size_t head = 128;
+  const size_t length = 1 << 14;
+  const auto turns = kernels::rotary_turns(attributes, head, length);
+  double most = 0;
+  for (size_t p = 0; p < length; p += 997)
+    for (size_t i = 0; i < head / 2; ++i) {
+      const auto angle = static_cast<long double>(p)
+                         * std::pow(10000.0L, -2.0L * i / head);
+      most = std::max(
+        {most,
+         std::abs(turns[p * head + i] - static_cast<double>(std::cos(angle))),
+         std::abs(turns[p * head + head / 2 + i]
+                  - static_cast<double>(std::sin(angle)))});
+    }
+  BOOST_TEST(most < 4e-8);
 }
 
 BOOST_AUTO_TEST_CASE(attention_holds_for_products_far_apart) {

@@ -1,5 +1,6 @@
 #include "kernels/numbers/random.hpp"
 #include "tests/unit/kernels/activation_reference.hpp"
+#include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -117,6 +118,7 @@ BOOST_AUTO_TEST_CASE(activations_are_exact_to_a_few_units_in_the_last_place) {
   for (auto kind : all_activations) {
     const auto y = values_of(kind, x);
     std::vector<double> want;
+    want.reserve(x.size());
     for (auto value : x)
       want.push_back(activated(kind, value));
     BOOST_TEST_CONTEXT("activation " << static_cast<int>(kind))
@@ -158,6 +160,25 @@ BOOST_AUTO_TEST_CASE(multiply_follows_its_reference) {
       for (size_t i = 0; i < y.size(); ++i)
         y[i] *= x.inputs[1][i];
       return y;
+    };
+    check_operator(given);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(swiglu_gates_one_half_by_the_other) {
+  for (const auto& shape :
+       {Shape{2}, Shape{14}, Shape{3, 34}, Shape{2, 5, 64}}) {
+    OperatorCase given;
+    given.kind = OpKind::swiglu;
+    given.rows = 3;
+    given.inputs = {shape};
+    given.output = shape;
+    given.output.back() /= 2;
+    given.low = -6;
+    given.high = 6;
+    const auto width = given.output.back();
+    given.reference = [=](const Operands& x) {
+      return gated_rows(x.inputs[0], width);
     };
     check_operator(given);
   }

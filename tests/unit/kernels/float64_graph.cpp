@@ -71,6 +71,10 @@ private:
         return embedding(op);
       case OpKind::attention:
         return attention(op);
+      case OpKind::rotary:
+        return rotary(op);
+      case OpKind::swiglu:
+        return gated_rows(x(op), columns(op) / 2);
       case OpKind::interaction:
       case OpKind::factorization:
         return interaction(op);
@@ -192,16 +196,29 @@ private:
   }
 
   Values attention(const Op& op) const {
-    const auto length = shape(op.output)[0];
-    const auto width = shape(op.output)[1];
-    const auto head = width / op.attributes.heads;
-    Values y(inputs_.rows * length * width);
+    const auto of = heads_of(op);
+    Values y(inputs_.rows * of.length * of.width());
     for (size_t r = 0; r < inputs_.rows; ++r)
-      for (size_t first = 0; first < width; first += head)
-        attend(&x(op)[r * length * 3 * width + first],
-               &y[r * length * width + first], length, head, width,
-               op.attributes.causal);
+      for (size_t h = 0; h < of.queries; ++h)
+        attend(of, h, &x(op)[r * of.length * of.stride()],
+               &y[r * of.length * of.width()], op.attributes.causal);
     return y;
+  }
+
+  Values rotary(const Op& op) const {
+    const auto of = heads_of(op);
+    auto y = x(op);
+    for (size_t r = 0; r < inputs_.rows; ++r)
+      turn_heads(of, &y[r * of.length * of.stride()], op.attributes.base,
+                 op.attributes.interleaved);
+    return y;
+  }
+
+  PackedHeads heads_of(const Op& op) const {
+    const auto& from = shape(op.inputs[0]);
+    const size_t queries = op.attributes.heads;
+    const size_t keys = op.attributes.key_heads();
+    return {from[0], from[1] / (queries + 2 * keys), queries, keys};
   }
 
   Values interaction(const Op& op) const {

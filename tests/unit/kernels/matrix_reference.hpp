@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <type_traits>
 #include <vector>
@@ -75,14 +76,30 @@ inline void softmax_rows(std::vector<double>& y, size_t n) {
   }
 }
 
-/// Attention of one head of one sample as it is defined. x: [length, 3 width],
-/// y: [length, width], both from the head's first element on.
-inline void attend(const double* x, double* y, size_t length, size_t head,
-                   size_t width, bool causal) {
-  const auto query = matrix_at(x, length, head, 3 * width);
-  const auto key = matrix_at(x + width, length, head, 3 * width);
-  const auto value = matrix_at(x + 2 * width, length, head, 3 * width);
-  auto out = matrix_at(y, length, head, width);
+/// Heads of queries, those of keys and as many of values, side by side.
+struct PackedHeads {
+  size_t length;
+  size_t head; ///< elements of one
+  size_t queries;
+  size_t keys;
+
+  size_t width() const { return queries * head; }
+  size_t stride() const { return (queries + 2 * keys) * head; }
+};
+
+/// Attention of head h of one sample as it is defined. x: [length, stride()],
+/// y: [length, width()].
+inline void attend(const PackedHeads& of, size_t h, const double* x, double* y,
+                   bool causal) {
+  const auto key_at = (of.queries + h / (of.queries / of.keys)) * of.head;
+  const auto part = [&](size_t first) {
+    return matrix_at(x + first, of.length, of.head, of.stride());
+  };
+  const auto head = of.head;
+  const auto query = part(h * head);
+  const auto key = part(key_at);
+  const auto value = part(key_at + of.keys * head);
+  auto out = matrix_at(y + h * head, of.length, head, of.width());
   std::vector<double> weights;
   for (Eigen::Index i = 0; i < query.rows(); ++i) {
     const auto keys = causal ? i + 1 : key.rows();
@@ -93,6 +110,37 @@ inline void attend(const double* x, double* y, size_t length, size_t head,
     softmax_rows(weights, weights.size());
     out.row(i) = row * value.topRows(keys);
   }
+}
+
+/// Turns queries and keys of one sample x [length, stride()] by their place,
+/// pair by pair as complex numbers.
+inline void turn_heads(const PackedHeads& of, double* x, double base,
+                       bool interleaved) {
+  for (size_t p = 0; p < of.length; ++p)
+    for (size_t h = 0; h < of.queries + of.keys; ++h)
+      for (size_t i = 0; i < of.head / 2; ++i) {
+        auto* head = x + p * of.stride() + h * of.head;
+        auto& first = head[interleaved ? 2 * i : i];
+        auto& second = head[interleaved ? 2 * i + 1 : i + of.head / 2];
+        const auto angle = static_cast<double>(p)
+                           * std::pow(base, -2.0 * static_cast<double>(i)
+                                              / static_cast<double>(of.head));
+        const auto turned = std::complex<double>{first, second}
+                            * std::polar(1.0, angle);
+        first = turned.real();
+        second = turned.imag();
+      }
+}
+
+/// silu of the first half of each row of x [rows, 2 n], times the second.
+inline std::vector<double> gated_rows(const std::vector<double>& x, size_t n) {
+  std::vector<double> y(x.size() / 2);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto* row = &x[i / n * 2 * n];
+    const auto z = row[i % n];
+    y[i] = z / (1 + std::exp(-z)) * row[n + i % n];
+  }
+  return y;
 }
 
 /// Dot products of the pairs i > j of x [n, width], to y.

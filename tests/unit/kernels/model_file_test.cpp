@@ -175,7 +175,8 @@ BOOST_AUTO_TEST_CASE(a_graph_carries_what_its_file_held) {
 BOOST_AUTO_TEST_CASE(built_in_models_come_back_from_their_files) {
   for (const auto* model :
        {"mlp:784-512-256-10", "cnn", "resnet8", "resnet20",
-        "transformer:L2-H2-D16-T8-P0.1", "dlrm", "wide_deep", "logreg"})
+        "transformer:L2-H2-D16-T8-P0.1", "gpt2:L2-H2-D16-T8",
+        "llama:L2-H2-K1-D16-T8-P0.1", "dlrm", "wide_deep", "logreg"})
     BOOST_TEST_CONTEXT(model) {
       auto spec = model_spec(model);
       for (bool pretty : {false, true}) {

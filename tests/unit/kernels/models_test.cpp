@@ -74,6 +74,8 @@ constexpr const char* all_models[] = {"mlp:784-512-256-10",
                                       "resnet20",
                                       "transformer:L4-H4-D128-T64",
                                       "transformer:L2-H2-D16-T8-P0.1",
+                                      "gpt2:L2-H2-D16-T8",
+                                      "llama:L2-H4-K2-D16-T8-P0.1",
                                       "dlrm",
                                       "wide_deep",
                                       "logreg"};
@@ -183,6 +185,38 @@ BOOST_AUTO_TEST_CASE(a_transformer_ties_its_head_to_the_table_of_tokens) {
   BOOST_TEST(op_named(dropping, "dropout").attributes.rate == 0.1f);
 }
 
+BOOST_AUTO_TEST_CASE(a_llama_shares_keys_and_has_a_head_of_its_own) {
+  auto graph = make_graph("llama:L3-H4-K2-D64-T32", text(65));
+  // Per block: projections to 4 + 2 + 2 heads and back, SwiGLU of 192 (8/3 of
+  // the width, in 32s), two norms; the table, the head and the last norm.
+  BOOST_TEST(graph.parameter_count()
+             == 3u * (64 * 128 + 64 * 64 + 3 * 64 * 192 + 2 * 64) + 2 * 65 * 64
+                  + 64);
+  const auto& attention = op_named(graph, "block_2.attention");
+  BOOST_TEST(attention.attributes.heads == 4u);
+  BOOST_TEST(attention.attributes.key_heads() == 2u);
+  BOOST_TEST((shape_of(graph, "block_2.rotary") == Shape{32, 128}));
+  BOOST_TEST((shape_of(graph, "block_2.attention") == Shape{32, 64}));
+  BOOST_TEST((shape_of(graph, "block_2.swiglu") == Shape{32, 192}));
+  BOOST_TEST(!parameter(graph, "logits/weight").by_rows);
+  BOOST_TEST(parameter(graph, "tokens/table").by_rows);
+  graph = make_graph("llama:L1-H4-D64-T32-F80", text(65));
+  BOOST_TEST(op_named(graph, "block_0.attention").attributes.key_heads() == 4u);
+  BOOST_TEST((shape_of(graph, "block_0.swiglu") == Shape{32, 80}));
+  BOOST_CHECK_EXCEPTION(
+    make_graph("llama:L1-H4-D4-T8"), UsageError, [](const UsageError& error) {
+      return says("rotary turns pairs of elements, but heads have 1", error);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_has_biases_and_the_approximated_gelu) {
+  auto graph = make_graph("gpt2:L2-H4-D64-T32", text(65));
+  BOOST_TEST(graph.parameter_count()
+             == 2u * (12 * 64 * 64 + 13 * 64) + (65 + 32 + 2) * 64);
+  BOOST_TEST((op_named(graph, "block_1.up").attributes.activation
+              == Activation::gelu_tanh));
+}
+
 BOOST_AUTO_TEST_CASE(dlrm_joins_features_and_ids_by_dot_products) {
   auto graph = make_graph("dlrm", clicks(13, 26, 2600));
   BOOST_TEST((shape_of(graph, "vectors") == Shape{27, 16}));
@@ -279,6 +313,9 @@ BOOST_AUTO_TEST_CASE(a_text_that_names_no_model_says_what_there_is) {
     {"transformer:L4-H3-D128-T64", "3 heads do not divide the width 128"},
     {"transformer:L4-H4-D128-T64-P1", "is not P and a fraction"},
     {"transformer:L4-H4-D128-T64-Pnan", "is not P and a fraction"},
+    {"llama:L4-H4-K3-D128-T64", "4 heads have to divide the width 128, and 3"},
+    {"llama:L4-H4-K2-D128", "T and its number are missing; write e.g. llama:"},
+    {"gpt2:L4-H3-D128-T64", "3 heads do not divide the width 128"},
     {"sleep:20", "expected sleep:Tms"},
     {"sleep:-1ms", "expected sleep:Tms"},
     {"sleep:60001ms", "expected sleep:Tms"},

@@ -50,6 +50,7 @@ std::vector<StagedModel> staged_models() {
           {"cnn", stage_images()},
           {"resnet8", stage_images()},
           {"transformer:L2-H2-D16-T8-P0.1", stage_text()},
+          {"llama:L2-H2-K1-D16-T8-P0.1", stage_text()},
           {"dlrm", stage_clicks()},
           {"wide_deep", stage_clicks()}};
 }

@@ -36,6 +36,7 @@ std::vector<TensorModel> tensor_models() {
   return {{"mlp:20-24-17-16-5", {}},
           {"mlp:20-24-17-16", {}},
           {"transformer:L2-H8-D16-T8-P0.1", text},
+          {"llama:L2-H16-K8-D32-T8-P0.1", text},
           {"dlrm", clicks}};
 }
 

@@ -41,6 +41,8 @@ std::vector<SlicedModel> sliced_models() {
   return {{"mlp:20-24-17-16-5", {}, 2},
           {"mlp:20-24-17-16", {}, 1},
           {"transformer:L2-H8-D16-T8", sliced_text(), 4},
+          {"gpt2:L2-H8-D16-T8", sliced_text(), 4},
+          {"llama:L2-H16-K8-D32-T8", sliced_text(), 4},
           {"dlrm", sliced_clicks(), 2}};
 }
 

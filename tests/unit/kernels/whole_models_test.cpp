@@ -108,6 +108,9 @@ BOOST_AUTO_TEST_CASE(transformers_follow_their_float64_reference) {
   check_model("transformer:L2-H2-D12-T9", text(11));
   check_model("transformer:L1-H2-D32-T72", text(65));
   check_model("transformer:L2-H1-D16-T8-P0.1", text(7));
+  check_model("gpt2:L1-H2-D12-T9", text(11));
+  check_model("llama:L2-H4-K2-D16-T9-P0.1", text(11));
+  check_model("llama:L1-H3-K1-D48-T70", text(30));
 }
 
 BOOST_AUTO_TEST_CASE(models_of_clicks_follow_their_float64_references) {
