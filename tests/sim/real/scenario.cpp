@@ -53,6 +53,16 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
     options.clip_norm = 0.1;
   if (stages.tied)
     options.data = "synthetic:text?samples=250";
+  if (scenario.kind == Kind::grouped) { // the last stage may have no slices
+    options.strategy = Strategy::hybrid;
+    options.cut.mesh = {stages.pipelines, stages.count, stages.members};
+    options.model = stages.tied ? "transformer:L1-H4-D8-T4-P0.2"
+                                : "mlp:4-5-4-4-4-2";
+    options.cut.virtual_slices = 4;
+    options.schedule.order = stages.schedule;
+    options.schedule.recompute = stages.recompute ? "full" : "none";
+    return options;
+  }
   if (tensor) {
     options.strategy = stages.pipelines > 1 ? Strategy::hybrid
                                             : Strategy::tensor;
@@ -98,6 +108,7 @@ JobOptions options_of(const Scenario& scenario) {
   switch (scenario.kind) {
     case Kind::pipeline:
     case Kind::tensor:
+    case Kind::grouped:
       return staged(options, scenario);
     case Kind::sync:
       break;
@@ -187,10 +198,30 @@ Scenario tensor_of(sim::Random& draw) {
   return out;
 }
 
+/// Small enough for worlds to be fast: one pipeline of two or three stages, or
+/// two of two.
+Scenario grouped_of(sim::Random& draw) {
+  Scenario out;
+  out.kind = Kind::grouped;
+  auto& stages = out.stages;
+  stages.tied = draw.chance(50);
+  stages.clips = draw.chance(50);
+  stages.recompute = draw.chance(30);
+  constexpr const char* schedules[] = {"gpipe", "1f1b", "zero_bubble"};
+  stages.schedule = schedules[draw.below(std::size(schedules))];
+  stages.members = 2;
+  stages.pipelines = draw.chance(40) ? 2 : 1;
+  stages.count = stages.pipelines == 1 && draw.chance(40) ? 3 : 2;
+  fill_in(out);
+  return out;
+}
+
 } // namespace
 
 Scenario scenario_of(uint64_t seed) {
   sim::Random draw{seed * 2 + 1};
+  if (seed >= first_grouped_seed)
+    return grouped_of(draw);
   if (seed >= first_tensor_seed)
     return tensor_of(draw);
   if (seed >= first_pipeline_seed)
@@ -210,7 +241,7 @@ Scenario undisturbed(const Scenario& scenario) {
   auto out = scenario;
   out.workers = out.shards = out.chain = 1;
   out.changes = 0;
-  out.stages.count = out.stages.pipelines = 1;
+  out.stages.count = out.stages.pipelines = out.stages.members = 1;
   out.stages.schedule = "1f1b";
   out.stages.recompute = false;
   fill_in(out);
@@ -218,6 +249,13 @@ Scenario undisturbed(const Scenario& scenario) {
 }
 
 std::string Scenario::layout() const {
+  if (kind == Kind::grouped)
+    return std::to_string(stages.pipelines) + " pipelines, "
+           + (stages.tied ? "tied weights, " : "")
+           + std::to_string(stages.count) + " stages of "
+           + std::to_string(stages.members) + " members, " + stages.schedule
+           + (stages.recompute ? ", computed again" : "")
+           + (stages.clips ? ", clipped" : "");
   if (staged())
     return (stages.pipelines > 1
               ? std::to_string(stages.pipelines)

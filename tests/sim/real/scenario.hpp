@@ -35,6 +35,7 @@ struct Scenario {
     async_tables,
     pipeline, ///< stages; those before are of a parameter server
     tensor,   ///< members that have slices of layers
+    grouped,  ///< stages of such members
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
@@ -43,6 +44,7 @@ struct Scenario {
   struct Stages {
     uint32_t count = 1;
     uint32_t pipelines = 1; ///< or groups, side by side, each with so many
+    uint32_t members = 1;   ///< of each stage of kind grouped
     std::string schedule = "1f1b"; ///< of stages, as the next one
     bool recompute = false;
     bool clips = false; ///< each step needs a norm over all of them
@@ -54,15 +56,25 @@ struct Scenario {
 
   bool async() const { return kind >= Kind::async && !staged(); }
   /// Its roles have parts of the model.
-  bool staged() const { return kind == Kind::pipeline || kind == Kind::tensor; }
+  bool staged() const { return kind >= Kind::pipeline; }
   /// Who computes what, in words: equal for equal jobs.
   std::string layout() const;
   std::string describe() const;
 };
 inline constexpr uint32_t served_kinds = 6;
-/// Seeds from here on are those of pipelines, and of tensor members.
+/// Seeds from here on are those of pipelines, of tensor members, and of stages
+/// of tensor members.
 inline constexpr uint64_t first_pipeline_seed = 1'000'000;
 inline constexpr uint64_t first_tensor_seed = 2'000'000;
+inline constexpr uint64_t first_grouped_seed = 3'000'000;
+/// The first of the seeds that one is among.
+constexpr uint64_t first_of_kind(uint64_t seed) {
+  for (auto first :
+       {first_grouped_seed, first_tensor_seed, first_pipeline_seed})
+    if (seed >= first)
+      return first;
+  return 0;
+}
 
 Scenario scenario_of(uint64_t seed);
 /// The same with one worker and one shard, with one stage, or one member that
