@@ -44,6 +44,8 @@ int dispatch(const Settings& settings) {
     return run_evaluate(settings);
   if (command == "predict")
     return run_predict(settings);
+  if (command == "generate")
+    return run_generate(settings);
   if (command == "role")
     return run_role(settings);
   if (command == "voter")
@@ -143,7 +145,7 @@ bool adopts(const Settings& settings) {
   const auto& command = settings.command;
   return getpid() == 1
          && (command == "role" || command == "voter" || command == "evaluate"
-             || command == "predict"
+             || command == "predict" || command == "generate"
              || (command == "train" && !settings.job.processes));
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
 #include "kernels/files/text_lines.hpp"
+#include "kernels/graph/hugging_face.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 #include "kernels/numbers/auc.hpp"
 
@@ -17,6 +18,7 @@
 #include <cmath>
 #include <filesystem>
 #include <future>
+#include <limits>
 #include <numeric>
 #include <system_error>
 
@@ -152,6 +154,35 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
   return nullptr;
 }
 
+KeptModel kept_model(const std::string& path) {
+  KeptModel out;
+  const auto metadata = read_safetensors_metadata(weights_file(path));
+  if (const auto found = metadata.find("model"); found != metadata.end())
+    out.model = found->second;
+  out.columns = kept_columns(path);
+  return out;
+}
+
+uint32_t vocabulary_of(const std::string& model, const std::string& path,
+                       const KeptModel& kept) {
+  if (kept.columns && !kept.columns->characters.empty())
+    return static_cast<uint32_t>(kept.columns->characters.size());
+  std::string table;
+  for (const auto& op : model_spec(model).operators)
+    if (op.kind == to_string(OpKind::embedding) && table.empty())
+      table = op.name + "/table";
+  for (const auto& tensor : read_safetensors(weights_file(path)).tensors)
+    if ((tensor.name == table || is_hugging_face_table(tensor.name))
+        && tensor.shape.size() == 2
+        && tensor.shape[0] <= std::numeric_limits<int32_t>::max())
+      return static_cast<uint32_t>(tensor.shape[0]);
+  throw InputError(path + ": has no table of tokens"
+                   + (table.empty() ? "" : ' ' + in_quotes(table))
+                   + ", so --model " + model
+                   + " has no text to go on with; name a language model and "
+                     "its weights");
+}
+
 std::string other_meaning(const Job& job, const std::string& path) {
   const auto& text = job.columns.empty() ? job.data_fit : job.columns;
   if (text.empty())
@@ -249,6 +280,7 @@ TrainedModel load_trained_model(const std::string& model,
   const auto& graph = out.graph;
   const auto& wholes = whole_parameters(graph);
   auto file = read_safetensors(weights_file(path));
+  file.tensors = from_hugging_face(graph, std::move(file.tensors), path);
   Layout layout{graph};
   out.parameters = Buffer{layout.total};
   out.parameters.fill(0);

@@ -37,6 +37,21 @@ TrainedModel load_trained_model(const std::string& model,
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
+/// What the weights in a file or folder say of themselves.
+struct KeptModel {
+  std::string model; ///< --model of the training; empty: they do not say
+  std::shared_ptr<FittedColumns> columns; ///< as kept_columns()
+};
+/// Errors: InputError for the file.
+KeptModel kept_model(const std::string& path);
+
+/// How many ids a language model whose weights are in a file or folder knows:
+/// the characters that are kept with them, or the rows of its table of tokens.
+/// Errors: UsageError for the model; InputError for the file, and where there
+/// is no such table.
+uint32_t vocabulary_of(const std::string& model, const std::string& path,
+                       const KeptModel& kept);
+
 /// How a job's samples differ from those that the weights in a file or folder
 /// were trained on, in what their numbers stand for, up to a line's "--data":
 /// "column \"city\" has other values than that of"; empty where they do not, or

@@ -1,12 +1,16 @@
+#include "actors/job/trained_model.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/files/atomic_file.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
+#include "kernels/graph/hugging_face.hpp"
 
 #include <cstdio>
 #include <filesystem>
+#include <span>
 
 // `troupe checkpoint ls|verify|export`: what a job left in its folder.
 
@@ -155,6 +159,38 @@ int export_weights(const std::string& folder, const std::string& out) {
   return 0;
 }
 
+/// Of a folder of checkpoints, or a file of --save.
+int export_for_transformers(const std::string& path, const std::string& out) {
+  const auto kept = kept_model(path);
+  if (kept.model.empty())
+    throw InputError(path + ": does not say of which model it is");
+  SampleShape shape;
+  shape.label = LabelKind::tokens;
+  shape.vocabulary = vocabulary_of(kept.model, path, kept);
+  const auto trained = load_trained_model(kept.model, shape, path);
+  const Layout layout{trained.graph};
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < trained.graph.parameters.size(); ++i) {
+    const auto& parameter = trained.graph.parameters[i];
+    const auto* at = trained.parameters.data() + layout.offsets[i];
+    tensors.push_back(
+      {parameter.name, parameter.shape, {at, at + parameter.size()}});
+  }
+  const auto model = to_hugging_face(trained.graph, tensors);
+  std::error_code failure;
+  fs::create_directories(out, failure);
+  if (!fs::is_directory(out, failure))
+    throw InputError("--out " + out
+                     + ": no folder can be made there; name another place");
+  write_safetensors(out + "/model.safetensors", model.tensors,
+                    {{"format", "pt"}});
+  write_atomically(out + "/config.json",
+                   {std::as_bytes(std::span{model.config})});
+  std::printf("%zu tensors of %s written to %s, for transformers\n",
+              model.tensors.size(), kept.model.c_str(), out.c_str());
+  return 0;
+}
+
 } // namespace
 
 int run_checkpoint(const Settings& settings) {
@@ -163,6 +199,8 @@ int run_checkpoint(const Settings& settings) {
     return list(folder);
   if (settings.command == "checkpoint verify")
     return verify(folder);
+  if (settings.layout == "hugging_face")
+    return export_for_transformers(folder, settings.out);
   return export_weights(folder, settings.out);
 }
 

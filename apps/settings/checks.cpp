@@ -225,6 +225,18 @@ void check_kubernetes(const Settings& settings) {
              + " has no effect without --kubernetes; add that, or drop it");
 }
 
+/// What has an effect only where tokens are drawn is refused elsewhere.
+void check_generate(const Settings& settings) {
+  require_flag(settings, settings.checkpoint, "checkpoint", "text.safetensors");
+  for (const auto* flag : {"top-k", "top-p", "seed"})
+    if (settings.generate.temperature == 0 && settings.given.count(flag) > 0)
+      refuse("--" + std::string{flag}
+             + " has no effect without --temperature X, which draws tokens; "
+               "add it");
+  if (settings.given.count("model") > 0)
+    make_graph(settings.job.model);
+}
+
 /// Checks the commands that look at, or change, a job that runs elsewhere.
 /// Returns whether it is one of them.
 bool check_observer(const Settings& settings) {
@@ -243,7 +255,12 @@ bool check_observer(const Settings& settings) {
              + command + " checkpoints");
     if (command == "checkpoint export")
       require_flag(settings, settings.out, "out", "weights.safetensors");
-    check_output("out", settings.out);
+    if (settings.layout == "troupe")
+      check_output("out", settings.out);
+    return true;
+  }
+  if (command == "generate") {
+    check_generate(settings);
     return true;
   }
   if (command == "chaos") {

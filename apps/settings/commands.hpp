@@ -38,6 +38,7 @@ int run_certificates(const Settings& settings);
 int run_plan(const Settings& settings);
 int run_evaluate(const Settings& settings);
 int run_predict(const Settings& settings);
+int run_generate(const Settings& settings);
 int run_model_show(const Settings& settings);
 int run_data_info(const Settings& settings);
 int run_version(const Settings& settings);

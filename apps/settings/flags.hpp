@@ -44,6 +44,7 @@ enum CommandBit : uint64_t {
   on_timeline = 1073741824,
   on_launch = 2147483648,
   on_source = 4294967296, ///< bench data
+  on_generate = 8589934592,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };
@@ -93,6 +94,8 @@ std::vector<Flag> launch_flags();
 std::vector<Flag> events_flags();
 /// Flags of top; no keys of a file.
 std::vector<Flag> top_flags();
+/// Flags of generate; no keys of a file.
+std::vector<Flag> generate_flags();
 /// All, in the order in which the help shows them.
 std::vector<Flag> all_flags();
 

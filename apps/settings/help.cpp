@@ -75,6 +75,15 @@ constexpr Purpose purposes[] = {
    "    --eval-fraction 0.15 --out predictions.txt\n"
    "  troupe predict --checkpoint digits.safetensors --data mnist:DIR \\\n"
    "    --output probabilities --out probabilities.npy\n"},
+  {"generate", "troupe generate --checkpoint FILE [--prompt TEXT] [flags]",
+   "Goes on with a text by the saved weights of a language model, and writes "
+   "each token as soon as it is there. The model is the one that the weights "
+   "were trained with, unless --model says otherwise, and the characters are "
+   "those kept with them. At the end it says on standard error how many tokens "
+   "a second those were.",
+   "  troupe generate --checkpoint text.safetensors --prompt 'Once '\n"
+   "  troupe generate --checkpoint kept --temperature 0.8 --top-k 40 \\\n"
+   "    --max-tokens 500 < beginning.txt\n"},
   {"role", "troupe role ROLE --coordinator HOST:PORT --certificates DIR",
    "Starts one role of a job by hand: worker:N, ps:N, sharded:N or "
    "coordinator. With TF_CONFIG set (cluster: chief, worker, ps, evaluator; "
@@ -170,8 +179,11 @@ constexpr Purpose purposes[] = {
    "  troupe checkpoint verify checkpoints\n"},
   {"checkpoint export", "troupe checkpoint export DIR --out FILE",
    "Writes the weights of a checkpoint, or of the newest in a folder, as one "
-   "safetensors file.",
-   "  troupe checkpoint export checkpoints --out digits.safetensors\n"},
+   "safetensors file; or those of a language model, of a file of --save too, "
+   "as a folder that Hugging Face's transformers loads.",
+   "  troupe checkpoint export checkpoints --out digits.safetensors\n"
+   "  troupe checkpoint export text.safetensors --layout hugging_face \\\n"
+   "    --out text-model\n"},
   {"ctl consistency",
    "troupe ctl consistency sync|async|staleness:N --coordinator HOST:PORT "
    "--certificates DIR",

@@ -209,7 +209,7 @@ constexpr auto toggle_flag = FlagType::toggle;
 
 void add_inputs(std::vector<Flag>& flags) {
   constexpr auto group = "What is computed";
-  add(flags, group, on_all | on_model,
+  add(flags, group, on_all | on_model | on_generate,
       {{"model", "M", text_flag, "mlp:784-512-256-10",
         "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, gpt2:…, "
         "llama:…, dlrm, wide_deep, logreg, FILE.json or FILE.toml; "
@@ -356,7 +356,7 @@ void add_places(std::vector<Flag>& flags) {
         "what each worker, shard or stage may need, as `troupe plan` has it: "
         "more is refused, and layers are cut so that stages keep to it",
         device_memory()}});
-  add(flags, group, on_all | on_kernels,
+  add(flags, group, on_all | on_kernels | on_generate,
       {{"isa", "NAME", text_flag, "auto",
         "instruction set: auto, sse4, avx2 or avx512; neon on AArch64",
         choice(FIELD(job.isa), {"auto", "sse4", "avx2", "avx512", "neon"})}});

@@ -26,10 +26,14 @@ void add_files(std::vector<Flag>& flags) {
       text(FIELD(save)));
   add(flags, on_runs | on_evaluate, group, "summary", "FILE", "none",
       "write what the run did as one JSON object", text(FIELD(summary)));
-  add(flags, on_files, group, "checkpoint", "FILE", "required",
+  add(flags, on_files | on_generate, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
   add(flags, on_export, group, "out", "FILE", "required",
       "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
+  add(flags, on_export, group, "layout", "NAME", "troupe",
+      "troupe; hugging_face: --out is a folder for config.json and "
+      "model.safetensors, as transformers loads GPT-2 and Llama",
+      {choice(FIELD(layout), {"troupe", "hugging_face"}).set, nullptr});
   add(flags, on_timeline, group, "out", "FILE", "required",
       "write the trace here", {text(FIELD(out)).set, nullptr});
   add(flags, on_predict, group, "output", "WHAT", "class",
@@ -181,7 +185,8 @@ void add_output(std::vector<Flag>& flags) {
   add(flags, on_model, group, "format", "NAME", "table",
       "table; dot: for Graphviz; json: a model file",
       choice(FIELD(format), {"table", "dot", "json"}));
-  add(flags, on_all, group, "quiet", "", "no", "print nothing but errors",
+  add(flags, on_all | on_generate, group, "quiet", "", "no",
+      "print nothing but errors; generate: and the text",
       toggle(FIELD(quiet), true));
   flags.back().type = FlagType::toggle;
   add(flags, on_all | on_top, group, "no-color", "", "no",
@@ -226,6 +231,8 @@ std::vector<Flag> all_flags() {
     flags.push_back(std::move(flag));
   for (auto& flag : top_flags())
     flags.push_back(std::move(flag));
+  for (auto& flag : generate_flags())
+    flags.push_back(std::move(flag));
   return flags;
 }
 
@@ -234,11 +241,11 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",        "plan",   "evaluate",   "predict", "role",
-          "voter",        "bench",  "launch",     "node",    "status",
-          "top",          "doctor", "timeline",   "events",  "ctl",
-          "certificates", "chaos",  "checkpoint", "model",   "data",
-          "version",      "help"};
+  return {"train",  "plan",         "evaluate", "predict",    "generate",
+          "role",   "voter",        "bench",    "launch",     "node",
+          "status", "top",          "doctor",   "timeline",   "events",
+          "ctl",    "certificates", "chaos",    "checkpoint", "model",
+          "data",   "version",      "help"};
 }
 
 uint64_t bit_of(const std::string& command) {
@@ -250,6 +257,8 @@ uint64_t bit_of(const std::string& command) {
     return on_evaluate;
   if (command == "predict")
     return on_predict;
+  if (command == "generate")
+    return on_generate;
   if (command == "role")
     return on_role;
   if (command == "voter")

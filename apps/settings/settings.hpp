@@ -101,6 +101,17 @@ struct EventsOptions {
   bool json = false;
 };
 
+/// What `troupe generate` writes.
+struct GenerateOptions {
+  std::optional<std::string> prompt; ///< none: standard input
+  uint64_t max_tokens = 200;
+  double temperature = 0; ///< 0: the likeliest token
+  uint32_t top_k = 0;     ///< 0: of all
+  double top_p = 1;
+  uint64_t seed = 0;
+  bool ids = false; ///< tokens are numbers, not text
+};
+
 /// How `troupe top` shows a run at first.
 struct TopOptions {
   bool once = false; ///< one page, as text
@@ -153,16 +164,19 @@ struct Settings {
   int state_fd = -1;       ///< inherited memory of a shard's states; -1: none
   bool supervised = false; ///< role: a launcher started it
 
-  std::string checkpoint;       ///< evaluate, predict: safetensors file to read
-  std::string out;              ///< predict: file to write
-  std::string output = "class"; ///< predict: or probabilities, logits
-  std::string json;             ///< bench: file to write
-  uint32_t repetitions = 20;    ///< bench kernels: of each kernel
+  /// evaluate, predict, generate: safetensors file to read
+  std::string checkpoint;
+  std::string out;               ///< predict: file to write
+  std::string output = "class";  ///< predict: or probabilities, logits
+  std::string layout = "troupe"; ///< checkpoint export: or hugging_face
+  std::string json;              ///< bench: file to write
+  uint32_t repetitions = 20;     ///< bench kernels: of each kernel
   BenchOptions bench;
   ChaosOptions chaos;
   RecoveryOptions recovery;
   EventsOptions events;
   TopOptions top;
+  GenerateOptions generate;
   LaunchFlags launch;
   std::string format = "table"; ///< model show: table, dot or json
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 
 namespace troupe {
@@ -29,7 +30,9 @@ bool is_byte_level(const DataSpec& spec) {
 /// Code points of a stream of bytes, wherever it is cut.
 class Utf8 {
 public:
-  explicit Utf8(std::string path) : path_(std::move(path)) {}
+  explicit Utf8(std::string path,
+                std::string advice = "convert the file, or add level=byte")
+    : path_(std::move(path)), advice_(std::move(advice)) {}
 
   void decode(std::span<const uint8_t> bytes, std::vector<int32_t>& out) {
     for (auto byte : bytes) {
@@ -72,16 +75,39 @@ private:
   }
 
   [[noreturn]] void refuse() const {
-    throw InputError(path_ + ": byte " + std::to_string(at_)
-                     + " is not UTF-8; convert the file, or add level=byte");
+    throw InputError(path_ + ": byte " + std::to_string(at_) + " is not UTF-8; "
+                     + advice_);
   }
 
   std::string path_;
+  std::string advice_;
   uint64_t at_ = 0;
   int32_t value_ = 0;
   int32_t lowest_ = 0;
   int missing_ = 0;
 };
+
+std::string utf8_of(int32_t character) {
+  const auto c = static_cast<uint32_t>(character);
+  std::string out;
+  const auto add = [&](uint32_t byte) { out += static_cast<char>(byte); };
+  if (c < 0x80) {
+    add(c);
+    return out;
+  }
+  if (c < 0x800) {
+    add(0xc0 | c >> 6);
+  } else if (c < 0x10000) {
+    add(0xe0 | c >> 12);
+    add(0x80 | (c >> 6 & 0x3f));
+  } else {
+    add(0xf0 | c >> 18);
+    add(0x80 | (c >> 12 & 0x3f));
+    add(0x80 | (c >> 6 & 0x3f));
+  }
+  add(0x80 | (c & 0x3f));
+  return out;
+}
 
 void add_characters(const DataFile& file, bool bytes_only,
                     std::vector<int32_t>& out) {
@@ -147,7 +173,44 @@ void number(const std::shared_ptr<FittedColumns>& fitted, Dataset& part,
   part.fitted = fitted;
 }
 
+/// A code point as text and by its number, for messages.
+std::string shown_character(int32_t character) {
+  char number[16];
+  std::snprintf(number, sizeof number, "U+%04X",
+                static_cast<unsigned>(character));
+  return character < ' ' ? std::string{number}
+                         : "'" + utf8_of(character) + "' (" + number + ")";
+}
+
 } // namespace
+
+std::vector<int32_t> ids_of_text(const std::string& text,
+                                 const std::vector<int32_t>& characters,
+                                 const std::string& name) {
+  const std::span bytes{reinterpret_cast<const uint8_t*>(text.data()),
+                        text.size()};
+  if (characters.empty())
+    return {bytes.begin(), bytes.end()};
+  std::vector<int32_t> ids;
+  Utf8 utf8{name, "give text in UTF-8"};
+  utf8.decode(bytes, ids);
+  utf8.end();
+  for (auto& id : ids) {
+    const auto found = std::lower_bound(characters.begin(), characters.end(),
+                                        id);
+    if (found == characters.end() || *found != id)
+      throw InputError(name + ": the character " + shown_character(id)
+                       + " does not occur in the text that the weights were "
+                         "trained on; leave it out");
+    id = static_cast<int32_t>(found - characters.begin());
+  }
+  return ids;
+}
+
+std::string text_of_id(int32_t id, const std::vector<int32_t>& characters) {
+  return characters.empty() ? std::string(1, static_cast<char>(id))
+                            : utf8_of(characters.at(static_cast<size_t>(id)));
+}
 
 void check_text(const DataSpec& spec) {
   is_byte_level(spec);

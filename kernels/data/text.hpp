@@ -25,4 +25,13 @@ void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval);
 void number_text(const DataSpec& spec,
                  const std::shared_ptr<FittedColumns>& kept, Dataset& part);
 
+/// The ids of a text, whose characters are numbered by their places; without
+/// characters those of its bytes. `name`: of the text, for errors.
+/// Errors: InputError for a character that is none of them, or no UTF-8.
+std::vector<int32_t> ids_of_text(const std::string& text,
+                                 const std::vector<int32_t>& characters,
+                                 const std::string& name);
+/// What an id stands for, in UTF-8; without characters the byte.
+std::string text_of_id(int32_t id, const std::vector<int32_t>& characters);
+
 } // namespace troupe

@@ -109,12 +109,56 @@ std::optional<std::vector<uint64_t>> numbers(const json& object,
   return result;
 }
 
+/// How a file holds a number.
+enum class Held : uint8_t { float32, float16, bfloat16 };
+
+std::optional<Held> held_as(const json& dtype) {
+  if (dtype == "F32")
+    return Held::float32;
+  if (dtype == "F16")
+    return Held::float16;
+  if (dtype == "BF16")
+    return Held::bfloat16;
+  return std::nullopt;
+}
+
+/// Exact: float32 has all their numbers.
+float widened(uint16_t bits, Held held) {
+  if (held == Held::bfloat16)
+    return std::bit_cast<float>(uint32_t{bits} << 16);
+  const auto sign = (uint32_t{bits} & 0x8000u) << 16;
+  const auto exponent = bits >> 10 & 0x1f;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 0) { // units of 2^-24
+    const auto size = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -size : size;
+  }
+  const uint32_t wide =
+    exponent == 0x1f ? 0xff : static_cast<uint32_t>(exponent) + 112;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
 /// A tensor before its values are read.
 struct Entry {
   NamedTensor tensor;
   uint64_t begin;
   uint64_t end;
+  Held held;
 };
+
+void read_values(InputFile& file, const Entry& entry, std::vector<float>& out) {
+  const auto bytes = entry.end - entry.begin;
+  if (entry.held == Held::float32) {
+    out.resize(bytes / sizeof(float));
+    file.read_all(std::as_writable_bytes(std::span{out}));
+    return;
+  }
+  std::vector<uint16_t> halves(bytes / sizeof(uint16_t));
+  file.read_all(std::as_writable_bytes(std::span{halves}));
+  out.reserve(halves.size());
+  for (auto bits : halves)
+    out.push_back(widened(bits, entry.held));
+}
 
 Entry parse_entry(const std::string& path, const std::string& name,
                   const json& info) {
@@ -124,21 +168,22 @@ Entry parse_entry(const std::string& path, const std::string& name,
   const auto dtype = info.find("dtype");
   if (dtype == info.end() || !dtype->is_string())
     refuse_tensors(path, who + " has no dtype");
-  if (*dtype != "F32")
+  const auto held = held_as(*dtype);
+  if (!held)
     throw InputError(path + ": " + who + " is of type " + dtype->dump()
-                     + ", only F32 is read; convert it to float32 first");
+                     + ", only F32, F16 and BF16 are read; convert it first");
   auto shape = numbers(info, "shape");
   if (!shape)
     refuse_tensors(path, who + " has no shape of whole numbers");
   const auto offsets = numbers(info, "data_offsets");
   if (!offsets || offsets->size() != 2)
     refuse_tensors(path, who + " has no pair of data_offsets");
-  const auto bytes = product(*shape, sizeof(float));
+  const auto bytes = product(*shape, *held == Held::float32 ? 4 : 2);
   const auto begin = (*offsets)[0];
   const auto end = (*offsets)[1];
   if (!bytes || end < begin || end - begin != *bytes)
     refuse_tensors(path, who + " has data_offsets that do not match its shape");
-  return {{name, std::move(*shape), {}}, begin, end};
+  return {{name, std::move(*shape), {}}, begin, end, *held};
 }
 
 void read_metadata(const std::string& path, const json& object,
@@ -228,6 +273,7 @@ void write_safetensors(const std::string& path,
   std::sort(sorted.begin(), sorted.end(),
             [](const auto* a, const auto* b) { return a->name < b->name; });
   std::vector<SafetensorsEntry> entries;
+  entries.reserve(sorted.size());
   for (const auto* tensor : sorted)
     entries.push_back({tensor->name, "F32", tensor->shape,
                        tensor->values.size() * sizeof(float)});
@@ -268,8 +314,7 @@ SafetensorsFile read_safetensors(const std::string& path) {
   }
   check_places(path, entries, file.size() - sizeof(uint64_t) - text.size());
   for (auto& entry : entries) {
-    entry.tensor.values.resize((entry.end - entry.begin) / sizeof(float));
-    file.read_all(std::as_writable_bytes(std::span{entry.tensor.values}));
+    read_values(file, entry, entry.tensor.values);
     result.tensors.push_back(std::move(entry.tensor));
   }
   std::sort(result.tensors.begin(), result.tensors.end(),

@@ -42,7 +42,8 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 /// Errors: InputError; offsets, sizes and the header's length are checked
-/// against the file before anything is allocated; only F32 is read.
+/// against the file before anything is allocated; F32 is read, and F16 and
+/// BF16, whose numbers float32 has.
 SafetensorsFile read_safetensors(const std::string& path);
 /// Its metadata alone. Errors: InputError.
 std::map<std::string, std::string>

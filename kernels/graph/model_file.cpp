@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
 #include "kernels/files/input_file.hpp"
+#include "kernels/graph/hugging_face.hpp"
 #include "kernels/graph/model_json.hpp"
 
 #include <toml++/toml.h>
@@ -228,7 +229,9 @@ Json json_of(const SampleShape& sample) {
 } // namespace
 
 ModelSpec parse_model_json(const std::string& text, const std::string& where) {
-  return model_of(kernels::parse_json(text, where), where);
+  const auto json = kernels::parse_json(text, where);
+  return is_hugging_face_config(json) ? hugging_face_model(json, where)
+                                      : model_of(json, where);
 }
 
 ModelSpec parse_model_toml(const std::string& text, const std::string& where) {

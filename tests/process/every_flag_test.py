@@ -851,9 +851,15 @@ OTHERS = {
         "write-plan": line(NO_FOLDER[0], "chaos", "--write-plan",
                            "no-such/x.toml", "--", "train", status=1),
     },
+    "generate": {
+        flag: tested("tests/process/generate_test.py", f"--{flag}")
+        for flag in ("model", "isa", "checkpoint", "quiet", "prompt",
+                     "max-tokens", "temperature", "top-k", "top-p", "seed",
+                     "ids")},
     "checkpoint export": {
         "out": writes("--out", "exported.safetensors", data=[],
-                      command="checkpoint export for-export")},
+                      command="checkpoint export for-export"),
+        "layout": tested("tests/process/generate_test.py", "--layout")},
     "data info": {
         "data": line(r"no-such.csv", "data info", "--data",
                      "csv:no-such.csv", status=1),

@@ -26,8 +26,8 @@ size_t columns_of(const std::string& line) {
 
 BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   for (const auto* command :
-       {"train", "plan", "evaluate", "predict", "role", "bench step",
-        "bench kernels", "bench all-reduce", "bench null-step",
+       {"train", "plan", "evaluate", "predict", "generate", "role",
+        "bench step", "bench kernels", "bench all-reduce", "bench null-step",
         "bench pipeline", "bench recovery", "bench goodput", "chaos", "launch",
         "model show", "data info"}) {
     auto text = help(command);
@@ -48,6 +48,7 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
                             "plan",
                             "evaluate",
                             "predict",
+                            "generate",
                             "role",
                             "bench",
                             "bench step",

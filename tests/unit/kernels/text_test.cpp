@@ -31,6 +31,31 @@ void refuses_text(const std::string& text, std::vector<std::string> words) {
 
 } // namespace
 
+BOOST_AUTO_TEST_CASE(ids_stand_for_characters_or_bytes) {
+  const std::string text = "ab\n\u00fc\u20ac\U0001d11eba";
+  const Ints known{'\n', 'a', 'b', 0xfc, 0x20ac, 0x1d11e};
+  const auto ids = troupe::ids_of_text(text, known, "prompt");
+  check_same(ids, {1, 2, 0, 3, 4, 5, 2, 1});
+  std::string back;
+  for (auto id : ids)
+    back += troupe::text_of_id(id, known);
+  BOOST_TEST(back == text);
+  check_same(troupe::ids_of_text("\xff\x01", {}, "prompt"), {255, 1});
+  BOOST_TEST(troupe::text_of_id(255, {}) == "\xff");
+  const auto refused = [&](const std::string& words) {
+    return [=](const InputError& error) {
+      return std::string{error.what()}.find(words) != std::string::npos;
+    };
+  };
+  BOOST_CHECK_EXCEPTION(troupe::ids_of_text("a\u00e9", known, "prompt"),
+                        InputError,
+                        refused("prompt: the character '\u00e9' (U+00E9)"));
+  BOOST_CHECK_EXCEPTION(troupe::ids_of_text("\t", known, "prompt"), InputError,
+                        refused("character U+0009 does not"));
+  BOOST_CHECK_EXCEPTION(troupe::ids_of_text("a\xff", known, "prompt"),
+                        InputError, refused("prompt: byte 1 is not UTF-8"));
+}
+
 BOOST_AUTO_TEST_CASE(characters_are_numbered_in_sorted_order) {
   const Folder folder;
   const std::string text = "bü€b\n𝄞a";

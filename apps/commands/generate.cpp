@@ -1,0 +1,156 @@
+#include "actors/job/trained_model.hpp"
+#include "apps/settings/commands.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
+#include "kernels/columns/fitted_columns.hpp"
+#include "kernels/cpu/token_stream.hpp"
+#include "kernels/data/text.hpp"
+#include "kernels/files/text_lines.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+// `troupe generate`: saved weights of a language model go on with a text.
+
+namespace troupe {
+
+namespace {
+
+/// What tokens are written as.
+struct Alphabet {
+  bool numbers = false;
+  std::vector<int32_t> characters; ///< empty: bytes
+  uint32_t vocabulary = 0;
+
+  std::vector<int32_t> read(const std::string& text,
+                            const std::string& name) const {
+    return numbers ? read_numbers(text, name)
+                   : ids_of_text(text, characters, name);
+  }
+
+  std::string write(int32_t token) const {
+    return numbers ? std::to_string(token) + ' '
+                   : text_of_id(token, characters);
+  }
+
+private:
+  std::vector<int32_t> read_numbers(const std::string& text,
+                                    const std::string& name) const {
+    std::vector<int32_t> ids;
+    constexpr auto blanks = " \t\r\n,";
+    for (auto at = text.find_first_not_of(blanks); at != text.npos;
+         at = text.find_first_not_of(blanks, at)) {
+      const auto end = std::min(text.find_first_of(blanks, at), text.size());
+      uint32_t id = 0;
+      const auto* last = text.data() + end;
+      const auto [stop, error] = std::from_chars(text.data() + at, last, id);
+      if (error != std::errc{} || stop != last || id >= vocabulary)
+        throw InputError(name + ": " + in_quotes(text.substr(at, end - at))
+                         + " is no token; give numbers below "
+                         + std::to_string(vocabulary)
+                         + ", with blanks between them");
+      ids.push_back(static_cast<int32_t>(id));
+      at = end;
+    }
+    return ids;
+  }
+};
+
+constexpr uint64_t max_prompt_bytes = uint64_t{1} << 30;
+
+std::string standard_input() {
+  std::string text;
+  char part[1 << 16];
+  while (true) {
+    const auto got = ::read(STDIN_FILENO, part, sizeof part);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      throw InputError("standard input: " + std::string{std::strerror(errno)}
+                       + "; give the text as --prompt");
+    if (got == 0)
+      return text;
+    text.append(part, static_cast<size_t>(got));
+    if (text.size() > max_prompt_bytes)
+      throw InputError(
+        "standard input: is longer than 1 GiB; its end would do");
+  }
+}
+
+std::string model_of(const Settings& settings, const KeptModel& kept) {
+  if (settings.given.count("model") > 0)
+    return settings.job.model;
+  if (kept.model.empty())
+    throw InputError(settings.checkpoint
+                     + ": does not say of which model it is; add --model");
+  return kept.model;
+}
+
+Alphabet alphabet_of(const Settings& settings, const KeptModel& kept,
+                     uint32_t vocabulary) {
+  constexpr uint32_t bytes = 256;
+  Alphabet out;
+  out.vocabulary = vocabulary;
+  if (kept.columns)
+    out.characters = kept.columns->characters;
+  out.numbers = settings.generate.ids
+                || (out.characters.empty() && vocabulary != bytes);
+  return out;
+}
+
+/// Writes what is chosen as it comes. Returns the tokens written: fewer where
+/// nobody reads them any more.
+uint64_t write_tokens(kernels::TokenStream& stream, const Alphabet& alphabet,
+                      uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto text = alphabet.write(stream.next());
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) != 0)
+      return i;
+  }
+  return count;
+}
+
+} // namespace
+
+int run_generate(const Settings& settings) {
+  const auto& how = settings.generate;
+  select_isa(settings.job.isa);
+  prepare_compute_thread();
+  const auto kept = kept_model(settings.checkpoint);
+  const auto model = model_of(settings, kept);
+  SampleShape shape;
+  shape.label = LabelKind::tokens;
+  shape.vocabulary = vocabulary_of(model, settings.checkpoint, kept);
+  const auto alphabet = alphabet_of(settings, kept, shape.vocabulary);
+  const auto trained = load_trained_model(model, shape, settings.checkpoint);
+  kernels::TokenStream stream{trained.graph,
+                              trained.parameters.data(),
+                              {how.temperature, how.top_k, how.top_p,
+                               how.seed}};
+  const std::string name = how.prompt ? "--prompt" : "standard input";
+  const auto prompt = alphabet.read(how.prompt ? *how.prompt : standard_input(),
+                                    name);
+  if (prompt.empty())
+    throw InputError(name + ": is empty; give at least one "
+                     + (alphabet.numbers ? "token" : "character")
+                     + " to go on from");
+  stream.read(prompt);
+  const auto start = SteadyClock::now();
+  const auto written = write_tokens(stream, alphabet, how.max_tokens);
+  const auto seconds = seconds_since(start);
+  if (::isatty(STDOUT_FILENO) == 1 || alphabet.numbers)
+    std::fputs("\n", stdout);
+  if (!settings.quiet)
+    std::fprintf(stderr, "%llu tokens in %.3f s, %.1f tokens/s; after %zu\n",
+                 static_cast<unsigned long long>(written), seconds,
+                 static_cast<double>(written) / seconds, prompt.size());
+  return 0;
+}
+
+} // namespace troupe

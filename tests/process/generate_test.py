@@ -1,0 +1,215 @@
+"""`troupe generate` goes on with a text by saved weights: the same text for the
+same seed on every instruction set, cut anywhere and given again; what cannot be
+gone on with gets one line."""
+# ctest: TIMEOUT 900
+
+import json
+import os
+import random
+import re
+import subprocess
+
+from cluster import TROUPE, Run
+from own_folder import OwnFolder
+
+WORDS = ["ring", "shard", "worker", "tree"]
+MODELS = {
+    "llama": "llama:L2-H4-K2-D32-T32",
+    "gpt2": "gpt2:L1-H2-D32-T32",
+    "transformer": "transformer:L1-H2-D32-T32",
+}
+
+
+def write_text(path):
+    """A line counts its words: what follows is known but for the first word."""
+    draw = random.Random(3)
+    with open(path, "w") as file:
+        for _ in range(900):
+            word = draw.choice(WORDS)
+            file.write(f"{word} {word} {word}.\n")
+
+
+class Generate(OwnFolder):
+    def train(self, name, model, data, *flags):
+        weights = self.path(f"{name}.safetensors")
+        with Run("--data", data, "--model", model, "--steps", "400",
+                 "--epochs", "0", "--global-batch", "32", "--virtual-ranks",
+                 "2", "--optimizer", "adamw", "--lr", "0.01", "--seed", "3",
+                 "--strategy", "one_device", "--save", weights, *flags) as run:
+            run.finish()
+        return weights
+
+    def generate(self, weights, *flags, text=None, status=0):
+        done = subprocess.run(
+            [TROUPE, "generate", "--checkpoint", weights, *flags],
+            input=text, stdin=None if text is not None else subprocess.DEVNULL,
+            capture_output=True, cwd=self.folder, timeout=120, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        if status == 0 and "--quiet" not in flags:
+            self.assertRegex(done.stderr.decode(),
+                             r"\A\d+ tokens in \d+\.\d+ s, [\d.]+ tokens/s; "
+                             r"after \d+\n\Z")
+        return done.stdout if status == 0 else done.stderr.decode()
+
+    def learned(self):
+        if not hasattr(self, "text"):
+            self.text = self.path("text.txt")
+            write_text(self.text)
+        return f"text:{self.text}"
+
+    @staticmethod
+    def other_isa():
+        with open("/proc/cpuinfo") as file:
+            return "avx2" if " fma " in file.read() else "auto"
+
+    def test_what_was_learned_is_gone_on_with(self):
+        for name, model in MODELS.items():
+            with self.subTest(model=model):
+                weights = self.train(name, model, self.learned())
+                for word in WORDS:
+                    found = self.generate(weights, "--prompt", f"\n{word} ",
+                                          "--max-tokens",
+                                          str(2 * len(word) + 2))
+                    self.assertEqual(found.decode(), f"{word} {word}.")
+
+    def test_a_text_is_the_same_again_and_goes_on_from_anywhere(self):
+        weights = self.train("llama", MODELS["llama"], self.learned())
+        drawn = ["--temperature", "1.2", "--top-k", "12", "--top-p", "0.95",
+                 "--seed", "5"]
+        for rule in ([], drawn):
+            whole = self.generate(weights, *rule, "--prompt", "ring ",
+                                  "--max-tokens", "80")
+            self.assertEqual(len(whole), 80)
+            self.assertEqual(whole, self.generate(
+                weights, *rule, "--prompt", "ring ", "--max-tokens", "80",
+                "--isa", self.other_isa()))
+            # Beyond the window of 32, too.
+            for cut in (1, 27, 28, 50):
+                self.assertEqual(whole, whole[:cut] + self.generate(
+                    weights, *rule, "--max-tokens", str(80 - cut), "--quiet",
+                    text=b"ring " + whole[:cut]))
+        other = self.generate(weights, *drawn[:-1], "6", "--prompt", "ring ",
+                              "--max-tokens", "80")
+        self.assertNotEqual(whole, other)
+
+    def test_a_checkpoint_says_what_it_is_of(self):
+        kept = self.path("kept")
+        weights = self.train("llama", MODELS["llama"], self.learned(),
+                             "--checkpoint-dir", kept)
+        flags = ["--prompt", "tree", "--max-tokens", "40"]
+        self.assertEqual(self.generate(weights, *flags),
+                         self.generate(kept, *flags))
+        self.assertEqual(self.generate(weights, *flags), self.generate(
+            kept, *flags, "--model", MODELS["llama"]))
+
+    def test_tokens_are_characters_bytes_or_numbers(self):
+        by_bytes = self.train("bytes", MODELS["llama"],
+                              self.learned() + "?level=byte")
+        self.assertEqual(
+            self.generate(by_bytes, "--prompt", "\nshard ", "--max-tokens",
+                          "5"), b"shard")
+        numbers = self.generate(by_bytes, "--ids", "--max-tokens", "3",
+                                "--prompt",
+                                " ".join(str(x) for x in b"\nshard "))
+        self.assertEqual(numbers.decode().split(),
+                         [str(x) for x in b"sha"])
+        rule = self.train("rule", MODELS["llama"],
+                          "synthetic:text?samples=4000")
+        found = self.generate(rule, "--prompt", "1, 2 3", "--max-tokens", "9")
+        self.assertRegex(found.decode(), r"\A(\d+ ){9}\n\Z")
+        self.assertTrue(all(int(x) < 27 for x in found.split()))
+
+    def test_what_cannot_be_gone_on_with_gets_a_line(self):
+        weights = self.train("llama", MODELS["llama"], self.learned())
+        digits = self.path("digits.safetensors")
+        with Run("--data", "synthetic:digits?samples=256", "--model",
+                 "mlp:784-10", "--save", digits) as run:
+            run.finish()
+        for status, words, flags, text in (
+                (2, "--prompt : expected a value", ["--prompt", ""], None),
+                (1, "standard input: is empty", [], b""),
+                (1, r"the character '\?' \(U\+003F\) does not occur",
+                 ["--prompt", "ring?"], None),
+                (1, "standard input: byte 1 is not UTF-8", [], b"r\xff"),
+                (1, r'"99" is no token; give numbers below \d+',
+                 ["--ids", "--prompt", "1 99"], None),
+                (1, r'"-1" is no token', ["--ids", "--prompt", "-1"], None),
+                (2, "--top-k has no effect without --temperature",
+                 ["--prompt", "a", "--top-k", "3"], None),
+                (2, "--seed has no effect without", ["--seed", "3"], None),
+                (2, "--top-p 0: expected", ["--top-p", "0"], None),
+                (2, "--max-tokens 0: expected", ["--max-tokens", "0"], None),
+                (2, "--temperature -1: expected", ["--temperature", "-1"],
+                 None),
+                (1, "tensor .* is .* but the model needs",
+                 ["--prompt", "a", "--model", "llama:L2-H4-K4-D32-T32"],
+                 None),
+                (1, "mlp:784-10 takes features, but the data has",
+                 ["--prompt", "a", "--model", "mlp:784-10"], None)):
+            with self.subTest(flags=flags, text=text):
+                line = self.generate(weights, *flags, text=text, status=status)
+                self.assertRegex(line, rf"\Atroupe: [^\n]*{words}[^\n]*\n\Z")
+        line = self.generate(digits, "--prompt", "a", status=1)
+        self.assertRegex(line, r"\Atroupe: [^\n]*no table of tokens[^\n]*\n\Z")
+        line = self.generate(self.path("none.safetensors"), status=1)
+        self.assertEqual(line.count("\n"), 1, line)
+
+    def test_the_layout_of_transformers_holds_the_same_model(self):
+        for name in ("llama", "gpt2"):
+            weights = self.train(name, MODELS[name], self.learned())
+            there = self.path(f"{name}-there")
+            done = subprocess.run(
+                [TROUPE, "checkpoint", "export", weights, "--layout",
+                 "hugging_face", "--out", there], capture_output=True,
+                text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(os.path.join(there, "config.json")) as file:
+                config = json.load(file)
+            self.assertEqual(config["model_type"], name)
+            moved = os.path.join(there, "model.safetensors")
+            flags = ["--ids", "--prompt", "3 1 2", "--max-tokens", "40"]
+            own = self.generate(weights, *flags)
+            self.assertEqual(own, self.generate(
+                moved, *flags, "--model", os.path.join(there, "config.json")))
+            self.assertEqual(own, self.generate(moved, *flags, "--model",
+                                                MODELS[name]))
+            line = self.generate(moved, *flags, "--model",
+                                 MODELS["transformer"], status=1)
+            self.assertRegex(line, r"\Atroupe: .*names of Hugging Face's GPT-2 "
+                             r"or Llama.*\n\Z")
+            # And it is trained on from there.
+            tuned = self.path(f"{name}-tuned.safetensors")
+            with Run("--data", self.learned(), "--model",
+                     os.path.join(there, "config.json"), "--initial-weights",
+                     moved, "--checkpoint-dir", self.path(f"{name}-kept"),
+                     "--steps", "20", "--epochs", "0", "--global-batch", "32",
+                     "--strategy", "one_device", "--optimizer", "adamw",
+                     "--lr", "0.001", "--save", tuned) as run:
+                run.finish()
+            self.assertEqual(self.generate(tuned, "--prompt", "\nring ",
+                                           "--max-tokens", "10"),
+                             b"ring ring.")
+        line = subprocess.run(
+            [TROUPE, "checkpoint", "export", self.train(
+                "transformer", MODELS["transformer"], self.learned()),
+             "--layout", "hugging_face", "--out", self.path("not")],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(line.returncode, 1)
+        self.assertRegex(line.stderr, r"\Atroupe: .*is no GPT-2 and no Llama.*"
+                         r"\n\Z")
+
+    def test_who_stops_reading_stops_it(self):
+        weights = self.train("llama", MODELS["llama"], self.learned())
+        run = subprocess.Popen(
+            [TROUPE, "generate", "--checkpoint", weights, "--prompt", "ring ",
+             "--max-tokens", "1000000000"], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        self.assertTrue(re.match(rb"ring", run.stdout.read(4)))
+        run.stdout.close()
+        self.assertIn(run.wait(60), (0, 1, -13))
+        run.stderr.close()
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
