@@ -38,6 +38,8 @@ std::string to_string(RoleId role) {
       return numbered("stage");
     case RoleKind::tensor:
       return numbered("tensor");
+    case RoleKind::reader:
+      return numbered("reader");
   }
   return numbered("role");
 }

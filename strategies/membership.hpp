@@ -18,6 +18,7 @@ enum class RoleKind : uint8_t {
   evaluator,
   stage,
   tensor,
+  reader,
 };
 
 /// Whether an epoch has members of this kind.
@@ -36,8 +37,8 @@ constexpr bool keeps_slices(RoleKind kind) {
   return kind == RoleKind::shard || has_model_part(kind);
 }
 
-/// Names a role of the plan: `worker:0`, `ps:1`, `stage:2`, `coordinator`,
-/// `evaluator:0`.
+/// Names a role of the plan: `worker:0`, `ps:1`, `stage:2`, `reader:0`,
+/// `coordinator`, `evaluator:0`.
 struct RoleId {
   RoleKind kind = RoleKind::worker;
   uint32_t index = 0;

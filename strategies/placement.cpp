@@ -129,8 +129,8 @@ Placement::Placement(std::vector<HostSlots> hosts)
 
 bool Placement::place(const Plan& plan, std::string& mistake) {
   size_t roles = 0;
-  for (auto kind :
-       {RoleKind::shard, RoleKind::worker, RoleKind::stage, RoleKind::tensor})
+  for (auto kind : {RoleKind::shard, RoleKind::worker, RoleKind::stage,
+                    RoleKind::tensor, RoleKind::reader})
     if (kind != RoleKind::shard || !plan.paired)
       roles += plan.of_kind(kind).size();
   const auto slots = std::accumulate(hosts_.begin(), hosts_.end(), size_t{0},
@@ -138,11 +138,12 @@ bool Placement::place(const Plan& plan, std::string& mistake) {
                                        return sum + host.slots;
                                      });
   if (roles > slots) {
-    mistake = count_of(roles, "role") + " and " + count_of(slots, "slot")
-              + ": each worker, shard, stage and member takes one; give hosts "
-                "more slots, as in "
-              + hosts_.front().name + ":"
-              + std::to_string(hosts_.front().slots + (roles - slots));
+    mistake =
+      count_of(roles, "role") + " and " + count_of(slots, "slot")
+      + ": each worker, shard, stage, member and reader takes one; give "
+        "hosts more slots, as in "
+      + hosts_.front().name + ":"
+      + std::to_string(hosts_.front().slots + (roles - slots));
     return false;
   }
   if (!place_shards(plan, mistake))
@@ -153,6 +154,7 @@ bool Placement::place(const Plan& plan, std::string& mistake) {
     place_in_order(plan.of_kind(RoleKind::worker));
   place_in_order(plan.of_kind(RoleKind::stage));
   place_in_order(plan.of_kind(RoleKind::tensor));
+  place_in_order(plan.of_kind(RoleKind::reader));
   return true;
 }
 
@@ -264,6 +266,8 @@ std::vector<RoleId> Placement::on(size_t host) const {
 std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
   const auto mesh = plan.mesh();
   const auto talk = [&](RoleId one, RoleId other) {
+    if (one.kind == RoleKind::reader || other.kind == RoleKind::reader)
+      return one.kind == RoleKind::worker || other.kind == RoleKind::worker;
     if (has_model_part(one.kind))
       return mesh.are_linked(one.index, other.index, true);
     // Replicas reduce among each other; beside shards these do only where they

@@ -140,6 +140,21 @@ std::optional<std::string> mistake_of_dense(const PlanOptions& x) {
   return std::nullopt;
 }
 
+/// Readers serve workers that go through their samples leaf by leaf.
+std::optional<std::string> mistake_of_readers(const PlanOptions& x) {
+  if (x.readers == 0
+      || ((x.strategy == Strategy::parameter_server
+           || x.strategy == Strategy::multi_worker_mirrored)
+          && !x.dense_reduced))
+    return std::nullopt;
+  return "--readers " + std::to_string(x.readers)
+         + " serve the workers of parameter_server and multi_worker_mirrored "
+           "alone as yet, not those of "
+         + (x.dense_reduced ? "--dense all_reduced"
+                            : "strategy " + to_string(x.strategy))
+         + ": drop it, or use one of the two";
+}
+
 std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
@@ -225,6 +240,8 @@ std::optional<std::string> mistake(const PlanOptions& x) {
            + std::to_string(x.virtual_ranks) + ": add --global-batch "
            + std::to_string(x.virtual_ranks);
   if (auto mistake = mistake_of_dense(x))
+    return mistake;
+  if (auto mistake = mistake_of_readers(x))
     return mistake;
   if (auto mistake = mistake_of_stages(x))
     return mistake;
@@ -448,6 +465,8 @@ bool make_plan(const PlanOptions& options,
        devices[i % devices.size()],
        ranks_of_worker(i / members, options.data, options.virtual_ranks),
        slices_of(out.slices, options.tensor[i % members].variables)});
+  for (uint32_t i = 0; i < options.readers; ++i)
+    out.roles.push_back({{RoleKind::reader, i}, "cpu", {}, {}});
   plan = std::move(out);
   return true;
 }

@@ -72,6 +72,7 @@ struct PlanOptions {
   /// stages with `chunks` each.
   std::vector<StageLayers> stages;
   uint32_t chunks = 1;
+  uint32_t readers = 0; ///< that read samples for the workers; 0: they do
   uint32_t data = 1;    ///< pipelines side by side, with those stages each; or
                         ///< groups, with those tensor members each
   std::string schedule; ///< of pipelines, in words
@@ -108,7 +109,7 @@ struct Plan {
                                           ///< stage where layers are on
                                           ///< them, tensor where slices of
                                           ///< layers are on members
-  std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards
+  std::vector<RolePlan> roles; ///< coordinator, evaluator, workers, shards, …
   std::string reduction;       ///< in words, e.g. "direct exchange, fixed tree"
 
   bool dense_reduced = false; ///< every worker keeps the dense variables

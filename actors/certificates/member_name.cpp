@@ -28,6 +28,7 @@ constexpr std::array words{
   Word{Kind::operator_, "operator", false},
   Word{Kind::authority, "authority", true},
   Word{Kind::sharded, "sharded", true},
+  Word{Kind::reader, "reader", true},
 };
 
 } // namespace
@@ -46,6 +47,8 @@ MemberName name_of(RoleId role) {
       return {Kind::stage, role.index};
     case RoleKind::tensor:
       return {Kind::tensor, role.index};
+    case RoleKind::reader:
+      return {Kind::reader, role.index};
   }
   return {};
 }

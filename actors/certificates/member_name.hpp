@@ -29,9 +29,10 @@ struct MemberName {
     /// Of a fully sharded job: a process that is the worker and the shard of a
     /// number.
     sharded,
+    reader,
   };
   Kind kind = Kind::nobody;
-  uint32_t index = 0; ///< of worker, shard, evaluator, stage, tensor,
+  uint32_t index = 0; ///< of worker, shard, evaluator, stage, tensor, reader,
                       ///< authority and sharded
 
   friend auto operator<=>(const MemberName&, const MemberName&) = default;
@@ -50,7 +51,7 @@ bool speaks_for(const MemberName& member, const MemberName& other);
 bool speaks_for(const MemberName& member, const std::string& other);
 
 /// "worker:1", "ps:0", "evaluator:0", "coordinator", "voter", "supervisor",
-/// "operator", "authority:1", "sharded:2"; "nobody".
+/// "operator", "authority:1", "sharded:2", "reader:0"; "nobody".
 std::string to_string(const MemberName& name);
 /// Reads what to_string writes, but "nobody".
 /// Errors: nullopt.

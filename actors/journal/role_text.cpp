@@ -10,7 +10,7 @@ RoleId role_from_text(const std::string& text) {
   if (text == "coordinator")
     return {RoleKind::coordinator, 0};
   for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::evaluator,
-                    RoleKind::stage, RoleKind::tensor}) {
+                    RoleKind::stage, RoleKind::tensor, RoleKind::reader}) {
     auto prefix = to_string(RoleId{kind, 0});
     prefix.pop_back(); // the index
     if (!text.starts_with(prefix))

@@ -85,6 +85,7 @@ size_t members_of(const TfConfig& config, RoleKind kind) {
       return config.evaluators.size();
     case RoleKind::stage: // the field has no name for one
     case RoleKind::tensor:
+    case RoleKind::reader:
     case RoleKind::coordinator:
       break;
   }
@@ -146,6 +147,7 @@ std::string TfConfig::address_of(RoleId role) const {
       return at(evaluators);
     case RoleKind::stage:
     case RoleKind::tensor:
+    case RoleKind::reader:
     case RoleKind::coordinator:
       break;
   }

@@ -43,7 +43,7 @@ bool inspect(Inspector& f, RoleId& x) {
   auto ok = f.object(x).fields(f.field("kind", kind),
                                f.field("index", x.index));
   x.kind = static_cast<RoleKind>(kind);
-  return ok && kind <= static_cast<uint8_t>(RoleKind::tensor);
+  return ok && kind <= static_cast<uint8_t>(RoleKind::reader);
 }
 TROUPE_INSPECT(RankRange, TROUPE_FIELD(lo), TROUPE_FIELD(hi))
 TROUPE_INSPECT(Fence, TROUPE_FIELD(job), TROUPE_FIELD(term),

@@ -153,8 +153,8 @@ BOOST_AUTO_TEST_CASE(a_worker_and_its_shard_take_one_slot) {
   BOOST_TEST(all.links(plan).size() == 1u);
   BOOST_TEST(
     refused({{"a", 2}, {"b", 1}}, plan)
-    == "4 roles and 3 slots: each worker, shard, stage and member takes one; "
-       "give hosts more slots, as in a:3");
+    == "4 roles and 3 slots: each worker, shard, stage, member and reader "
+       "takes one; give hosts more slots, as in a:3");
 }
 
 BOOST_AUTO_TEST_CASE(replicas_of_a_workers_share_are_on_other_hosts) {
@@ -203,11 +203,26 @@ BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
      == std::set<std::pair<size_t, size_t>>{{0, 1}, {2, 3}, {0, 2}, {1, 3}}));
 }
 
+BOOST_AUTO_TEST_CASE(readers_take_slots_and_talk_to_workers_alone) {
+  auto plan = served(1, 1);
+  plan.roles.push_back({{RoleKind::reader, 0}, "cpu", {}, {}});
+  plan.roles.push_back({{RoleKind::reader, 1}, "cpu", {}, {}});
+  const auto all = placed({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}, plan);
+  const auto host = [&](RoleId role) { return all.roles().at(role); };
+  const auto worker = host({RoleKind::worker, 0});
+  std::set<std::pair<size_t, size_t>> expected;
+  for (size_t other = 0; other < 4; ++other)
+    if (other != worker)
+      expected.insert(std::minmax(other, worker));
+  BOOST_TEST((all.links(plan) == expected));
+  BOOST_TEST(refused({{"a", 3}}, plan).starts_with("4 roles and 3 slots"));
+}
+
 BOOST_AUTO_TEST_CASE(too_few_slots_or_hosts_are_said_with_what_helps) {
   BOOST_TEST(
     refused({{"a", 2}, {"b", 1}}, served(3, 1))
-    == "4 roles and 3 slots: each worker, shard, stage and member takes "
-       "one; give hosts more slots, as in a:3");
+    == "4 roles and 3 slots: each worker, shard, stage, member and reader "
+       "takes one; give hosts more slots, as in a:3");
   BOOST_TEST(refused({{"a", 9}, {"b", 9}}, served(1, 1, 3))
                .starts_with("--chain 3 on 2 hosts"));
 }

@@ -193,6 +193,29 @@ BOOST_AUTO_TEST_CASE(more_virtual_ranks_than_samples_are_refused) {
                 "--global-batch 8");
 }
 
+BOOST_AUTO_TEST_CASE(readers_are_roles_of_two_strategies_and_no_others) {
+  auto options = mirrored(1);
+  options.readers = 2;
+  for (const auto strategy :
+       {Strategy::parameter_server, Strategy::multi_worker_mirrored}) {
+    options.strategy = strategy;
+    Plan plan;
+    PlanError error;
+    BOOST_REQUIRE(make_plan(options, some_variables, plan, error));
+    const auto readers = plan.of_kind(RoleKind::reader);
+    BOOST_REQUIRE(readers.size() == 2u);
+    BOOST_TEST(readers[1].role.index == 1u);
+    BOOST_TEST(readers[1].slices.empty());
+    BOOST_TEST(readers[1].ranks.empty());
+    BOOST_TEST(to_table(plan).find("reader:1") != std::string::npos);
+  }
+  options.strategy = Strategy::mirrored;
+  BOOST_TEST(refusal(options)
+             == "--readers 2 serve the workers of parameter_server and "
+                "multi_worker_mirrored alone as yet, not those of strategy "
+                "mirrored: drop it, or use one of the two");
+}
+
 BOOST_AUTO_TEST_CASE(pipelines_side_by_side_hold_all_layers_each) {
   auto options = mirrored(1);
   options.strategy = Strategy::hybrid;
