@@ -59,6 +59,11 @@ public:
   StepGradient compute(uint64_t step, const NodeTargets& targets,
                        const float* parameters);
 
+  /// Says that these ranks of a step are computed soon: their samples are
+  /// fetched meanwhile, where they lie elsewhere and `during` is a step of the
+  /// same data epoch. Call from a task of the executor.
+  void expect(uint64_t step, RankRange ranks, uint64_t during);
+
 private:
   using Sum = std::shared_ptr<SumBuffer>;
 
@@ -88,6 +93,9 @@ private:
   };
 
   Lane& lane(uint32_t thread);
+  void list_samples(uint64_t step, RankRange ranks,
+                    std::vector<uint32_t>& rows);
+  DataPass pass_of(uint64_t step) const;
   Batch gather(uint64_t step, RankRange ranks, Lane& lane);
   void expect_next(uint64_t step, RankRange ranks);
   WholeStep whole_step(uint64_t step) const;

@@ -16,6 +16,10 @@
 namespace troupe {
 namespace {
 
+/// Steps that readers are asked for beforehand: one is on its way while the
+/// other is computed.
+constexpr uint64_t supplied_steps = 2;
+
 /// As a computation does that does not fit into the process's limit: the kernel
 /// refuses it (RLIMIT_AS).
 [[noreturn]] void ask_for_too_much() {
@@ -44,16 +48,24 @@ bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
 }
 
 /// The samples of all ranks, one rank's after another's.
-Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
-  sampling_.indices(step, ranks.lo, lane.rows);
+void LeafComputer::list_samples(uint64_t step, RankRange ranks,
+                                std::vector<uint32_t>& rows) {
+  sampling_.indices(step, ranks.lo, rows);
   std::vector<uint32_t> more;
   for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {
     sampling_.indices(step, rank, more);
-    lane.rows.insert(lane.rows.end(), more.begin(), more.end());
+    rows.insert(rows.end(), more.begin(), more.end());
   }
+}
+
+DataPass LeafComputer::pass_of(uint64_t step) const {
+  return {job_->options.seed, sampling_.step(step).data_epoch};
+}
+
+Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
+  list_samples(step, ranks, lane.rows);
   const auto rows = static_cast<uint32_t>(lane.rows.size());
-  data_->gather(lane.rows.data(), rows, *lane.batch,
-                DataPass{job_->options.seed, sampling_.step(step).data_epoch});
+  data_->gather(lane.rows.data(), rows, *lane.batch, pass_of(step));
   expect_next(step, ranks);
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
@@ -65,18 +77,23 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
 }
 
 /// Of samples elsewhere those that these ranks will most likely read next are
-/// fetched during this pass. Another epoch's order is not made for that.
+/// fetched during this pass.
 void LeafComputer::expect_next(uint64_t step, RankRange ranks) {
-  if (!data_->is_elsewhere()
-      || job_->options.synchronisation == Synchronisation::async
-      || step + 1 >= job_->total_steps
-      || sampling_.step(step + 1).data_epoch != sampling_.step(step).data_epoch)
+  if (job_->options.synchronisation == Synchronisation::async)
+    return;
+  const auto last = step + (data_->supply ? supplied_steps : 1);
+  for (auto next = step + 1; next <= last; ++next)
+    expect(next, ranks, step);
+}
+
+/// Another epoch's order is not made for that.
+void LeafComputer::expect(uint64_t step, RankRange ranks, uint64_t during) {
+  if (!data_->is_elsewhere() || step >= job_->total_steps
+      || sampling_.step(step).data_epoch != sampling_.step(during).data_epoch)
     return;
   std::vector<uint32_t> rows;
-  for (auto rank = ranks.lo; rank < ranks.hi; ++rank) {
-    sampling_.indices(step + 1, rank, rows);
-    data_->expect(rows.data(), static_cast<uint32_t>(rows.size()));
-  }
+  list_samples(step, ranks, rows);
+  data_->expect(rows.data(), static_cast<uint32_t>(rows.size()), pass_of(step));
 }
 
 /// What the running statistics of a step's leaves are taken over. An update

@@ -49,6 +49,7 @@ public:
 
   ~ReplicaState() {
     steps_.group().abort(to_string(context_.role) + " has ended");
+    context_.data.train->end_supply();
     executor_.reset(); // its task uses what is destroyed below
   }
 

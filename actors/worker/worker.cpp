@@ -37,6 +37,7 @@ public:
   /// which is null from here on: tasks have a reference.
   ~WorkerState() {
     perform(steps_.seal());
+    context_.data.train->end_supply();
     executor_.reset();
   }
 
@@ -265,8 +266,12 @@ private:
     run_on(
       *executor_, self_,
       [this, &executor = *executor_, lease, rank, ranks, parameters,
-       rows = parameters_.rows().rows()] {
+       rows = parameters_.rows().rows(), next = leases_.following()] {
         LeaseGradient done;
+        if (next) {
+          const auto its = static_cast<uint32_t>(*next % ranks);
+          computer_.expect(*next / ranks, {its, its + 1}, lease / ranks);
+        }
         done.gradient = slowed_([&] {
           return computer_.compute(lease / ranks, {{rank, rank + 1}},
                                    parameters->data(), rows);

@@ -1,6 +1,7 @@
 #include "kernels/data/dataset.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/data/row_supply.hpp"
 #include "kernels/numbers/random.hpp"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ Batch BatchMemory::batch(uint32_t rows, uint64_t key) const {
 }
 
 uint64_t Dataset::samples() const {
+  if (supply)
+    return supplied;
   if (shape.label == LabelKind::tokens)
     return window == 0 || tokens.size() <= window
              ? 0
@@ -89,15 +92,27 @@ void Dataset::gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const {
   }
 }
 
-void Dataset::expect(const uint32_t* rows, uint32_t count) const {
-  if (!is_elsewhere())
+void Dataset::expect(const uint32_t* rows, uint32_t count,
+                     const std::optional<DataPass>& pass) const {
+  if (supply)
+    supply->expect(rows, count, pass.value_or(DataPass{}));
+  if (!in_files || !in_files->is_elsewhere())
     return;
   for (uint64_t i = 0; i < count; ++i)
     in_files->expect(place(rows[i]));
 }
 
+void Dataset::end_supply() const {
+  if (supply)
+    supply->end();
+}
+
 void Dataset::gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
                      const std::optional<DataPass>& pass) const {
+  if (supply) {
+    supply->gather(rows, count, out, pass.value_or(DataPass{}));
+    return;
+  }
   expect(rows, count);
   const auto all = samples();
   const auto width = features();

@@ -43,6 +43,7 @@ private:
 
 struct FittedColumns;
 struct TableColumns;
+class RowSupply;
 
 /// A pass over the samples to train on: what is drawn of a sample follows from
 /// it.
@@ -64,6 +65,9 @@ struct Dataset {
   /// `values`.
   std::shared_ptr<const SampleSource> in_files;
   bool files_hold_bytes = false; ///< else float32
+  /// Who has all of the samples, where they are not here at all; else null.
+  std::shared_ptr<const RowSupply> supply;
+  uint64_t supplied = 0; ///< samples that it has
   /// Where the features of sample i are in `bytes`, `values` or `in_files`;
   /// empty: at i. A part of what is mapped or in files has this, since it is
   /// not copied.
@@ -103,11 +107,16 @@ struct Dataset {
   void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
               const std::optional<DataPass>& pass = {}) const;
 
-  /// Says that samples are gathered soon: what lies elsewhere is fetched
-  /// meanwhile.
-  void expect(const uint32_t* rows, uint32_t count) const;
+  /// Says that samples are gathered soon, by a call with the same arguments:
+  /// what lies elsewhere is fetched meanwhile.
+  void expect(const uint32_t* rows, uint32_t count,
+              const std::optional<DataPass>& pass = {}) const;
   /// Whether expect() is worth a call.
-  bool is_elsewhere() const { return in_files && in_files->is_elsewhere(); }
+  bool is_elsewhere() const {
+    return supply || (in_files && in_files->is_elsewhere());
+  }
+  /// Whoever waits in gather() for samples that others read gives up.
+  void end_supply() const;
 
   /// Which row of `bytes` or `values` sample i has.
   uint64_t place(uint64_t i) const { return places.empty() ? i : places[i]; }
