@@ -20,7 +20,7 @@ constexpr auto coordinators = bit(Kind::coordinator);
 constexpr auto workers = bit(Kind::worker) | bit(Kind::sharded);
 constexpr auto shards = bit(Kind::shard) | bit(Kind::sharded);
 constexpr auto roles = workers | shards | bit(Kind::stage) | bit(Kind::tensor)
-                       | bit(Kind::evaluator);
+                       | bit(Kind::reader) | bit(Kind::evaluator);
 constexpr auto supervisors = bit(Kind::supervisor);
 constexpr auto operators = supervisors | bit(Kind::operator_);
 /// An evaluator judges what a run writes, and watches for its end.
@@ -115,7 +115,7 @@ private:
 
 /// A message that is added to the list needs a rule above, or to travel on
 /// links only; then count it here.
-constexpr int messages_considered = 79;
+constexpr int messages_considered = 81;
 static_assert(caf::id_block::troupe::end - caf::id_block::troupe::begin
                 == messages_considered,
               "say who may send the new message, in message_rules.cpp");

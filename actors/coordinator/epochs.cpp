@@ -46,7 +46,9 @@ Activate CoordinatorState::told(const EpochDecision& epoch) const {
                             || job_->plan.dense_reduced
                             || job_->options.link == "shm"; // looks at its own
   for (const auto& [role, present] : present_)
-    if (workers_meet || role.kind != RoleKind::worker)
+    if (!is_member_kind(role.kind))
+      continue;
+    else if (workers_meet || role.kind != RoleKind::worker)
       message.members.push_back({role, present.endpoint, present.links});
     else // nobody dials it, and there may be a thousand
       message.members.push_back({role, {}, {}});
@@ -93,7 +95,8 @@ void CoordinatorState::announce(const Activate& message) {
         .add();
   }
   for (const auto& [role, present] : present_)
-    self_->send(present.actor, message);
+    if (is_member_kind(role.kind))
+      self_->send(present.actor, message);
   evaluator_.tell(self_, *job_, fence_, present_);
   checkpoints_.ask_again(steps_);
   faults_.whole(epoch_plan_.whole(present_roles(), message.version));

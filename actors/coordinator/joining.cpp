@@ -25,7 +25,7 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
                            "no majority of voters is heard of");
   if (hello.again)
     return answer_again(hello);
-  if (auto refused = reshaping_.refusal(hello.role);
+  if (auto refused = refusal(hello.role);
       !refused.empty() && hello.role.kind != RoleKind::evaluator)
     return caf::make_error(caf::sec::invalid_argument, std::move(refused));
   if (const auto known = present_.find(hello.role);
@@ -40,6 +40,17 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
   joining_.ask(hello, sender, promise, steady_ms());
   look_at_joining();
   return promise;
+}
+
+/// Why a role may not join; empty: it may.
+std::string CoordinatorState::refusal(RoleId role) const {
+  if (role.kind != RoleKind::reader)
+    return reshaping_.refusal(role);
+  return job_->options.data_access.readers > 0
+           ? ""
+           : to_string(role)
+               + ": the job was started without --readers, and "
+                 "its workers read for themselves";
 }
 
 void CoordinatorState::look_at_joining() {
@@ -69,7 +80,7 @@ void CoordinatorState::look_at_joining() {
 
 void CoordinatorState::on(const Join& join) {
   if (join.job != options_.job_id || course_.is_over()
-      || !reshaping_.refusal(join.role).empty()
+      || !refusal(join.role).empty()
       || membership_.is_gone(join.role, join.incarnation)) // a late copy
     return;
   if (!computes_alike(join))
@@ -95,6 +106,8 @@ void CoordinatorState::on(const Join& join) {
     silence_.raise_min(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
+  if (!is_member_kind(join.role.kind)) // a reader is in no epoch
+    return;
   admit(join.role);
   pace_signs();
   perform(membership_.join(join.role, join.incarnation, clock_.ms()));

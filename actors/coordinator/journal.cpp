@@ -86,7 +86,8 @@ void CoordinatorState::write_down(Activate message, bool undone,
   row.version = async_ ? steps_ : message.version;
   row.rollback = message.rollback || undone;
   for (const auto& [role, present] : present_)
-    row.members[role] = present.incarnation;
+    if (is_member_kind(role.kind))
+      row.members[role] = present.incarnation;
   row.chains = replicas_of(epoch_plan_.chains());
   row.wanted = wanted_of(epoch_plan_.chains());
   row.consistency = switch_.now();

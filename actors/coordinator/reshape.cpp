@@ -72,7 +72,8 @@ void CoordinatorState::look_at_leaves() {
     on(StopRequest{verdict.why});
     return;
   }
-  if (!begun_) { // there is nothing to hand over, and it may come again
+  // There is nothing to hand over, and it may come again.
+  if (!begun_ || !is_member_kind(verdict.role.kind)) {
     if (const auto found = present_.find(verdict.role); found != present_.end())
       self_->send(found->second.actor, Finish{options_.job_id});
     leaves_.answer(verdict.role, Note{"it leaves"});
@@ -174,6 +175,14 @@ void CoordinatorState::on(const CaughtUp& caught_up) {
 }
 
 bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
+  // What a reader finds that has joined, all would find; another by hand may
+  // have the data.
+  if (role.kind == RoleKind::reader) {
+    const bool stays_out = !supervisor_ && !present_.contains(role);
+    if (stays_out)
+      note(to_string(role) + " cannot take part: " + why);
+    return stays_out;
+  }
   Reshaping::Actions actions;
   const bool unfit = reshaping_.unfit(role, why, actions);
   perform(actions);

@@ -1,6 +1,7 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/process/steady_ms.hpp"
+#include "strategies/reader_shares.hpp"
 
 #include <algorithm>
 
@@ -19,11 +20,16 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   info.sign_ms = sign_ms_;
   if (options_.revoked)
     info.revoked = options_.revoked();
+  if (job_->is_read_for(hello.role.kind))
+    for (auto reader : readers_of(hello.role, present_roles()))
+      info.readers.push_back({reader, present_.at(reader).links});
   const auto* why = left_out_.why(hello.role);
+  const bool gone = is_member_kind(hello.role.kind)
+                      ? membership_.is_gone(hello.role, hello.incarnation)
+                      : why != nullptr && !present_.contains(hello.role);
   const bool comes_back = !info.supervised
                           || left_out_.links.is_out(hello.role);
-  if (comes_back && !course_.is_over() && hello.incarnation > 0
-      && membership_.is_gone(hello.role, hello.incarnation))
+  if (comes_back && !course_.is_over() && hello.incarnation > 0 && gone)
     info.left_out = why == nullptr ? "another one took its place" : *why;
   if (info.left_out.empty())
     return info;
@@ -80,6 +86,11 @@ void CoordinatorState::remove_member(RoleId role, uint64_t incarnation) {
   if (course_.is_over())
     return;
   lost_[role] = Clock::now();
+  if (!is_member_kind(role.kind)) { // a reader: workers ask another one
+    faults_.lost(role);
+    look_at_joining();
+    return;
+  }
   write_loss(role, Clock::now(), faults_.lost(role));
   if (async_ && role.kind == RoleKind::worker)
     leases_.worker_lost(role.index);

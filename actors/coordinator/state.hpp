@@ -57,6 +57,7 @@ private:
   using Reshaper = caf::typed_response_promise<Note>;
   // --- who joins (joining.cpp) ----------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
+  std::string refusal(RoleId role) const;
   void look_at_joining();
   void on(const Join& join);
   void pace_signs(); ///< as many members as there are now

@@ -105,6 +105,8 @@ StepView CoordinatorState::view_of_step() const {
   view.absent = membership_.absent();
   const auto step = commits_.committed();
   for (const auto& [role, present] : present_) {
+    if (!is_member_kind(role.kind))
+      continue;
     StepView::Member member;
     member.role = role;
     member.seals = !seals_.contains(role);

@@ -25,7 +25,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s,
+                                   readers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
                                    device_memory, sharding, tensor, mesh,
@@ -91,6 +92,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.compresses = options.compress != "none";
   wanted.backup_workers = options.backup_workers;
   wanted.dense_reduced = options.dense == "all_reduced";
+  wanted.readers = options.data_access.readers;
   check_sharded_parts(options, graph);
   if (has_stages(options) && options.virtual_ranks > 0
       && options.global_batch > 0) {
@@ -251,6 +253,15 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
   const bool served = options.strategy == Strategy::parameter_server;
   if (!served || options.tables == "dense")
     return {};
+  if (options.data_access.readers > 0) {
+    if (options.tables == "sparse" || options.dense == "all_reduced"
+        || options.table_fill || options.table_bytes > 0
+        || options.table_idle_steps > 0)
+      throw UsageError("--readers: workers of sparse tables look at the ids of "
+                       "samples before they compute, and read them themselves "
+                       "as yet; use --tables dense, or drop --readers");
+    return {};
+  }
   auto tables = sparse_parameters(graph);
   // Every row has every update: none can wait to be made, or be left alone.
   const bool exact = options.sparse_updates == "exact";

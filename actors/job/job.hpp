@@ -88,6 +88,10 @@ struct Job {
   bool prefetches() const;
   /// With --priority on, a forward pass begins as parameters arrive.
   bool begins_early() const { return options.priority == "on"; }
+  /// Readers read the training samples of a role of this kind.
+  bool is_read_for(RoleKind kind) const {
+    return kind == RoleKind::worker && options.data_access.readers > 0;
+  }
   /// Workers have a share of the parameters, or of their gradients, and take
   /// leaves through the model part by part.
   bool goes_by_parts() const {

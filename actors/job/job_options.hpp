@@ -22,9 +22,11 @@ struct StageSchedule {
 
 /// How samples are reached, which changes nothing of what they are.
 struct DataAccess {
-  uint64_t memory = 0;     ///< bytes of samples a process holds; 0: any
-  std::string cache;       ///< DIR:SIZE for what lies elsewhere; empty: none
-  uint32_t timeout_s = 60; ///< of a fetch from elsewhere, with all its tries
+  uint64_t memory = 0; ///< bytes of samples a process holds; 0: any
+  std::string cache;   ///< DIR:SIZE for what lies elsewhere; empty: none
+  /// Of a fetch from elsewhere with all its tries, and of a wait for readers.
+  uint32_t timeout_s = 60;
+  uint32_t readers = 0; ///< that read for the workers; 0: they do themselves
 };
 
 /// How the model is cut.

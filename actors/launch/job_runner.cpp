@@ -29,8 +29,8 @@ constexpr uint64_t answer_deadline_ms = 10'000;
 
 std::vector<RoleId> roles_of(const Plan& plan) {
   std::vector<RoleId> roles;
-  for (auto kind :
-       {RoleKind::shard, RoleKind::worker, RoleKind::stage, RoleKind::tensor})
+  for (auto kind : {RoleKind::reader, RoleKind::shard, RoleKind::worker,
+                    RoleKind::stage, RoleKind::tensor})
     for (const auto& role : plan.of_kind(kind))
       roles.push_back(role.role);
   return roles;

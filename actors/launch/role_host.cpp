@@ -11,6 +11,8 @@
 #include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
 #include "actors/process/own_process.hpp"
+#include "actors/reader/reader.hpp"
+#include "actors/reader/row_fetcher.hpp"
 #include "actors/replica/link_groups.hpp"
 #include "actors/replica/replica_role.hpp"
 #include "actors/role/leave.hpp"
@@ -58,6 +60,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     else
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_shard(system, context, std::move(store)));
+  } else if (context.role.kind == RoleKind::reader) {
+    actor =
+      caf::actor_cast<caf::strong_actor_ptr>(spawn_reader(system, context));
   } else if (job.plan.dense_reduced) {
     actor = caf::actor_cast<caf::strong_actor_ptr>(
       spawn_dense_reduced_worker(system, context));
@@ -186,7 +191,7 @@ void check_pairing(const JobOptions& job, const RoleProcessOptions& options) {
           + number);
 }
 
-/// A worker's data, which must be what the coordinator has.
+/// A worker's or reader's data, which must be what the coordinator has.
 JobData load_own_data(const JobOptions& options) {
   auto data = load_job_data(options);
   if (data.train->samples() != options.samples
@@ -394,7 +399,14 @@ public:
     if (!options_.flight.empty())
       context_.flight = std::make_shared<FlightRecorder>(
         options_.flight, to_string(context_.role));
+    if (context_.job->is_read_for(context_.role.kind))
+      context_.data.train = samples_of_readers(system, context_,
+                                               links.messages());
     actor_ = spawn_role(system, context_, state_descriptor_);
+    if (context_.role.kind == RoleKind::reader)
+      links.messages()->accept(local_name(context_.job_id, context_.role),
+                               link_terms(*context_.job, context_.role),
+                               actor_);
     if (keeps_slices(context_.role.kind))
       endpoint_ = open_shard(system, context_, options_, actor_);
   }
@@ -470,7 +482,8 @@ void run_role_process(const RoleProcessOptions& asked) {
     select_isa(options.isa.empty() ? job_options.isa : options.isa);
     const auto job = std::make_shared<const Job>(std::move(job_options));
     JobData data;
-    if (options.role.kind != RoleKind::shard)
+    if (options.role.kind != RoleKind::shard
+        && !job->is_read_for(options.role.kind))
       data = load_own_data(job->options);
     links.emplace(system, link_options(*job, options, config.tls()),
                   first.context().metrics, trials);

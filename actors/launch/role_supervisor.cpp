@@ -3,6 +3,7 @@
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/role_host.hpp"
+#include "actors/reader/row_fetcher.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/wire/error_line.hpp"
 #include "kernels/base/steady_clock.hpp"
@@ -114,6 +115,9 @@ private:
           if (!options_.flight.empty())
             context.flight = std::make_shared<FlightRecorder>(options_.flight,
                                                               to_string(role));
+          if (context.job->is_read_for(role.kind))
+            context.data.train = samples_of_readers(self_->system(), context,
+                                                    nullptr);
           auto actor = spawn_role(self_->system(), context, -1);
           running_[role].actor = actor;
           self_->monitor(caf::actor_cast<caf::actor_addr>(actor));

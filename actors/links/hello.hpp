@@ -12,7 +12,7 @@ namespace troupe {
 
 /// Counts versions of the handshake and of all that travels on links; both
 /// sides must agree.
-constexpr uint32_t link_revision = 3;
+constexpr uint32_t link_revision = 4;
 /// Bytes of a greeting's body; nothing larger is read.
 constexpr uint32_t largest_greeting = 1024;
 constexpr size_t longest_link_name = 128;

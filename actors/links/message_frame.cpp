@@ -70,6 +70,9 @@ std::vector<RankRange> ranges_in(const TensorView& bounds) {
 TensorView payload(const RowPull& x) {
   return x.ids;
 }
+TensorView payload(const RowsWanted& x) {
+  return x.samples;
+}
 TensorView payload(const BlockSums& x) {
   return raw(x.sums);
 }
@@ -201,6 +204,22 @@ FrameHeader write(const StageValues& x) {
   return header;
 }
 
+FrameHeader write(const RowsWanted& x) {
+  auto header = begin(MessageKind::rows_wanted, x.fence, x.samples);
+  header.step = x.data_epoch;
+  header.opaque = x.request;
+  header.group = static_cast<uint32_t>(x.worker.kind);
+  header.part = x.worker.index;
+  return header;
+}
+
+FrameHeader write(const RowsServed& x) {
+  auto header = begin(MessageKind::rows_served, x.fence, x.values);
+  header.opaque = x.request;
+  header.begin = x.begin;
+  return header;
+}
+
 FrameHeader write(const ScalarsHeld& x) {
   return write_round(MessageKind::scalars_held, x);
 }
@@ -319,6 +338,14 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
         return std::nullopt;
       return RowPull{fence, worker, x.step, x.bucket, std::move(values)};
     }
+    case MessageKind::rows_wanted: {
+      const RoleId worker{static_cast<RoleKind>(x.group), x.part};
+      if (worker.kind != RoleKind::worker)
+        return std::nullopt;
+      return RowsWanted{fence, worker, x.opaque, x.step, std::move(values)};
+    }
+    case MessageKind::rows_served:
+      return RowsServed{fence, x.opaque, x.begin, std::move(values)};
     case MessageKind::stage_values:
       if (x.group > static_cast<uint32_t>(last_stage_stream))
         return std::nullopt;

@@ -13,7 +13,7 @@ namespace troupe {
 using LinkMessage =
   std::variant<Pull, Pulled, Push, LeasePush, BlockSums, Scalars, ChainJoin,
                SliceCopy, ChainUpdate, ChainScalars, ScalarsHeld, AskShares,
-               StepShares, RowPull, StageValues>;
+               StepShares, RowPull, StageValues, RowsWanted, RowsServed>;
 
 /// Frames of message links. The first ones are the alternatives of LinkMessage,
 /// in its order; `credit` grants bytes to the peer, up to a total.
@@ -33,6 +33,8 @@ enum class MessageKind : uint16_t {
   step_shares,
   row_pull,
   stage_values,
+  rows_wanted,
+  rows_served,
   credit,
 };
 

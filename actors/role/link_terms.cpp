@@ -129,11 +129,17 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
             ranks_of(job)};
   if (has_model_part(role.kind))
     return {{MessageKind::stage_values}, part_window(job, role)};
+  if (role.kind == RoleKind::reader)
+    return {{MessageKind::rows_wanted}, min_window_bytes, {}};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 
 MessageLinks::Terms shard_peer_terms() {
   return {{MessageKind::scalars, MessageKind::step_shares}, min_window_bytes};
+}
+
+MessageLinks::Terms row_fetcher_terms() {
+  return {{MessageKind::rows_served}, min_window_bytes, {}};
 }
 
 size_t snapshot_window() {

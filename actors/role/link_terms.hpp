@@ -22,6 +22,8 @@ uint64_t min_shard_window(const Job& job, uint64_t passing_bytes);
 
 /// What a shard takes on links that it opened to other shards.
 MessageLinks::Terms shard_peer_terms();
+/// What a worker takes on links that it opened to readers.
+MessageLinks::Terms row_fetcher_terms();
 
 /// How much of its snapshots a role has on the way to the coordinator at a
 /// time. Bytes.

@@ -12,6 +12,7 @@
 ///   mirrored and its kin: coordinator <-> replica; replicas meet in a group
 ///                      (kernels/collective/reducer.hpp), not by messages
 ///   pipeline:          coordinator <-> stage <-> the stage beside it
+///   --readers:         coordinator <-> reader <-> the row fetcher of a worker
 namespace troupe {
 
 template <class... Messages>
@@ -37,6 +38,10 @@ using shard_actor = role_actor::extend<
   caf::result<void>(RowPull)>;
 
 using stage_actor = role_actor::extend<caf::result<void>(StageValues)>;
+
+using reader_actor = role_actor::extend<caf::result<void>(RowsWanted)>;
+
+using row_fetcher_actor = one_way<RowsServed, Completion, caf::tick_atom>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 

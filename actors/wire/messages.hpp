@@ -5,6 +5,7 @@
 #include "actors/wire/messages/consistency.hpp"
 #include "actors/wire/messages/faults.hpp"
 #include "actors/wire/messages/joining.hpp"
+#include "actors/wire/messages/readers.hpp"
 #include "actors/wire/messages/reports.hpp"
 #include "actors/wire/messages/reshaping.hpp"
 #include "actors/wire/messages/rows.hpp"
@@ -108,6 +109,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::FaultStruck))
 CAF_ADD_TYPE_ID(troupe, (troupe::LeaveRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::Readmit))
 CAF_ADD_TYPE_ID(troupe, (troupe::StageValues))
+CAF_ADD_TYPE_ID(troupe, (troupe::RowsWanted))
+CAF_ADD_TYPE_ID(troupe, (troupe::RowsServed))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

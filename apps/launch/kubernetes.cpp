@@ -351,8 +351,8 @@ std::vector<KubernetesRole> kubernetes_roles(const Settings& settings) {
   for (const auto& need : memory_needs(job))
     bytes[need.role] += need.bytes();
   std::vector<KubernetesRole> out;
-  for (auto kind :
-       {RoleKind::worker, RoleKind::shard, RoleKind::stage, RoleKind::tensor}) {
+  for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::stage,
+                    RoleKind::tensor, RoleKind::reader}) {
     const auto roles = job.plan.of_kind(kind);
     if (roles.empty() || (kind == RoleKind::shard && job.plan.paired))
       continue;
@@ -371,7 +371,10 @@ std::vector<KubernetesRole> kubernetes_roles(const Settings& settings) {
     role.memory_mib = base_mib + most / bytes_per_mib;
     if (kind != RoleKind::shard) {
       role.cores = settings.job.threads_per_device;
-      role.gpus = settings.job.devices.front().starts_with("cuda:") ? 1 : 0;
+      role.gpus = kind != RoleKind::reader
+                      && settings.job.devices.front().starts_with("cuda:")
+                    ? 1
+                    : 0;
     }
     out.push_back(role);
   }

@@ -33,7 +33,8 @@ uint64_t roles_of(const Plan& plan) {
   return std::max<uint64_t>(1, plan.of_kind(RoleKind::worker).size()
                                  + plan.of_kind(RoleKind::shard).size()
                                  + plan.of_kind(RoleKind::stage).size()
-                                 + plan.of_kind(RoleKind::tensor).size());
+                                 + plan.of_kind(RoleKind::tensor).size()
+                                 + plan.of_kind(RoleKind::reader).size());
 }
 
 void require_descriptors(uint64_t needed) {

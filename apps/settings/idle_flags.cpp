@@ -206,10 +206,12 @@ void refuse_idle_flags(const Settings& settings, const Flags& flags) {
 }
 
 void refuse_idle_data_flags(const Settings& settings, const Flags& flags) {
-  refuse_idle(flags, {"data-cache", "data-timeout"},
-              !may_be_elsewhere(settings.job.data)
-                && !may_be_elsewhere(settings.job.eval_data),
-              "with data of this machine alone; leave it out");
+  const bool here = !may_be_elsewhere(settings.job.data)
+                    && !may_be_elsewhere(settings.job.eval_data);
+  const auto* why = "with data of this machine alone; leave it out";
+  refuse_idle(flags, {"data-cache"}, here, why);
+  refuse_idle(flags, {"data-timeout"},
+              here && settings.job.data_access.readers == 0, why);
 }
 
 } // namespace troupe

@@ -245,8 +245,14 @@ void add_inputs(std::vector<Flag>& flags) {
         data_cache()},
        {"data-timeout", "S", number_flag, "60",
         "seconds that fetching a part of such data may take, with all its "
-        "tries",
+        "tries, and waiting for samples of --readers",
         whole(FIELD(job.data_access.timeout_s), 1, 86'400)}});
+  add(
+    flags, group, on_jobs,
+    {{"readers", "N", number_flag, "0, the workers themselves",
+      "of parameter_server and multi_worker_mirrored, roles of their own that "
+      "read and decode samples for the workers, which then need no data",
+      whole(FIELD(job.data_access.readers), 0, max_roles)}});
   add(flags, group, on_jobs | on_source,
       {{"seed", "N", number_flag, "0",
         "of initial values and the order of samples",

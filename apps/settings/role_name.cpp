@@ -33,12 +33,14 @@ RoleId parse_role(const std::string& text) {
     role.kind = RoleKind::stage;
   else if (kind == "tensor")
     role.kind = RoleKind::tensor;
+  else if (kind == "reader")
+    role.kind = RoleKind::reader;
   else if (kind == "evaluator")
     role.kind = RoleKind::evaluator;
   else
     throw UsageError("role " + text
                      + ": unknown; use worker:N, ps:N, stage:N, tensor:N, "
-                       "sharded:N or "
+                       "sharded:N, reader:N or "
                        "coordinator");
   if (role.kind == RoleKind::coordinator && colon == std::string::npos)
     return role;

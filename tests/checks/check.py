@@ -93,7 +93,7 @@ FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
                "compression records columns data cuda checkpoint table devices".split() + [""],
     "actors": "process stores journal wire sockets certificates links collectives "
-              "control job compute role replica worker shard stage "
+              "control job compute role reader replica worker shard stage "
               "voting coordinator launch".split() + [""],
     "apps": "terminal settings process launch top doctor tensorboard chaos bench commands".split() + [""],
 }

@@ -369,6 +369,8 @@ TRAIN = {
                          "blocks:20M"),
     "data-timeout": tested("tests/process/stores_test.py", "--data-timeout",
                            "3"),
+    "readers": prints(r"reader:1 ", "--readers", "2", base=SERVED,
+                      command="plan"),
     "seed": differs("--seed", "1"),
     "strategy": field("strategy", "one_device", "--strategy", "one_device"),
     "devices": field("device", ["cpu:0", "cpu:1", "cpu:2"], "--devices",

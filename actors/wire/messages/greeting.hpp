@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 29;
+inline constexpr uint32_t message_revision = 30;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now, and whether it is a member still.
@@ -50,6 +50,8 @@ struct JobInfo {
   std::vector<RevokedMember> revoked{};
   /// Between two signs of life of this role; 0: as usual.
   uint64_t sign_ms = 0;
+  /// Who reads samples for the worker that asks again.
+  std::vector<LinkedRole> readers{};
 };
 /// The role is ready; its sender is the role's actor.
 struct Join {
@@ -79,7 +81,8 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(left_out), TROUPE_FIELD(over),
                TROUPE_FIELD(supervised), TROUPE_FIELD(loss_ms),
                TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms),
-               TROUPE_FIELD(revoked), TROUPE_FIELD(sign_ms))
+               TROUPE_FIELD(revoked), TROUPE_FIELD(sign_ms),
+               TROUPE_FIELD(readers))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe),

@@ -25,9 +25,10 @@ inline std::array<std::unique_ptr<LinkSocket>, 2> socket_pair(int buffer = 0) {
 }
 
 inline std::vector<MessageKind> all_kinds() {
-  return {MessageKind::pull,     MessageKind::pulled,
-          MessageKind::push,     MessageKind::lease_push,
-          MessageKind::row_pull, MessageKind::stage_values};
+  return {MessageKind::pull,        MessageKind::pulled,
+          MessageKind::push,        MessageKind::lease_push,
+          MessageKind::row_pull,    MessageKind::stage_values,
+          MessageKind::rows_wanted, MessageKind::rows_served};
 }
 
 /// A link and what it has delivered.

@@ -63,6 +63,8 @@ std::vector<LinkMessage> one_of_each() {
     StageValues{fence, 9, 5, StageStream::backward, 70'000, numbered(40, 4)},
     StageValues{fence, 9, 0, StageStream::parameters, 0, {}},
     StageValues{fence, 9, 3, StageStream::shares, 16, numbered(5, 5)},
+    RowsWanted{fence, {RoleKind::worker, 7}, 9, 3, numbered(6, 6)},
+    RowsServed{fence, 9, 70'000, numbered(7, 7)},
   };
 }
 

@@ -207,6 +207,16 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_a_step_arrives_as_it_was_sent) {
     round_trip(RowSnapshot{1, 2, 3, 0, 1, 9, tensor({1, 2})}).rows.size()
     == 2u);
   BOOST_TEST(round_trip(SnapshotTaken{1, 2, 3, 4}).part == 4u);
+  const auto wanted =
+    round_trip(RowsWanted{fence, worker_1, 9, 3, tensor({1, 2})});
+  BOOST_TEST((wanted.worker == worker_1));
+  BOOST_TEST(wanted.request == 9u);
+  BOOST_TEST(wanted.data_epoch == 3u);
+  BOOST_TEST(wanted.samples.size() == 2u);
+  const auto served = round_trip(RowsServed{fence, 9, 5, tensor({1, 2})});
+  BOOST_TEST(served.request == 9u);
+  BOOST_TEST(served.begin == 5u);
+  BOOST_TEST(served.values.size() == 2u);
   const auto crossed = round_trip(
     StageValues{fence, 9, 5, StageStream::backward, 7, tensor({1, 2})});
   BOOST_TEST(crossed.virtual_rank == 5u);

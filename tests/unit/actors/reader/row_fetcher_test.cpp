@@ -1,0 +1,191 @@
+#include "actors/control/actor_node.hpp"
+#include "actors/control/peer_directory.hpp"
+#include "actors/reader/reader.hpp"
+#include "actors/reader/row_fetcher.hpp"
+#include "kernels/base/error.hpp"
+#include "tests/unit/actors/small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <numeric>
+
+using namespace troupe;
+using namespace troupe::test;
+
+BOOST_AUTO_TEST_SUITE(row_fetcher)
+
+namespace {
+
+/// Says who reads, as often as it is asked.
+struct Directory {
+  std::mutex mutex;
+  std::vector<LinkedRole> readers;
+  std::atomic<uint32_t> troubles{0};
+};
+
+/// A worker's samples and readers, in one process; their coordinator is a list.
+struct ReaderBench {
+  static constexpr uint64_t job_id = 7;
+
+  explicit ReaderBench(uint32_t timeout_s = 60, uint64_t memory = 0)
+    : config(Credentials{}), system(config), data(small_data()) {
+    auto options = small_job();
+    options.data_access.timeout_s = timeout_s;
+    options.data_access.memory = memory;
+    options.threads_per_device = 3;
+    job = std::make_shared<const Job>(options, *data.train);
+    coordinator = system.spawn(
+      [directory = directory](caf::event_based_actor* self) -> caf::behavior {
+        self->set_default_handler(caf::drop);
+        return {[directory](const Hello&) {
+                  std::lock_guard lock{directory->mutex};
+                  JobInfo info;
+                  info.readers = directory->readers;
+                  return info;
+                },
+                [directory](const Trouble&) { ++directory->troubles; }};
+      });
+    samples = samples_of_readers(system, context({RoleKind::worker, 0}),
+                                 nullptr);
+  }
+  ~ReaderBench() {
+    samples.reset();
+    for (const auto& reader : readers)
+      caf::anon_send_exit(reader, caf::exit_reason::kill);
+    caf::anon_send_exit(coordinator, caf::exit_reason::kill);
+  }
+
+  RoleContext context(RoleId role) const {
+    RoleContext out;
+    out.job = job;
+    out.data = data;
+    out.job_id = job_id;
+    out.role = role;
+    out.incarnation = 1;
+    out.coordinator = caf::actor_cast<coordinator_actor>(coordinator);
+    out.metrics = std::make_shared<MetricRegistry>();
+    return out;
+  }
+
+  /// Starts a reader; `joined`: the coordinator knows.
+  reader_actor read(uint32_t index, bool joined = true) {
+    const RoleId role{RoleKind::reader, index};
+    readers.push_back(spawn_reader(system, context(role)));
+    system.registry().put(
+      local_name(job_id, role),
+      caf::actor_cast<caf::strong_actor_ptr>(readers.back()));
+    std::lock_guard lock{directory->mutex};
+    if (joined)
+      directory->readers = {{role, {}}};
+    return readers.back();
+  }
+
+  /// Whether rows from readers are those of the data, bit by bit.
+  bool has_rows(const std::vector<uint32_t>& rows) const {
+    const auto count = static_cast<uint32_t>(rows.size());
+    BatchMemory own{job->graph, count};
+    BatchMemory served{job->graph, count};
+    data.train->gather(rows.data(), count, own);
+    samples->gather(rows.data(), count, served);
+    const auto features = count * job->graph.features();
+    return std::equal(own.features(), own.features() + features,
+                      served.features())
+           && std::equal(own.labels(), own.labels() + count, served.labels());
+  }
+
+  ActorConfig config;
+  caf::actor_system system;
+  JobData data;
+  std::shared_ptr<const Job> job;
+  std::shared_ptr<Directory> directory = std::make_shared<Directory>();
+  caf::actor coordinator;
+  std::vector<reader_actor> readers;
+  std::shared_ptr<const Dataset> samples;
+};
+
+std::vector<uint32_t> range(uint32_t first, uint32_t count) {
+  std::vector<uint32_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(rows_are_those_of_the_data_whether_expected_or_not) {
+  ReaderBench bench;
+  bench.read(0);
+  BOOST_TEST(bench.samples->samples() == 500u);
+  BOOST_TEST(bench.samples->is_elsewhere());
+  BOOST_TEST(bench.has_rows({499, 3, 77}));
+  for (uint32_t step = 0; step < 20; ++step) {
+    const auto next = range(20 * (step + 1), 20);
+    bench.samples->expect(next.data(), 20);
+    BOOST_TEST(bench.has_rows(range(20 * step, 20)));
+  }
+  BOOST_TEST(bench.has_rows(range(0, 500))); // on all threads, in chunks
+}
+
+BOOST_AUTO_TEST_CASE(a_window_smaller_than_a_batch_takes_one_at_a_time) {
+  ReaderBench bench{60, 1};
+  bench.read(0);
+  for (uint32_t step = 0; step < 10; ++step) {
+    const auto next = range(50 * ((step + 1) % 10), 50);
+    bench.samples->expect(next.data(), 50);
+    BOOST_TEST(bench.has_rows(range(50 * step, 50)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(another_reader_takes_over_from_a_dead_one) {
+  ReaderBench bench;
+  auto reader = bench.read(0);
+  for (uint32_t life = 1; life <= 5; ++life) {
+    BOOST_TEST(bench.has_rows(range(life, 100)));
+    caf::anon_send_exit(reader, caf::exit_reason::kill);
+    reader = bench.read(life % 2);
+  }
+  BOOST_TEST(bench.has_rows(range(0, 100)));
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_a_reader_has_its_rows_once_one_comes) {
+  ReaderBench bench;
+  auto waits = std::async(std::launch::async,
+                          [&] { return bench.has_rows(range(0, 10)); });
+  BOOST_TEST((waits.wait_for(std::chrono::milliseconds{200})
+              == std::future_status::timeout));
+  bench.read(0);
+  BOOST_TEST(waits.get());
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_ends_by_its_deadline_with_a_line) {
+  ReaderBench bench{1};
+  try {
+    bench.has_rows(range(0, 10));
+    BOOST_ERROR("rows came from nobody");
+  } catch (const InputError& late) {
+    BOOST_TEST(std::string{late.what()}.starts_with(
+      "worker:0: no samples within 1 s: no reader is there; "));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(whoever_ends_does_not_wait) {
+  ReaderBench bench;
+  auto waits = std::async(std::launch::async,
+                          [&] { return bench.has_rows(range(0, 10)); });
+  bench.samples->end_supply();
+  BOOST_CHECK_THROW(waits.get(), InputError);
+  BOOST_CHECK_THROW(bench.has_rows(range(0, 10)), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_sample_that_is_not_there_ends_the_run) {
+  ReaderBench bench{1};
+  bench.read(0);
+  const std::vector<uint32_t> rows{500};
+  BatchMemory served{bench.job->graph, 1};
+  BOOST_CHECK_THROW(bench.samples->gather(rows.data(), 1, served), InputError);
+  BOOST_TEST(bench.directory->troubles.load() > 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
