@@ -22,6 +22,8 @@ namespace troupe {
 namespace {
 
 constexpr int backlog = 512;
+constexpr auto content_type =
+  "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n";
 
 [[noreturn]] void refuse(const std::string& address, const std::string& why) {
   throw std::runtime_error("metrics address " + address + ": " + why);
@@ -176,10 +178,13 @@ struct MetricExporter::Impl {
     }
     endpoint.port = port_of(listener);
     server = std::make_unique<PageServer>(
-      listener, "/metrics",
-      [table = table] {
-        return prometheus::TextSerializer{}.Serialize(table->Collect());
-      },
+      listener,
+      WebPage{"/metrics",
+              [table = table](std::string_view) {
+                return WebAnswer{
+                  content_type,
+                  prometheus::TextSerializer{}.Serialize(table->Collect())};
+              }},
       std::move(before));
   }
 };
@@ -194,9 +199,23 @@ std::string MetricExporter::address() const {
   return to_string(impl_->endpoint);
 }
 
-std::string MetricExporter::url() const {
+std::string MetricExporter::url(const std::string& path) const {
   return (leaves_host(impl_->endpoint) ? "https://" : "http://") + address()
-         + "/metrics";
+         + path;
+}
+
+void MetricExporter::serve(WebPage page) {
+  impl_->server->add(std::move(page));
+}
+
+std::function<std::vector<MetricSample>()> MetricExporter::reader() const {
+  return [table = impl_->table] {
+    std::vector<MetricSample> out;
+    for (const auto& family : table->Collect())
+      for (const auto& metric : family.metric)
+        out.push_back(sample_of(family, metric));
+    return out;
+  };
 }
 
 void MetricExporter::publish(const std::string& role,

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <utility>
 
 namespace troupe {
 namespace {
 
 constexpr size_t max_request_bytes = 8192;
 
-HttpVerdict refusal(const char* status) {
-  return {HttpVerdict::Kind::refuse, true, status};
+HttpVerdict refusal(const char* status, std::string why) {
+  return {HttpVerdict::Kind::refuse, true, status, {}, {}, std::move(why)};
 }
 
 /// Takes as long whatever is wrong, so that nobody learns it bit by bit.
@@ -39,7 +41,42 @@ std::string_view trimmed(std::string_view text) {
            : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-/// "Authorization: Bearer TOKEN" among the headers, each behind a line's end.
+/// Of a digit of base 64; -1: it is none.
+int digit_of(char digit) {
+  constexpr std::string_view digits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto found = digits.find(digit);
+  return found == digits.npos ? -1 : static_cast<int>(found);
+}
+
+/// What base 64 says, as far as it is base 64.
+std::string decoded(std::string_view text) {
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : text) {
+    const int value = digit_of(digit);
+    if (value < 0)
+      break;
+    bits = (bits << 6 | static_cast<uint32_t>(value)) & 0xFFF;
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      out += static_cast<char>(bits >> count & 0xFF);
+    }
+  }
+  return out;
+}
+
+/// The password of "NAME:PASSWORD" in base 64; empty: there is none.
+std::string password_in(std::string_view credentials) {
+  const auto text = decoded(credentials);
+  const auto colon = text.find(':');
+  return colon == text.npos ? std::string{} : text.substr(colon + 1);
+}
+
+/// "Authorization: Bearer TOKEN" among the headers, each behind a line's end;
+/// or "Basic", with the token as password.
 bool shows(std::string_view headers, std::string_view token) {
   for (auto end = headers.find("\r\n"); end != headers.npos;
        end = headers.find("\r\n")) {
@@ -48,46 +85,82 @@ bool shows(std::string_view headers, std::string_view token) {
     if (!take(line, "authorization:"))
       continue;
     line = trimmed(line);
-    return take(line, "bearer ") && same(trimmed(line), token);
+    if (take(line, "bearer "))
+      return same(trimmed(line), token);
+    return take(line, "basic ") && same(password_in(trimmed(line)), token);
   }
   return false;
 }
 
+/// "a, b and c".
+std::string listed(const std::vector<std::string>& paths) {
+  std::string out;
+  for (size_t i = 0; i < paths.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == paths.size() ? " and " : ", ") + paths[i];
+  return out;
+}
+
 } // namespace
 
-HttpVerdict judge_request(std::string_view received, std::string_view path,
+HttpVerdict judge_request(std::string_view received,
+                          const std::vector<std::string>& paths,
                           std::string_view token) {
   const auto end = received.find("\r\n\r\n");
   if (end == received.npos || end > max_request_bytes)
     return received.size() > max_request_bytes
-             ? refusal("431 Request Header Fields Too Large")
+             ? refusal("431 Request Header Fields Too Large",
+                       "a request here has 8 KiB at most")
              : HttpVerdict{};
   const auto line = received.substr(0, received.find("\r\n"));
   const auto first = line.find(' ');
   const auto last = line.rfind(' ');
   if (first == line.npos || last == first
       || !line.substr(last + 1).starts_with("HTTP/1."))
-    return refusal("400 Bad Request");
+    return refusal("400 Bad Request", "this is no request of HTTP/1.x");
   if (!token.empty() && !shows(received.substr(0, end), token))
-    return refusal("401 Unauthorized\r\nWWW-Authenticate: Bearer");
+    return refusal("401 Unauthorized",
+                   "the job's metrics-token is missing, or is another one: "
+                   "show it as a bearer's, or as the password in a browser");
   const auto method = line.substr(0, first);
   if (method != "GET" && method != "HEAD")
-    return refusal("405 Method Not Allowed");
+    return refusal("405 Method Not Allowed",
+                   "whoever asks here only reads: GET and HEAD");
   const auto target = line.substr(first + 1, last - first - 1);
-  if (target.substr(0, target.find('?')) != path)
-    return refusal("404 Not Found");
-  return {HttpVerdict::Kind::answer, method == "GET", "200 OK"};
+  const auto query = target.find('?');
+  const std::string path{target.substr(0, query)};
+  if (std::ranges::find(paths, path) == paths.end())
+    return refusal("404 Not Found", "what is here: " + listed(paths));
+  return {HttpVerdict::Kind::answer,
+          method == "GET",
+          "200 OK",
+          path,
+          query == target.npos ? std::string{}
+                               : std::string{target.substr(query + 1)},
+          {}};
 }
 
-std::string http_answer(const char* status, std::string_view page, bool body) {
-  std::string out = std::string{"HTTP/1.1 "} + status
-                    + "\r\nContent-Type: text/plain; version=0.0.4; "
-                      "charset=utf-8\r\nContent-Length: "
-                    + std::to_string(page.size())
+std::string http_answer(const char* status, const WebAnswer& answer,
+                        bool body) {
+  std::string out = std::string{"HTTP/1.1 "} + status + "\r\n" + answer.headers
+                    + "Content-Length: " + std::to_string(answer.body.size())
                     + "\r\nConnection: close\r\n\r\n";
   if (body)
-    out += page;
+    out += answer.body;
   return out;
+}
+
+std::string http_refusal(const HttpVerdict& verdict) {
+  std::string headers = "Content-Type: text/plain; charset=utf-8\r\n";
+  if (std::string_view{verdict.status}.starts_with("401"))
+    headers += "WWW-Authenticate: Bearer\r\n"
+               "WWW-Authenticate: Basic realm=\"troupe\"\r\n";
+  if (std::string_view{verdict.status}.starts_with("405"))
+    headers += "Allow: GET, HEAD\r\n";
+  return http_answer(
+    verdict.status,
+    {headers,
+     verdict.status + (verdict.why.empty() ? "" : ": " + verdict.why) + '\n'},
+    true);
 }
 
 } // namespace troupe

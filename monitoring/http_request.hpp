@@ -1,8 +1,11 @@
 #pragma once
 
+#include "monitoring/web_page.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -11,16 +14,23 @@ struct HttpVerdict {
   enum class Kind { wait, answer, refuse } kind = Kind::wait;
   bool body = true; ///< answer: HEAD wants none
   const char* status = "";
+  std::string path{};  ///< answer: the page that is asked for
+  std::string query{}; ///< answer: what stands behind its '?'
+  std::string why{};   ///< refuse: a sentence for who asked
 };
 
-/// Judges a request by its first line, and by the header with the bearer's
-/// token where there is to be one; others are passed over, as far as an empty
-/// line. A request is for `path`, with or without a query, and at most 8 KiB. A
+/// Judges a request by its first line, and by the header with the token where
+/// there is to be one (as a bearer's, or as the password of any name, which is
+/// how a browser shows it); others are passed over, as far as an empty line. A
+/// request is for one of `paths`, with or without a query, and at most 8 KiB. A
 /// pure function of the bytes.
-HttpVerdict judge_request(std::string_view received, std::string_view path,
+HttpVerdict judge_request(std::string_view received,
+                          const std::vector<std::string>& paths,
                           std::string_view token = {});
 
 /// The answer with its headers; the connection closes behind it.
-std::string http_answer(const char* status, std::string_view page, bool body);
+std::string http_answer(const char* status, const WebAnswer& answer, bool body);
+/// What a request is refused with: a line that says why.
+std::string http_refusal(const HttpVerdict& verdict);
 
 } // namespace troupe

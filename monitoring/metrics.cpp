@@ -1,6 +1,7 @@
 #include "monitoring/metrics.hpp"
 
 #include "monitoring/exposition_text.hpp"
+#include "monitoring/sample_table.hpp"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -53,34 +54,6 @@ void require_kind(const MetricDescription& metric, MetricSample::Kind kind) {
   if (metric.kind != kind)
     throw std::invalid_argument(std::string{"metric "} + metric.name
                                 + ": described as another kind");
-}
-
-MetricSample sample_of(const prometheus::MetricFamily& family,
-                       const prometheus::ClientMetric& metric) {
-  MetricSample out;
-  out.name = family.name;
-  out.help = family.help;
-  for (auto& label : metric.label)
-    out.labels.emplace(label.name, label.value);
-  switch (family.type) {
-    case prometheus::MetricType::Counter:
-      out.kind = MetricSample::Kind::counter;
-      out.value = metric.counter.value;
-      break;
-    case prometheus::MetricType::Histogram:
-      out.kind = MetricSample::Kind::histogram;
-      out.sum = metric.histogram.sample_sum;
-      for (auto& bucket : metric.histogram.bucket) {
-        if (std::isfinite(bucket.upper_bound))
-          out.bounds.push_back(bucket.upper_bound);
-        out.cumulative.push_back(bucket.cumulative_count);
-      }
-      break;
-    default:
-      out.kind = MetricSample::Kind::gauge;
-      out.value = metric.gauge.value;
-  }
-  return out;
 }
 
 } // namespace

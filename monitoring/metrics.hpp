@@ -1,5 +1,7 @@
 #pragma once
 
+#include "monitoring/web_page.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -93,8 +95,9 @@ struct PageGuard;
 /// Makes it, for a page that leaves the host or not.
 using MakePageGuard = std::function<PageGuard(bool leaves_host)>;
 
-/// Serves /metrics over HTTP. Every series gets a label `role`; series of
-/// other processes arrive by publish(). All calls are thread-safe.
+/// Serves /metrics over HTTP, and what else it is given. Every series gets a
+/// label `role`; series of other processes arrive by publish(). All calls are
+/// thread-safe.
 ///
 /// Whatever arrives, the answer stays one that Prometheus accepts: of two
 /// kinds under one name the first seen wins and the other is dropped and
@@ -113,7 +116,13 @@ public:
   ~MetricExporter();
 
   std::string address() const; ///< HOST:PORT really bound, HOST as numbers
-  std::string url() const;     ///< "http://HOST:PORT/metrics", or https
+  /// "http://HOST:PORT/metrics", or https.
+  std::string url(const std::string& path = "/metrics") const;
+  /// Serves a page beside /metrics, to the same readers.
+  void serve(WebPage page);
+  /// Gives what a scrape would get, whenever it is called. The registries that
+  /// are attached must still be there.
+  std::function<std::vector<MetricSample>()> reader() const;
   /// Replaces all that `role` (e.g. "worker:0") has published before; no
   /// samples: forgets the role.
   void publish(const std::string& role, std::vector<MetricSample> samples);

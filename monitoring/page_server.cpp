@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <list>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -63,8 +64,8 @@ struct Client {
 struct PageServer::Impl {
   int listener;
   int wake;
-  std::string path;
-  std::function<std::string()> page;
+  std::mutex mutex;
+  std::vector<WebPage> pages; // under the mutex
   PageGuard guard;
   std::list<Client> clients; // in the order in which they came
   Clock::time_point accept_again{};
@@ -72,15 +73,13 @@ struct PageServer::Impl {
   std::chrono::nanoseconds for_readers{}; // since then
   std::thread thread;
 
-  Impl(int listening, std::string where, std::function<std::string()> make,
-       PageGuard who)
+  Impl(int listening, WebPage page, PageGuard who)
     : listener(listening),
       wake(::eventfd(0, EFD_CLOEXEC)),
-      path(std::move(where)),
-      page(std::move(make)),
       guard(std::move(who)) {
     if (wake < 0)
       throw std::runtime_error(std::strerror(errno));
+    pages.push_back(std::move(page));
     thread = std::thread{[this] { run(); }};
   }
 
@@ -224,8 +223,17 @@ struct PageServer::Impl {
       client.state = Client::State::gone;
   }
 
+  std::vector<std::string> paths() {
+    const std::lock_guard lock{mutex};
+    std::vector<std::string> out;
+    for (const auto& page : pages)
+      out.push_back(page.path);
+    return out;
+  }
+
   void listen(Client& client) {
     HttpVerdict verdict;
+    const auto known = paths();
     // All that there is: a cipher may hold more than the socket shows.
     while (verdict.kind == HttpVerdict::Kind::wait) {
       char part[part_bytes];
@@ -237,7 +245,7 @@ struct PageServer::Impl {
         return;
       }
       client.received.append(part, static_cast<size_t>(got));
-      verdict = judge_request(client.received, path, guard.token);
+      verdict = judge_request(client.received, known, guard.token);
     }
     client.answered = verdict.kind == HttpVerdict::Kind::answer;
     client.answer = answer_to(verdict);
@@ -247,14 +255,24 @@ struct PageServer::Impl {
     speak(client);
   }
 
-  std::string answer_to(const HttpVerdict& verdict) const {
+  WebAnswer made(const HttpVerdict& verdict) {
+    std::function<WebAnswer(std::string_view)> make;
+    {
+      const std::lock_guard lock{mutex};
+      make = std::ranges::find(pages, verdict.path, &WebPage::path)->make;
+    }
+    return make(verdict.query);
+  }
+
+  std::string answer_to(const HttpVerdict& verdict) {
     if (verdict.kind == HttpVerdict::Kind::refuse)
-      return http_answer(verdict.status, verdict.status, true);
+      return http_refusal(verdict);
     try {
-      return http_answer(verdict.status, page(), verdict.body);
+      return http_answer(verdict.status, made(verdict), verdict.body);
     } catch (const std::exception&) {
-      const char* status = "500 Internal Server Error";
-      return http_answer(status, status, true);
+      HttpVerdict failure;
+      failure.status = "500 Internal Server Error";
+      return http_refusal(failure);
     }
   }
 
@@ -277,11 +295,15 @@ struct PageServer::Impl {
   }
 };
 
-PageServer::PageServer(int listener, std::string path,
-                       std::function<std::string()> page, PageGuard guard)
-  : impl_(std::make_unique<Impl>(listener, std::move(path), std::move(page),
-                                 std::move(guard))) {}
+PageServer::PageServer(int listener, WebPage page, PageGuard guard)
+  : impl_(std::make_unique<Impl>(listener, std::move(page), std::move(guard))) {
+}
 
 PageServer::~PageServer() = default;
+
+void PageServer::add(WebPage page) {
+  const std::lock_guard lock{impl_->mutex};
+  impl_->pages.push_back(std::move(page));
+}
 
 } // namespace troupe

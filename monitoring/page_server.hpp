@@ -1,6 +1,7 @@
 #pragma once
 
 #include "monitoring/page_stream.hpp"
+#include "monitoring/web_page.hpp"
 
 #include <chrono>
 #include <functional>
@@ -23,7 +24,7 @@ struct PageGuard {
     rests_until{};
 };
 
-/// Answers GET with a page that is made anew for each, over HTTP/1.1, one
+/// Answers GET with pages that are made anew for each, over HTTP/1.1, one
 /// request a connection. One thread looks after all connections, so nobody who
 /// is slow keeps others waiting: a request has to be there within two seconds,
 /// its answer taken within ten more, and of more than 256 connections the one
@@ -32,14 +33,16 @@ struct PageGuard {
 /// 8 KiB and those with a body are refused.
 class PageServer {
 public:
-  /// Takes over a listening socket. `page` is called on the server's thread.
+  /// Takes over a listening socket.
   /// Errors: std::runtime_error with the system's reason.
-  PageServer(int listener, std::string path, std::function<std::string()> page,
-             PageGuard guard = {});
+  PageServer(int listener, WebPage page, PageGuard guard = {});
   /// Ends at once, whoever is connected.
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
+
+  /// Serves one more page from here on. From any thread.
+  void add(WebPage page);
 
 private:
   struct Impl;

@@ -4,6 +4,7 @@
 #include "monitoring/names.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -94,6 +95,34 @@ std::vector<prometheus::MetricFamily> merge(const Parts& parts,
 }
 
 } // namespace
+
+MetricSample sample_of(const prometheus::MetricFamily& family,
+                       const prometheus::ClientMetric& metric) {
+  MetricSample out;
+  out.name = family.name;
+  out.help = family.help;
+  for (auto& label : metric.label)
+    out.labels.emplace(label.name, label.value);
+  switch (family.type) {
+    case prometheus::MetricType::Counter:
+      out.kind = MetricSample::Kind::counter;
+      out.value = metric.counter.value;
+      break;
+    case prometheus::MetricType::Histogram:
+      out.kind = MetricSample::Kind::histogram;
+      out.sum = metric.histogram.sample_sum;
+      for (auto& bucket : metric.histogram.bucket) {
+        if (std::isfinite(bucket.upper_bound))
+          out.bounds.push_back(bucket.upper_bound);
+        out.cumulative.push_back(bucket.cumulative_count);
+      }
+      break;
+    default:
+      out.kind = MetricSample::Kind::gauge;
+      out.value = metric.gauge.value;
+  }
+  return out;
+}
 
 SampleTable::SampleTable() : SampleTable(Limits{}) {}
 

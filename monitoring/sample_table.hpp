@@ -15,6 +15,10 @@
 
 namespace troupe {
 
+/// A series of a family as plain data.
+MetricSample sample_of(const prometheus::MetricFamily& family,
+                       const prometheus::ClientMetric& metric);
+
 /// The series of all roles as one set of families, what a scrape answers.
 /// Thread-safe; publish() never waits for a scrape to be merged.
 class SampleTable : public prometheus::Collectable {

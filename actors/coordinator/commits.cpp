@@ -110,7 +110,7 @@ void CoordinatorState::data_epoch_ended(uint64_t data_epoch) {
                        || job_->is_snapshot_version(steps_)
                        || (async_ && eval_is_due(job_->options, data_epoch)));
   if (!due) {
-    observers_.tell(end);
+    tell(end);
     return;
   }
   data_epoch_ends_[steps_] = end;

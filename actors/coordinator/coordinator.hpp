@@ -18,6 +18,7 @@
 namespace troupe {
 
 class MetricExporter;
+class PageFeed;
 struct JobHistory;
 
 /// What the coordinator does beside deciding membership.
@@ -44,6 +45,7 @@ struct CoordinatorOptions {
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed
+  std::shared_ptr<PageFeed> page;       ///< null: nobody is shown the run
   /// Whom all members are told to refuse; empty: nobody.
   std::function<std::vector<RevokedMember>()> revoked;
   /// A process reports four times a second; one that is silent for too long is

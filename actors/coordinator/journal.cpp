@@ -94,6 +94,7 @@ void CoordinatorState::write_down(Activate message, bool undone,
   row.period_epoch = period_epoch_;
   row.reason = reason;
   if (!options_.journal) {
+    journal_.epoch(row, [] {}); // for who is shown the run
     announce(message);
     return;
   }

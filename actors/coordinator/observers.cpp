@@ -1,11 +1,38 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/process/steady_ms.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "monitoring/metrics.hpp"
+
+#include <cstdio>
 
 // Who is told how the run goes, what members say of themselves, and when the
 // coordinator may leave.
 
 namespace troupe {
+namespace {
+
+std::string line_of(const DataEpochEnd& end) {
+  char text[96];
+  std::snprintf(text, sizeof text,
+                "data epoch %llu, step %llu: loss %.4f, %.0f samples/s",
+                static_cast<unsigned long long>(end.data_epoch),
+                static_cast<unsigned long long>(end.step), end.loss,
+                end.samples_per_second);
+  std::string out = text;
+  for (const auto& measure : end.evaluation) {
+    std::snprintf(text, sizeof text, " %.4f", measure.value);
+    out += ", " + measure.name + text;
+  }
+  return out;
+}
+
+/// Of "HOST:PORT"; empty: it takes no links.
+std::string host_of(const std::string& endpoint) {
+  const auto parsed = parse_endpoint(endpoint);
+  return parsed ? parsed->host : std::string{};
+}
+
+} // namespace
 
 void CoordinatorState::leave() {
   // Nobody may know yet of a coordinator that took over.
@@ -32,12 +59,40 @@ void CoordinatorState::on(const Attach& attach) {
   observers_.add(observer);
   if (options_.term > 1 && !options_.past) // that line came before it did
     self_->send(observer, Note{back_line(options_.term)});
-  if (exporter_)
+  if (exporter_) {
     self_->send(observer, Note{"metrics: " + exporter_->url()});
+    self_->send(observer, Note{"page: " + exporter_->url("/")});
+  }
   for (const auto& line : options_.first_notes)
     self_->send(observer, Note{line});
   if (ending_.outcome)
     self_->send(observer, *ending_.outcome);
+}
+
+void CoordinatorState::note(const std::string& line) {
+  observers_.tell(Note{line});
+  if (options_.page)
+    options_.page->add_line(line);
+}
+
+void CoordinatorState::tell(const DataEpochEnd& end) {
+  observers_.tell(end);
+  if (options_.page)
+    options_.page->add_line(line_of(end));
+}
+
+void CoordinatorState::show_on_page() {
+  if (begun_)
+    options_.page->add_point({unix_ms(), steps_,
+                              record_.counts(commits_).samples,
+                              record_.last_loss()});
+  std::vector<PageMember> members;
+  for (const auto& [role, present] : present_)
+    members.push_back({to_string(role), host_of(present.endpoint), true,
+                       silence_.silent_ms(role, steady_ms())});
+  for (auto role : membership_.absent())
+    members.push_back({to_string(role), {}, false, 0});
+  options_.page->set_members(std::move(members));
 }
 
 void CoordinatorState::on(const MetricsReport& report) {

@@ -104,7 +104,7 @@ void CoordinatorState::show_evaluation(const Evaluation& evaluation) {
   auto end = waiting->second;
   data_epoch_ends_.erase(waiting);
   end.evaluation = evaluation.measures;
-  observers_.tell(end);
+  tell(end);
 }
 
 } // namespace troupe

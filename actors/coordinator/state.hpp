@@ -16,6 +16,7 @@
 #include "actors/coordinator/stop_status.hpp"
 #include "actors/coordinator/watch.hpp"
 #include "actors/journal/job_journal.hpp"
+#include "actors/page/page_feed.hpp"
 #include "actors/role/present_role.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
@@ -174,11 +175,13 @@ private:
 
   // --- who is told (observers.cpp), and of what (watch.cpp) -----------------
   void on(const Attach& attach);
-  void note(const std::string& line) { observers_.tell(Note{line}); }
+  void note(const std::string& line);
+  void tell(const DataEpochEnd& end);
   void on(const MetricsReport& report);
   void leave(); ///< when everybody elsewhere has read how the run ended
   StepView view_of_step() const;
   void look_at_waits();
+  void show_on_page(); ///< how far it is, and who takes part
 
   // --- faults on purpose (faults.cpp); the tick (coordinator.cpp) -----------
   caf::result<Note> on(const InjectFault& fault);
@@ -191,13 +194,14 @@ private:
   std::shared_ptr<const Job> job_;
   JobData data_;
   CoordinatorOptions options_;
+  /// The exporter reads it.
+  std::shared_ptr<MetricRegistry> registry_;
   std::shared_ptr<MetricExporter> exporter_;
   bool async_; ///< of the period that lasts
   ConsistencySwitch switch_;
   uint64_t period_epoch_ = 0; ///< the first of the period that lasts
   std::vector<caf::typed_response_promise<Note>> switchers_;
   std::optional<Note> switched_; ///< what they are told with the epoch
-  std::shared_ptr<MetricRegistry> registry_;
   CoordinatorMetrics metrics_;
   JobJournal journal_;
   std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before

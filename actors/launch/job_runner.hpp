@@ -61,6 +61,8 @@ struct RunOptions {
   std::string journal;       ///< file; empty: none is kept
   bool allow_faults = false; ///< InjectFault is obeyed
   std::string flight;        ///< folder of flight recorders; empty: none
+  /// Where coordinators may be that follow this one.
+  std::vector<std::string> standby_hosts;
   /// When this process began: one that follows a coordinator that died knows of
   /// no earlier moment. A standby counts from when it leads.
   SteadyClock::time_point began = SteadyClock::now();

@@ -4,6 +4,8 @@
 #include "actors/job/memory_need.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
+#include "actors/page/job_page.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/replica.hpp"
@@ -11,6 +13,10 @@
 #include "monitoring/metrics.hpp"
 
 #include <sys/random.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
 
 namespace troupe {
 namespace {
@@ -52,6 +58,42 @@ void need_memory_of(const Job& job) {
               "take a smaller model or a machine with more memory");
   if (const auto why = device_misfit(job); !why.empty())
     throw InputError(why);
+}
+
+/// Where pages of coordinators on those hosts are: at the port of this one's.
+std::vector<std::string> pages_on(const std::vector<std::string>& hosts,
+                                  const MetricExporter& exporter) {
+  const auto own = parse_endpoint(exporter.address()).value_or(Endpoint{});
+  const auto scheme = exporter.url({});
+  std::vector<std::string> out;
+  for (const auto& host : hosts)
+    if (host != own.host && is_loopback(host) == is_loopback(own.host)
+        && std::ranges::all_of(host, [](unsigned char letter) {
+             return std::isalnum(letter) != 0
+                    || std::string_view{"-_.:"}.find(letter)
+                         != std::string_view::npos;
+           }))
+      out.push_back(scheme.substr(0, scheme.find("://") + 3)
+                    + to_string(Endpoint{host, own.port}));
+  return out;
+}
+
+/// Serves the job's page beside its metrics; returns whom to tell.
+std::shared_ptr<PageFeed>
+serve_job_page(const RunOptions& options, const RunJournal& journal,
+               const Job& job, MetricExporter& exporter) {
+  JobPage::Options page;
+  page.job_id = journal.job;
+  page.term = journal.term;
+  page.model = job.options.model;
+  page.strategy = to_string(job.options.strategy);
+  page.read = exporter.reader();
+  page.flight = options.flight;
+  page.others = pages_on(options.standby_hosts, exporter);
+  const JobPage made{std::move(page)};
+  for (auto& one : made.pages())
+    exporter.serve(std::move(one));
+  return made.feed();
 }
 
 } // namespace
@@ -99,6 +141,8 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
                     : make_exporter(options.metrics_address, guard);
   started.metrics_address = exporter ? exporter->address() : std::string{};
   CoordinatorOptions how;
+  if (exporter)
+    how.page = serve_job_page(options, journal, *started.job, *exporter);
   how.job_id = journal.job;
   how.term = journal.term;
   how.journal = journal.sink;

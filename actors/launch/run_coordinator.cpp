@@ -7,6 +7,7 @@
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/run_watch.hpp"
 #include "actors/process/end_pulse.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "actors/voting/proposer.hpp"
 #include "actors/voting/voter.hpp"
 #include "actors/wire/ends_with_scope.hpp"
@@ -134,6 +135,9 @@ RunResult run_coordinator_process(const RunOptions& options,
   lead_certificates(config, *journal);
   auto run = options;
   run.revoked = [tls = config.tls()] { return revoked_members(*tls); };
+  for (const auto& voter : process.voters)
+    if (const auto place = parse_endpoint(voter))
+      run.standby_hosts.push_back(place->host);
   auto coordinator = start_coordinator(
     system, run, data, *journal, proposer ? SteadyClock::now() : options.began,
     [&](bool leaves_host) {

@@ -149,32 +149,107 @@ void FlightRecorder::record(Activity activity, SteadyClock::time_point begin,
                                                static_cast<off_t>(at));
 }
 
+namespace {
+
+[[noreturn]] void refuse_flight(const std::string& path,
+                                const std::string& why) {
+  throw InputError("flight recorder " + path + ": " + why);
+}
+
+constexpr auto no_flight = "is none, or of another version";
+
+/// A recorder's flight without its spans. Errors: InputError where it is none.
+Flight flight_of(const char* bytes, const std::string& path) {
+  Head head{};
+  std::memcpy(&head, bytes, sizeof head);
+  if (head.magic != magic)
+    refuse_flight(path, no_flight);
+  return {
+    text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
+}
+
+/// Takes the span of slot `index`, if it is one that a recorder writes there.
+void take_span(const char* at, uint64_t index, std::vector<Span>& spans) {
+  uint64_t words[4];
+  uint32_t halves[2];
+  std::memcpy(words, at, sizeof words);
+  std::memcpy(halves, at + sizeof words, sizeof halves);
+  if (words[0] == 0 || (words[0] - 1) % FlightRecorder::capacity != index
+      || words[2] < words[1] || halves[0] >= activities)
+    return;
+  spans.push_back({words[1], words[2], words[3],
+                   static_cast<Activity>(halves[0]), halves[1]});
+}
+
+/// A file that is open for reading.
+class ReadFile {
+public:
+  explicit ReadFile(const std::string& path)
+    : path_(path), handle_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (handle_ < 0)
+      refuse_flight(path, reason_of(errno));
+  }
+  ~ReadFile() { ::close(handle_); }
+  ReadFile(const ReadFile&) = delete;
+  ReadFile& operator=(const ReadFile&) = delete;
+
+  void read(void* into, size_t size, size_t at) const {
+    if (::pread(handle_, into, size, static_cast<off_t>(at))
+        != static_cast<ssize_t>(size))
+      refuse_flight(path_, no_flight);
+  }
+  /// That of the span in a slot; 0: none is.
+  uint64_t number(uint64_t slot) const {
+    uint64_t out = 0;
+    read(&out, sizeof out, slots_at + slot * sizeof(Slot));
+    return out;
+  }
+
+private:
+  const std::string& path_;
+  int handle_;
+};
+
+} // namespace
+
+Flight read_newest_spans(const std::string& path, size_t count) {
+  const ReadFile file{path};
+  std::array<char, sizeof(Head)> head{};
+  file.read(head.data(), head.size(), 0);
+  auto out = flight_of(head.data(), path);
+  // Slots are written in turn: those of this round come first, each numbered
+  // one higher than the slot before.
+  const auto first = file.number(0);
+  if (first == 0)
+    return out;
+  uint64_t newest = 0; // slot
+  for (uint64_t above = FlightRecorder::capacity; above - newest > 1;) {
+    const auto middle = newest + (above - newest) / 2;
+    (file.number(middle) == first + middle ? newest : above) = middle;
+  }
+  const auto last = first + newest; // number
+  const auto kept = std::min({uint64_t{count}, last, FlightRecorder::capacity});
+  for (uint64_t number = last - kept + 1; number <= last; ++number) {
+    const auto slot = (number - 1) % FlightRecorder::capacity;
+    std::array<char, sizeof(Slot)> bytes{};
+    file.read(bytes.data(), bytes.size(), slots_at + slot * bytes.size());
+    take_span(bytes.data(), slot, out.spans);
+  }
+  std::ranges::sort(out.spans, {}, &Span::begin_ns);
+  return out;
+}
+
 Flight read_flight(const std::string& path) {
   std::ifstream file{path, std::ios::binary};
   if (!file)
-    throw InputError("flight recorder " + path + ": " + reason_of(errno));
+    refuse_flight(path, reason_of(errno));
   std::vector<char> bytes(file_size + 1);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  Head head{};
-  if (file.gcount() != static_cast<std::streamsize>(file_size)
-      || !std::equal(magic.begin(), magic.end(), bytes.begin()))
-    throw InputError("flight recorder " + path
-                     + ": is none, or of another version");
-  std::memcpy(&head, bytes.data(), sizeof head);
-  Flight out{
-    text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
-  for (uint64_t i = 0; i < FlightRecorder::capacity; ++i) {
-    const auto* at = bytes.data() + slots_at + i * sizeof(Slot);
-    uint64_t words[4];
-    uint32_t halves[2];
-    std::memcpy(words, at, sizeof words);
-    std::memcpy(halves, at + sizeof words, sizeof halves);
-    if (words[0] == 0 || (words[0] - 1) % FlightRecorder::capacity != i
-        || words[2] < words[1] || halves[0] >= activities)
-      continue;
-    out.spans.push_back({words[1], words[2], words[3],
-                         static_cast<Activity>(halves[0]), halves[1]});
-  }
+  if (file.gcount() != static_cast<std::streamsize>(file_size))
+    refuse_flight(path, no_flight);
+  auto out = flight_of(bytes.data(), path);
+  for (uint64_t i = 0; i < FlightRecorder::capacity; ++i)
+    take_span(bytes.data() + slots_at + i * sizeof(Slot), i, out.spans);
   std::ranges::sort(out.spans, {}, &Span::begin_ns);
   return out;
 }

@@ -86,6 +86,10 @@ struct Flight {
 /// Errors: InputError naming the file: it is none.
 Flight read_flight(const std::string& path);
 
+/// The newest `count` spans of a file at most, as read_flight() gives all of
+/// them; reads no more than these and some numbers between.
+Flight read_newest_spans(const std::string& path, size_t count);
+
 /// The flights of a folder, by role and process, but for files that are none:
 /// those are counted. Errors: InputError where there are no others.
 struct Flights {

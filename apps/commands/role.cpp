@@ -84,6 +84,7 @@ int play_coordinator(const Settings& settings) {
   run.metrics_address = settings.metrics_address;
   run.metrics_token = metrics_token_of(settings);
   run.journal = settings.journal;
+  run.flight = settings.flight;
   run.allow_faults = settings.allow_faults;
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);

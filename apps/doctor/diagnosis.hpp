@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/page/job_watch.hpp"
 #include "apps/doctor/finding.hpp"
-#include "apps/top/job_watch.hpp"
 
 namespace troupe {
 

@@ -1,5 +1,6 @@
 #include "apps/process/event_lines.hpp"
 
+#include "actors/journal/event_sentence.hpp"
 #include "actors/journal/folding.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/shown_text.hpp"
@@ -13,44 +14,7 @@
 namespace troupe {
 namespace {
 
-using Json = kernels::StrictJson<nlohmann::ordered_map>;
-
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-/// Puts those kinds into words that a list of names and values would not do.
-std::string sentence(const std::string& kind, const Json& body) {
-  const auto at = [&](const char* name) { return text_of(body.at(name)); };
-  if (kind == "epoch") {
-    std::string members;
-    for (const auto& [role, incarnation] : body.at("members").items())
-      members += ' ' + role;
-    return at("epoch") + " from step " + at("version") + ", "
-           + text_of(body.at("consistency").at("mode")) + ':' + members
-           + (body.at("rollback").get<bool>() ? " (rollback)" : "")
-           + (body.contains("reason") ? "; " + at("reason") : "");
-  }
-  if (kind == "commits") {
-    const auto first = body.at("first").get<uint64_t>();
-    const auto count = body.at("count").get<uint64_t>();
-    return "steps " + std::to_string(first) + " to "
-           + std::to_string(first + count - 1) + ", loss " + at("loss");
-  }
-  if (kind == "death")
-    return at("role") + " after step " + at("step")
-           + (body.contains("phase") ? " in phase " + at("phase") : "");
-  if (kind == "recovery")
-    return at("kind") + ": steps go on without " + at("role") + "'s loss, "
-           + std::to_string(body.at("resumed_ms").get<uint64_t>()
-                            - body.at("detected_ms").get<uint64_t>())
-           + " ms after it";
-  std::string out;
-  for (const auto& [name, value] : body.items())
-    if (name != "asked")
-      out += (out.empty() ? "" : ", ") + name + ' ' + text_of(value);
-  return out;
-}
+using Json = EventBody;
 
 /// "2026-11-25 17:48:22.123" by this host's time zone.
 std::string wall_clock(uint64_t unix_ms) {
@@ -75,7 +39,7 @@ std::string as_sentence(const JournalEvent& event, const Json& body,
     static_cast<unsigned long long>(event.term),
     shown_text(event.kind.substr(0, 32)).c_str());
   return wall_clock(event.unix_ms) + text
-         + shown_text(sentence(event.kind, body));
+         + shown_text(event_sentence(event.kind, body));
 }
 
 std::string as_json(const JournalEvent& event, const Json& body) {

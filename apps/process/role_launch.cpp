@@ -166,8 +166,9 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
   const JournalName journal_name{coordinator.journal};
-  coordinator.standby = false; // it has one, and is none
-  coordinator.summary.clear(); // this process writes it
+  coordinator.standby = false;     // it has one, and is none
+  coordinator.summary.clear();     // this process writes it
+  coordinator.flight = run.flight; // its page shows what is there
   write_config(config, coordinator);
   LaunchOptions launch;
   prepare_certificates(settings, folder, launch);

@@ -6,7 +6,6 @@
 #include "actors/links/tls_page.hpp"
 #include "apps/settings/settings.hpp"
 #include "apps/terminal/numbers.hpp"
-#include "kernels/files/shown_text.hpp"
 
 #include <netdb.h>
 #include <poll.h>
@@ -183,12 +182,6 @@ std::string ask_at(const Endpoint& place, const std::string& authority,
 }
 
 } // namespace
-
-std::string label_of(const ScrapedValue& value, const std::string& label) {
-  const auto found = value.labels.find(label);
-  return found == value.labels.end() ? std::string{}
-                                     : shown_text(found->second);
-}
 
 std::vector<ScrapedValue> parse_exposition(const std::string& text) {
   std::vector<ScrapedValue> values;

@@ -1,22 +1,12 @@
 #pragma once
 
-#include "monitoring/metrics.hpp"
+#include "actors/page/scraped_value.hpp"
 
 #include <chrono>
 #include <string>
 #include <vector>
 
 namespace troupe {
-
-/// One line of an exposition: name{labels} value.
-struct ScrapedValue {
-  std::string name; ///< with _bucket, _sum, _count of a histogram
-  MetricLabels labels;
-  double value = 0;
-};
-
-/// What a label says, as a terminal may show it; empty where there is none.
-std::string label_of(const ScrapedValue& value, const std::string& label);
 
 /// Reads Prometheus' text format; comments are skipped.
 /// Errors: std::runtime_error naming the line that is none.

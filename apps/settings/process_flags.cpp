@@ -60,13 +60,13 @@ void add_files(std::vector<Flag>& flags) {
 
 void add_connections(std::vector<Flag>& flags) {
   constexpr auto group = "Connections";
-  add(
-    flags, on_runs | on_status | on_top | on_doctor, group, "metrics-address",
-    "HOST:PORT", "127.0.0.1:0, a free port",
-    "where Prometheus finds the metrics, over plain HTTP; printed at the "
-    "start; not local: HTTPS with a token, needs --certificates; status, top, "
-    "doctor: of which run",
-    address(FIELD(metrics_address)));
+  add(flags, on_runs | on_status | on_top | on_doctor, group, "metrics-address",
+      "HOST:PORT", "127.0.0.1:0, a free port",
+      "where Prometheus finds the metrics, and a browser the page of the run, "
+      "over plain HTTP; printed at the start; not local: HTTPS with a token, "
+      "needs --certificates; status, top, "
+      "doctor: of which run",
+      address(FIELD(metrics_address)));
   add(flags, on_runs | on_status | on_top | on_doctor, group, "metrics-token",
       "FILE", "metrics-token in --certificates",
       "what readers of metrics show where these leave the host; a coordinator "

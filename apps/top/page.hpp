@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/top/job_watch.hpp"
+#include "actors/page/job_watch.hpp"
 
 #include <cstddef>
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/page/job_watch.hpp"
 #include "apps/process/scrape.hpp"
-#include "apps/top/job_watch.hpp"
 
 #include <chrono>
 #include <condition_variable>

@@ -92,7 +92,7 @@ RULES = {
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
                "compression records columns data cuda checkpoint table devices".split() + [""],
-    "actors": "process stores journal wire sockets certificates links collectives "
+    "actors": "process stores journal wire page sockets certificates links collectives "
               "control job compute role reader replica worker shard stage "
               "voting coordinator launch".split() + [""],
     "apps": "terminal settings process launch top doctor tensorboard chaos bench commands".split() + [""],

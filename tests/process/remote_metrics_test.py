@@ -2,6 +2,7 @@
 over TLS with a token, and nobody else does. The test is in a network namespace
 of its own, where 10.77.0.1 is an address of the machine."""
 
+import base64
 import http.client
 import os
 import shutil
@@ -71,7 +72,7 @@ class RemoteMetrics(unittest.TestCase):
         with open(os.path.join(self.reader, "metrics-token")) as file:
             return file.read().strip()
 
-    def ask(self, headers=None):
+    def ask(self, headers=None, path="/metrics"):
         """The status, and the page."""
         context = ssl.create_default_context(
             cafile=os.path.join(self.reader, "ca.pem"))
@@ -81,7 +82,7 @@ class RemoteMetrics(unittest.TestCase):
                                    server_hostname="coordinator.troupe.internal")
         connection = http.client.HTTPConnection(host)
         connection.sock = wire
-        connection.request("GET", "/metrics", headers=headers or {})
+        connection.request("GET", path, headers=headers or {})
         answer = connection.getresponse()
         page = answer.read().decode()
         connection.close()
@@ -114,6 +115,21 @@ class RemoteMetrics(unittest.TestCase):
         status, page = self.ask({"authorization": "bearer  " + self.token()})
         self.assertEqual(status, 200)
         self.assertIn("troupe_steps_committed_total", page)
+
+    def test_a_browser_shows_the_token_as_a_password(self):
+        for path in ("/", "/snapshot", "/metrics"):
+            status, line = self.ask({}, path)
+            self.assertEqual(status, 401)
+            self.assertRegex(line, r"\A401 Unauthorized: the job's metrics-token "
+                             r"is missing.*\n\Z")
+            name = base64.b64encode(f"me:{self.token()}".encode()).decode()
+            status, page = self.ask({"Authorization": "Basic " + name}, path)
+            self.assertEqual(status, 200)
+            self.assertNotIn(self.token(), page)
+            other = base64.b64encode(f"{self.token()}:".encode()).decode()
+            self.assertEqual(
+                self.ask({"Authorization": "Basic " + other}, path)[0], 401)
+        self.assertIn(f"page: https://{self.address}/\n", self.run_.output())
 
     def test_the_token_is_for_its_owner_alone(self):
         path = os.path.join(self.certificates, "metrics-token")

@@ -356,7 +356,7 @@ MetricExporter::~MetricExporter() = default;
 std::string MetricExporter::address() const {
   return {};
 }
-std::string MetricExporter::url() const {
+std::string MetricExporter::url(const std::string&) const {
   return {};
 }
 void MetricExporter::publish(const std::string&, std::vector<MetricSample>) {}

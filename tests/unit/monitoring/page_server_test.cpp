@@ -12,7 +12,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -79,8 +81,10 @@ std::string get(const std::string& address, const std::string& target) {
 
 using Kind = HttpVerdict::Kind;
 
+const std::vector<std::string> pages{"/", "/metrics"};
+
 Kind kind_of(const std::string& text) {
-  return judge_request(text, "/metrics").kind;
+  return judge_request(text, pages).kind;
 }
 
 } // namespace
@@ -91,12 +95,16 @@ BOOST_AUTO_TEST_CASE(a_request_is_judged_once_its_headers_are_there) {
   for (const char* target : {"/metrics", "/metrics?name=a&b"})
     BOOST_TEST((kind_of("GET " + std::string{target} + " HTTP/1.0\r\n\r\n")
                 == Kind::answer));
-  BOOST_TEST(!judge_request("HEAD /metrics HTTP/1.1\r\n\r\n", "/metrics").body);
+  BOOST_TEST(!judge_request("HEAD /metrics HTTP/1.1\r\n\r\n", pages).body);
+  const auto verdict = judge_request("GET /?after=2.7&b HTTP/1.1\r\n\r\n",
+                                     pages);
+  BOOST_TEST(verdict.path == "/");
+  BOOST_TEST(verdict.query == "after=2.7&b");
 }
 
 BOOST_AUTO_TEST_CASE(other_requests_are_refused_with_a_status) {
   const auto status = [](const std::string& text) {
-    return std::string{judge_request(text, "/metrics").status}.substr(0, 3);
+    return std::string{judge_request(text, pages).status}.substr(0, 3);
   };
   BOOST_TEST(status("GET /other HTTP/1.1\r\n\r\n") == "404");
   BOOST_TEST(status("GET /metricsx HTTP/1.1\r\n\r\n") == "404");
@@ -111,22 +119,54 @@ BOOST_AUTO_TEST_CASE(other_requests_are_refused_with_a_status) {
 BOOST_AUTO_TEST_CASE(where_there_is_a_token_it_is_asked_for_first) {
   const auto status = [](const std::string& headers) {
     return std::string{
-      judge_request("GET /metrics HTTP/1.1\r\n" + headers + "\r\n", "/metrics",
+      judge_request("GET /metrics HTTP/1.1\r\n" + headers + "\r\n", pages,
                     "s3cret")
         .status}
       .substr(0, 3);
   };
   for (const char* headers :
        {"Authorization: Bearer s3cret\r\n",
-        "Host: x\r\nauthorization:bearer  s3cret \r\nAccept: */*\r\n"})
+        "Host: x\r\nauthorization:bearer  s3cret \r\nAccept: */*\r\n",
+        // "anybody:s3cret" and ":s3cret", as a browser says them
+        "Authorization: Basic YW55Ym9keTpzM2NyZXQ=\r\n",
+        "authorization: basic OnMzY3JldA==\r\n"})
     BOOST_TEST(status(headers) == "200");
   for (const char* headers :
        {"", "Authorization: Bearer s3cre\r\n",
         "Authorization: Bearer s3cret0\r\n", "Authorization: s3cret\r\n",
         "Authorization: Bearer\r\n", "Authorization:\r\n",
-        "Authorization: Basic s3cret\r\n", "X-Authorization: Bearer s3cret\r\n",
+        "Authorization: Basic s3cret\r\n",
+        // "s3cret", "s3cret:" and "anybody:s3cre"
+        "Authorization: Basic czNjcmV0\r\n",
+        "Authorization: Basic czNjcmV0Og==\r\n",
+        "Authorization: Basic YW55Ym9keTpzM2NyZQ==\r\n",
+        "X-Authorization: Bearer s3cret\r\n",
         "Authorization: Bearer no\r\nAuthorization: Bearer s3cret\r\n"})
     BOOST_TEST(status(headers) == "401");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_refused_is_told_why_in_one_line) {
+  MetricExporter exporter{"127.0.0.1:0"};
+  exporter.serve({"/twice", [](std::string_view query) {
+                    return WebAnswer{"Content-Type: text/plain\r\n",
+                                     std::string{query} + std::string{query}};
+                  }});
+  exporter.serve({"/broken", [](std::string_view) -> WebAnswer {
+                    throw std::runtime_error("not for others to read");
+                  }});
+  const auto body_of = [&](const std::string& target) {
+    const auto answer = get(exporter.address(), target);
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  BOOST_TEST(body_of("/twice?ab") == "abab");
+  BOOST_TEST(body_of("/other")
+             == "404 Not Found: what is here: /metrics, /twice and /broken\n");
+  BOOST_TEST(body_of("/broken") == "500 Internal Server Error\n");
+  Visitor writer{exporter.address()};
+  writer.say("POST /twice HTTP/1.1\r\n\r\n");
+  const auto answer = writer.hear();
+  BOOST_TEST(answer.starts_with("HTTP/1.1 405 "));
+  BOOST_TEST(answer.find("\r\nAllow: GET, HEAD\r\n") != answer.npos);
 }
 
 // 64 clients that send a byte now and then held both threads of the web server

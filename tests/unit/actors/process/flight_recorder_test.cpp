@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -68,6 +69,35 @@ BOOST_AUTO_TEST_CASE(the_newest_spans_stay) {
   BOOST_TEST(spans.size() == FlightRecorder::capacity);
   BOOST_TEST(spans.front().step == 101u);
   BOOST_TEST(spans.back().step == count);
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_few_are_those_of_the_whole_file) {
+  FlightRecorder recorder{path, "ps:0"};
+  const auto file = std::filesystem::directory_iterator {
+    path
+    } -> path().string();
+  BOOST_TEST(read_newest_spans(file, 10).spans.empty());
+  const auto begin = SteadyClock::now();
+  uint64_t recorded = 0;
+  // Fewer than are asked for, about a whole round, and into the third one.
+  for (const uint64_t count :
+       {uint64_t{1}, uint64_t{7}, FlightRecorder::capacity - 1,
+        FlightRecorder::capacity, FlightRecorder::capacity + 1,
+        2 * FlightRecorder::capacity + 12345}) {
+    for (; recorded < count; ++recorded)
+      recorder.record(Activity::serve, begin + recorded * 1us,
+                      begin + recorded * 1us, recorded + 1);
+    auto whole = read_flight(file).spans;
+    const auto few = read_newest_spans(file, 10).spans;
+    BOOST_REQUIRE(few.size() == std::min<uint64_t>(10, count));
+    BOOST_TEST(few.back().step == count);
+    whole.erase(whole.begin(),
+                whole.end() - static_cast<ptrdiff_t>(few.size()));
+    for (size_t i = 0; i < few.size(); ++i)
+      BOOST_TEST(few[i].step == whole[i].step);
+  }
+  std::ofstream{path + "/none.flight"} << "something else";
+  BOOST_CHECK_THROW(read_newest_spans(path + "/none.flight", 10), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_killed_process_recorded_is_there) {

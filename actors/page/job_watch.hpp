@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/process/scrape.hpp"
+#include "actors/page/scraped_value.hpp"
 
 #include <cstddef>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "apps/top/job_watch.hpp"
+#include "actors/page/job_watch.hpp"
 
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
