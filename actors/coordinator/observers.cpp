@@ -1,4 +1,5 @@
 #include "actors/coordinator/state.hpp"
+#include "actors/links/link_endpoint.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "monitoring/metrics.hpp"
@@ -26,10 +27,12 @@ std::string line_of(const DataEpochEnd& end) {
   return out;
 }
 
-/// Of "HOST:PORT"; empty: it takes no links.
-std::string host_of(const std::string& endpoint) {
-  const auto parsed = parse_endpoint(endpoint);
-  return parsed ? parsed->host : std::string{};
+/// Where a role is reached; empty: in this process, or on this host alone.
+std::string host_of(const PresentRole& role) {
+  if (const auto endpoint = parse_endpoint(role.endpoint))
+    return endpoint->host;
+  const auto links = parse_link_endpoint(role.links);
+  return links ? links->host : std::string{};
 }
 
 } // namespace
@@ -88,7 +91,7 @@ void CoordinatorState::show_on_page() {
                               record_.last_loss()});
   std::vector<PageMember> members;
   for (const auto& [role, present] : present_)
-    members.push_back({to_string(role), host_of(present.endpoint), true,
+    members.push_back({to_string(role), host_of(present), true,
                        silence_.silent_ms(role, steady_ms())});
   for (auto role : membership_.absent())
     members.push_back({to_string(role), {}, false, 0});

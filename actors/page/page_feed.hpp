@@ -20,7 +20,7 @@ struct PagePoint {
 /// A role that a job expects.
 struct PageMember {
   std::string role;
-  std::string host;       ///< where it takes links; empty: in this process
+  std::string host;       ///< where it is reached; empty: on this host alone
   bool present = false;   ///< it takes part
   uint64_t silent_ms = 0; ///< since its last sign of life
 };

@@ -125,7 +125,7 @@ class Page(Jobs):
                  f"{pattern} in {selector}", deadline_s)
 
     def check_nobody_else_was_asked(self, browser, *addresses):
-        self.assertGreater(len(browser.requests), 3)
+        self.assertGreaterEqual(len(browser.requests), 2)
         for request in browser.requests:
             self.assertTrue(
                 request.startswith(("data:", *(f"http://{address}/"
@@ -159,7 +159,7 @@ class Page(Jobs):
 
         run.kill("worker:1")
         self.has_text(browser, "#events", r"deathworker:1 after step \d+")
-        self.has_text(browser, "#events", r"restartrole worker:1, how ")
+        self.has_text(browser, "#events", r"restart[^\n]*role worker:1")
         self.has_text(browser, "#lines", r"worker:1 died \(signal 9")
         self.has_text(browser, '[data-role="worker:1"]', "^worker:1 ↻1$")
         browser.value("""document.querySelector(
@@ -176,7 +176,7 @@ class Page(Jobs):
     def test_what_a_job_says_is_text(self):
         name = "<img src=x onerror='window.struck=1'><b>.json"
         with open(self.path(name), "w") as file:
-            file.write(troupe("model", "show", "mlp:784-16-10", "--format",
+            file.write(troupe("model", "show", "cnn", "--format",
                               "json"))
         run = self.run_job("--data", "synthetic:digits?samples=2000",
                            "--model", self.path(name), "--eval-every", "0",
